@@ -1,0 +1,82 @@
+# A thin front for meson and ninja. `make help` lists what there is.
+#
+#   CC=clang         another compiler          PREFIX=/usr/local  DESTDIR=   where install goes
+#   FUZZ_SECONDS=30  for each fuzz target      SOAK_RUNS=10000    runs of `make soak`
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 30
+SOAK_RUNS ?= 10000
+PYTHON := /usr/bin/python3
+export CC FUZZ_SECONDS SOAK_RUNS
+
+COMMANDS := run exec doctor config tool
+
+.PHONY: all build setup run test test-sanitize check-style format coverage bench fuzz soak install \
+	clean help
+
+all: build
+
+build: ## build/bailey, one static file
+	@tools/setup run
+	@tools/build build
+
+run: build ## runs agent-written Python in a box and shows what held it
+	@build/bailey run --explain examples/hello.py
+
+test: ## all tests, built with gcc; clang has to compile everything too
+	@tools/setup test
+	@tools/build build
+	@CC=clang tools/build build-clang
+	@tools/build build-fault -Dfault=true
+	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
+
+test-sanitize: ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/setup test
+	@CC=clang tools/build build-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@tools/run-tests build-asan --sanitize --suites scenario,conformance,escape
+
+check-style: ## format, include rule, lengths
+	@tools/setup test
+	@tools/check-style
+
+format: ## formats the C sources
+	@find src tests fuzz tools bench \( -name '*.c' -o -name '*.h' \) -print0 2>/dev/null | \
+		xargs -0 clang-format-14 -i
+
+coverage: ## lines executed by all tests, in children and boxes too; fails under 80 %
+	@tools/setup test
+	@tools/coverage
+
+bench: build ## beside bubblewrap and plain python; writes bench/results.md
+	@tools/setup test
+	@bench/run
+
+fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer and sanitizers
+	@tools/setup test
+	@tools/fuzz
+
+soak: build ## SOAK_RUNS runs, then looks for anything left behind
+	@tools/setup test
+	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/fault/soak.py
+
+install: build ## the program, man pages and completions, below DESTDIR/PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	install -s -m 755 build/bailey $(DESTDIR)$(PREFIX)/bin/bailey
+	build/bailey man > $(DESTDIR)$(PREFIX)/share/man/man1/bailey.1
+	for command in $(COMMANDS); do \
+		build/bailey man $$command > $(DESTDIR)$(PREFIX)/share/man/man1/bailey-$$command.1 || exit 1; \
+	done
+	build/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
+	build/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
+
+clean: ## removes everything that was built
+	rm -rf build build-*
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16

@@ -1,0 +1,17 @@
+/* clock.h - time: monotonic for durations, wall clock for names. Never blocks. */
+#ifndef BAILEY_BASE_CLOCK_H
+#define BAILEY_BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t clock_now_ns(void); /* CLOCK_MONOTONIC; the same inside and outside of a box */
+uint64_t clock_now_ms(void);
+
+/* "20261115T081504.123Z": sorts by name, no colons. `size` at least 24. */
+void clock_stamp(char *text, size_t size);
+
+/* "2026-11-15T08:15:04.123Z" */
+void clock_iso(char *text, size_t size);
+
+#endif

@@ -1,0 +1,104 @@
+/* error.c - filling the one error shape; see error.h. Keeps errno, never allocates. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char ERROR_BAD_INPUT[] = "bad_input";
+const char ERROR_BAD_CONFIG[] = "bad_config";
+const char ERROR_NOT_FOUND[] = "not_found";
+const char ERROR_COMMAND_NOT_FOUND[] = "command_not_found";
+const char ERROR_NOT_EXECUTABLE[] = "not_executable";
+const char ERROR_NO_INTERPRETER[] = "no_interpreter";
+const char ERROR_REFUSED[] = "refused";
+const char ERROR_BLOCKED_IMPORT[] = "blocked_import";
+const char ERROR_BOX_FAILED[] = "box_failed";
+const char ERROR_BOX_LOST[] = "box_lost";
+const char ERROR_TOO_LARGE[] = "too_large";
+const char ERROR_CANCELLED[] = "cancelled";
+const char ERROR_ENGINE[] = "engine";
+
+__attribute__((format(printf, 4, 0))) static void fill(struct error *err, int num, const char *code,
+                                                       const char *format, va_list args)
+{
+    err->num = num;
+    err->code = code;
+    err->stage = NULL;
+    if (vsnprintf(err->text, sizeof(err->text), format, args) < 0)
+        err->text[0] = '\0';
+}
+
+/* Appends to the text; what does not fit is cut. */
+static void append(struct error *err, const char *text)
+{
+    size_t have = strlen(err->text);
+
+    snprintf(err->text + have, sizeof(err->text) - have, "%s", text);
+}
+
+int error_set(struct error *err, int num, const char *code, const char *format, ...)
+{
+    int saved_errno = errno;
+    va_list args;
+
+    if (err) {
+        va_start(args, format);
+        fill(err, num, code, format, args);
+        va_end(args);
+    }
+    errno = saved_errno;
+    return num;
+}
+
+int error_errno(struct error *err, const char *format, ...)
+{
+    /* A caller that gets here without errno still has to see a failure, not a 0. */
+    int num = errno > 0 ? errno : EIO;
+    va_list args;
+
+    if (err) {
+        va_start(args, format);
+        fill(err, -num, ERROR_ENGINE, format, args);
+        va_end(args);
+        append(err, ": ");
+        append(err, strerrordesc_np(num) ?: error_name(num));
+    }
+    errno = num;
+    return -num;
+}
+
+int error_stage(struct error *err, const char *stage, int num)
+{
+    int positive = num < 0 ? -num : num;
+
+    if (positive == 0)
+        positive = EIO;
+    error_set(err, -positive, ERROR_BOX_FAILED, "%s: %s (%s)", stage, error_name(positive),
+              strerrordesc_np(positive) ?: "unknown error");
+    if (err)
+        err->stage = stage;
+    return -positive;
+}
+
+void error_prefix(struct error *err, const char *prefix)
+{
+    char text[ERROR_TEXT_MAX];
+
+    if (!err)
+        return;
+    memcpy(text, err->text, sizeof(text));
+    snprintf(err->text, sizeof(err->text), "%s: ", prefix);
+    append(err, text);
+}
+
+const char *error_name(int positive_errno)
+{
+    static _Thread_local char unknown[32];
+    const char *name = strerrorname_np(positive_errno);
+
+    if (name)
+        return name;
+    snprintf(unknown, sizeof(unknown), "errno %d", positive_errno);
+    return unknown;
+}

@@ -1,0 +1,57 @@
+/*
+ * error.h - the one error shape, from system call to client.
+ *
+ * Owned by the caller, on its stack; never allocates, never needs freeing. Functions that can fail
+ * take a `struct error *` last (NULL is allowed: the caller wants the number only) and return a
+ * negative errno. Doors turn the struct into an exit status, JSON or HTTP. Called by everybody.
+ */
+#ifndef BAILEY_BASE_ERROR_H
+#define BAILEY_BASE_ERROR_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#define ERROR_TEXT_MAX 512
+
+/*
+ * The stable words of meta.error.code. They are pointers to constants so that two errors compare by
+ * pointer inside one program and by text everywhere else. New words are added here, never reused.
+ */
+extern const char ERROR_BAD_INPUT[];  /* an argument, option or file of the caller is wrong */
+extern const char ERROR_BAD_CONFIG[]; /* a key of the environment or of bailey.yaml is wrong */
+extern const char ERROR_NOT_FOUND[];  /* a file of the caller does not exist */
+extern const char ERROR_COMMAND_NOT_FOUND[]; /* the program does not exist in the box */
+extern const char ERROR_NOT_EXECUTABLE[];    /* it exists there and cannot be executed */
+extern const char ERROR_NO_INTERPRETER[];    /* this machine has no interpreter for the language */
+extern const char ERROR_REFUSED[];           /* isolation below the configured minimum */
+extern const char ERROR_BLOCKED_IMPORT[];    /* SANDBOX_BLOCK_DANGEROUS_IMPORTS found one */
+extern const char ERROR_BOX_FAILED[];        /* a bring-up stage failed; `stage` says which */
+extern const char ERROR_BOX_LOST[];          /* the warden died or broke the protocol */
+extern const char ERROR_TOO_LARGE[];         /* over a ceiling of base/limits.h */
+extern const char ERROR_CANCELLED[]; /* the caller ended the run (Ctrl-C, SIGTERM, SIGHUP) */
+extern const char ERROR_ENGINE[];    /* anything else: disk full, out of memory, ... */
+
+struct error {
+    int num;           /* negative errno; 0 while unset */
+    const char *code;  /* one of the words above; NULL while unset */
+    const char *stage; /* static string; NULL unless a stage of bring-up failed */
+    char text[ERROR_TEXT_MAX];
+};
+
+/* Fills `err` (if any) and returns `num`, which must be negative. */
+int error_set(struct error *err, int num, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The same from errno, with ": <strerror>" appended and code ERROR_ENGINE. Returns -errno. */
+int error_errno(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A failed stage: code ERROR_BOX_FAILED, text "<stage>: EPERM (Operation not permitted)". */
+int error_stage(struct error *err, const char *stage, int num);
+
+/* Puts `prefix: ` before the text that is already there; keeps number, code and stage. */
+void error_prefix(struct error *err, const char *prefix);
+
+/* "EPERM" for EPERM; "errno 4242" style text in a static table's place for unknown numbers. */
+const char *error_name(int positive_errno);
+
+#endif

@@ -1,0 +1,12 @@
+/* id.h - identifiers: 128 random bits from getrandom(2) as 32 hex digits behind a short prefix. */
+#ifndef BAILEY_BASE_ID_H
+#define BAILEY_BASE_ID_H
+
+#include <stddef.h>
+
+#define ID_MAX 48 /* buffer size that holds any identifier with its NUL */
+
+/* id_make(text, "exec") gives "exec_5f0c...": 0 or a negative errno. */
+int id_make(char text[ID_MAX], const char *prefix);
+
+#endif

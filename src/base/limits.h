@@ -1,0 +1,50 @@
+/*
+ * limits.h - every ceiling of the project, named once. A growth without a row here is a bug;
+ * hitting one is a result ("truncated", "too_large"), never a crash.
+ */
+#ifndef BAILEY_BASE_LIMITS_H
+#define BAILEY_BASE_LIMITS_H
+
+#define KIB (1024ULL)
+#define MIB (1024ULL * KIB)
+#define GIB (1024ULL * MIB)
+
+/* what a caller may hand in */
+#define LIMIT_CODE_BYTES (5 * MIB)   /* source of one run */
+#define LIMIT_CONFIG_BYTES (1 * MIB) /* bailey.yaml */
+#define LIMIT_ARGV_BYTES (128 * KIB) /* argv + environment of one command; fits two frames */
+#define LIMIT_ARGV_COUNT 4096
+#define LIMIT_ENV_COUNT 1024
+#define LIMIT_PATH_BYTES 4095
+#define LIMIT_COPY_FILES 1000 /* --file, and files below a folder given to it */
+
+/* what a caller may ask for */
+#define LIMIT_TIMEOUT_MS (24ULL * 3600 * 1000)
+#define LIMIT_MEMORY_MIN (16 * MIB)
+#define LIMIT_MEMORY_MAX (1ULL << 44)
+#define LIMIT_DISK_MIN (1 * MIB)
+#define LIMIT_PIDS_MIN 4
+#define LIMIT_PIDS_MAX 100000
+#define LIMIT_OUTPUT_MIN 1
+#define LIMIT_OUTPUT_MAX (256 * MIB)
+#define LIMIT_CPU_MILLIS_MIN 10 /* a hundredth of a core */
+#define LIMIT_CPU_MILLIS_MAX 1024000
+
+/* what one disk of a box may hold besides bytes: one inode for each 4 KiB, at least this many */
+#define LIMIT_INODES_MIN 4096
+
+/* frames */
+#define WIRE_FRAME_MAX (64 * KIB)      /* header and payload */
+#define WIRE_STREAM_WINDOW (256 * KIB) /* bytes of one stream in flight, not acknowledged yet */
+
+/* what comes back */
+#define LIMIT_OUTPUT_FILES 1000           /* fetched by --out in one run */
+#define LIMIT_OUTPUT_FILE_BYTES (4 * GIB) /* one fetched file; the box's disk is the real limit */
+#define LIMIT_LIST_ENTRIES 100000         /* entries of one listing */
+#define LIMIT_TREE_DEPTH 64               /* folders below /tmp/output that are looked into */
+
+/* patience, in milliseconds */
+#define BRINGUP_PATIENCE_MS 20000 /* a box that is not ready by then has failed */
+#define KILL_PATIENCE_MS 2000     /* after a kill the warden has this long to report the exit */
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * command.h - what the command line understands: commands and their options as constant rows.
+ *
+ * Parsing, help, completion and man pages all read the same rows, so that none of them can lie
+ * about another. Rows are static; nothing here owns memory. Called by everything in cli/.
+ */
+#ifndef BAILEY_CLI_COMMAND_H
+#define BAILEY_CLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "config/config.h"
+
+struct invocation;
+
+/* What may stand in a place, for completion: a fixed set of words or a kind of name. */
+enum words {
+    WORDS_ANY, /* free text: nothing is offered */
+    WORDS_FILE,
+    WORDS_FOLDER,
+    WORDS_PROGRAM,
+    WORDS_COMMAND,
+    WORDS_LANGUAGE,
+    WORDS_ISOLATION,
+    WORDS_SHELL,
+    WORDS_TOOL,
+    _WORDS_MAX,
+};
+#define WORDS_LIST_MAX 64
+
+/* Fills a NULL-terminated list with the fixed words of a kind; empty for kinds without. */
+void words_list(enum words words, const char *list[WORDS_LIST_MAX]);
+
+struct option_row {
+    const char *name;     /* "timeout", without dashes */
+    char letter;          /* 't'; 0: no short form */
+    const char *argument; /* "SECONDS"; NULL: a switch */
+    enum words words;     /* what the argument may be */
+    const char *help;     /* one line, no full stop */
+    bool is_config;       /* true: the value goes to `key` through config_set() */
+    enum config_key key;
+    /* Otherwise: stores the value (NULL for a switch) in the command's own target. */
+    int (*take)(void *target, const char *value, struct error *err);
+};
+
+struct command {
+    const char *name;
+    const char *summary;     /* one line for `bailey help` */
+    const char *usage;       /* what follows "bailey NAME " */
+    const char *description; /* paragraphs separated by an empty line */
+    const struct option_row *options;
+    size_t option_count;
+    const char *operand; /* how messages and help call an operand; NULL: there are none */
+    enum words operands; /* what an operand may be */
+    size_t operand_max;
+    bool has_rest;               /* what stands behind "--" belongs to a program */
+    bool rest_starts_at_operand; /* the first operand does what "--" does */
+    /* Returns the exit status. */
+    int (*run)(const struct invocation *invocation);
+};
+
+extern const struct command *const command_table[]; /* in the order of help */
+extern const size_t command_count;
+
+/* The rows themselves live beside the code that runs them. */
+extern const struct command run_command, exec_command, tool_command, doctor_command, config_command,
+    version_command, help_command, completion_command, man_command;
+
+/* Options that every command has: --help. */
+extern const struct option_row common_options[];
+extern const size_t common_option_count;
+
+const struct command *command_find(const char *name); /* NULL when there is none */
+
+/* An error that names the nearest command. Returns -EINVAL. */
+int command_unknown(const char *name, struct error *err);
+
+/* Exit statuses that are bailey's own: printed by help and man. */
+struct status_row {
+    int status;
+    const char *meaning;
+};
+extern const struct status_row status_table[];
+extern const size_t status_count;
+
+#define STATUS_BAD_INPUT 125
+
+#endif

@@ -1,0 +1,84 @@
+/* commands.c - the list of commands, and the words that may stand in an option's or operand's
+ * place. */
+#include "cli/command.h"
+
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "base/layer.h"
+#include "base/str.h"
+#include "tool/language.h"
+#include "tool/tool.h"
+
+const struct command *const command_table[] = {
+    &run_command,     &exec_command, &tool_command,       &doctor_command, &config_command,
+    &version_command, &help_command, &completion_command, &man_command,
+};
+const size_t command_count = ARRAY_SIZE(command_table);
+
+const struct option_row common_options[] = {
+    {.name = "help", .letter = 'h', .help = "show this help"},
+};
+const size_t common_option_count = ARRAY_SIZE(common_options);
+
+const struct status_row status_table[] = {
+    {0, "success; otherwise the program's own status, or 128 + N when signal N ended it"},
+    {124, "it ran longer than --timeout"},
+    {125, "bad input, bad configuration, or an error of bailey itself"},
+    {126, "refused: isolation below the minimum, a blocked import, or not executable"},
+    {127, "the program is not in the box"},
+};
+const size_t status_count = ARRAY_SIZE(status_table);
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (str_equal(command_table[i]->name, name))
+            return command_table[i];
+    return NULL;
+}
+
+int command_unknown(const char *name, struct error *err)
+{
+    const char *names[WORDS_LIST_MAX];
+    const char *nearest;
+
+    words_list(WORDS_COMMAND, names);
+    nearest = str_nearest(name, names);
+    if (nearest)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "unknown command '%.60s'; did you mean '%s'? ('bailey help' lists all)",
+                         name, nearest);
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                     "unknown command '%.60s'; 'bailey help' lists the known ones", name);
+}
+
+/* The index-th word of a kind; NULL behind the last. */
+static const char *word_at(enum words words, size_t index)
+{
+    static const char *const shells[] = {"bash", "zsh"};
+
+    switch (words) {
+    case WORDS_COMMAND:
+        return index < command_count ? command_table[index]->name : NULL;
+    case WORDS_LANGUAGE:
+        return index < language_count ? language_table[index].name : NULL;
+    case WORDS_ISOLATION:
+        return index < _ISOLATION_MAX ? isolation_name((enum isolation)index) : NULL;
+    case WORDS_SHELL:
+        return index < ARRAY_SIZE(shells) ? shells[index] : NULL;
+    case WORDS_TOOL:
+        return index < tool_count ? tool_table[index].name : NULL;
+    default:
+        return NULL;
+    }
+}
+
+void words_list(enum words words, const char *list[WORDS_LIST_MAX])
+{
+    size_t count = 0;
+
+    while (count < WORDS_LIST_MAX - 1 && (list[count] = word_at(words, count)))
+        count++;
+    list[count] = NULL;
+}

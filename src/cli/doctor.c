@@ -1,0 +1,146 @@
+/*
+ * doctor.c - `bailey doctor`: every layer tried one by one, a real box, the interpreters.
+ *
+ * A layer counts as held when the real box has it: that is what a run gets. The probe beside it
+ * says why one is missing, because it tried that layer alone.
+ */
+#include "cli/doctor.h"
+
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/options.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "tool/oneshot.h"
+
+static void find_interpreters(struct doctor *doctor, const struct config *config)
+{
+    for (size_t i = 0; i < language_count && i < DOCTOR_LANGUAGES_MAX; i++) {
+        struct doctor_interpreter *row = &doctor->interpreters[doctor->interpreter_count++];
+
+        row->language = &language_table[i];
+        interpreter_find(row->language, config, &row->found, &row->err);
+    }
+}
+
+/* `true` in a box with no minimum: what it reaches is the answer, not whether that is enough. */
+static void run_box(struct doctor *doctor, struct config *config, int cancel_fd)
+{
+    static const char *const argv[] = {"true", NULL};
+    struct oneshot_extra extra = {0};
+
+    doctor->wanted = config->isolation;
+    config->isolation = ISOLATION_PROCESS;
+    result_init(&doctor->box, &config->limits);
+    oneshot_run(
+        &(struct oneshot){.config = config, .argv = argv, .stdin_fd = -1, .cancel_fd = cancel_fd},
+        &doctor->box, &extra);
+    oneshot_extra_free(&extra);
+    config->isolation = doctor->wanted;
+}
+
+bool doctor_is_fine(const struct doctor *doctor)
+{
+    return !doctor->box.error.code && doctor->box.exit_code == 0 &&
+           isolation_of_layers(doctor->box.layers) >= doctor->wanted;
+}
+
+const char *doctor_level(const struct doctor *doctor)
+{
+    if (doctor->box.error.code)
+        return "none";
+    return isolation_name(isolation_of_layers(doctor->box.layers));
+}
+
+void doctor_free(struct doctor *doctor)
+{
+    for (size_t i = 0; i < doctor->interpreter_count; i++)
+        interpreter_free(&doctor->interpreters[i].found);
+    doctor->interpreter_count = 0;
+    result_free(&doctor->box);
+}
+
+/* Marks and bars need a terminal that shows UTF-8; a file or a pipe gets ASCII. */
+static bool is_utf8_terminal(char *const *env)
+{
+    static const char *const names[] = {"LC_ALL=", "LC_CTYPE=", "LANG="};
+
+    if (!isatty(STDOUT_FILENO))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        for (char *const *at = env; at && *at; at++) {
+            const char *value = *at + strlen(names[i]);
+
+            if (str_starts(*at, names[i]) && *value)
+                return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+        }
+    }
+    return false;
+}
+
+static int print_report(const struct doctor *doctor, const struct report_request *request,
+                        char *const *env)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(256 * KIB);
+    int status;
+
+    if (request->is_json) {
+        status = print_json(doctor_json(doctor));
+    } else if (doctor_text(doctor, is_utf8_terminal(env), &text) < 0) {
+        say("out of memory printing the report");
+        return STATUS_BAD_INPUT;
+    } else {
+        status = print_guest_text(&text);
+    }
+    if (status != 0)
+        return status;
+    return doctor_is_fine(doctor) ? 0 : 1;
+}
+
+static int run_doctor(const struct invocation *invocation)
+{
+    CLEANUP(config_free) struct config config = {0};
+    CLEANUP(doctor_free) struct doctor doctor = {0};
+    CLEANUP(fd_closep) int cancel_fd = -1;
+    struct report_request request = {0};
+    struct error err = {0};
+    int signal;
+
+    if (options_take(&invocation->parsed, &request, &err) < 0 ||
+        config_load(&config, request.config_file, invocation->env, &err) < 0 ||
+        config_check(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
+        signals_open(&cancel_fd, &err) < 0)
+        return say_bad_input(&err);
+
+    probe_layers(doctor.rows, &doctor.probe_err);
+    find_interpreters(&doctor, &config);
+    run_box(&doctor, &config, cancel_fd);
+    signal = signals_taken(cancel_fd);
+    if (signal) {
+        say("interrupted");
+        return 128 + signal;
+    }
+    return print_report(&doctor, &request, invocation->env);
+}
+
+const struct command doctor_command = {
+    .name = "doctor",
+    .summary = "show which walls this machine really gives, and how to get more",
+    .usage = "[--json] [--config FILE]",
+    .description = "Tries every layer of isolation as this user on this kernel, then runs a real "
+                   "box, and shows "
+                   "what it got, what is missing and the command that would give it, the "
+                   "interpreters found and "
+                   "the level that results.\n\n"
+                   "The exit status is 0 when the level reaches SANDBOX_ISOLATION, else 1.",
+    .options = report_options,
+    .option_count = REPORT_OPTION_COUNT,
+    .run = run_doctor,
+};

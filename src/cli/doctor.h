@@ -1,0 +1,44 @@
+/*
+ * doctor.h - what `bailey doctor` found, and its printers. The struct owns what collect() put into
+ * it: doctor_free(). The printers are pure.
+ */
+#ifndef BAILEY_CLI_DOCTOR_H
+#define BAILEY_CLI_DOCTOR_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/layer.h"
+#include "model/result.h"
+#include "sys/probe.h"
+#include "tool/language.h"
+
+#define DOCTOR_LANGUAGES_MAX 16
+
+/* One language and what was found for it. */
+struct doctor_interpreter {
+    const struct language_row *language;
+    struct interpreter found; /* path NULL: none */
+    struct error err;         /* then: why */
+};
+
+struct doctor {
+    struct probe_host host;
+    struct probe_row rows[_LAYER_MAX];
+    struct error probe_err; /* .code set: the probes themselves could not be run */
+    struct result box;      /* of a real run: its layers are what counts */
+    enum isolation wanted;  /* SANDBOX_ISOLATION */
+    struct doctor_interpreter interpreters[DOCTOR_LANGUAGES_MAX];
+    size_t interpreter_count;
+};
+
+bool doctor_is_fine(const struct doctor *doctor);      /* a box runs and reaches the wanted level */
+const char *doctor_level(const struct doctor *doctor); /* "strict", ... or "none" */
+
+typedef struct json_t json_t;
+json_t *doctor_json(const struct doctor *doctor); /* new reference; NULL: out of memory */
+int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to);
+
+void doctor_free(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,165 @@
+/* doctor_print.c - the report of `bailey doctor`, as JSON for programs and as a table for people.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/doctor.h"
+
+/* The probe of a layer; NULL when there is none. */
+static const struct probe_row *probe_of(const struct doctor *doctor, int layer)
+{
+    for (size_t i = 0; !doctor->probe_err.code && i < _LAYER_MAX; i++)
+        if ((int)doctor->rows[i].layer == layer)
+            return &doctor->rows[i];
+    return NULL;
+}
+
+static bool is_held(const struct doctor *doctor, int layer)
+{
+    return (doctor->box.layers & LAYER_BIT(layer)) != 0;
+}
+
+static json_t *layers_json(const struct doctor *doctor)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < _LAYER_MAX; i++) {
+        const struct probe_row *probe = probe_of(doctor, i);
+        bool held = is_held(doctor, i);
+
+        json_array_append_new(list,
+                              json_pack("{s:s, s:b, s:b, s:s, s:s?, s:s?, s:s?}", "name",
+                                        layer_table[i].name, "held", held, "strict",
+                                        layer_table[i].strict, "what", layer_table[i].what, "tried",
+                                        !probe              ? NULL
+                                        : probe->result < 0 ? error_name(-probe->result)
+                                                            : "ok",
+                                        "detail", probe && probe->detail[0] ? probe->detail : NULL,
+                                        "remedy", held ? NULL : layer_table[i].remedy));
+    }
+    return list;
+}
+
+static json_t *interpreters_json(const struct doctor *doctor)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < doctor->interpreter_count; i++) {
+        const struct doctor_interpreter *row = &doctor->interpreters[i];
+
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s?, s:s?, s:s?}", "language", row->language->name,
+                                        "path", row->found.path, "found_by", row->found.found_by,
+                                        "error", row->found.path ? NULL : row->err.text));
+    }
+    return list;
+}
+
+static json_t *box_json(const struct doctor *doctor)
+{
+    const struct result *box = &doctor->box;
+
+    return json_pack("{s:b, s:s?, s:s?, s:{s:s, s:s, s:s, s:s}}", "ran", !box->error.code, "error",
+                     box->error.code, "message", box->error.code ? box->error.text : NULL,
+                     "limits_by", "memory", limit_by_name(box->memory_by), "pids",
+                     limit_by_name(box->pids_by), "cpu", limit_by_name(box->cpu_by), "disk",
+                     limit_by_name(box->disk_by));
+}
+
+static json_t *host_json(const struct probe_host *host)
+{
+    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:b}", "kernel", host->kernel, "machine",
+                     host->machine, "lsm", host->lsm, "landlock_abi", host->landlock_abi, "uid",
+                     (json_int_t)host->uid, "proc_is_masked", host->in_container_masked_proc);
+}
+
+json_t *doctor_json(const struct doctor *doctor)
+{
+    return json_pack("{s:s, s:s, s:b, s:o, s:s, s:o, s:o, s:o}", "level", doctor_level(doctor),
+                     "minimum", isolation_name(doctor->wanted), "ok", doctor_is_fine(doctor),
+                     "host", host_json(&doctor->host), "cgroup", doctor->host.cgroup, "layers",
+                     layers_json(doctor), "interpreters", interpreters_json(doctor), "box",
+                     box_json(doctor));
+}
+
+static const char *mark(bool is_good, bool is_utf8)
+{
+    if (is_utf8)
+        return is_good ? "✓" : "✗";
+    return is_good ? "+" : "-";
+}
+
+static int layer_lines(const struct doctor *doctor, int layer, bool is_utf8, struct buf *to)
+{
+    const struct probe_row *probe = probe_of(doctor, layer);
+    const struct layer_row *row = &layer_table[layer];
+    bool held = is_held(doctor, layer);
+    int failed = 0;
+
+    failed |= buf_printf(to, "  %s %-13s %s\n", mark(held, is_utf8), row->name, row->what);
+    if (held)
+        return failed;
+    if (probe && probe->result < 0)
+        failed |= buf_printf(to, "      tried:  %s\n",
+                             probe->detail[0] ? probe->detail : error_name(-probe->result));
+    else if (probe)
+        failed |= buf_printf(to, "      tried:  it works alone, but the box did not get it%s%s\n",
+                             probe->detail[0] ? ": " : "", probe->detail);
+    return failed | buf_printf(to, "      remedy: %s\n", row->remedy);
+}
+
+static int interpreter_line(const struct doctor_interpreter *row, bool is_utf8, struct buf *to)
+{
+    if (row->found.path)
+        return buf_printf(to, "  %s %-13s %s (%s)\n", mark(true, is_utf8), row->language->name,
+                          row->found.path, row->found.found_by ? row->found.found_by : "found");
+    return buf_printf(to, "  %s %-13s %s\n", mark(false, is_utf8), row->language->name,
+                      row->err.text);
+}
+
+static int verdict(const struct doctor *doctor, struct buf *to)
+{
+    const char *wanted = isolation_name(doctor->wanted);
+    char lacking[256];
+
+    if (doctor->box.error.code)
+        return buf_printf(to, "level: none; a box could not be run: %s\n", doctor->box.error.text);
+    if (doctor_is_fine(doctor))
+        return buf_printf(to, "level: %s, and %s is asked for: runs are allowed\n",
+                          doctor_level(doctor), wanted);
+    layer_list(isolation_lacking(doctor->box.layers, doctor->wanted), lacking, sizeof(lacking));
+    return buf_printf(to, "level: %s, but %s is asked for: runs are refused; lacking: %s\n",
+                      doctor_level(doctor), wanted, lacking);
+}
+
+int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
+{
+    const struct probe_host *host = &doctor->host;
+    const struct result *box = &doctor->box;
+    int failed = 0;
+
+    failed |= buf_printf(to, "kernel %s (%s), uid %u, cgroup %s, Landlock ABI %d, LSMs %s\n",
+                         host->kernel, host->machine, host->uid, host->cgroup, host->landlock_abi,
+                         host->lsm);
+    if (host->in_container_masked_proc)
+        failed |= buf_append_text(to, "an outer container masks parts of /proc: a box can have no "
+                                      "fresh one\n");
+    failed |= buf_append_text(to, "\n");
+    failed |= buf_append_text(to, "layers (what a run really gets here)\n");
+    for (int i = 0; i < _LAYER_MAX; i++)
+        failed |= layer_lines(doctor, i, is_utf8, to);
+    if (doctor->probe_err.code)
+        failed |= buf_printf(to, "  the layers could not be tried one by one: %s\n",
+                             doctor->probe_err.text);
+    failed |= buf_append_text(to, "\nlimits are held by\n");
+    failed |= buf_printf(to, "  memory: %s, processes: %s, cpu: %s, disk: %s\n",
+                         limit_by_name(box->memory_by), limit_by_name(box->pids_by),
+                         limit_by_name(box->cpu_by), limit_by_name(box->disk_by));
+    failed |= buf_append_text(to, "\ninterpreters\n");
+    for (size_t i = 0; i < doctor->interpreter_count; i++)
+        failed |= interpreter_line(&doctor->interpreters[i], is_utf8, to);
+    failed |= buf_append_text(to, "\n");
+    failed |= verdict(doctor, to);
+    return failed < 0 ? failed : 0;
+}

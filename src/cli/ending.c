@@ -1,0 +1,131 @@
+/* ending.c - the report after a run: the JSON document, or a few lines on standard error. */
+#include "cli/ending.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/explain.h"
+#include "cli/sanitize.h"
+#include "cli/say.h"
+
+static void say_why_it_ended(const struct ending *ending, const struct result *result)
+{
+    char limit[64];
+
+    if (ending->signal) {
+        say("interrupted");
+        return;
+    }
+    if (ending->output.failure == -EPIPE)
+        return; /* the reader has gone: as quiet as SIGPIPE */
+    if (ending->output.failure < 0) {
+        say("writing standard %s: %s; the run was ended",
+            ending->output.failed_stream == 2 ? "error" : "output",
+            strerror(-ending->output.failure));
+        return;
+    }
+    if (result->error.code) {
+        say_error(&result->error);
+        return;
+    }
+    if (result->timed_out) {
+        explain_seconds(result->limits.timeout_ms, limit, sizeof(limit));
+        say("timed out after %s; --timeout TIME gives it longer", limit);
+    }
+    if (result->oom_killed) {
+        str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
+        say("out of memory (limit %s): --memory SIZE gives it more, or let it hold less at once",
+            limit);
+    }
+    if (result->disk_full) {
+        str_from_bytes(result->limits.disk_bytes, limit, sizeof(limit));
+        say("disk full (limit %s): --disk SIZE with a larger --memory gives it more, or let it "
+            "write less",
+            limit);
+    }
+}
+
+static void say_file(const struct output_file *file)
+{
+    CLEANUP(buf_free) struct buf name = BUF_INIT(SANITIZE_GROWTH * (LIMIT_PATH_BYTES + 1));
+    char size[32];
+
+    /* The guest chose the name: a newline in it must not look like a message of ours. */
+    sanitize_line(file->path && !file->skipped ? file->path : file->name, &name);
+    if (file->skipped || !file->path) {
+        say("not fetched: %s (%s)", buf_text(&name), file->skipped ? file->skipped : "left behind");
+        return;
+    }
+    str_from_bytes(file->bytes, size, sizeof(size));
+    say("fetched %s (%s)", buf_text(&name), size);
+}
+
+static void say_files(const struct result *result, const struct request *request)
+{
+    unsigned long long total = result->total_output_files;
+
+    if (!request->out) {
+        if (total > 0)
+            say("%llu file%s in /tmp/output %s not fetched; use --out DIR", total,
+                total == 1 ? "" : "s", total == 1 ? "was" : "were");
+        return;
+    }
+    for (size_t i = 0; i < result->file_count; i++)
+        say_file(&result->files[i]);
+    if (total > result->file_count)
+        say("%llu more files in /tmp/output were not fetched; let the code pack them into one",
+            total - result->file_count);
+}
+
+static void print_tables(const struct request *request, const struct result *result,
+                         const struct oneshot_extra *extra)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+
+    if (request->has_explain)
+        explain_result(result, &text);
+    if (request->has_timing)
+        explain_timing(extra, &text);
+    stream_write(STDERR_FILENO, buf_text(&text), text.length, -1);
+}
+
+static int status_of(const struct ending *ending, const struct result *result)
+{
+    if (ending->signal)
+        return 128 + ending->signal;
+    if (ending->output.failure == -EPIPE)
+        return 128 + SIGPIPE;
+    if (ending->output.failure < 0)
+        return STATUS_BAD_INPUT;
+    return result_exit_status(result);
+}
+
+int ending_report(const struct ending *ending, const struct result *result,
+                  const struct oneshot_extra *extra)
+{
+    const struct request *request = ending->request;
+    int status = status_of(ending, result);
+
+    if (request->is_json) {
+        int printed = print_json(result_to_json(result));
+
+        if (printed != 0)
+            status = printed;
+    } else {
+        say_why_it_ended(ending, result);
+        if (!request->is_quiet && !result->error.code)
+            say_files(result, request);
+    }
+    if (extra->artifact_error.code && !request->is_quiet)
+        say("%s, continuing without a stored execution", extra->artifact_error.text);
+    if (request->has_explain || request->has_timing)
+        print_tables(request, result, extra);
+    return status;
+}

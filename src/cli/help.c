@@ -1,0 +1,153 @@
+/* help.c - `bailey help` and `bailey COMMAND --help`, printed from the rows that parse. */
+#include "cli/help.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/options.h"
+#include "cli/say.h"
+
+#define HELP_WIDTH 80
+#define HELP_COLUMN 28
+
+const struct option_row *help_row_at(const struct command *command, size_t index)
+{
+    if (index < command->option_count)
+        return &command->options[index];
+    index -= command->option_count;
+    return index < common_option_count ? &common_options[index] : NULL;
+}
+
+const char *help_default(const struct option_row *row, char *text, size_t size)
+{
+    const char *fallback = row->is_config ? config_table[row->key].fallback : NULL;
+
+    text[0] = 0;
+    if (fallback && fallback[0])
+        str_format(text, size, " (default %s)", fallback);
+    return text;
+}
+
+/* Words of `text` from column `at` on, broken at the width, continued at `indent`. */
+static int wrap(struct buf *to, const char *text, size_t at, size_t indent)
+{
+    int failed = 0;
+    bool is_first = true;
+
+    while (*text) {
+        size_t length = strcspn(text, " \n");
+
+        if (!is_first && at + 1 + length > HELP_WIDTH) {
+            failed |= buf_printf(to, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (!is_first) {
+            failed |= buf_append_text(to, " ");
+            at++;
+        }
+        failed |= buf_append(to, text, length);
+        at += length;
+        is_first = false;
+        text += length;
+        if (text[0] == '\n' && text[1] == '\n') {
+            failed |= buf_printf(to, "\n\n%*s", (int)indent, "");
+            at = indent;
+            is_first = true;
+        }
+        text += strspn(text, " \n");
+    }
+    return failed | buf_append_text(to, "\n");
+}
+
+static int option_lines(const struct option_row *row, struct buf *to)
+{
+    char left[64], fallback[128], help[512];
+    char letter[8] = "    ";
+    size_t length;
+    int failed = 0;
+
+    if (row->letter)
+        str_format(letter, sizeof(letter), "-%c, ", row->letter);
+    str_format(left, sizeof(left), "  %s--%s%s%s", letter, row->name, row->argument ? " " : "",
+               row->argument ? row->argument : "");
+    str_format(help, sizeof(help), "%s%s", row->help,
+               help_default(row, fallback, sizeof(fallback)));
+    length = strlen(left);
+    failed |= buf_append_text(to, left);
+    if (length + 2 > HELP_COLUMN) {
+        failed |= buf_append_text(to, "\n");
+        length = 0;
+    }
+    failed |= buf_printf(to, "%*s", (int)(HELP_COLUMN - length), "");
+    return failed | wrap(to, help, HELP_COLUMN, HELP_COLUMN);
+}
+
+static int status_lines(struct buf *to)
+{
+    int failed = buf_append_text(to, "\nExit status:\n");
+
+    for (size_t i = 0; i < status_count; i++) {
+        failed |= buf_printf(to, "  %-5d", status_table[i].status);
+        failed |= wrap(to, status_table[i].meaning, 7, 7);
+    }
+    return failed;
+}
+
+int help_command_text(const struct command *command, struct buf *to)
+{
+    const struct option_row *row;
+    int failed = 0;
+
+    failed |= buf_printf(to, "Usage: bailey %s %s\n\n", command->name, command->usage);
+    failed |= wrap(to, command->description, 0, 0);
+    failed |= buf_append_text(to, "\nOptions:\n");
+    for (size_t i = 0; (row = help_row_at(command, i)); i++)
+        failed |= option_lines(row, to);
+    if (command->has_rest)
+        failed |= status_lines(to);
+    return failed < 0 ? failed : 0;
+}
+
+int help_overview(struct buf *to)
+{
+    int failed = 0;
+
+    failed |= buf_append_text(to, "Bailey runs code that an AI agent wrote, behind walls.\n\n"
+                                  "Usage: bailey COMMAND [options]\n\nCommands:\n");
+    for (size_t i = 0; i < command_count; i++)
+        failed |= buf_printf(to, "  %-12s%s\n", command_table[i]->name, command_table[i]->summary);
+    failed |= status_lines(to);
+    failed |= buf_append_text(to, "\n'bailey help COMMAND' shows a command's options.\n"
+                                  "Try: bailey run -c \"print('Hello')\"\n");
+    return failed < 0 ? failed : 0;
+}
+
+static int run_help(const struct invocation *invocation)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    const char *name = invocation->parsed.operands[0];
+    const struct command *command = command_find(name);
+    struct error err = {0};
+
+    if (name && !command) {
+        command_unknown(name, &err);
+        return say_bad_input(&err);
+    }
+    if ((command ? help_command_text(command, &text) : help_overview(&text)) < 0) {
+        say("out of memory printing the help");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+const struct command help_command = {
+    .name = "help",
+    .summary = "show what a command does and its options",
+    .usage = "[COMMAND]",
+    .description = "Shows the commands, or one command with all its options and their defaults.",
+    .operand = "COMMAND",
+    .operands = WORDS_COMMAND,
+    .operand_max = 1,
+    .run = run_help,
+};

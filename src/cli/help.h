@@ -1,0 +1,26 @@
+/*
+ * help.h - the printers that read the rows: help, completion scripts, man pages. Pure: they print
+ * into a buffer and fail only when it is full or memory is out.
+ */
+#ifndef BAILEY_CLI_HELP_H
+#define BAILEY_CLI_HELP_H
+
+#include "base/buf.h"
+#include "cli/command.h"
+
+int help_overview(struct buf *to);
+int help_command_text(const struct command *command, struct buf *to);
+
+int complete_bash(struct buf *to);
+int complete_zsh(struct buf *to);
+
+int man_overview(struct buf *to);
+int man_command_page(const struct command *command, struct buf *to);
+
+/* The rows of a command and the common ones behind them; NULL behind the last. */
+const struct option_row *help_row_at(const struct command *command, size_t index);
+
+/* " (default 30)" behind an option's help when its key has a default; else empty. */
+const char *help_default(const struct option_row *row, char *text, size_t size);
+
+#endif

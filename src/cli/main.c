@@ -1,0 +1,95 @@
+/* main.c - bailey: finds the command, parses its options by its rows, runs it. Nothing else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/help.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/say.h"
+#include "launcher/launcher.h"
+
+/*
+ * A descriptor 0-2 that is closed would be given to the next file that is opened, and output would
+ * go into it. Returns whether standard input was closed, or -1 when there is no /dev/null.
+ */
+static int fill_standard_streams(void)
+{
+    int stdin_is_closed = 0;
+
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        /* The lowest free descriptor is `fd`; it stays open for programs of ours: no O_CLOEXEC. */
+        if (open("/dev/null", O_RDWR) != fd)
+            return -1;
+        if (fd == 0)
+            stdin_is_closed = 1;
+    }
+    return stdin_is_closed;
+}
+
+/* `--help` and `--version` before a command are the commands of that name. */
+static const char *command_name(const char *word)
+{
+    if (str_equal(word, "--help") || str_equal(word, "-h"))
+        return "help";
+    if (str_equal(word, "--version") || str_equal(word, "-V"))
+        return "version";
+    return word;
+}
+
+static int show_help(const struct command *command)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+
+    if (help_command_text(command, &text) < 0) {
+        say("out of memory printing the help");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+static int no_command(void)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+
+    if (help_overview(&text) == 0)
+        stream_write(STDERR_FILENO, buf_text(&text), text.length, -1);
+    return STATUS_BAD_INPUT;
+}
+
+int main(int argc, char **argv)
+{
+    struct invocation invocation = {.env = environ};
+    struct error err = {0};
+    int status, stdin_is_closed = fill_standard_streams();
+
+    if (stdin_is_closed < 0)
+        return STATUS_BAD_INPUT;
+    invocation.stdin_is_closed = stdin_is_closed > 0;
+    launcher_remember_arguments(argc, argv, environ); /* for wardens, which wipe their copy */
+    signal(SIGPIPE, SIG_IGN); /* a reader that left is an errno here, not the end */
+    if (argc < 2)
+        return no_command();
+
+    invocation.command = command_find(command_name(argv[1]));
+    if (!invocation.command) {
+        command_unknown(argv[1], &err);
+        return say_bad_input(&err);
+    }
+    if (options_parse(invocation.command, argc - 2, (const char *const *)argv + 2,
+                      &invocation.parsed, &err) < 0)
+        status = say_bad_input(&err);
+    else if (invocation.parsed.wants_help)
+        status = show_help(invocation.command);
+    else
+        status = invocation.command->run(&invocation);
+    parsed_free(&invocation.parsed);
+    return status;
+}

@@ -1,0 +1,251 @@
+/*
+ * request.c - the options of `run` and `exec`: one row each, and what takes it.
+ *
+ * The rows are all there is: help, completion and man pages print them. `exec` has those of `run`
+ * behind the first RUN_ONLY ones.
+ */
+#include "cli/request.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/run.h"
+
+#define TAKE_TEXT(field)                                                        \
+    static int take_##field(void *target, const char *value, struct error *err) \
+    {                                                                           \
+        (void)err;                                                              \
+        ((struct request *)target)->field = value;                              \
+        return 0;                                                               \
+    }
+#define TAKE_SWITCH(field)                                                      \
+    static int take_##field(void *target, const char *value, struct error *err) \
+    {                                                                           \
+        (void)value;                                                            \
+        (void)err;                                                              \
+        ((struct request *)target)->field = true;                               \
+        return 0;                                                               \
+    }
+
+TAKE_TEXT(code)
+TAKE_TEXT(language)
+TAKE_TEXT(config_file)
+TAKE_SWITCH(has_stdin)
+TAKE_SWITCH(is_raw)
+TAKE_SWITCH(is_json)
+TAKE_SWITCH(has_timing)
+TAKE_SWITCH(has_explain)
+TAKE_SWITCH(is_quiet)
+
+static int take_out(void *target, const char *value, struct error *err)
+{
+    if (!value[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "--out needs a folder: --out DIR");
+    ((struct request *)target)->out = value;
+    return 0;
+}
+
+/* The length of the name at the start: [A-Za-z_][A-Za-z0-9_]*; 0 when there is none. */
+static size_t name_length(const char *text)
+{
+    size_t length = 0;
+
+    while (text[length] == '_' || isalpha((unsigned char)text[length]) ||
+           (length > 0 && isdigit((unsigned char)text[length])))
+        length++;
+    return length;
+}
+
+static const char *find_variable(char *const *env, const char *name, size_t length)
+{
+    for (; env && *env; env++)
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return *env;
+    return NULL;
+}
+
+static int take_env(void *target, const char *value, struct error *err)
+{
+    struct request *request = target;
+    size_t length = name_length(value);
+
+    if (length == 0 || (value[length] && value[length] != '='))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--env '%.100s': a name has letters, digits and '_' and does not begin "
+                         "with a digit; write --env NAME=VALUE",
+                         value);
+    if (!value[length]) {
+        const char *found = find_variable(request->caller_env, value, length);
+
+        if (!found)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "--env %.100s: no such variable is set here; write --env NAME=VALUE",
+                             value);
+        value = found;
+    }
+    if (strv_length(request->env) >= LIMIT_ENV_COUNT)
+        return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d --env", LIMIT_ENV_COUNT);
+    if (strv_push(&request->env, value) < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
+    return 0;
+}
+
+/* HOST[:BOX], split at the last colon: a name with a colon in it is written with both halves. */
+static int take_file(void *target, const char *value, struct error *err)
+{
+    struct request *request = target;
+    const char *colon = strrchr(value, ':');
+    size_t host_length = colon ? (size_t)(colon - value) : strlen(value);
+    struct oneshot_file *files;
+    size_t at = strv_length(request->file_names);
+
+    if (host_length == 0 || (colon && !colon[1]))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--file '%.100s': write --file HOST or --file HOST:BOX", value);
+    if (request->file_count >= LIMIT_COPY_FILES)
+        return error_set(err, -E2BIG, ERROR_BAD_INPUT,
+                         "more than %d --file; put them in one folder and give that",
+                         LIMIT_COPY_FILES);
+    files = reallocarray(request->files, request->file_count + 1, sizeof(*files));
+    if (!files)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
+    request->files = files;
+    if (strv_push_n(&request->file_names, value, host_length) < 0 ||
+        (colon && strv_push(&request->file_names, colon + 1) < 0))
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
+    files[request->file_count++] = (struct oneshot_file){
+        .host = request->file_names[at], .box = colon ? request->file_names[at + 1] : NULL};
+    return 0;
+}
+
+#define CONFIG_KEY(key_) .is_config = true, .key = (key_)
+#define RUN_ONLY 2
+
+static const struct option_row options[] = {
+    {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
+    {"language", 'l', "NAME", WORDS_LANGUAGE,
+     "the source's language; without it the file's extension tells, else Python",
+     .take = take_language},
+    {"timeout", 't', "TIME", WORDS_ANY, "how long it may run: 30, 0.5, 250ms, 5m",
+     CONFIG_KEY(KEY_TIMEOUT)},
+    {"memory", 'm', "SIZE", WORDS_ANY, "memory of the box, its files included: 512m, 1g",
+     CONFIG_KEY(KEY_MEMORY)},
+    {"cpus", 0, "NUMBER", WORDS_ANY, "processor cores it may use: 0.5, 2", CONFIG_KEY(KEY_CPUS)},
+    {"pids", 0, "NUMBER", WORDS_ANY, "processes and threads it may have", CONFIG_KEY(KEY_PIDS)},
+    {"disk", 0, "SIZE", WORDS_ANY, "space for its files, part of the memory", CONFIG_KEY(KEY_DISK)},
+    {"max-output", 0, "KB", WORDS_ANY, "output of each stream that the result keeps",
+     CONFIG_KEY(KEY_MAX_OUTPUT)},
+    {"env", 'e', "NAME[=VALUE]", WORDS_ANY,
+     "set a variable inside, or hand over the caller's; may be repeated", .take = take_env},
+    {"file", 'f', "HOST[:BOX]", WORDS_FILE,
+     "copy a file or folder in, to /workspace or to BOX; may be repeated", .take = take_file},
+    {"out", 'o', "DIR", WORDS_FOLDER, "fetch what was left in /tmp/output to this folder",
+     .take = take_out},
+    {"isolation", 'i', "LEVEL", WORDS_ISOLATION, "the least isolation that may run it",
+     CONFIG_KEY(KEY_ISOLATION)},
+    {"root", 0, "DIR", WORDS_FOLDER, "take the box's root from this folder, not from /usr",
+     CONFIG_KEY(KEY_ROOT)},
+    {"stdin", 0, NULL, WORDS_ANY, "hand standard input to the program", .take = take_has_stdin},
+    {"raw", 0, NULL, WORDS_ANY, "leave control sequences as they are on a terminal",
+     .take = take_is_raw},
+    {"json", 'j', NULL, WORDS_ANY, "print the one result as JSON and nothing else",
+     .take = take_is_json},
+    {"timing", 0, NULL, WORDS_ANY, "say on standard error where the time went",
+     .take = take_has_timing},
+    {"explain", 0, NULL, WORDS_ANY, "say on standard error what held the run",
+     .take = take_has_explain},
+    {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file},
+    {"quiet", 'q', NULL, WORDS_ANY, "no notices; errors are still told", .take = take_is_quiet},
+};
+
+const struct command run_command = {
+    .name = "run",
+    .summary = "run source code in a fresh box",
+    .usage = "[options] FILE | - | -c CODE [-- ARGS...]",
+    .description = "Runs Python or Bash source in a box of its own that is gone afterwards. Output "
+                   "comes as it "
+                   "is written; the exit status is the program's.\n\n"
+                   "The code starts in /workspace, which is empty but for the source and what "
+                   "--file copied in. "
+                   "There is no network. What it leaves in /tmp/output is fetched by --out.",
+    .options = options,
+    .option_count = ARRAY_SIZE(options),
+    .operand = "FILE",
+    .operands = WORDS_FILE,
+    .operand_max = 1,
+    .has_rest = true,
+    .run = run_main,
+};
+
+const struct command exec_command = {
+    .name = "exec",
+    .summary = "run any program in a fresh box",
+    .usage = "[options] -- PROGRAM [ARGS...]",
+    .description = "Runs a program of the box's root (this machine's /usr, or --root DIR) in a box "
+                   "of its own, "
+                   "with the same limits and the same result as 'bailey run'.",
+    .options = options + RUN_ONLY,
+    .option_count = ARRAY_SIZE(options) - RUN_ONLY,
+    .operand = "PROGRAM",
+    .operands = WORDS_PROGRAM,
+    .has_rest = true,
+    .rest_starts_at_operand = true,
+    .run = exec_main,
+};
+
+static int report_json(void *target, const char *value, struct error *err)
+{
+    (void)value;
+    (void)err;
+    ((struct report_request *)target)->is_json = true;
+    return 0;
+}
+
+static int report_config(void *target, const char *value, struct error *err)
+{
+    (void)err;
+    ((struct report_request *)target)->config_file = value;
+    return 0;
+}
+
+const struct option_row report_options[REPORT_OPTION_COUNT] = {
+    {"json", 'j', NULL, WORDS_ANY, "print JSON", .take = report_json},
+    {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = report_config},
+};
+
+int request_load(const struct invocation *invocation, struct request *request,
+                 struct config *config, struct error *err)
+{
+    int result;
+
+    *request = (struct request){.caller_env = invocation->env};
+    result = options_take(&invocation->parsed, request, err);
+    if (result < 0)
+        goto no_request;
+    result = config_load(config, request->config_file, invocation->env, err);
+    if (result < 0)
+        goto no_request;
+    result = options_configure(&invocation->parsed, config, err);
+    if (result < 0)
+        goto no_config;
+    return 0;
+
+no_config:
+    config_free(config);
+no_request:
+    request_free(request);
+    return result;
+}
+
+void request_free(struct request *request)
+{
+    strv_free(request->env);
+    strv_free(request->file_names);
+    free(request->files);
+    *request = (struct request){0};
+}

@@ -1,0 +1,42 @@
+/*
+ * request.h - the options of `run`, `exec` and their like, taken from the rows into one struct.
+ *
+ * Borrows strings from argv but for what it had to make (env). request_free() in the end.
+ */
+#ifndef BAILEY_CLI_REQUEST_H
+#define BAILEY_CLI_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "tool/oneshot.h"
+
+struct request {
+    char *const *caller_env; /* where `--env NAME` looks */
+    const char *code;        /* -c; NULL: none */
+    const char *language;
+    const char *out;
+    const char *config_file;
+    char **env; /* strv of "K=V" */
+    struct oneshot_file *files;
+    char **file_names; /* strv: the halves of every HOST:BOX, owned here for `files` */
+    size_t file_count;
+    bool has_stdin, is_raw, is_json, has_timing, has_explain, is_quiet;
+};
+
+/* What doctor, config, version and tool understand: a prefix or a part of these rows. */
+struct report_request {
+    bool is_json;
+    const char *config_file;
+};
+#define REPORT_OPTION_COUNT 2
+extern const struct option_row report_options[REPORT_OPTION_COUNT]; /* --json, --config */
+
+/* Options into `request` and `config`: on success both belong to the caller. */
+int request_load(const struct invocation *invocation, struct request *request,
+                 struct config *config, struct error *err);
+void request_free(struct request *request);
+
+#endif

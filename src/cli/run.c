@@ -1,0 +1,195 @@
+/*
+ * run.c - the driver of `bailey run` and `bailey exec`.
+ *
+ * Everything that may be wrong with the request is found before signals are blocked and before
+ * anything is made: until then the default action of a signal is the right one. Then one call of
+ * oneshot_run(), then the report (ending.c).
+ */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/ending.h"
+#include "cli/output.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "cli/source.h"
+
+/* A checked request: what is left is to run it. */
+struct job {
+    const struct request *request;
+    const struct config *config;
+    const struct source *source;         /* NULL: exec */
+    const struct language_row *language; /* NULL: exec */
+    const char *const *argv;
+};
+
+static int usage_error(struct error *err, const char *text)
+{
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT, "%s", text);
+}
+
+static int check_size(const char *const *argv, char *const *env, struct error *err)
+{
+    size_t count = 0, bytes = 0;
+
+    for (; *argv; argv++, count++)
+        bytes += strlen(*argv) + 1;
+    for (; env && *env; env++)
+        bytes += strlen(*env) + 1;
+    if (count > LIMIT_ARGV_COUNT)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                         "%zu arguments are more than %d; put them in a file and hand it over with "
+                         "--file",
+                         count, LIMIT_ARGV_COUNT);
+    if (bytes > LIMIT_ARGV_BYTES)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                         "arguments and --env have %zu bytes, more than %llu; put them in a file "
+                         "and hand it over with --file",
+                         bytes, LIMIT_ARGV_BYTES);
+    return 0;
+}
+
+static int execute(const struct job *job)
+{
+    CLEANUP(fd_closep) int cancel_fd = -1;
+    const struct request *request = job->request;
+    struct ending ending = {.request = request};
+    struct oneshot_extra extra = {0};
+    struct oneshot_sink sink;
+    struct result result;
+    struct error err = {0};
+    int status;
+
+    if (signals_open(&cancel_fd, &err) < 0)
+        return say_bad_input(&err);
+    output_init(&ending.output, request->is_raw, cancel_fd);
+    sink = (struct oneshot_sink){.write = output_write,
+                                 .ctx = &ending.output,
+                                 .fd = {STDOUT_FILENO, STDERR_FILENO}};
+    result_init(&result, &job->config->limits);
+
+    oneshot_run(
+        &(struct oneshot){
+            .config = job->config,
+            .language = job->language ? job->language->name : NULL,
+            .code = job->source ? buf_text(&job->source->code) : NULL,
+            .code_length = job->source ? job->source->code.length : 0,
+            .name = job->source ? job->source->name : NULL,
+            .argv = job->argv,
+            .env = (const char *const *)request->env,
+            .files = request->files,
+            .file_count = request->file_count,
+            .out = request->out,
+            .stdin_fd = request->has_stdin ? STDIN_FILENO : -1,
+            .sink = request->is_json ? NULL : &sink,
+            .cancel_fd = cancel_fd,
+            .keep_artifact = true,
+        },
+        &result, &extra);
+
+    output_finish(&ending.output);
+    ending.signal = signals_taken(cancel_fd);
+    status = ending_report(&ending, &result, &extra);
+    oneshot_extra_free(&extra);
+    result_free(&result);
+    return status;
+}
+
+/* The input is bad, the usage is not: with --json that is a result too. */
+static int refuse(const struct job *job, const struct error *err)
+{
+    struct ending ending = {.request = job->request};
+    struct oneshot_extra extra = {0};
+    struct result result;
+    int status;
+
+    result_init(&result, &job->config->limits);
+    result.runtime = job->config->type;
+    id_make(result.execution_id, "exec");
+    result.exit_code = 1;
+    result.error = *err;
+    status = ending_report(&ending, &result, &extra);
+    result_free(&result);
+    return status;
+}
+
+/* Which of FILE, - and -c it is. Borrowed; *ret_path stays NULL for -c. */
+static int choose_source(const struct invocation *invocation, const struct request *request,
+                         const char **ret_path, const char *const **ret_argv, struct error *err)
+{
+    const struct parsed *parsed = &invocation->parsed;
+    const char *path = parsed->operands[0];
+    const char *const *argv = parsed->rest;
+
+    if (!path && !request->code && argv[0])
+        path = *argv++; /* "bailey run -- -odd-name.py" */
+    if (path && request->code)
+        return usage_error(err, "a file and -c CODE together; give only one of them");
+    if (!path && !request->code)
+        return usage_error(err, "nothing to run: give a FILE, - for standard input, or -c CODE");
+    if (str_equal(path, "-") && request->has_stdin)
+        return usage_error(err, "- and --stdin both want standard input; put the code in a file or "
+                                "give it with -c");
+    *ret_path = path;
+    *ret_argv = argv;
+    return 0;
+}
+
+static int load_source(struct job *job, struct source *source, const char *path,
+                       const struct invocation *invocation, struct error *err)
+{
+    int result = source_language(job->request->language, path, job->config, &job->language, err);
+
+    if (result < 0)
+        return result;
+    if (str_equal(path, "-") && invocation->stdin_is_closed)
+        return error_set(err, -EBADF, ERROR_BAD_INPUT,
+                         "standard input is closed; put the code in a file or give it with -c");
+    return path ? source_read(source, path, err)
+                : source_from_text(source, job->request->code, err);
+}
+
+int run_main(const struct invocation *invocation)
+{
+    CLEANUP(request_free) struct request request = {0};
+    CLEANUP(config_free) struct config config = {0};
+    CLEANUP(source_free) struct source source = {0};
+    struct job job = {.request = &request, .config = &config, .source = &source};
+    struct error err = {0};
+    const char *path = NULL;
+
+    if (request_load(invocation, &request, &config, &err) < 0 ||
+        choose_source(invocation, &request, &path, &job.argv, &err) < 0)
+        return say_bad_input(&err);
+    if (load_source(&job, &source, path, invocation, &err) < 0 ||
+        check_size(job.argv, request.env, &err) < 0)
+        return refuse(&job, &err);
+    return execute(&job);
+}
+
+int exec_main(const struct invocation *invocation)
+{
+    CLEANUP(request_free) struct request request = {0};
+    CLEANUP(config_free) struct config config = {0};
+    struct job job = {.request = &request, .config = &config, .argv = invocation->parsed.rest};
+    struct error err = {0};
+
+    if (request_load(invocation, &request, &config, &err) < 0)
+        return say_bad_input(&err);
+    if (!job.argv[0] || !job.argv[0][0]) {
+        usage_error(&err, "nothing to run: name a program, as in 'bailey exec -- ls -l'");
+        return say_bad_input(&err);
+    }
+    if (check_size(job.argv, request.env, &err) < 0)
+        return refuse(&job, &err);
+    return execute(&job);
+}

@@ -1,0 +1,11 @@
+/* run.h - `bailey run` and `bailey exec`: from an invocation to an exit status. Blocks for the run.
+ */
+#ifndef BAILEY_CLI_RUN_H
+#define BAILEY_CLI_RUN_H
+
+#include "cli/options.h"
+
+int run_main(const struct invocation *invocation);
+int exec_main(const struct invocation *invocation);
+
+#endif

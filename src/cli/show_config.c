@@ -1,0 +1,96 @@
+/* show_config.c - `bailey config`: every effective value and where it came from. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/options.h"
+#include "cli/request.h"
+#include "cli/sanitize.h"
+#include "cli/say.h"
+#include "cli/show_config.h"
+#include "config/config.h"
+
+static const char *key_name(size_t key)
+{
+    return config_table[key].env ? config_table[key].env : config_table[key].yaml;
+}
+
+json_t *show_config_json(const struct config *config)
+{
+    json_t *values = json_object();
+
+    for (size_t i = 0; i < _KEY_MAX; i++) {
+        const struct config_value *value = &config->values[i];
+
+        json_object_set_new(values, key_name(i),
+                            json_pack("{s:s?, s:s, s:s?, s:s?}", "value", value->text, "source",
+                                      config_source_name(value->source), "where", value->where,
+                                      "yaml", config_table[i].yaml));
+    }
+    return json_pack("{s:s?, s:o}", "file", config->file, "values", values);
+}
+
+/* The widest key, so that the columns stand in line. */
+static int key_width(void)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < _KEY_MAX; i++)
+        width = MAX(width, strlen(key_name(i)));
+    return (int)width;
+}
+
+int show_config_text(const struct config *config, struct buf *to)
+{
+    CLEANUP(buf_free) struct buf value = BUF_INIT(64 * KIB);
+    int width = key_width();
+    int failed = buf_printf(to, "%-*s  %-28s %s\n", width, "KEY", "VALUE", "SOURCE");
+
+    for (size_t i = 0; i < _KEY_MAX; i++) {
+        const struct config_value *row = &config->values[i];
+        bool has_where = row->source != FROM_DEFAULT && row->where;
+
+        buf_clear(&value);
+        failed |= sanitize_line(row->text && row->text[0] ? row->text : "-", &value);
+        failed |= buf_printf(to, "%-*s  %-28s %s%s", width, key_name(i), buf_text(&value),
+                             config_source_name(row->source), has_where ? " " : "");
+        failed |= has_where ? sanitize_line(row->where, to) : 0;
+        failed |= buf_append_text(to, "\n");
+    }
+    return failed < 0 ? failed : 0;
+}
+
+static int run_config(const struct invocation *invocation)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    CLEANUP(config_free) struct config config = {0};
+    struct report_request request = {0};
+    struct error err = {0};
+
+    if (options_take(&invocation->parsed, &request, &err) < 0 ||
+        config_load(&config, request.config_file, invocation->env, &err) < 0 ||
+        options_configure(&invocation->parsed, &config, &err) < 0)
+        return say_bad_input(&err);
+    if (request.is_json)
+        return print_json(show_config_json(&config));
+    if (show_config_text(&config, &text) < 0) {
+        say("out of memory printing the configuration");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+const struct command config_command = {
+    .name = "config",
+    .summary = "show every setting and where it came from",
+    .usage = "[--json] [--config FILE]",
+    .description =
+        "Shows the effective value of every key and its source: a flag, the environment, "
+        "bailey.yaml or the default.",
+    .options = report_options,
+    .option_count = REPORT_OPTION_COUNT,
+    .run = run_config,
+};

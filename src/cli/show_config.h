@@ -1,0 +1,12 @@
+/* show_config.h - the printers of `bailey config`. Pure. */
+#ifndef BAILEY_CLI_SHOW_CONFIG_H
+#define BAILEY_CLI_SHOW_CONFIG_H
+
+#include "base/buf.h"
+#include "config/config.h"
+
+typedef struct json_t json_t;
+json_t *show_config_json(const struct config *config); /* new reference; NULL: out of memory */
+int show_config_text(const struct config *config, struct buf *to);
+
+#endif

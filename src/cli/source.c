@@ -1,0 +1,171 @@
+/* source.c - reads and checks the code of a run before anything is made for it. */
+#include "cli/source.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "config/config.h"
+
+static int check_code(const struct buf *code, const char *from, struct error *err)
+{
+    const char *nul = code->length > 0 ? memchr(code->data, 0, code->length) : NULL;
+    size_t at = 0;
+
+    if (nul)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "%.200s has a NUL byte at offset %zu and is not source code; give a text "
+                         "file in UTF-8",
+                         from, (size_t)(nul - code->data));
+    while (at < code->length && isspace((unsigned char)code->data[at]))
+        at++;
+    if (at == code->length)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "nothing to run: %.200s is empty; give some code, for example "
+                         "bailey run -c \"print('Hello')\"",
+                         from);
+    return 0;
+}
+
+static int too_large(const char *from, struct error *err)
+{
+    return error_set(err, -EFBIG, ERROR_TOO_LARGE,
+                     "%.200s is larger than %llu MB, the most a run's source may have; put data in "
+                     "a file and hand it over with --file",
+                     from, LIMIT_CODE_BYTES / MIB);
+}
+
+static int open_failed(const char *path, int num, struct error *err)
+{
+    switch (num) {
+    case ENOENT:
+    case ENOTDIR:
+        return error_set(err, -num, ERROR_NOT_FOUND,
+                         "there is no file '%.200s'; check the name, or give code with -c CODE",
+                         path);
+    case EACCES:
+    case EPERM:
+        return error_set(err, -num, ERROR_BAD_INPUT,
+                         "'%.200s' may not be read by this user; change its permissions "
+                         "(chmod u+r) or run as somebody who may",
+                         path);
+    default:
+        return error_set(err, -num, ERROR_BAD_INPUT, "opening '%.200s': %s", path, strerror(num));
+    }
+}
+
+static int check_kind(int fd, const char *path, struct source *source, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat status;
+
+    if (fstat(fd, &status) < 0)
+        return error_errno(err, "reading '%.200s'", path);
+    if (S_ISDIR(status.st_mode))
+        return error_set(err, -EISDIR, ERROR_BAD_INPUT,
+                         "'%.200s' is a folder; name the file in it that should run", path);
+    if (S_ISREG(status.st_mode)) {
+        source->name = slash ? slash + 1 : path;
+        return (uint64_t)status.st_size > LIMIT_CODE_BYTES ? too_large(path, err) : 0;
+    }
+    if (S_ISFIFO(status.st_mode))
+        return 0;
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                     "'%.200s' is neither a file nor a pipe; use - to read standard input", path);
+}
+
+int source_read(struct source *source, const char *path, struct error *err)
+{
+    bool is_stdin = str_equal(path, "-");
+    const char *from = is_stdin ? "standard input" : path;
+    CLEANUP(fd_closep) int opened = -1;
+    int result;
+
+    *source = (struct source){.code = BUF_INIT(LIMIT_CODE_BYTES)};
+    if (!is_stdin) {
+        if (!path[0])
+            return open_failed(path, ENOENT, err);
+        opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (opened < 0)
+            return open_failed(path, errno, err);
+        result = check_kind(opened, path, source, err);
+        if (result < 0)
+            return result;
+    }
+    result = buf_read_fd(&source->code, is_stdin ? STDIN_FILENO : opened);
+    if (result == -EFBIG)
+        return too_large(from, err);
+    if (result == -EISDIR)
+        return error_set(err, result, ERROR_BAD_INPUT,
+                         "standard input is a folder; give it a file");
+    if (result < 0)
+        return error_set(err, result, ERROR_BAD_INPUT, "reading %.200s: %s", from,
+                         strerror(-result));
+    return check_code(&source->code, from, err);
+}
+
+int source_from_text(struct source *source, const char *code, struct error *err)
+{
+    int result;
+
+    *source = (struct source){.code = BUF_INIT(LIMIT_CODE_BYTES)};
+    result = buf_append_text(&source->code, code);
+    if (result == -EFBIG)
+        return too_large("the code behind -c", err);
+    if (result < 0)
+        return error_set(err, result, ERROR_ENGINE, "out of memory keeping the code");
+    return check_code(&source->code, "the code behind -c", err);
+}
+
+void source_free(struct source *source)
+{
+    buf_free(&source->code);
+    source->name = NULL;
+}
+
+static int unknown_language(const char *name, struct error *err)
+{
+    CLEANUP(buf_free) struct buf known = BUF_INIT(256);
+
+    for (size_t i = 0; i < language_count; i++)
+        buf_printf(&known, "%s%s", i > 0 ? ", " : "", language_table[i].name);
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT, "unknown language '%.60s'; known are: %s", name,
+                     buf_text(&known));
+}
+
+int source_language(const char *name, const char *path, const struct config *config,
+                    const struct language_row **ret, struct error *err)
+{
+    const struct language_row *found = NULL;
+
+    if (name) {
+        found = language_find(name);
+        if (!found)
+            return unknown_language(name, err);
+    }
+    for (size_t i = 0; !found && path && i < language_count; i++)
+        if (str_ends(path, language_table[i].extension))
+            found = &language_table[i];
+    if (!found)
+        found = language_find("python");
+    if (!found)
+        return unknown_language("python", err);
+
+    for (size_t i = 0; i < strv_length(config->languages); i++) {
+        if (str_equal(config->languages[i], found->name)) {
+            *ret = found;
+            return 0;
+        }
+    }
+    return error_set(
+        err, -EINVAL, ERROR_BAD_INPUT,
+        "language '%s' is not among SANDBOX_SUPPORTED_LANGUAGES (%.100s); add it there",
+        found->name, config->values[KEY_LANGUAGES].text ? config->values[KEY_LANGUAGES].text : "");
+}

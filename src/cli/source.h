@@ -1,0 +1,35 @@
+/*
+ * source.h - where the code of a run comes from: a file, standard input or an argument; checked.
+ *
+ * Blocks for reading. Owns the bytes: source_free(). Every refusal says what to do.
+ */
+#ifndef BAILEY_CLI_SOURCE_H
+#define BAILEY_CLI_SOURCE_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "tool/language.h"
+
+struct config;
+
+struct source {
+    struct buf code;
+    const char *name; /* base name for the box, borrowed from the path; NULL: it has none */
+};
+
+/* Reads a regular file or a pipe; `path` "-" is standard input. */
+int source_read(struct source *source, const char *path, struct error *err);
+
+/* Copies `code`, the value of -c. */
+int source_from_text(struct source *source, const char *code, struct error *err);
+
+void source_free(struct source *source);
+
+/*
+ * The language by name, or by the extension of `path` when there is no name, or Python. An error
+ * lists the known ones; a known one that SANDBOX_SUPPORTED_LANGUAGES leaves out is refused.
+ */
+int source_language(const char *name, const char *path, const struct config *config,
+                    const struct language_row **ret, struct error *err);
+
+#endif

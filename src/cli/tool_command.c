@@ -1,0 +1,106 @@
+/* tool_command.c - `bailey tool NAME [JSON|-]`: a tool call from the command line. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/options.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "tool/tool.h"
+
+static int unknown_tool(const char *name)
+{
+    CLEANUP(buf_free) struct buf known = BUF_INIT(KIB);
+    const char *names[WORDS_LIST_MAX];
+    const char *nearest;
+
+    words_list(WORDS_TOOL, names);
+    for (size_t i = 0; names[i]; i++)
+        buf_printf(&known, "%s%s", i > 0 ? ", " : "", names[i]);
+    nearest = name ? str_nearest(name, names) : NULL;
+    if (!name)
+        say("which tool? known are: %s", buf_text(&known));
+    else if (nearest)
+        say("unknown tool '%.60s'; did you mean '%s'? known are: %s", name, nearest,
+            buf_text(&known));
+    else
+        say("unknown tool '%.60s'; known are: %s", name, buf_text(&known));
+    return STATUS_BAD_INPUT;
+}
+
+/* The parameters: an argument, or standard input. */
+static int read_input(const struct invocation *invocation, struct buf *input, struct error *err)
+{
+    const char *argument =
+        invocation->parsed.operand_count > 1 ? invocation->parsed.operands[1] : "-";
+    int result;
+
+    if (!str_equal(argument, "-"))
+        result = buf_append_text(input, argument);
+    else if (invocation->stdin_is_closed)
+        return error_set(err, -EBADF, ERROR_BAD_INPUT,
+                         "standard input is closed; give the parameters as an argument");
+    else
+        result = buf_read_fd(input, STDIN_FILENO);
+    if (result == -EFBIG)
+        return error_set(err, result, ERROR_TOO_LARGE, "the parameters are larger than %llu MB",
+                         TOOL_INPUT_MAX / MIB);
+    if (result < 0)
+        return error_set(err, result, ERROR_ENGINE, "reading the parameters: %s",
+                         strerror(-result));
+    return 0;
+}
+
+static int run_tool(const struct invocation *invocation)
+{
+    CLEANUP(buf_free) struct buf input = BUF_INIT(TOOL_INPUT_MAX);
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(TOOL_REPLY_MAX);
+    CLEANUP(config_free) struct config config = {0};
+    CLEANUP(fd_closep) int cancel_fd = -1;
+    const struct tool_row *tool = tool_find(invocation->parsed.operands[0]);
+    struct report_request request = {0};
+    struct error err = {0};
+    int signal;
+
+    if (!tool)
+        return unknown_tool(invocation->parsed.operands[0]);
+    if (options_take(&invocation->parsed, &request, &err) < 0 ||
+        config_load(&config, request.config_file, invocation->env, &err) < 0 ||
+        config_check(&config, &err) < 0 || read_input(invocation, &input, &err) < 0 ||
+        signals_open(&cancel_fd, &err) < 0)
+        return say_bad_input(&err);
+
+    if (tool_call(tool, buf_text(&input), input.length,
+                  &(struct tool_context){.config = &config, .cancel_fd = cancel_fd}, &reply) < 0) {
+        say("out of memory writing the reply");
+        return STATUS_BAD_INPUT;
+    }
+    signal = signals_taken(cancel_fd);
+    if (signal) {
+        say("interrupted");
+        return 128 + signal;
+    }
+    return print_guest_text(&reply);
+}
+
+const struct command tool_command = {
+    .name = "tool",
+    .summary = "call a tool as an agent does",
+    .usage = "[options] NAME [JSON|-]",
+    .description =
+        "Calls a tool with parameters in JSON, from the argument or from standard input, and "
+        "prints "
+        "its reply. The exit status is 0 whenever the tool answered; an error of the code is an "
+        "answer.\n\n"
+        "Example: bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
+    .options = report_options + 1,
+    .option_count = REPORT_OPTION_COUNT - 1,
+    .operand = "NAME",
+    .operands = WORDS_TOOL,
+    .operand_max = 2,
+    .run = run_tool,
+};

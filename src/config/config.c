@@ -1,0 +1,189 @@
+/* config.c - defaults, file, environment and flags, one laid over the other; see config.h. */
+#include "config/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "config/internal.h"
+
+static int load_defaults(struct config *config, struct error *err)
+{
+    for (int key = 0; key < _KEY_MAX; key++) {
+        const char *text = config_table[key].fallback;
+        int r = text ? value_apply(config, (enum config_key)key, text, FROM_DEFAULT, NULL, err) : 0;
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int load_file(struct config *config, const char *file, char *const *env, struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CONFIG_BYTES);
+    CLEANUP(fd_closep) int fd = -1;
+    int r = find_file(file, env, &config->file, &fd, err);
+
+    if (r < 0 || fd < 0)
+        return r;
+    r = buf_read_fd(&text, fd);
+    if (r == -EFBIG)
+        return error_set(err, r, ERROR_BAD_CONFIG, "%s: larger than %llu KB", config->file,
+                         LIMIT_CONFIG_BYTES / KIB);
+    if (r < 0)
+        return error_set(err, r, ERROR_BAD_CONFIG, "%s: reading it: %s", config->file,
+                         error_name(-r));
+    return tree_apply(config, buf_text(&text), text.length, config->file, err);
+}
+
+static int find_environment_key(const char *name, size_t length)
+{
+    for (int key = 0; key < _KEY_MAX; key++) {
+        const char *env = config_table[key].env;
+
+        if (env && strlen(env) == length && memcmp(env, name, length) == 0)
+            return key;
+    }
+    return -ENOENT;
+}
+
+/* One pass over the environment; as with getenv(), the first of two equal names counts. */
+static int load_environment(struct config *config, char *const *env, struct error *err)
+{
+    for (; env && *env; env++) {
+        const char *equals;
+        int key, r;
+
+        if (!str_starts(*env, "SANDBOX_") && !str_starts(*env, "DOCKER_"))
+            continue;
+        equals = strchr(*env, '=');
+        if (!equals || equals[1] == '\0') /* empty counts as unset */
+            continue;
+        key = find_environment_key(*env, (size_t)(equals - *env));
+        if (key < 0 || config->values[key].source == FROM_ENVIRONMENT)
+            continue;
+        r = value_apply(config, (enum config_key)key, equals + 1, FROM_ENVIRONMENT,
+                        config_table[key].env, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int config_load(struct config *config, const char *file, char *const *env, struct error *err)
+{
+    int r;
+
+    memset(config, 0, sizeof(*config));
+    r = load_defaults(config, err);
+    if (r == 0)
+        r = load_file(config, file, env, err);
+    if (r == 0)
+        r = load_environment(config, env, err);
+    if (r < 0)
+        config_free(config);
+    return r;
+}
+
+int config_load_text(struct config *config, const char *text, size_t length, const char *name,
+                     char *const *env, struct error *err)
+{
+    int r;
+
+    memset(config, 0, sizeof(*config));
+    r = load_defaults(config, err);
+    if (r == 0)
+        r = tree_apply(config, text, length, name, err);
+    if (r == 0)
+        r = load_environment(config, env, err);
+    if (r < 0)
+        config_free(config);
+    return r;
+}
+
+int config_set(struct config *config, enum config_key key, const char *text, const char *flag,
+               struct error *err)
+{
+    return value_apply(config, key, text, FROM_FLAG, flag, err);
+}
+
+/* What to call a key in an error about several: the flag that set it, else its name. */
+static const char *label(const struct config *config, enum config_key key)
+{
+    const struct config_value *value = &config->values[key];
+
+    if (value->source == FROM_FLAG && value->where)
+        return value->where;
+    return config_table[key].env;
+}
+
+/* The disk is part of the memory: who sets only the memory gets half of it as disk, as by default.
+ */
+static int follow_memory(struct config *config, struct error *err)
+{
+    struct config_value *disk = &config->values[KEY_DISK];
+    char text[32];
+    char *copy;
+
+    str_from_bytes(config->limits.memory_bytes / 2, text, sizeof(text));
+    copy = strdup(text);
+    if (!copy)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "reading the configuration: out of memory");
+    free(disk->text);
+    disk->text = copy;
+    config->limits.disk_bytes = config->limits.memory_bytes / 2;
+    return 0;
+}
+
+int config_check(struct config *config, struct error *err)
+{
+    const struct config_value *values = config->values;
+    char disk[32], memory[32];
+
+    if (values[KEY_DISK].source == FROM_DEFAULT && values[KEY_MEMORY].source != FROM_DEFAULT) {
+        int r = follow_memory(config, err);
+
+        if (r < 0)
+            return r;
+    }
+    if (config->limits.disk_bytes >= config->limits.memory_bytes) {
+        str_from_bytes(config->limits.disk_bytes, disk, sizeof(disk));
+        str_from_bytes(config->limits.memory_bytes, memory, sizeof(memory));
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "%s: %s is not smaller than the memory limit of %s, and a box's disk is "
+                         "part of its memory; lower it, or raise %s",
+                         label(config, KEY_DISK), disk, memory, label(config, KEY_MEMORY));
+    }
+    if (values[KEY_PROVIDER_URL].text && values[KEY_PROVIDER_TEMPLATE].text)
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "%s: sandbox_url and sandbox_template (%s) exclude each other; remove one",
+                         values[KEY_PROVIDER_URL].where, values[KEY_PROVIDER_TEMPLATE].where);
+    return 0;
+}
+
+void config_free(struct config *config)
+{
+    for (int key = 0; key < _KEY_MAX; key++) {
+        free(config->values[key].text);
+        free(config->values[key].where);
+    }
+    free(config->file);
+    strv_free(config->blocked_imports);
+    strv_free(config->languages);
+    memset(config, 0, sizeof(*config));
+}
+
+const char *config_source_name(enum config_source source)
+{
+    static const char *const names[] = {[FROM_DEFAULT] = "default",
+                                        [FROM_FILE] = "file",
+                                        [FROM_ENVIRONMENT] = "environment",
+                                        [FROM_FLAG] = "flag"};
+
+    return names[source];
+}

@@ -1,0 +1,129 @@
+/*
+ * config.h - environment, bailey.yaml and flags into one checked struct.
+ *
+ * config_load() reads the file and the environment, config_set() lays a flag over them; after that
+ * the struct is constant. Each value remembers where it came from. Owned by the caller,
+ * config_free() in the end. Blocks only for reading the file. Called by cli/ (and by the broker
+ * later).
+ */
+#ifndef BAILEY_CONFIG_CONFIG_H
+#define BAILEY_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/layer.h"
+#include "model/spec.h"
+
+enum store_code { STORE_ON_ERROR, STORE_ALWAYS, STORE_NEVER };
+
+/* One row for each key, in the order of the table in table.c. */
+enum config_key {
+    KEY_SANDBOX_TYPE,
+    KEY_TIMEOUT,
+    KEY_MAX_OUTPUT,
+    KEY_BLOCK_IMPORTS,
+    KEY_BLOCKED_IMPORTS,
+    KEY_STORE_CODE,
+    KEY_FALLBACK,
+    KEY_LANGUAGES,
+    KEY_AUTO_INSTALL,
+    KEY_ISOLATION,
+    KEY_MEMORY,
+    KEY_CPUS,
+    KEY_PIDS,
+    KEY_DISK,
+    KEY_ID_BASE,
+    KEY_ROOT,
+    KEY_PYTHON,
+    KEY_DOCKER_IMAGE,
+    KEY_DOCKER_NETWORK,
+    KEY_DOCKER_CPU,
+    KEY_DOCKER_MEMORY,
+    KEY_PROVIDER_URL,
+    KEY_PROVIDER_TEMPLATE,
+    KEY_PROVIDER_NAMESPACE,
+    KEY_PROVIDER_CLAIM_TIMEOUT,
+    KEY_PROVIDER_EXECUTION_TIMEOUT,
+    KEY_PROVIDER_MAX_OUTPUT,
+    _KEY_MAX,
+};
+
+enum config_source { FROM_DEFAULT, FROM_FILE, FROM_ENVIRONMENT, FROM_FLAG };
+
+struct config_value {
+    char *text; /* as written, or the default's text; owned; NULL: unset */
+    enum config_source source;
+    char
+        *where; /* "SANDBOX_TIMEOUT_SEC", "/etc/bailey.yaml:7", "--timeout"; owned; NULL: default */
+};
+
+struct config {
+    struct config_value values[_KEY_MAX];
+    char *file; /* the bailey.yaml that was read; NULL: none */
+
+    /* the same, checked and typed */
+    struct limits limits;
+    enum isolation isolation;
+    enum store_code store_code;
+    bool block_imports;
+    bool auto_install;
+    char **blocked_imports; /* strv */
+    char **languages;       /* strv */
+    uint64_t id_base;
+    const char *type;   /* "local"; borrowed from values[] */
+    const char *root;   /* NULL: the host's /usr */
+    const char *python; /* NULL: look for one */
+};
+
+/* What a key is, for config, help, man pages and docs: all print from this table. */
+struct config_row {
+    const char *env;      /* SANDBOX_TIMEOUT_SEC; NULL: only in the file */
+    const char *yaml;     /* sandbox.timeout_sec */
+    const char *fallback; /* the default's text; NULL: none */
+    const char *allowed;  /* "1 to 86400 seconds" - what an error says is allowed */
+    const char *help;
+};
+extern const struct config_row config_table[_KEY_MAX];
+
+/*
+ * Reads defaults, then the file, then the environment `env` (environ-like). `file` NULL: the first
+ * that exists of $BAILEY_CONFIG, ./bailey.yaml, $XDG_CONFIG_HOME/bailey/bailey.yaml
+ * (~/.config/...), /etc/bailey/bailey.yaml; $BAILEY_CONFIG must exist when it is set, and a file
+ * that was found, not named, must be the caller's or root's and writable by nobody else. An empty
+ * variable counts as unset. Errors have code ERROR_BAD_CONFIG and name the key, the value and what
+ * is allowed; an unknown key names the nearest known one. After an error the struct is empty.
+ */
+int config_load(struct config *config, const char *file, char *const *env, struct error *err);
+
+/* The same with the file's text in memory; `name` stands for the file in errors. */
+int config_load_text(struct config *config, const char *text, size_t length, const char *name,
+                     char *const *env, struct error *err);
+
+/*
+ * Lays a flag's value over a key; `flag` ("--timeout") is named in errors (code ERROR_BAD_INPUT)
+ * and in `where`. After an error the old value stands. KEY_MAX_OUTPUT is whole KB in the
+ * environment and in the file, as its name says, and bytes with a suffix ("10k") as a flag.
+ */
+int config_set(struct config *config, enum config_key key, const char *text, const char *flag,
+               struct error *err);
+
+/*
+ * Checks that need several keys at once (disk < memory, both sandbox_url and sandbox_template).
+ * Call it after the last config_set(). A disk limit that nobody set becomes half of a memory limit
+ * that somebody did, and stays a default.
+ */
+int config_check(struct config *config, struct error *err);
+
+void config_free(struct config *config);
+
+const char *config_source_name(enum config_source source); /* "default", "file", ... */
+
+/* YAML text into a jansson tree: aliases, anchors, tags and duplicate keys refused, depth 64. */
+typedef struct json_t json_t;
+int config_yaml_parse(const char *text, size_t length, const char *name, json_t **ret,
+                      struct error *err);
+
+#endif

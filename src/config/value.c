@@ -1,0 +1,391 @@
+/*
+ * value.c - one value's text, checked and stored in the typed field of its key.
+ *
+ * Each key has a rule: how its text is parsed, the range, and the field that gets the result. A
+ * value is parsed completely before anything is changed.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "config/internal.h"
+
+enum field_type { FIELD_NONE, FIELD_U64, FIELD_U32, FIELD_INT, FIELD_BOOL, FIELD_LIST, FIELD_TEXT };
+
+/* What a text turned into: a number (also an index into words, or a truth) or a list. */
+struct parsed {
+    uint64_t number;
+    char **list; /* owned */
+};
+
+struct rule {
+    int (*parse)(const struct rule *rule, const char *text, struct parsed *ret);
+    const char *noun; /* "'12x' is not <noun>" */
+    uint64_t minimum, maximum;
+    const char *const *words; /* NULL-terminated; in the order of the enum they stand for */
+    enum field_type type;
+    size_t offset;       /* of the field in struct config */
+    const char *allowed; /* in place of the one in config_table */
+};
+
+static int in_range(const struct rule *rule, uint64_t number, struct parsed *ret)
+{
+    if (number < rule->minimum || number > rule->maximum)
+        return -ERANGE;
+    ret->number = number;
+    return 0;
+}
+
+static int parse_bytes(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    uint64_t number;
+    int r = str_to_bytes(text, &number);
+
+    return r < 0 ? r : in_range(rule, number, ret);
+}
+
+/* Whole KB without a suffix, as the key's name says; the range is in bytes. */
+static int parse_kilobytes(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    uint64_t number;
+    int r = str_to_u64(text, &number);
+
+    if (r < 0)
+        return r;
+    return number > UINT64_MAX / KIB ? -ERANGE : in_range(rule, number * KIB, ret);
+}
+
+static int parse_millis(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    uint64_t number;
+    int r = str_to_millis(text, &number);
+
+    return r < 0 ? r : in_range(rule, number, ret);
+}
+
+static int parse_count(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    uint64_t number;
+    int r = str_to_u64(text, &number);
+
+    return r < 0 ? r : in_range(rule, number, ret);
+}
+
+/* "all" is 0; cores are thousandths, which is what seconds without a unit are in milliseconds. */
+static int parse_cpus(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    uint64_t number;
+    int r;
+
+    if (str_equal(text, "all")) {
+        ret->number = 0;
+        return 0;
+    }
+    if (text[strspn(text, "0123456789.")] != '\0')
+        return -EINVAL;
+    r = str_to_millis(text, &number);
+    return r < 0 ? r : in_range(rule, number, ret);
+}
+
+static int parse_bool(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    bool truth;
+    int r = str_to_bool(text, &truth);
+
+    (void)rule;
+    if (r == 0)
+        ret->number = truth;
+    return r;
+}
+
+static int find_word(const char *const *words, const char *text, size_t length)
+{
+    for (int i = 0; words[i]; i++) {
+        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0)
+            return i;
+    }
+    return -EINVAL;
+}
+
+static int parse_word(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    int r = find_word(rule->words, text, strlen(text));
+
+    if (r < 0)
+        return r;
+    ret->number = (uint64_t)r;
+    return 0;
+}
+
+/* Letters, digits and underscores between dots, no digit first. Bytes over 127: Python allows them.
+ */
+static bool is_module_name(const char *text, size_t length)
+{
+    bool is_start = true;
+
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bool is_digit = c >= '0' && c <= '9';
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
+
+        if (c == '.' && !is_start) {
+            is_start = true;
+            continue;
+        }
+        if (!is_letter && (!is_digit || is_start))
+            return false;
+        is_start = false;
+    }
+    return !is_start;
+}
+
+/* Names with commas and blanks between; each one of the rule's words, or a module's name. */
+static int parse_list(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    static const char blanks[] = " \t";
+    CLEANUP(strv_freep) char **list = strv_new();
+
+    if (!list)
+        return -ENOMEM;
+    for (;;) {
+        size_t length;
+
+        text += strspn(text, blanks);
+        length = strcspn(text, ", \t");
+        if (rule->words ? find_word(rule->words, text, length) < 0 : !is_module_name(text, length))
+            return -EINVAL;
+        if (strv_push_n(&list, text, length) < 0)
+            return -ENOMEM;
+        text += length;
+        text += strspn(text, blanks);
+        if (*text == '\0')
+            break;
+        if (*text++ != ',')
+            return -EINVAL;
+    }
+    ret->list = ptr_take(&list);
+    return 0;
+}
+
+/* A name that is handed to other programs: no blanks or control bytes, and never like an option. */
+static int parse_name(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    (void)ret;
+    if (text[0] == '\0' || text[0] == '-' || strlen(text) > LIMIT_PATH_BYTES)
+        return -EINVAL;
+    for (; *text; text++) {
+        if ((unsigned char)*text <= ' ' || *text == 0x7f)
+            return -EINVAL;
+    }
+    return 0;
+}
+
+static int parse_url(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    size_t scheme = str_starts(text, "http://") ? 7 : str_starts(text, "https://") ? 8 : 0;
+
+    return scheme == 0 || text[scheme] == '\0' ? -EINVAL : parse_name(rule, text, ret);
+}
+
+/* The host's own root would show a guest every file of the machine. */
+static int parse_root(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    (void)ret;
+    if (text[0] == '\0' || strlen(text) > LIMIT_PATH_BYTES)
+        return -EINVAL;
+    return text[0] == '/' && text[strspn(text, "/.")] == '\0' ? -EINVAL : 0;
+}
+
+/* A path that depends on the working folder would let a folder choose the interpreter. */
+static int parse_program(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    (void)ret;
+    if (text[0] == '\0' || strlen(text) > LIMIT_PATH_BYTES)
+        return -EINVAL;
+    return text[0] != '/' && strchr(text, '/') ? -EINVAL : 0;
+}
+
+static const char *const type_words[] = {"local", "docker", "kubernetes", "url", "e2b", NULL};
+static const char *const fallback_words[] = {"none", "local", NULL};
+static const char *const store_words[] = {
+    [STORE_ON_ERROR] = "on_error", [STORE_ALWAYS] = "always", [STORE_NEVER] = "never", NULL};
+static const char *const isolation_words[] = {[ISOLATION_PROCESS] = "process",
+                                              [ISOLATION_STANDARD] = "standard",
+                                              [ISOLATION_STRICT] = "strict",
+                                              NULL};
+static const char *const language_words[] = {"python", "javascript", "bash", NULL};
+
+_Static_assert(sizeof(enum isolation) == sizeof(int), "stored as FIELD_INT");
+_Static_assert(sizeof(enum store_code) == sizeof(int), "stored as FIELD_INT");
+
+#define INTO(type_, member) .type = (type_), .offset = offsetof(struct config, member)
+#define SIZE .parse = parse_bytes, .noun = "a size"
+#define SPAN .parse = parse_millis, .noun = "a time", .minimum = 1, .maximum = LIMIT_TIMEOUT_MS
+#define TRUTH .parse = parse_bool, .noun = "true or false"
+#define WORD(words_) .parse = parse_word, .noun = "known", .words = (words_)
+#define NAME .parse = parse_name, .noun = "a name"
+#define CORES                                                                          \
+    .parse = parse_cpus, .noun = "a number of cores", .minimum = LIMIT_CPU_MILLIS_MIN, \
+    .maximum = LIMIT_CPU_MILLIS_MAX
+
+static const struct rule rules[_KEY_MAX] = {
+    [KEY_SANDBOX_TYPE] = {WORD(type_words), INTO(FIELD_TEXT, type)},
+    [KEY_TIMEOUT] = {SPAN, INTO(FIELD_U64, limits.timeout_ms)},
+    [KEY_MAX_OUTPUT] = {.parse = parse_kilobytes,
+                        .noun = "a number of KB",
+                        .minimum = LIMIT_OUTPUT_MIN,
+                        .maximum = LIMIT_OUTPUT_MAX,
+                        INTO(FIELD_U64, limits.output_bytes)},
+    [KEY_BLOCK_IMPORTS] = {TRUTH, INTO(FIELD_BOOL, block_imports)},
+    [KEY_BLOCKED_IMPORTS] = {.parse = parse_list,
+                             .noun = "a list of modules",
+                             INTO(FIELD_LIST, blocked_imports)},
+    [KEY_STORE_CODE] = {WORD(store_words), INTO(FIELD_INT, store_code)},
+    [KEY_FALLBACK] = {WORD(fallback_words)},
+    [KEY_LANGUAGES] = {.parse = parse_list,
+                       .noun = "a list of known languages",
+                       .words = language_words,
+                       INTO(FIELD_LIST, languages)},
+    [KEY_AUTO_INSTALL] = {TRUTH, INTO(FIELD_BOOL, auto_install)},
+    [KEY_ISOLATION] = {WORD(isolation_words), INTO(FIELD_INT, isolation)},
+    [KEY_MEMORY] = {SIZE, .minimum = LIMIT_MEMORY_MIN, .maximum = LIMIT_MEMORY_MAX,
+                    INTO(FIELD_U64, limits.memory_bytes)},
+    [KEY_CPUS] = {CORES, INTO(FIELD_U32, limits.cpu_millis)},
+    [KEY_PIDS] = {.parse = parse_count,
+                  .noun = "a whole number",
+                  .minimum = LIMIT_PIDS_MIN,
+                  .maximum = LIMIT_PIDS_MAX,
+                  INTO(FIELD_U32, limits.pids)},
+    [KEY_DISK] = {SIZE, .minimum = LIMIT_DISK_MIN, .maximum = LIMIT_MEMORY_MAX,
+                  INTO(FIELD_U64, limits.disk_bytes)},
+    /* 65536 ids have to fit below the largest one, which means "no change" in system calls */
+    [KEY_ID_BASE] = {.parse = parse_count,
+                     .noun = "a user id",
+                     .minimum = 1000,
+                     .maximum = UINT32_MAX - 65536,
+                     INTO(FIELD_U64, id_base)},
+    [KEY_ROOT] = {.parse = parse_root, .noun = "a root folder", INTO(FIELD_TEXT, root)},
+    [KEY_PYTHON] = {.parse = parse_program, .noun = "a program", INTO(FIELD_TEXT, python)},
+    [KEY_DOCKER_IMAGE] = {NAME},
+    [KEY_DOCKER_NETWORK] = {TRUTH},
+    [KEY_DOCKER_CPU] = {CORES},
+    [KEY_DOCKER_MEMORY] = {SIZE, .minimum = LIMIT_MEMORY_MIN, .maximum = LIMIT_MEMORY_MAX},
+    [KEY_PROVIDER_URL] = {.parse = parse_url, .noun = "an address"},
+    [KEY_PROVIDER_TEMPLATE] = {NAME},
+    [KEY_PROVIDER_NAMESPACE] = {NAME},
+    [KEY_PROVIDER_CLAIM_TIMEOUT] = {SPAN},
+    [KEY_PROVIDER_EXECUTION_TIMEOUT] = {SPAN},
+    [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX},
+};
+
+/* The key's name has its unit in it (KB); the flag --max-output has none and takes bytes: "10k". */
+static const struct rule output_flag_rule = {
+    SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX,
+    INTO(FIELD_U64, limits.output_bytes), .allowed = "1 to 256m, in bytes; e.g. 10k, 1m"};
+
+static const struct rule *rule_of(enum config_key key, enum config_source source)
+{
+    return key == KEY_MAX_OUTPUT && source == FROM_FLAG ? &output_flag_rule : &rules[key];
+}
+
+const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text)
+{
+    bool fits = str_copy(quoted, VALUE_QUOTE_SIZE, text);
+
+    if (!fits) {
+        size_t end = utf8_floor(quoted, VALUE_QUOTE_SIZE - 4);
+
+        str_copy(quoted + end, VALUE_QUOTE_SIZE - end, "...");
+    }
+    for (char *c = quoted; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    }
+    return quoted;
+}
+
+static int refuse(const struct rule *rule, enum config_key key, const char *text,
+                  enum config_source source, const char *where, int num, struct error *err)
+{
+    const struct config_row *row = &config_table[key];
+    const char *code = source == FROM_FLAG ? ERROR_BAD_INPUT : ERROR_BAD_CONFIG;
+    const char *allowed = rule->allowed ? rule->allowed : row->allowed;
+    const char *nearest = rule->parse == parse_word ? str_nearest(text, rule->words) : NULL;
+    bool in_file = source == FROM_FILE;
+    char quoted[VALUE_QUOTE_SIZE];
+
+    if (num == -ENOMEM)
+        return error_set(err, num, ERROR_ENGINE, "reading the configuration: out of memory");
+    return error_set(err, num, code, "%s%s%s: '%s' is %s%s (allowed: %s%s%s%s)",
+                     where ? where : row->yaml, in_file ? ": " : "", in_file ? row->yaml : "",
+                     value_quote(quoted, text), num == -ERANGE ? "out of range" : "not ",
+                     num == -ERANGE ? "" : rule->noun, allowed, nearest ? "; did you mean '" : "",
+                     nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* Cannot fail. Takes the list; `text` is the copy that values[] owns now. */
+static void store(struct config *config, const struct rule *rule, struct parsed *parsed, char *text)
+{
+    void *field = (char *)config + rule->offset;
+    uint32_t narrow = (uint32_t)parsed->number;
+    int signed_number = (int)parsed->number;
+
+    switch (rule->type) {
+    case FIELD_NONE:
+        break;
+    case FIELD_U64:
+        memcpy(field, &parsed->number, sizeof(parsed->number));
+        break;
+    case FIELD_U32:
+        memcpy(field, &narrow, sizeof(narrow));
+        break;
+    case FIELD_INT:
+        memcpy(field, &signed_number, sizeof(signed_number));
+        break;
+    case FIELD_BOOL:
+        *(bool *)field = parsed->number != 0;
+        break;
+    case FIELD_LIST:
+        strv_free(*(char ***)field);
+        *(char ***)field = ptr_take(&parsed->list);
+        break;
+    case FIELD_TEXT:
+        *(const char **)field = text;
+        break;
+    }
+}
+
+int value_apply(struct config *config, enum config_key key, const char *text,
+                enum config_source source, const char *where, struct error *err)
+{
+    const struct rule *rule = rule_of(key, source);
+    struct config_value *value = &config->values[key];
+    CLEANUP(freep) char *text_copy = NULL;
+    CLEANUP(freep) char *where_copy = NULL;
+    struct parsed parsed = {0};
+    int r = rule->parse(rule, text, &parsed);
+
+    if (r < 0)
+        return refuse(rule, key, text, source, where, r, err);
+    text_copy = strdup(text);
+    where_copy = where ? strdup(where) : NULL;
+    if (!text_copy || (where && !where_copy)) {
+        strv_free(parsed.list);
+        return refuse(rule, key, text, source, where, -ENOMEM, err);
+    }
+    free(value->text);
+    free(value->where);
+    value->text = ptr_take(&text_copy);
+    value->where = ptr_take(&where_copy);
+    value->source = source;
+    store(config, rule, &parsed, value->text);
+    return 0;
+}

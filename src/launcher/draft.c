@@ -1,0 +1,164 @@
+/* draft.c - writing a plan: strings, steps, limits and the guest's environment. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "launcher/inside.h"
+#include "sandbox/filter.h"
+
+#define GUEST_FILES_MAX 4096
+
+static const char *draft_vtext(struct draft *draft, const char *format, va_list arguments)
+{
+    char *start = draft->text + draft->text_used;
+    size_t room = sizeof(draft->text) - draft->text_used;
+    int length = vsnprintf(start, room, format, arguments);
+
+    if (length < 0 || (size_t)length >= room) {
+        draft->is_full = true;
+        return "";
+    }
+    draft->text_used += (size_t)length + 1;
+    return start;
+}
+
+const char *draft_text(struct draft *draft, const char *format, ...)
+{
+    const char *text;
+    va_list arguments;
+
+    va_start(arguments, format);
+    text = draft_vtext(draft, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+struct plan_step *draft_step(struct draft *draft, enum step_kind kind, const char *target,
+                             const char *source, mode_t mode)
+{
+    static struct plan_step nowhere;
+    struct plan_step *step;
+
+    if (draft->plan.step_count == DRAFT_STEPS_MAX) {
+        draft->is_full = true;
+        return &nowhere;
+    }
+    step = &draft->steps[draft->plan.step_count++];
+    *step = (struct plan_step){
+        .kind = kind, .target = target, .source = source, .source_fd = -1, .mode = mode};
+    return step;
+}
+
+void draft_rule(struct draft *draft, enum rule_kind kind, const char *path)
+{
+    if (draft->plan.rule_count == DRAFT_RULES_MAX) {
+        draft->is_full = true;
+        return;
+    }
+    draft->rules[draft->plan.rule_count++] = (struct plan_rule){.kind = kind, .path = path};
+}
+
+void draft_env(struct draft *draft, const char *format, ...)
+{
+    va_list arguments;
+
+    if (draft->env_count == DRAFT_ENV_MAX) {
+        draft->is_full = true;
+        return;
+    }
+    va_start(arguments, format);
+    draft->env[draft->env_count++] = draft_vtext(draft, format, arguments);
+    va_end(arguments);
+}
+
+void draft_close(struct draft *draft)
+{
+    for (size_t i = 0; i < draft->plan.step_count; i++) {
+        fd_closep(&draft->steps[i].source_fd);
+        draft->steps[i].source_fd = -1;
+    }
+}
+
+static void draft_rlimit(struct draft *draft, int resource, uint64_t value)
+{
+    draft->rlimits[draft->plan.rlimit_count++] =
+        (struct plan_rlimit){.resource = resource, .value = value};
+}
+
+static void draft_limits(struct draft *draft, const struct launch_spec *spec,
+                         struct launched *launched)
+{
+    struct sandbox_plan *plan = &draft->plan;
+    bool has_group = launched->group.flavour != CGROUP_NONE;
+
+    draft_rlimit(draft, RLIMIT_CORE, 0);
+    draft_rlimit(draft, RLIMIT_NOFILE, GUEST_FILES_MAX);
+    draft_rlimit(draft, RLIMIT_MEMLOCK, 64 * KIB);
+    draft_rlimit(draft, RLIMIT_RTPRIO, 0);
+    draft_rlimit(draft, RLIMIT_NICE, 0);
+    launched->memory = has_group ? HELD_BY_GROUP : HELD_BY_WARDEN;
+    plan->watch_memory_bytes = has_group ? 0 : spec->memory_bytes;
+    launched->disk = plan->has_namespaces ? HELD_BY_TMPFS : HELD_BY_WARDEN;
+    plan->watch_disk_bytes = plan->has_namespaces ? 0 : spec->disk_bytes;
+    if (!plan->has_namespaces)
+        draft_rlimit(draft, RLIMIT_FSIZE, spec->disk_bytes);
+    if (has_group) {
+        launched->pids = HELD_BY_GROUP;
+    } else if (plan->has_namespaces) {
+        /* Since Linux 5.14 the count is per user namespace: the box's own. */
+        draft_rlimit(draft, RLIMIT_NPROC, spec->pids);
+        launched->pids = HELD_BY_RLIMIT;
+    } else {
+        plan->watch_pids = spec->pids;
+        launched->pids = HELD_BY_WARDEN;
+    }
+    if (spec->cpu_millis == 0) {
+        launched->cpu = HELD_BY_NOTHING; /* all processors: nothing to hold */
+    } else if (launched->group.path[CONTROLLER_CPU][0]) {
+        launched->cpu = HELD_BY_GROUP;
+    } else {
+        plan->cpu_count = (spec->cpu_millis + 999) / 1000;
+        launched->cpu = HELD_BY_AFFINITY;
+    }
+}
+
+/*
+ * The short list. Python is told not to buffer: what was printed before a timeout or a kill has to
+ * be there, and output has to stream.
+ */
+static void draft_environment(struct draft *draft)
+{
+    const struct sandbox_plan *plan = &draft->plan;
+
+    draft_env(draft, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    draft_env(draft, "HOME=%s", plan->share_path[SHARE_HOME]);
+    draft_env(draft, "TMPDIR=%s", plan->share_path[SHARE_TMP]);
+    draft_env(draft, "OUTPUT_DIR=%s/output", plan->share_path[SHARE_TMP]);
+    draft_env(draft, "USER=user");
+    draft_env(draft, "LOGNAME=user");
+    draft_env(draft, "LANG=C.UTF-8");
+    draft_env(draft, "PYTHONUNBUFFERED=1");
+    draft_env(draft, "PYTHONDONTWRITEBYTECODE=1");
+    draft_env(draft, "MPLBACKEND=Agg");
+}
+
+void draft_common(struct draft *draft, const struct launch_spec *spec, struct launched *launched)
+{
+    struct sandbox_plan *plan = &draft->plan;
+
+    plan->guest_id = GUEST_ID;
+    plan->hostname = "bailey";
+    plan->group = launched->group.flavour == CGROUP_NONE ? NULL : &launched->group;
+    plan->warden_filter = &filter_warden;
+    plan->guest_filter = plan->has_namespaces ? &filter_guest : &filter_guest_offline;
+    draft_limits(draft, spec, launched);
+    draft_environment(draft);
+    plan->steps = draft->steps;
+    plan->rules = draft->rules;
+    plan->rlimits = draft->rlimits;
+    plan->env = draft->env;
+}

@@ -1,0 +1,68 @@
+/* inside.h - what the launcher's files share and nobody else sees. */
+#ifndef BAILEY_LAUNCHER_INSIDE_H
+#define BAILEY_LAUNCHER_INSIDE_H
+
+#include "base/buf.h"
+#include "launcher/launcher.h"
+#include "sandbox/plan.h"
+
+#define DRAFT_STEPS_MAX 192
+#define DRAFT_RULES_MAX 48
+#define DRAFT_RLIMITS_MAX 12
+#define DRAFT_ENV_MAX 24
+#define DRAFT_TEXT_MAX (64 * 1024)
+
+/* A plan being written, with the memory its pointers point to. */
+struct draft {
+    struct sandbox_plan plan;
+    struct plan_step steps[DRAFT_STEPS_MAX];
+    struct plan_rule rules[DRAFT_RULES_MAX];
+    struct plan_rlimit rlimits[DRAFT_RLIMITS_MAX];
+    const char *env[DRAFT_ENV_MAX + 1];
+    size_t env_count;
+    char text[DRAFT_TEXT_MAX]; /* strings, one behind the other */
+    size_t text_used;
+    bool is_full; /* something did not fit */
+};
+
+/* Ids of a box, on the host and inside. */
+enum id_way {
+    IDS_DIRECT, /* root: two ids of the range, written by us */
+    IDS_HELPER, /* an ordinary user with newuidmap and a range in /etc/subuid */
+    IDS_SINGLE, /* the caller's own id only */
+};
+struct id_plan {
+    enum id_way way;
+    uint64_t host_warden, host_guest; /* IDS_DIRECT */
+    uint64_t sub_uid, sub_gid;        /* IDS_HELPER */
+};
+
+#define GUEST_ID 1000 /* inside */
+
+/* draft.c */
+const char *draft_text(struct draft *draft, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+struct plan_step *draft_step(struct draft *draft, enum step_kind kind, const char *target,
+                             const char *source, mode_t mode);
+void draft_rule(struct draft *draft, enum rule_kind kind, const char *path);
+void draft_env(struct draft *draft, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void draft_close(struct draft *draft); /* descriptors of cloned trees */
+/* All that is not the root: limits, filters, environment. */
+void draft_common(struct draft *draft, const struct launch_spec *spec, struct launched *launched);
+
+/* root.c */
+int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err);
+
+/* private.c: a box without namespaces lives in a folder of the host */
+int private_draft(struct draft *draft, const struct launch_spec *spec, const struct id_plan *ids,
+                  struct launched *launched, struct error *err);
+void private_remove(const char *folder);
+void private_sweep(void);
+
+/* ids.c */
+void ids_choose(const struct launch_spec *spec, struct id_plan *ids);
+/* Writes the maps of a cloned child; *ret_split and *ret_groups say what could be had. */
+int ids_write(pid_t pid, const struct id_plan *ids, bool *ret_split, bool *ret_groups,
+              struct error *err);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * launcher.h - makes boxes and ends them: the only room with privilege.
+ *
+ * launcher_make() decides everything (plan), clones the warden, does what has to be done from
+ * outside (id maps, control group) and waits until the box stands or has failed. The caller owns
+ * the result and gives it back through launcher_end(), after which nothing of the box is left:
+ * process, mount, control group, folder, descriptor. One thread. Parses nothing that came from a
+ * client or a guest but the READY and FAILED frames of a warden that has not met a guest yet.
+ */
+#ifndef BAILEY_LAUNCHER_LAUNCHER_H
+#define BAILEY_LAUNCHER_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/layer.h"
+#include "sys/cgroup.h"
+#include "wire/message.h"
+
+struct launch_bind {
+    const char *host;
+    const char *box; /* absolute path inside */
+};
+
+struct launch_spec {
+    uint64_t memory_bytes, disk_bytes;
+    uint32_t pids, cpu_millis;
+    enum isolation minimum;
+    const char *root; /* NULL: the host's /usr */
+    const struct launch_bind *binds;
+    size_t bind_count;
+    uint64_t id_base; /* of the range of host ids for boxes of a root start */
+};
+
+/* Who holds a limit. */
+enum launch_holder {
+    HELD_BY_NOTHING,
+    HELD_BY_GROUP,
+    HELD_BY_RLIMIT,
+    HELD_BY_WARDEN,
+    HELD_BY_AFFINITY,
+    HELD_BY_TMPFS
+};
+
+#define LAUNCH_TIMINGS_MAX 48
+struct launch_timing {
+    const char *name; /* static */
+    uint64_t ns;
+};
+
+struct launched {
+    pid_t pid;
+    int pid_fd;
+    int channel_fd; /* SOCK_SEQPACKET, nonblocking; the caller may take it (and set -1) */
+    struct cgroup_site site;
+    struct cgroup group;
+    char folder[256]; /* private folder of a box without namespaces; empty: none */
+    uint32_t layers, missing;
+    enum launch_holder memory, pids, cpu, disk;
+    struct launch_timing timings[LAUNCH_TIMINGS_MAX];
+    size_t timing_count;
+};
+
+struct launch_usage {
+    uint64_t cpu_us;
+    uint64_t max_rss_bytes;
+    uint64_t oom_kills;
+};
+
+int launcher_make(const struct launch_spec *spec, struct launched *ret, struct error *err);
+
+/* Ends all that runs in the box and waits for it. NULL is fine; safe twice. */
+void launcher_end(struct launched *launched, struct launch_usage *usage);
+
+/* Read from the control group, while the box lives. */
+uint64_t launcher_oom_kills(const struct launched *launched);
+
+/* argv and environment of this process: a warden must not carry them into its box. */
+void launcher_remember_arguments(int argc, char **argv, char **env);
+
+#endif

@@ -1,0 +1,199 @@
+/*
+ * private.c - a box without namespaces: a private folder of the host, and Landlock rules that leave
+ * the guest nothing else to write and little to read.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "launcher/inside.h"
+
+#define FOLDER_PREFIX "bailey-"
+#define FLATTEN_DEPTH 32
+
+static const char *const readable[] = {
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/fonts",
+    "/etc/mime.types",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys/vm",
+};
+static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                      "/dev/urandom"};
+
+static const char *base_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+
+    return base && base[0] == '/' && access(base, W_OK) == 0 ? base : "/tmp";
+}
+
+static int make_folder(const char *path, const struct id_plan *ids, mode_t mode, struct error *err)
+{
+    if (mkdir(path, mode) < 0)
+        return error_errno(err, "making the private folder %s", path);
+    if (ids->way == IDS_DIRECT && chown(path, (uid_t)ids->host_guest, (gid_t)ids->host_guest) < 0)
+        return error_errno(err, "giving %s to the guest", path);
+    return 0;
+}
+
+static int make_folders(const struct id_plan *ids, struct launched *launched, struct draft *draft,
+                        struct error *err)
+{
+    static const char *const names[] = {"workspace", "tmp", "home", "tmp/output"};
+    char id[ID_MAX];
+    int r = id_make(id, "box");
+
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "no random numbers for a name");
+    if (str_format(launched->folder, sizeof(launched->folder), "%s/" FOLDER_PREFIX "%d-%s",
+                   base_folder(), (int)getpid(), id) < 0)
+        return error_set(err, -ENAMETOOLONG, ERROR_ENGINE, "TMPDIR is too long");
+    r = make_folder(launched->folder, ids, 0700, err);
+    if (r < 0) {
+        launched->folder[0] = 0;
+        return r;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
+        const char *path = draft_text(draft, "%s/%s", launched->folder, names[i]);
+
+        r = make_folder(path, ids, 0700, err);
+        if (i < _SHARE_MAX)
+            draft->plan.share_path[i] = path;
+    }
+    return r;
+}
+
+int private_draft(struct draft *draft, const struct launch_spec *spec, const struct id_plan *ids,
+                  struct launched *launched, struct error *err)
+{
+    struct sandbox_plan *plan = &draft->plan;
+    int r;
+
+    if (spec->root)
+        return error_set(err, -EINVAL, ERROR_REFUSED,
+                         "a root folder needs namespaces, and they are refused here");
+    plan->has_namespaces = false;
+    /* The warden drops to the guest's id at once: there is nothing here it could be privileged in.
+     */
+    plan->warden_id = ids->way == IDS_DIRECT ? (uid_t)ids->host_guest : geteuid();
+    plan->clears_groups = geteuid() == 0;
+    r = make_folders(ids, launched, draft, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ARRAY_SIZE(readable); i++) {
+        struct stat status;
+
+        if (stat(readable[i], &status) == 0)
+            draft_rule(draft, S_ISDIR(status.st_mode) ? RULE_READ_DIR : RULE_READ_FILE,
+                       readable[i]);
+    }
+    for (size_t i = 0; i < spec->bind_count; i++)
+        draft_rule(draft, RULE_READ_DIR, draft_text(draft, "%s", spec->binds[i].host));
+    for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
+        draft_rule(draft, RULE_DEVICE_FILE, devices[i]);
+    draft_rule(draft, RULE_WRITE_DIR, launched->folder);
+    if (draft->is_full)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "too many folders to show");
+    return 0;
+}
+
+/*
+ * Empties a folder the guest filled. Nothing is followed; what lies too deep is moved up first, so
+ * that a tree of any depth needs a bounded number of descriptors.
+ */
+static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *entry;
+
+    if (!folder) {
+        fd_closep(&copy);
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        const char *name = entry->d_name;
+        char moved[32];
+        int below;
+
+        if (str_equal(name, ".") || str_equal(name, ".."))
+            continue;
+        if (unlinkat(fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+            continue;
+        if (fchmodat(fd, name, 0700, 0) < 0)
+            continue; /* gone meanwhile */
+        str_format(moved, sizeof(moved), ".moved-%u", (*serial)++);
+        if (depth >= FLATTEN_DEPTH && renameat(fd, name, top_fd, moved) == 0)
+            continue;
+        below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below >= 0) {
+            empty_folder(top_fd, below, depth + 1, serial);
+            close(below);
+        }
+        unlinkat(fd, name, AT_REMOVEDIR);
+    }
+    closedir(folder);
+}
+
+void private_remove(const char *path)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    unsigned serial = 0;
+
+    if (!path[0])
+        return;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (int tries = 0; fd >= 0 && tries < 10000; tries++) {
+        empty_folder(fd, fd, 0, &serial);
+        if (rmdir(path) == 0 || (errno != ENOTEMPTY && errno != EEXIST))
+            return;
+    }
+}
+
+void private_sweep(void)
+{
+    const char *base = base_folder();
+    DIR *folder = opendir(base);
+    struct dirent *entry;
+
+    if (!folder)
+        return;
+    while ((entry = readdir(folder))) {
+        char path[512], *end;
+        long pid;
+
+        if (!str_starts(entry->d_name, FOLDER_PREFIX))
+            continue;
+        pid = strtol(entry->d_name + strlen(FOLDER_PREFIX), &end, 10);
+        if (!str_starts(end, "-box_") || pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+            continue;
+        if (str_format(path, sizeof(path), "%s/%s", base, entry->d_name) == 0)
+            private_remove(path);
+    }
+    closedir(folder);
+}

@@ -1,0 +1,253 @@
+/*
+ * root.c - what the root of a box is made of: the host's /usr or a given folder, a few files of our
+ * own, the devices a program needs, a /proc with its sensitive parts covered.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher/inside.h"
+#include "sys/calls.h"
+
+/* Folders that are links into /usr on most systems and folders of their own on some. */
+static const char *const usr_links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+
+/* What programs look up in /etc that says nothing about this host and its people. */
+static const char *const etc_names[] = {
+    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",    "ssl/certs", "ssl/openssl.cnf",
+    "fonts",        "mime.types",  "protocols",  "services",        "python3",   "python3.11",
+    "python3.12",   "python3.13",  "pki/tls",    "ca-certificates",
+};
+
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+
+static const char *const proc_files[] = {
+    "kcore",    "keys",        "key-users",   "timer_list", "sysrq-trigger", "kmsg",
+    "kallsyms", "modules",     "sched_debug", "schedstat",  "latency_stats", "interrupts",
+    "slabinfo", "vmallocinfo", "config.gz",   "cmdline",    "diskstats",     "partitions",
+};
+static const char *const proc_folders[] = {"acpi", "bus", "driver", "fs", "irq", "scsi", "asound"};
+
+/* Folders of a given root that the box has its own of. */
+static const char *const own_folders[] = {"proc", "sys", "dev", "tmp",   "workspace",
+                                          "home", "run", "mnt", "media", "lost+found"};
+
+/* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
+static int clone_tree(const char *path)
+{
+    if (geteuid() != 0)
+        return -1;
+    return sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
+
+static void bind_if_there(struct draft *draft, const char *source, const char *target,
+                          bool clone_here)
+{
+    struct stat status;
+    struct plan_step *step;
+
+    if (stat(source, &status) < 0)
+        return;
+    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        return;
+    step = draft_step(draft, S_ISDIR(status.st_mode) ? STEP_BIND_DIR : STEP_BIND_FILE, target,
+                      source, 0);
+    if (clone_here)
+        step->source_fd = clone_tree(source);
+}
+
+/* Makes the folders above a target, each once. */
+static void parents(struct draft *draft, const char *target)
+{
+    for (const char *slash = strchr(target, '/'); slash; slash = strchr(slash + 1, '/'))
+        draft_step(draft, STEP_DIR, draft_text(draft, "%.*s", (int)(slash - target), target), NULL,
+                   0755);
+}
+
+/* A link as a link, a folder as a folder. */
+static void copy_link_or_bind(struct draft *draft, const char *source, const char *target,
+                              bool clone_here)
+{
+    char link[256];
+    ssize_t length = readlink(source, link, sizeof(link));
+
+    if (length > 0 && length < (ssize_t)sizeof(link))
+        draft_step(draft, STEP_SYMLINK, target, draft_text(draft, "%.*s", (int)length, link), 0);
+    else if (length < 0 && errno == EINVAL)
+        bind_if_there(draft, source, target, clone_here);
+}
+
+static void host_root(struct draft *draft)
+{
+    draft_step(draft, STEP_BIND_DIR, "usr", "/usr", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(usr_links); i++)
+        copy_link_or_bind(draft, draft_text(draft, "/%s", usr_links[i]), usr_links[i], false);
+    draft_step(draft, STEP_DIR, "etc", NULL, 0755);
+    draft_step(draft, STEP_DIR, "etc/ssl", NULL, 0755);
+    draft_step(draft, STEP_DIR, "etc/pki", NULL, 0755);
+    for (size_t i = 0; i < ARRAY_SIZE(etc_names); i++)
+        bind_if_there(draft, draft_text(draft, "/etc/%s", etc_names[i]),
+                      draft_text(draft, "etc/%s", etc_names[i]), false);
+    copy_link_or_bind(draft, "/etc/localtime", "etc/localtime", false);
+    draft_step(draft, STEP_FILE, "etc/passwd",
+               "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n"
+               "nobody:x:65534:65534:nobody:/:/bin/false\n",
+               0644);
+    draft_step(draft, STEP_FILE, "etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n", 0644);
+    draft_step(draft, STEP_FILE, "etc/hosts", "127.0.0.1 localhost bailey\n::1 localhost\n", 0644);
+    draft_step(draft, STEP_FILE, "etc/hostname", "bailey\n", 0644);
+    draft_step(draft, STEP_FILE, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n",
+               0644);
+    draft_step(draft, STEP_DIR, "var", NULL, 0755);
+    draft_step(draft, STEP_SYMLINK, "var/tmp", "/tmp", 0);
+}
+
+static bool is_own(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(own_folders); i++) {
+        if (str_equal(name, own_folders[i]))
+            return true;
+    }
+    return false;
+}
+
+static int given_root(struct draft *draft, const char *root, struct error *err)
+{
+    DIR *folder = opendir(root);
+    struct dirent *entry;
+
+    if (!folder) {
+        int r = error_errno(err, "opening the root folder '%s'", root);
+
+        if (err)
+            err->code = ERROR_BAD_INPUT;
+        return r;
+    }
+    while ((entry = readdir(folder))) {
+        if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, "..") ||
+            is_own(entry->d_name))
+            continue;
+        copy_link_or_bind(draft, draft_text(draft, "%s/%s", root, entry->d_name),
+                          draft_text(draft, "%s", entry->d_name), true);
+    }
+    closedir(folder);
+    return 0;
+}
+
+static void devices_and_shares(struct draft *draft)
+{
+    draft_step(draft, STEP_DIR, "run", NULL, 0755);
+    draft_step(draft, STEP_DIR, "dev", NULL, 0755);
+    for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
+        draft_step(draft, STEP_DEVICE, draft_text(draft, "dev/%s", devices[i]),
+                   draft_text(draft, "/dev/%s", devices[i]), 0);
+    draft_step(draft, STEP_SYMLINK, "dev/fd", "/proc/self/fd", 0);
+    draft_step(draft, STEP_SYMLINK, "dev/stdin", "/proc/self/fd/0", 0);
+    draft_step(draft, STEP_SYMLINK, "dev/stdout", "/proc/self/fd/1", 0);
+    draft_step(draft, STEP_SYMLINK, "dev/stderr", "/proc/self/fd/2", 0);
+    draft_step(draft, STEP_SYMLINK, "dev/ptmx", "pts/ptmx", 0);
+    draft_step(draft, STEP_DEVPTS, "dev/pts", "newinstance,ptmxmode=0666,mode=0620", 0);
+    draft_step(draft, STEP_SHARE, "dev/shm", NULL, 01777);
+    draft_step(draft, STEP_SHARE, "tmp", NULL, 01777);
+    draft_step(draft, STEP_DIR, "tmp/output", NULL, 0755)->is_guests = true;
+    draft_step(draft, STEP_DIR, "tmp/data", NULL, 0755);
+    draft_step(draft, STEP_SHARE, "workspace", NULL, 0755)->is_guests = true;
+    draft_step(draft, STEP_DIR, "home", NULL, 0755);
+    draft_step(draft, STEP_SHARE, "home/user", NULL, 0700)->is_guests = true;
+}
+
+static void masked_proc(struct draft *draft)
+{
+    draft_step(draft, STEP_DIR, "proc", NULL, 0555);
+    draft_step(draft, STEP_PROC, "proc", NULL, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(proc_files); i++) {
+        const char *path = draft_text(draft, "/proc/%s", proc_files[i]);
+
+        if (access(path, F_OK) == 0)
+            draft_step(draft, STEP_MASK_FILE, path + 1, NULL, 0);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(proc_folders); i++) {
+        const char *path = draft_text(draft, "/proc/%s", proc_folders[i]);
+
+        if (access(path, F_OK) == 0)
+            draft_step(draft, STEP_MASK_DIR, path + 1, NULL, 0);
+    }
+    draft_step(draft, STEP_PROC_SEAL, "proc", NULL, 0);
+}
+
+/* Must: come after the shares: a bind may lie below /tmp or /home/user. */
+static int caller_binds(struct draft *draft, const struct launch_spec *spec, struct error *err)
+{
+    for (size_t i = 0; i < spec->bind_count; i++) {
+        const char *target = spec->binds[i].box;
+        size_t before = draft->plan.step_count;
+
+        if (target[0] != '/' || str_equal(target, "/") || str_starts(target, "/proc") ||
+            str_starts(target, "/dev/") || strstr(target, "/../"))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' cannot be shown in the box",
+                             target);
+        target = draft_text(draft, "%s", target + 1);
+        parents(draft, target);
+        /* Copied: the child wipes the memory in which the caller's arguments are. */
+        bind_if_there(draft, draft_text(draft, "%s", spec->binds[i].host), target, true);
+        if (draft->steps[draft->plan.step_count - 1].kind == STEP_DIR &&
+            draft->plan.step_count >= before)
+            return error_set(err, -ENOENT, ERROR_NOT_FOUND, "'%s' does not exist",
+                             spec->binds[i].host);
+    }
+    return 0;
+}
+
+static const char *choose_base(void)
+{
+    static const char *const candidates[] = {"/tmp", "/var", "/run", "/mnt", "/opt", "/home"};
+    struct stat status;
+
+    for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
+        if (lstat(candidates[i], &status) == 0 && S_ISDIR(status.st_mode))
+            return candidates[i];
+    }
+    return "/usr";
+}
+
+int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err)
+{
+    struct sandbox_plan *plan = &draft->plan;
+    uint64_t inodes = MAX(spec->disk_bytes / 4096, (uint64_t)LIMIT_INODES_MIN);
+    int r = 0;
+
+    plan->has_namespaces = true;
+    plan->base = choose_base();
+    plan->root_options =
+        draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu",
+                   (unsigned long long)spec->disk_bytes, (unsigned long long)inodes);
+    plan->share_path[SHARE_WORKSPACE] = "/workspace";
+    plan->share_path[SHARE_TMP] = "/tmp";
+    plan->share_path[SHARE_HOME] = "/home/user";
+    if (spec->root)
+        r = given_root(draft, spec->root, err);
+    else
+        host_root(draft);
+    if (r < 0)
+        return r;
+    devices_and_shares(draft);
+    r = caller_binds(draft, spec, err);
+    if (r < 0)
+        return r;
+    masked_proc(draft);
+    draft_rule(draft, RULE_READ_DIR, "/");
+    draft_rule(draft, RULE_DEVICES, "/dev");
+    draft_rule(draft, RULE_WRITE_DIR, "/dev/shm");
+    draft_rule(draft, RULE_WRITE_DIR, "/tmp");
+    draft_rule(draft, RULE_WRITE_DIR, "/workspace");
+    draft_rule(draft, RULE_WRITE_DIR, "/home/user");
+    if (draft->is_full)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "the root of the box has too many parts");
+    return 0;
+}

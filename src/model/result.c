@@ -1,0 +1,171 @@
+/* result.c - a result's life, its captured streams and its exit status; see result.h. */
+#include "model/result.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "model/text.h"
+
+#define NOTE_LINE_MAX 1024
+
+/* Exit statuses of the command line, as env(1), timeout(1) and the shells have them. */
+#define STATUS_TIMED_OUT 124
+#define STATUS_ENGINE 125
+#define STATUS_REFUSED 126
+#define STATUS_NOT_FOUND 127
+#define STATUS_CANCELLED 130
+
+void result_init(struct result *result, const struct limits *limits)
+{
+    *result = (struct result){
+        .limits = *limits,
+        .out.kept = BUF_INIT(limits->output_bytes),
+        .err.kept = BUF_INIT(limits->output_bytes),
+        .note = BUF_INIT(RESULT_NOTE_MAX),
+    };
+}
+
+void result_free(struct result *result)
+{
+    buf_free(&result->out.kept);
+    buf_free(&result->err.kept);
+    buf_free(&result->note);
+    strv_freep(&result->blocked_imports);
+    strv_freep(&result->words);
+    for (size_t i = 0; i < result->file_count; i++) {
+        free(result->files[i].name);
+        free(result->files[i].path);
+        free(result->files[i].skipped);
+    }
+    free(result->files);
+    *result = (struct result){0};
+}
+
+void capture_add(struct capture *capture, const void *data, size_t length, uint64_t limit)
+{
+    size_t room = limit > capture->kept.length ? limit - capture->kept.length : 0;
+    size_t take = MIN(room, length);
+
+    capture->total_bytes += length;
+    if (capture->is_truncated)
+        return;
+    capture->kept.maximum = limit;
+    if (take > 0 && buf_append(&capture->kept, data, take) < 0)
+        take = 0;
+    /* Once something is missing nothing may follow: what is kept is a prefix. */
+    capture->is_truncated = take < length;
+}
+
+int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_invalid_bytes)
+{
+    uint64_t invalid_bytes = 0;
+    int r;
+
+    buf_clear(text);
+    r = text_clean(text, buf_text(&capture->kept), capture->kept.length, capture->is_truncated,
+                   &invalid_bytes);
+    if (r == 0 && capture->is_truncated) {
+        if (text->length > 0 && text->data[text->length - 1] != '\n')
+            r = buf_append_text(text, "\n");
+        if (r == 0)
+            r = buf_append_text(text, RESULT_TRUNCATED);
+    }
+    if (r < 0)
+        return r;
+    *ret_invalid_bytes = invalid_bytes + capture->replaced_bytes;
+    return 0;
+}
+
+void result_note(struct result *result, const char *format, ...)
+{
+    char line[NOTE_LINE_MAX];
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(line, sizeof(line) - 1, format, args);
+    va_end(args);
+    if (length < 0)
+        return;
+    length = MIN(length, (int)sizeof(line) - 2);
+    length = (int)utf8_floor(line, (size_t)length);
+    line[length] = '\n';
+    /* A note that does not fit or finds no memory is lost; flags and meta.error say the same. */
+    (void)buf_append(&result->note, line, (size_t)length + 1);
+}
+
+/* Room for one more file; the list doubles whenever its length is a power of two. */
+static int grow_files(struct result *result)
+{
+    size_t count = result->file_count;
+    struct output_file *grown;
+
+    if (count >= LIMIT_LIST_ENTRIES)
+        return -EFBIG;
+    if (count & (count - 1))
+        return 0;
+    grown = reallocarray(result->files, count ? count * 2 : 1, sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    result->files = grown;
+    return 0;
+}
+
+int result_add_file(struct result *result, const char *name, const char *path, uint64_t bytes,
+                    const char *skipped)
+{
+    struct output_file file = {.bytes = bytes};
+    int r = grow_files(result);
+
+    if (r < 0)
+        return r;
+    file.name = strdup(name);
+    file.path = path ? strdup(path) : NULL;
+    file.skipped = skipped ? strdup(skipped) : NULL;
+    if (!file.name || (path && !file.path) || (skipped && !file.skipped)) {
+        free(file.name);
+        free(file.path);
+        free(file.skipped);
+        return -ENOMEM;
+    }
+    result->files[result->file_count++] = file;
+    return 0;
+}
+
+static int status_of_code(const char *code)
+{
+    static const struct {
+        const char *code;
+        int status;
+    } rows[] = {
+        {ERROR_REFUSED, STATUS_REFUSED},        {ERROR_BLOCKED_IMPORT, STATUS_REFUSED},
+        {ERROR_NOT_EXECUTABLE, STATUS_REFUSED}, {ERROR_COMMAND_NOT_FOUND, STATUS_NOT_FOUND},
+        {ERROR_CANCELLED, STATUS_CANCELLED},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (str_equal(code, rows[i].code))
+            return rows[i].status;
+    }
+    return STATUS_ENGINE;
+}
+
+int result_exit_status(const struct result *result)
+{
+    if (result->timed_out)
+        return STATUS_TIMED_OUT;
+    if (result->error.code)
+        return status_of_code(result->error.code);
+    if (result->signal > 0)
+        return 128 + result->signal;
+    /* The shell sees eight bits; a status that has more of them is nobody's own. */
+    if (result->exit_code < 0 || result->exit_code > 255)
+        return STATUS_ENGINE;
+    return result->exit_code;
+}

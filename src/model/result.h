@@ -1,0 +1,103 @@
+/*
+ * result.h - the one result of design.md 6.1, for every runtime and every ending.
+ *
+ * Owns its strings; result_init() before use, result_free() after (twice is fine). Whoever knows a
+ * fact sets it; nothing here guesses. No I/O.
+ */
+#ifndef BAILEY_MODEL_RESULT_H
+#define BAILEY_MODEL_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/id.h"
+#include "base/layer.h"
+#include "model/spec.h"
+
+typedef struct json_t json_t;
+
+/* One captured stream: bytes up to the limit, and the truth about the rest. */
+struct capture {
+    struct buf kept;         /* byte-exact prefix, at most the limit */
+    uint64_t total_bytes;    /* all that was written */
+    bool is_truncated;       /* total_bytes > limit, or memory ran out: nothing is kept any more */
+    uint64_t replaced_bytes; /* invalid ones replaced before they came here: a parsed result */
+};
+
+/* A file from /tmp/output. */
+struct output_file {
+    char *name; /* relative to /tmp/output */
+    char *path; /* absolute, on the host; NULL: it stayed in the box */
+    uint64_t bytes;
+    char *skipped; /* why it was not fetched: "symlink", "fifo", ...; NULL: it was */
+};
+
+struct usage {
+    uint64_t cpu_us;
+    uint64_t max_rss_bytes;
+};
+
+struct result {
+    const char *runtime; /* "local"; static */
+    char execution_id[ID_MAX];
+    char session_id[ID_MAX]; /* empty: null */
+    struct capture out, err;
+    int exit_code;
+    int signal;           /* 0: null */
+    uint64_t duration_ns; /* of the program, not of the box */
+    bool timed_out, oom_killed, disk_full;
+    char **blocked_imports; /* strv or NULL */
+    struct output_file *files;
+    size_t file_count;
+    uint64_t total_output_files;
+    struct usage usage;
+    struct limits limits;
+    enum limit_by memory_by, pids_by, cpu_by, disk_by;
+    uint32_t layers;    /* that held: LAYER_BIT()s */
+    uint32_t missing;   /* that were wanted and could not be had */
+    struct buf note;    /* lines of the engine, behind stderr's text and outside of its limit */
+    struct error error; /* .code set: the run could not start or was ended by the engine */
+    char **words;       /* strv: owns runtime, error.code and error.stage of a parsed result */
+};
+
+#define RESULT_TRUNCATED "... (output truncated)" /* the line behind a stream that was cut */
+#define RESULT_NOTE_MAX 4096 /* bytes of all notes of a result; what does not fit is cut */
+
+void result_init(struct result *result, const struct limits *limits);
+void result_free(struct result *result);
+
+/* Appends to a captured stream: keeps up to the limit, counts everything. Never fails the run. */
+void capture_add(struct capture *capture, const void *data, size_t length, uint64_t limit);
+
+/*
+ * Adds a line of the engine ("timed out after 5 s") that stands on its own line behind stderr's
+ * text in JSON and is not counted as the program's. Never fails the run.
+ */
+void result_note(struct result *result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/*
+ * The text as it appears in JSON: invalid UTF-8 replaced by U+FFFD (counted in *ret_invalid_bytes),
+ * never cut inside a sequence, "... (output truncated)" behind a truncated one. `text` is cleared
+ * first. The count covers the kept bytes only.
+ */
+int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_invalid_bytes);
+
+/* Adds a file to the list; copies the strings. */
+int result_add_file(struct result *result, const char *name, const char *path, uint64_t bytes,
+                    const char *skipped);
+
+/* New reference, or NULL when memory is out. Exactly design.md 6.1. */
+json_t *result_to_json(const struct result *result);
+
+/* The other way, strict: unknown members are ignored, wrong types are errors. `result` is inited.
+ */
+int result_from_json(json_t *json, struct result *result, struct error *err);
+
+/* The exit status of the command line: design.md section 9. */
+int result_exit_status(const struct result *result);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * text.h - bytes of any kind as JSON text. Pure functions over caller-owned buffers.
+ *
+ * Jansson refuses strings that are not UTF-8, and guests write whatever they like: every string
+ * that goes out passes here first. Called by model/ and store/.
+ */
+#ifndef BAILEY_MODEL_TEXT_H
+#define BAILEY_MODEL_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+typedef struct json_t json_t;
+
+/*
+ * Appends `data` with each maximal invalid part (Unicode 15, 3.9) replaced by one U+FFFD, and adds
+ * the number of bytes replaced to *invalid_bytes. A sequence that the end cuts off is invalid too,
+ * unless `is_cut` says that the end is ours: then it is left out. 0, -EFBIG or -ENOMEM.
+ */
+int text_clean(struct buf *to, const char *data, size_t length, bool is_cut,
+               uint64_t *invalid_bytes);
+
+/* A JSON string of any bytes, cleaned; NULL when memory is out. */
+json_t *text_to_json(const char *data, size_t length);
+
+#endif

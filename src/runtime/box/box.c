@@ -1,0 +1,284 @@
+/* box.c - the channel to a warden: frames out, frames in, deadlines, and what a loss means. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "runtime/box/inside.h"
+#include "wire/pack.h"
+
+#define FRAMES_PER_PUMP 64
+#define QUEUE_MAX (4 * MIB)
+
+int box_new(int fd, void *wall, struct box **ret, struct error *err)
+{
+    struct box *box = calloc(1, sizeof(*box));
+
+    if (!box)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    box->fd = fd;
+    box->wall = wall;
+    box->queue = BUF_INIT(QUEUE_MAX);
+    *ret = box;
+    return 0;
+}
+
+void *box_wall(const struct box *box)
+{
+    return box->wall;
+}
+
+void box_free(struct box *box)
+{
+    if (!box)
+        return;
+    while (box->calls)
+        box_call_free(box, box->calls);
+    buf_free(&box->queue);
+    fd_closep(&box->fd);
+    free(box);
+}
+
+struct call *box_call(struct box *box, uint32_t id, enum call_kind kind)
+{
+    for (struct call *call = box->calls; call; call = call->next) {
+        if (call->id == id && call->kind == kind)
+            return call;
+    }
+    return NULL;
+}
+
+struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struct error *err)
+{
+    struct call *call;
+
+    if (box->is_lost) {
+        if (err)
+            *err = box->lost;
+        return NULL;
+    }
+    call = calloc(1, sizeof(*call));
+    if (!call) {
+        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return NULL;
+    }
+    call->kind = kind;
+    call->id = ++box->next_id;
+    call->ctx = ctx;
+    call->in[0].held = BUF_INIT(WIRE_STREAM_WINDOW);
+    call->in[1].held = BUF_INIT(WIRE_STREAM_WINDOW);
+    call->next = box->calls;
+    box->calls = call;
+    return call;
+}
+
+void box_call_free(struct box *box, struct call *call)
+{
+    for (struct call **at = &box->calls; *at; at = &(*at)->next) {
+        if (*at == call) {
+            *at = call->next;
+            break;
+        }
+    }
+    buf_free(&call->in[0].held);
+    buf_free(&call->in[1].held);
+    free(call);
+}
+
+static void call_failed(struct call *call, const struct error *err)
+{
+    switch (call->kind) {
+    case CALL_EXEC:
+        /* What the engine itself decided stays true when the warden cannot confirm it. */
+        if (call->was_timed_out) {
+            struct exec_end end = {
+                .signal = 9, .timed_out = true, .duration_ns = call->timeout_ms * 1000000};
+
+            call->on.exec->ended(call->ctx, &end);
+        } else {
+            call->on.exec->failed(call->ctx, err);
+        }
+        break;
+    case CALL_PUT:
+        call->on.put->done(call->ctx, err);
+        break;
+    case CALL_GET:
+        call->on.get->done(call->ctx, err);
+        break;
+    case CALL_LIST:
+        call->on.list->done(call->ctx, err);
+        break;
+    }
+}
+
+void box_lose(struct box *box, const char *why)
+{
+    if (box->is_lost)
+        return;
+    box->is_lost = true;
+    error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", why);
+    while (box->calls) {
+        struct call *call = box->calls;
+
+        box->calls = call->next;
+        call_failed(call, &box->lost);
+        call->next = NULL;
+        box_call_free(box, call);
+    }
+}
+
+/* 1 taken, 0 no room, negative: gone. */
+static int send_now(struct box *box, const struct iovec *parts, size_t count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = count};
+
+    while (sendmsg(box->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        if (errno == EAGAIN || errno == ENOBUFS)
+            return 0;
+        if (errno != EINTR)
+            return -errno;
+    }
+    return 1;
+}
+
+int box_send(struct box *box, enum frame_type type, uint32_t id, const void *payload, size_t length)
+{
+    uint8_t header[FRAME_HEADER];
+    struct iovec parts[2] = {
+        {.iov_base = header, .iov_len = FRAME_HEADER},
+        {.iov_base = (void *)payload, .iov_len = length},
+    };
+    int r = 0;
+
+    frame_header(header, type, id, length);
+    if (box->queue.length == 0)
+        r = send_now(box, parts, length > 0 ? 2 : 1);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = buf_append(&box->queue, header, FRAME_HEADER);
+    return r < 0 ? r : buf_append(&box->queue, payload, length);
+}
+
+static int send_queue(struct box *box)
+{
+    while (box->queue.length > 0) {
+        struct unpack unpack = {.data = (const uint8_t *)box->queue.data, .left = 4};
+        size_t whole = unpack_u32(&unpack); /* a header begins with its frame's length */
+        struct iovec part = {.iov_base = box->queue.data, .iov_len = whole};
+        int r = send_now(box, &part, 1);
+
+        if (r <= 0)
+            return r;
+        buf_consume(&box->queue, whole);
+    }
+    return 0;
+}
+
+long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
+                    size_t length)
+{
+    size_t taken = 0;
+
+    if (box->is_lost)
+        return -EPIPE;
+    while (taken < length) {
+        uint8_t payload[FRAME_PAYLOAD_MAX];
+        size_t room = WIRE_STREAM_WINDOW - (size_t)(call->sent - call->acked);
+        size_t part = MIN(length - taken, (size_t)FRAME_DATA_MAX);
+        int r;
+
+        part = MIN(part, room);
+        if (part == 0)
+            break;
+        message_bytes_header(payload, 0, call->sent);
+        memcpy(payload + MESSAGE_BYTES_HEADER, (const char *)data + taken, part);
+        r = box_send(box, type, call->id, payload, MESSAGE_BYTES_HEADER + part);
+        if (r < 0)
+            return r;
+        call->sent += part;
+        taken += part;
+    }
+    return (long)taken;
+}
+
+int box_fd(const struct box *box)
+{
+    return box->fd;
+}
+
+short box_poll_events(const struct box *box)
+{
+    return (short)(POLLIN | (box->queue.length > 0 ? POLLOUT : 0));
+}
+
+uint64_t box_next_deadline_ms(const struct box *box)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (const struct call *call = box->calls; call; call = call->next) {
+        if (call->deadline_ms && !call->was_timed_out)
+            next = MIN(next, call->deadline_ms);
+        if (call->kill_deadline_ms)
+            next = MIN(next, call->kill_deadline_ms);
+    }
+    return next;
+}
+
+/* A frame for a call that we have and that is of a kind which may get it. */
+static bool handle_frame(struct box *box, const struct frame *frame)
+{
+    for (struct call *call = box->calls; call; call = call->next) {
+        if (call->id != frame->id)
+            continue;
+        return call->kind == CALL_EXEC ? exec_frame(box, call, frame)
+                                       : file_frame(box, call, frame);
+    }
+    return false;
+}
+
+static void receive(struct box *box)
+{
+    static uint8_t data[WIRE_FRAME_MAX]; /* one thread; callbacks do not pump */
+
+    for (int i = 0; i < FRAMES_PER_PUMP && !box->is_lost; i++) {
+        ssize_t length = recv(box->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC);
+        struct frame frame;
+
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length < 0 && errno == EAGAIN)
+            return;
+        if (length <= 0)
+            box_lose(box, "its warden is gone");
+        else if ((size_t)length > sizeof(data) || frame_decode(data, (size_t)length, &frame) < 0 ||
+                 !handle_frame(box, &frame))
+            box_lose(box, "its warden broke the protocol");
+    }
+}
+
+int box_pump(struct box *box, struct error *err)
+{
+    uint64_t now_ms = clock_now_ms();
+    struct call *next;
+
+    if (!box->is_lost && send_queue(box) < 0)
+        box_lose(box, "its warden is gone");
+    if (!box->is_lost)
+        receive(box);
+    for (struct call *call = box->calls; call && !box->is_lost; call = next) {
+        next = call->next;
+        if (call->kind == CALL_EXEC)
+            exec_tick(box, call, now_ms);
+    }
+    if (!box->is_lost)
+        return 0;
+    if (err)
+        *err = box->lost;
+    return box->lost.num;
+}

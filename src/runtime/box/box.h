@@ -1,0 +1,93 @@
+/*
+ * box.h - box_ops: what happens inside a box, over frames to its warden, for every wall of ours.
+ *
+ * Sans loop: a box has one descriptor; the owner polls it for box_poll_events() and calls
+ * box_pump() when it is ready or when box_next_deadline_ms() has come. Callbacks are called from
+ * inside box_pump() only. Every frame from a warden is hostile input: one that breaks the protocol
+ * loses its box and nothing else. Deadlines are kept here, not in the warden. Never blocks.
+ */
+#ifndef BAILEY_RUNTIME_BOX_BOX_H
+#define BAILEY_RUNTIME_BOX_BOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/spec.h"
+
+struct box;
+
+enum box_stream { BOX_STDIN = 0, BOX_STDOUT = 1, BOX_STDERR = 2 };
+
+/* How a command ended. */
+struct exec_end {
+    int exit_code;        /* the program's own; meaningless when signal is set */
+    int signal;           /* 0: it exited */
+    bool timed_out;       /* the engine's deadline, not the warden's word */
+    bool disk_full;       /* the box's disk had no block or no inode left */
+    bool memory_watchdog; /* the warden's watchdog ended it: no cgroup held the memory limit */
+    uint64_t duration_ns;
+};
+
+struct exec_events {
+    void (*started)(void *ctx);
+    /* Return the number of bytes taken; less than length stops the stream until box_resume(). */
+    size_t (*output)(void *ctx, enum box_stream stream, const void *data, size_t length);
+    void (*ended)(void *ctx, const struct exec_end *end); /* exactly one of these two */
+    void (*failed)(void *ctx, const struct error *err);   /* is the last call */
+    void (*stdin_ready)(void *ctx);                       /* room for more; may be NULL */
+};
+
+int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
+             void *ctx, uint32_t *ret_id, struct error *err);
+/* Returns bytes taken, 0 when the window is full (stdin_ready follows), or a negative errno. */
+long box_stdin(struct box *box, uint32_t id, const void *data, size_t length);
+void box_stdin_end(struct box *box, uint32_t id);
+void box_resume(struct box *box, uint32_t id, enum box_stream stream);
+/* SIGKILL ends the whole box's guests when the exec has ends_box. */
+void box_signal(struct box *box, uint32_t id, int signal);
+
+/* Files: bytes in and out; names are resolved in the box, by its kernel, beneath allowed roots. */
+struct put_events {
+    void (*done)(void *ctx, const struct error *err); /* err->num 0: it is there */
+    void (*more)(void *ctx);                          /* room for more bytes; may be NULL */
+};
+int box_put(struct box *box, const char *path, uint32_t mode, const struct put_events *events,
+            void *ctx, uint32_t *ret_id, struct error *err);
+long box_put_data(struct box *box, uint32_t id, const void *data, size_t length);
+void box_put_end(struct box *box, uint32_t id);
+
+struct get_events {
+    size_t (*data)(void *ctx, const void *data, size_t length); /* all is taken or the get fails */
+    void (*done)(void *ctx, const struct error *err);
+};
+int box_get(struct box *box, const char *path, const struct get_events *events, void *ctx,
+            uint32_t *ret_id, struct error *err);
+
+/* One entry of a recursive listing. */
+struct box_entry {
+    const char *name; /* relative to the listed folder; not checked by anybody yet */
+    uint32_t mode;    /* st_mode */
+    uint64_t bytes;
+};
+struct list_events {
+    void (*entry)(void *ctx, const struct box_entry *entry);
+    void (*done)(void *ctx, const struct error *err);
+};
+int box_list(struct box *box, const char *path, const struct list_events *events, void *ctx,
+             uint32_t *ret_id, struct error *err);
+
+/* For runtimes: a box over a connected SOCK_SEQPACKET descriptor, which it then owns. */
+int box_new(int fd, void *wall, struct box **ret, struct error *err);
+void *box_wall(const struct box *box); /* what the runtime gave */
+void box_free(struct box *box); /* pending calls are forgotten, not called back; NULL is fine */
+
+/* The loop's side. */
+int box_fd(const struct box *box);
+short box_poll_events(const struct box *box);
+uint64_t box_next_deadline_ms(const struct box *box); /* clock_now_ms() scale; UINT64_MAX: none */
+/* 0, or a negative errno once the box is lost; every pending call has then failed. */
+int box_pump(struct box *box, struct error *err);
+
+#endif

@@ -1,0 +1,329 @@
+/* exec.c - commands in a box, the host's side: output with acknowledgement, deadlines, the end. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "runtime/box/inside.h"
+#include "wire/pack.h"
+
+/* Acknowledging every frame would double their number; a quarter of the window keeps it flowing. */
+#define ACK_EVERY (WIRE_STREAM_WINDOW / 4)
+
+/* Strings, each with its NUL, cut into frames wherever a frame ends. */
+static int args_add(struct buf *args, const char *text)
+{
+    return buf_append(args, text, strlen(text) + 1);
+}
+
+static int args_send(struct box *box, const struct buf *args)
+{
+    for (size_t at = 0; at < args->length;) {
+        size_t part = MIN(args->length - at, (size_t)FRAME_PAYLOAD_MAX);
+        int r = box_send(box, FRAME_ARGS, 0, args->data + at, part);
+
+        if (r < 0)
+            return r;
+        at += part;
+    }
+    return 0;
+}
+
+static int pack_strings(const struct exec_spec *spec, struct message_exec *exec, struct buf *args)
+{
+    int r = 0;
+
+    for (size_t i = 0; spec->argv[i] && r == 0; i++, exec->argc++)
+        r = args_add(args, spec->argv[i]);
+    for (size_t i = 0; spec->env && spec->env[i] && r == 0; i++, exec->envc++)
+        r = args_add(args, spec->env[i]);
+    if (r == 0)
+        r = args_add(args, spec->cwd ? spec->cwd : "");
+    exec->args_length = (uint32_t)args->length;
+    return r;
+}
+
+int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
+             void *ctx, uint32_t *ret_id, struct error *err)
+{
+    CLEANUP(buf_free) struct buf args = BUF_INIT(LIMIT_ARGV_BYTES);
+    struct message_exec exec = {0};
+    uint8_t payload[32];
+    struct call *call;
+    ssize_t length;
+    int r = pack_strings(spec, &exec, &args);
+
+    if (r == -EFBIG || exec.argc > LIMIT_ARGV_COUNT || exec.envc > LIMIT_ENV_COUNT)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                         "arguments and environment are too large (at most %llu KB)",
+                         (unsigned long long)(LIMIT_ARGV_BYTES / KIB));
+    if (r < 0 || exec.argc == 0)
+        return error_set(err, r < 0 ? r : -EINVAL, ERROR_BAD_INPUT, "no command was given");
+    exec.flags = (spec->stdin_open ? EXEC_STDIN : 0) | (spec->ends_box ? EXEC_ENDS_BOX : 0);
+    call = box_call_new(box, CALL_EXEC, ctx, err);
+    if (!call)
+        return err && err->num ? err->num : -ENOMEM;
+    call->on.exec = events;
+    call->timeout_ms = spec->timeout_ms;
+    length = message_exec_pack(&exec, payload, sizeof(payload));
+    r = args_send(box, &args);
+    if (r == 0)
+        r = box_send(box, FRAME_EXEC, call->id, payload, (size_t)length);
+    if (r < 0) {
+        box_call_free(box, call);
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+    }
+    *ret_id = call->id;
+    return 0;
+}
+
+long box_stdin(struct box *box, uint32_t id, const void *data, size_t length)
+{
+    struct call *call = box_call(box, id, CALL_EXEC);
+
+    if (!call || call->has_ended || call->has_exited)
+        return -EPIPE;
+    return box_send_bytes(box, call, FRAME_STDIN, data, length);
+}
+
+void box_stdin_end(struct box *box, uint32_t id)
+{
+    struct call *call = box_call(box, id, CALL_EXEC);
+
+    if (!call || call->has_ended)
+        return;
+    call->has_ended = true;
+    if (box_send(box, FRAME_STDIN_END, id, NULL, 0) < 0)
+        box_lose(box, "it takes no more frames");
+}
+
+void box_signal(struct box *box, uint32_t id, int signal)
+{
+    struct call *call = box_call(box, id, CALL_EXEC);
+    uint8_t payload[4];
+
+    if (!call || call->has_exited)
+        return;
+    message_number_pack((uint32_t)signal, payload, sizeof(payload));
+    if (signal == SIGKILL && !call->kill_deadline_ms)
+        call->kill_deadline_ms = clock_now_ms() + KILL_PATIENCE_MS;
+    if (box_send(box, FRAME_SIGNAL, id, payload, sizeof(payload)) < 0)
+        box_lose(box, "it takes no more frames");
+}
+
+static void acknowledge(struct box *box, struct call *call, int index)
+{
+    struct incoming *in = &call->in[index];
+    struct message_ack ack = {.stream = (uint8_t)(index + 1), .offset = in->taken};
+    uint8_t payload[9];
+    ssize_t length;
+
+    if (in->taken - in->acked < ACK_EVERY || call->has_exited)
+        return;
+    in->acked = in->taken;
+    length = message_ack_pack(&ack, payload, sizeof(payload));
+    if (box_send(box, FRAME_ACK, call->id, payload, (size_t)length) < 0)
+        box_lose(box, "it takes no more frames");
+}
+
+/* Hands held bytes to the owner as far as he takes them. */
+static void deliver(struct call *call, int index)
+{
+    struct incoming *in = &call->in[index];
+
+    while (in->held.length > 0) {
+        size_t taken = call->on.exec->output(call->ctx, (enum box_stream)(index + 1), in->held.data,
+                                             in->held.length);
+
+        if (taken == 0 || taken > in->held.length)
+            break;
+        buf_consume(&in->held, taken);
+        in->taken += taken;
+    }
+}
+
+/* The end is told when the last byte was taken. */
+static void maybe_end(struct box *box, struct call *call)
+{
+    struct exec_end end = call->end;
+    const struct exec_events *events = call->on.exec;
+    void *ctx = call->ctx;
+
+    if (!call->has_exited || call->in[0].held.length > 0 || call->in[1].held.length > 0)
+        return;
+    box_call_free(box, call);
+    events->ended(ctx, &end);
+}
+
+void box_resume(struct box *box, uint32_t id, enum box_stream stream)
+{
+    struct call *call = box_call(box, id, CALL_EXEC);
+    int index = (int)stream - 1;
+
+    if (!call || index < 0 || index > 1)
+        return;
+    deliver(call, index);
+    acknowledge(box, call, index);
+    if (!box->is_lost)
+        maybe_end(box, call);
+}
+
+static bool on_output(struct box *box, struct call *call, const struct frame *frame)
+{
+    struct message_bytes bytes;
+    struct incoming *in;
+    size_t taken = 0;
+
+    if (message_bytes_unpack(frame, &bytes) < 0 || bytes.stream == 0 || bytes.length == 0)
+        return false;
+    in = &call->in[bytes.stream - 1];
+    if (bytes.offset != in->received ||
+        bytes.length > WIRE_STREAM_WINDOW - (size_t)(in->received - in->acked))
+        return false;
+    in->received += bytes.length;
+    if (in->held.length == 0) {
+        taken = call->on.exec->output(call->ctx, (enum box_stream)bytes.stream, bytes.data,
+                                      bytes.length);
+        taken = MIN(taken, bytes.length);
+        in->taken += taken;
+    }
+    if (taken < bytes.length &&
+        buf_append(&in->held, (const char *)bytes.data + taken, bytes.length - taken) < 0)
+        return false;
+    deliver(call, bytes.stream - 1);
+    acknowledge(box, call, bytes.stream - 1);
+    return true;
+}
+
+static bool on_exited(struct box *box, struct call *call, const struct frame *frame)
+{
+    struct message_exited exited;
+
+    if (message_exited_unpack(frame, &exited) < 0 || exited.out_bytes != call->in[0].received ||
+        exited.err_bytes != call->in[1].received)
+        return false;
+    call->has_exited = true;
+    call->kill_deadline_ms = 0;
+    call->deadline_ms = 0;
+    call->end = (struct exec_end){
+        .exit_code = exited.exit_code,
+        .signal = (int)exited.signal,
+        .timed_out = call->was_timed_out,
+        .disk_full = exited.flags & EXITED_DISK_FULL,
+        .memory_watchdog = exited.flags & EXITED_MEMORY_WATCHDOG,
+        .duration_ns = exited.duration_ns,
+    };
+    maybe_end(box, call);
+    return true;
+}
+
+/* The words for a command that could not be started; cli/ turns the code into an exit status. */
+static void no_exec_error(const struct message_fail *fail, struct error *err)
+{
+    int number = (int)fail->error;
+
+    if (number == ENOENT)
+        error_set(err, -number, ERROR_COMMAND_NOT_FOUND, "the box has no such program");
+    else if (number == EACCES || number == ENOEXEC || number == EISDIR || number == EPERM)
+        error_set(err, -number, ERROR_NOT_EXECUTABLE, "the program cannot be executed: %s",
+                  strerror(number));
+    else
+        error_set(err, number ? -number : -EIO, ERROR_BOX_FAILED,
+                  "the program could not be started: %s (%s)", error_name(number),
+                  strerror(number));
+}
+
+#define GUEST_STAGE_FOLDER 5 /* "enter the working folder" in sandbox/guest.c */
+#define GUEST_STAGE_EXEC 8
+
+static bool on_no_exec(struct box *box, struct call *call, const struct frame *frame)
+{
+    const struct exec_events *events = call->on.exec;
+    void *ctx = call->ctx;
+    struct message_fail fail;
+    struct error err = {0};
+
+    if (message_fail_unpack(frame, &fail) < 0 || call->has_started)
+        return false;
+    if (fail.stage == GUEST_STAGE_EXEC)
+        no_exec_error(&fail, &err);
+    else if (fail.stage == GUEST_STAGE_FOLDER)
+        error_set(&err, -(int)fail.error, ERROR_BAD_INPUT, "the working folder: %s",
+                  strerror(fail.error));
+    else
+        error_set(&err, fail.error ? -(int)fail.error : -EIO, ERROR_BOX_FAILED,
+                  "preparing the program (stage %u): %s (%s)", fail.stage, error_name(fail.error),
+                  strerror(fail.error));
+    box_call_free(box, call);
+    events->failed(ctx, &err);
+    return true;
+}
+
+static bool on_started(struct call *call, const struct frame *frame)
+{
+    uint64_t start_ns;
+
+    if (message_started_unpack(frame, &start_ns) < 0 || call->has_started)
+        return false;
+    call->has_started = true;
+    /* Our own clock, from our own sight of it: a warden cannot give itself more time. */
+    if (call->timeout_ms)
+        call->deadline_ms = clock_now_ms() + call->timeout_ms;
+    if (call->on.exec->started)
+        call->on.exec->started(call->ctx);
+    return true;
+}
+
+static bool on_ack(struct call *call, const struct frame *frame)
+{
+    struct message_ack ack;
+
+    if (message_ack_unpack(frame, &ack) < 0 || ack.stream != 0 || ack.offset > call->sent ||
+        ack.offset < call->acked)
+        return false;
+    call->acked = ack.offset;
+    if (call->on.exec->stdin_ready)
+        call->on.exec->stdin_ready(call->ctx);
+    return true;
+}
+
+bool exec_frame(struct box *box, struct call *call, const struct frame *frame)
+{
+    if (call->has_exited)
+        return false;
+    switch (frame->type) {
+    case FRAME_STARTED:
+        return on_started(call, frame);
+    case FRAME_NOEXEC:
+        return on_no_exec(box, call, frame);
+    case FRAME_OUTPUT:
+        return on_output(box, call, frame);
+    case FRAME_EXITED:
+        return on_exited(box, call, frame);
+    case FRAME_ACK:
+        return on_ack(call, frame);
+    default:
+        return false;
+    }
+}
+
+void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
+{
+    bool is_reader_slow = call->in[0].held.length > 0 || call->in[1].held.length > 0;
+
+    if (call->has_exited)
+        return;
+    if (call->deadline_ms && now_ms >= call->deadline_ms && !call->was_timed_out) {
+        call->was_timed_out = true;
+        box_signal(box, call->id, SIGKILL);
+        return;
+    }
+    if (!call->kill_deadline_ms || now_ms < call->kill_deadline_ms)
+        return;
+    if (is_reader_slow) /* the exit waits behind output that our own side does not take */
+        call->kill_deadline_ms = now_ms + KILL_PATIENCE_MS;
+    else
+        box_lose(box, "its warden did not confirm a kill");
+}

@@ -1,0 +1,70 @@
+/* inside.h - a box as its own files see it: the channel, and the calls that wait for answers. */
+#ifndef BAILEY_RUNTIME_BOX_INSIDE_H
+#define BAILEY_RUNTIME_BOX_INSIDE_H
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "runtime/box/box.h"
+#include "wire/message.h"
+
+enum call_kind { CALL_EXEC, CALL_PUT, CALL_GET, CALL_LIST };
+
+/* A stream of bytes from the warden: what came, what was taken, what it knows of. */
+struct incoming {
+    uint64_t received, taken, acked;
+    struct buf held; /* came and was not taken yet */
+};
+
+struct call {
+    struct call *next;
+    enum call_kind kind;
+    uint32_t id;
+    void *ctx;
+    union {
+        const struct exec_events *exec;
+        const struct put_events *put;
+        const struct get_events *get;
+        const struct list_events *list;
+    } on;
+
+    /* exec */
+    struct incoming in[2];
+    uint64_t timeout_ms, deadline_ms, kill_deadline_ms; /* 0: none */
+    bool has_started, was_timed_out;
+    bool has_exited;
+    struct exec_end end; /* kept while output is still held */
+
+    /* exec's standard input, put: bytes to the warden */
+    uint64_t sent, acked;
+    bool has_ended; /* no more will be sent */
+
+    uint32_t entries; /* list */
+};
+
+struct box {
+    int fd;
+    void *wall;
+    uint32_t next_id;
+    struct call *calls;
+    struct buf queue; /* whole frames the socket did not take yet */
+    bool is_lost;
+    struct error lost;
+};
+
+/* box.c */
+int box_send(struct box *box, enum frame_type type, uint32_t id, const void *payload,
+             size_t length);
+struct call *box_call(struct box *box, uint32_t id, enum call_kind kind);
+struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struct error *err);
+void box_call_free(struct box *box, struct call *call);
+void box_lose(struct box *box, const char *why);
+/* Bytes of a stream to the warden, as many as its window allows. */
+long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
+                    size_t length);
+
+/* exec.c, files.c: frames for a call; true when they make sense */
+bool exec_frame(struct box *box, struct call *call, const struct frame *frame);
+bool file_frame(struct box *box, struct call *call, const struct frame *frame);
+void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
+
+#endif

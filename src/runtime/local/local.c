@@ -1,0 +1,108 @@
+/* local.c - the runtime `local`; see local.h. Translates specifications and facts, nothing else. */
+#include "runtime/local/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "runtime/box/box.h"
+
+static const enum limit_by group_words[] = {
+    [CGROUP_NONE] = LIMIT_BY_NONE,
+    [CGROUP_V1] = LIMIT_BY_CGROUP_V1,
+    [CGROUP_V2] = LIMIT_BY_CGROUP_V2,
+};
+
+static enum limit_by holder_word(const struct launched *launched, enum launch_holder holder)
+{
+    switch (holder) {
+    case HELD_BY_GROUP:
+        return group_words[launched->group.flavour];
+    case HELD_BY_RLIMIT:
+        return LIMIT_BY_RLIMIT;
+    case HELD_BY_WARDEN:
+        return LIMIT_BY_WATCHDOG;
+    case HELD_BY_AFFINITY:
+        return LIMIT_BY_AFFINITY;
+    case HELD_BY_TMPFS:
+        return LIMIT_BY_TMPFS;
+    case HELD_BY_NOTHING:
+        break;
+    }
+    return LIMIT_BY_NONE;
+}
+
+static int local_create(struct runtime *runtime, const struct box_spec *spec, struct box **ret,
+                        struct error *err)
+{
+    struct launch_bind binds[16];
+    struct launch_spec launch = {
+        .memory_bytes = spec->limits.memory_bytes,
+        .disk_bytes = spec->limits.disk_bytes,
+        .pids = spec->limits.pids,
+        .cpu_millis = spec->limits.cpu_millis,
+        .minimum = spec->minimum,
+        .root = spec->root,
+        .binds = binds,
+        .bind_count = MIN(spec->bind_count, ARRAY_SIZE(binds)),
+        .id_base = spec->id_base,
+    };
+    CLEANUP(freep) struct launched *launched = calloc(1, sizeof(*launched));
+    int r;
+
+    (void)runtime;
+    if (!launched)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    for (size_t i = 0; i < launch.bind_count; i++)
+        binds[i] = (struct launch_bind){
+            .host = spec->binds[i].host,
+            .box = spec->binds[i].box ? spec->binds[i].box : spec->binds[i].host,
+        };
+    r = launcher_make(&launch, launched, err);
+    if (r < 0)
+        return r;
+    r = box_new(launched->channel_fd, launched, ret, err);
+    if (r < 0) {
+        launcher_end(launched, NULL);
+        return r;
+    }
+    launched->channel_fd = -1; /* the box has it now */
+    ptr_take(&launched);
+    return 0;
+}
+
+static void local_destroy(struct box *box, struct box_facts *facts)
+{
+    CLEANUP(freep) struct launched *launched = NULL;
+    struct launch_usage usage = {0};
+
+    if (!box)
+        return;
+    launched = box_wall(box);
+    *facts = (struct box_facts){
+        .layers = launched->layers,
+        .missing = launched->missing,
+        .memory_by = holder_word(launched, launched->memory),
+        .pids_by = holder_word(launched, launched->pids),
+        .cpu_by = holder_word(launched, launched->cpu),
+        .disk_by = holder_word(launched, launched->disk),
+    };
+    box_free(box); /* hangs up, which ends a box without a pid namespace */
+    launcher_end(launched, &usage);
+    facts->oom_kills = usage.oom_kills;
+    facts->usage = (struct usage){.cpu_us = usage.cpu_us, .max_rss_bytes = usage.max_rss_bytes};
+}
+
+const struct launched *local_launched(const struct box *box)
+{
+    return box_wall(box);
+}
+
+const struct runtime_ops local_ops = {
+    .name = "local",
+    .can = RUNTIME_CAN_LIMIT,
+    .create = local_create,
+    .destroy = local_destroy,
+};

@@ -1,0 +1,13 @@
+/* local.h - the runtime `local`: boxes of this machine's kernel, made directly by the launcher. */
+#ifndef BAILEY_RUNTIME_LOCAL_LOCAL_H
+#define BAILEY_RUNTIME_LOCAL_LOCAL_H
+
+#include "launcher/launcher.h"
+#include "runtime/runtime.h"
+
+extern const struct runtime_ops local_ops;
+
+/* Where the time of a box's bring-up went; NULL when the box is not of this runtime. */
+const struct launched *local_launched(const struct box *box);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * filter.h - the system call filters, compiled at build time from sandbox/filter_table.h.
+ *
+ * Constant data in read-only memory: nothing here allocates or blocks, and it may be used between
+ * clone and exec. `struct filter` has the layout of struct sock_fprog, so that a filter is
+ * installed with syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter_guest) after
+ * no_new_privs. Filters stack and the strictest answer wins: filter_warden allows all that the
+ * guest's filters allow. Defined by the output of tools/gen-filter.c.
+ */
+#ifndef BAILEY_SANDBOX_FILTER_H
+#define BAILEY_SANDBOX_FILTER_H
+
+struct sock_filter;
+
+struct filter {
+    unsigned short length; /* instructions */
+    const struct sock_filter *code;
+};
+
+extern const struct filter filter_guest;         /* guest code inside namespaces of its own */
+extern const struct filter filter_guest_offline; /* guest code where there are none: no sockets */
+extern const struct filter filter_warden;        /* our PID 1; lies below the guest's filter */
+
+#endif

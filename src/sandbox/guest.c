@@ -1,0 +1,179 @@
+/* guest.c - from a fork of the warden to the guest's program: the table of its stages. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "sandbox/stage.h"
+#include "sys/calls.h"
+
+#define GUEST_OOM_SCORE "500" /* so that the kernel never chooses the warden */
+
+static const struct {
+    const char *name;
+    int (*run)(const struct sandbox *sandbox, const struct guest_start *start);
+} guest_stages[] = {
+    {"set up standard streams", guest_stdio},
+    {"raise oom score", guest_oom_score},
+    {"set resource limits", guest_rlimits},
+    {"become the guest's id", guest_ids},
+    {"drop capabilities", guest_caps},
+    {"enter the working folder", guest_folder},
+    {"restrict by landlock", guest_landlock},
+    {"put on the seccomp filter", guest_filter},
+    {"execute", guest_exec},
+};
+
+const char *sandbox_guest_stage_name(unsigned stage)
+{
+    return stage < ARRAY_SIZE(guest_stages) ? guest_stages[stage].name : "unknown stage";
+}
+
+int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
+                        uint16_t *ret_stage)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(guest_stages); i++) {
+        int r = guest_stages[i].run(sandbox, start);
+
+        *ret_stage = (uint16_t)i;
+        if (r < 0)
+            return r;
+    }
+    return -EINVAL; /* not reached: the last stage executes or fails */
+}
+
+/* Every descriptor but 0-2 goes at exec; a session of its own, default signals, a plain umask. */
+int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    sigset_t none;
+
+    (void)sandbox;
+    for (int fd = 0; fd < 3; fd++) {
+        if (dup2(start->stdio[fd], fd) < 0)
+            return -errno;
+    }
+    if (sys_close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+        return -errno;
+    if (setsid() < 0)
+        return -errno;
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL); /* fails for KILL and STOP, which need nothing */
+    sigemptyset(&none);
+    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+        return -errno;
+    umask(022);
+    return 0;
+}
+
+/* Raising is always allowed. Without a /proc of our own it is only a comfort that is missing. */
+int guest_oom_score(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    int r;
+
+    (void)start;
+    if (sandbox->proc_fd >= 0)
+        r = fd_write_text_at(sandbox->proc_fd, "self/oom_score_adj", GUEST_OOM_SCORE);
+    else if (!sandbox->plan->has_namespaces)
+        r = fd_write_text_at(AT_FDCWD, "/proc/self/oom_score_adj", GUEST_OOM_SCORE);
+    else
+        return 0;
+    return r == -EACCES || r == -ENOENT ? 0 : r;
+}
+
+/* A limit above the one we inherited cannot be had without CAP_SYS_RESOURCE: the lower one stays.
+ */
+int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    const struct sandbox_plan *plan = sandbox->plan;
+
+    (void)start;
+    for (size_t i = 0; i < plan->rlimit_count; i++) {
+        struct rlimit now, wanted;
+
+        if (getrlimit((__rlimit_resource_t)plan->rlimits[i].resource, &now) < 0)
+            return -errno;
+        wanted.rlim_max = MIN((rlim_t)plan->rlimits[i].value, now.rlim_max);
+        wanted.rlim_cur = wanted.rlim_max;
+        if (setrlimit((__rlimit_resource_t)plan->rlimits[i].resource, &wanted) < 0)
+            return -errno;
+    }
+    if (plan->cpu_count > 0) {
+        cpu_set_t allowed, few;
+        unsigned left = plan->cpu_count;
+
+        CPU_ZERO(&few);
+        if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+            return -errno;
+        for (int cpu = 0; cpu < CPU_SETSIZE && left > 0; cpu++) {
+            if (CPU_ISSET(cpu, &allowed)) {
+                CPU_SET(cpu, &few);
+                left--;
+            }
+        }
+        if (sched_setaffinity(0, sizeof(few), &few) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* Must: come after the ids, so that it is the guest who may enter it. */
+int guest_folder(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    const char *cwd = start->cwd ? start->cwd : sandbox->plan->share_path[SHARE_WORKSPACE];
+
+    return chdir(cwd) < 0 ? -errno : 0;
+}
+
+static const char *env_value(const char *const *env, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (; *env; env++) {
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return *env + length + 1;
+    }
+    return "";
+}
+
+/* execve(2) along PATH; what stood in the way is remembered, as execvp(3) does. */
+int guest_exec(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    const char *name = start->argv[0];
+    char *const *argv = (char *const *)start->argv;
+    char *const *env = (char *const *)start->env;
+    const char *path = env_value(start->env, "PATH");
+    int result = ENOENT;
+    uint64_t now = clock_now_ns();
+
+    (void)sandbox;
+    if (fd_write_all(start->note_fd, &now, sizeof(now)) < 0)
+        return -EIO;
+    if (strchr(name, '/')) {
+        execve(name, argv, env);
+        return -errno;
+    }
+    while (*path) {
+        size_t length = strcspn(path, ":");
+        char full[PATH_MAX];
+
+        if (str_format(full, sizeof(full), "%.*s/%s", (int)length, path, name) == 0) {
+            execve(full, argv, env);
+            if (errno != ENOENT && errno != ENOTDIR)
+                result = errno;
+            if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+                break;
+        }
+        path += length + (path[length] == ':');
+    }
+    return -result;
+}

@@ -1,0 +1,59 @@
+/* ids.c - who the warden is, who the guest is, and what is forgotten about who started them. */
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sandbox/stage.h"
+
+/* Raw calls: glibc's wrappers would signal every thread; there is only one. */
+static int set_ids(uid_t id, bool clears_groups)
+{
+    if (clears_groups && syscall(SYS_setgroups, 0, NULL) < 0)
+        return -errno;
+    if (syscall(SYS_setresgid, id, id, id) < 0)
+        return -errno;
+    if (syscall(SYS_setresuid, id, id, id) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Must: come after the id maps are written. The warden is the root of its own namespace only. */
+int stage_ids(struct sandbox *sandbox)
+{
+    return set_ids(sandbox->plan->warden_id, sandbox->plan->clears_groups);
+}
+
+/*
+ * The child has a copy of its parent's memory; /proc/1/cmdline would show the guest how bailey was
+ * called. Must: set the death signal after the ids, whose change clears it, and become undumpable
+ * before any guest exists, so that not even a guest with the same id can look at or patch PID 1.
+ */
+int stage_scrub(struct sandbox *sandbox)
+{
+    const struct sandbox_plan *plan = sandbox->plan;
+
+    if (plan->scrub)
+        memset(plan->scrub, 0, plan->scrub_length);
+    if (prctl(PR_SET_NAME, "warden") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+        return -errno;
+    /* Without a pid namespace the warden has to outlive its parent long enough to end the guest:
+     * it learns of the death from the closed channel. */
+    if (plan->has_namespaces && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        return -errno;
+    if (!plan->has_namespaces && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Must: come before the capabilities go. */
+int guest_ids(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    (void)start;
+    if (!sandbox->plan->has_split)
+        return 0;
+    return set_ids(sandbox->plan->guest_id, sandbox->plan->clears_groups);
+}

@@ -1,0 +1,100 @@
+/*
+ * plan.h - everything about a box that is decided before the clone.
+ *
+ * The launcher fills a plan (allocating, parsing, looking at the host); after the clone the child
+ * only reads it and makes system calls. All pointers are borrowed from the launcher and stay valid
+ * in the child, which has a copy of the launcher's memory.
+ */
+#ifndef BAILEY_SANDBOX_PLAN_H
+#define BAILEY_SANDBOX_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cgroup;
+struct filter;
+
+/* One step of putting the root together; targets are relative to the new root. */
+enum step_kind {
+    STEP_DIR,       /* a folder */
+    STEP_FILE,      /* a file with `source` as its contents */
+    STEP_SYMLINK,   /* a symbolic link to `source` */
+    STEP_BIND_DIR,  /* a host folder, read-only, with all below it */
+    STEP_BIND_FILE, /* a host file, read-only */
+    STEP_DEVICE,    /* a host device node */
+    STEP_SHARE,     /* a folder of the box's disk that is writable */
+    STEP_DEVPTS,    /* pseudo terminals of its own */
+    STEP_PROC,      /* /proc; its failure makes LAYER_PROC missing, not the box */
+    STEP_MASK_FILE, /* nothing (/dev/null) over a file of /proc */
+    STEP_MASK_DIR,  /* an empty folder over a folder of /proc */
+    STEP_PROC_SEAL, /* /proc becomes read-only */
+    _STEP_KIND_MAX,
+};
+
+struct plan_step {
+    enum step_kind kind;
+    const char *target;
+    const char *source;
+    int source_fd;  /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
+    mode_t mode;    /* DIR, FILE, SHARE */
+    bool is_guests; /* DIR, SHARE: owned by the guest's id */
+};
+
+/* A writable folder of the box that file frames may name. */
+enum share { SHARE_WORKSPACE, SHARE_TMP, SHARE_HOME, _SHARE_MAX };
+
+/* A Landlock rule. */
+enum rule_kind { RULE_READ_DIR, RULE_READ_FILE, RULE_WRITE_DIR, RULE_DEVICES, RULE_DEVICE_FILE };
+struct plan_rule {
+    enum rule_kind kind;
+    const char *path; /* as the guest sees it; one that does not exist is passed over */
+};
+
+struct plan_rlimit {
+    int resource;
+    uint64_t value;
+};
+
+struct sandbox_plan {
+    bool has_namespaces; /* false: Landlock and seccomp only, in a private folder of the host */
+    bool has_cgroup;     /* the box's limits are held by `group` */
+    bool has_split;      /* warden and guest have an id each */
+    bool clears_groups;  /* setgroups(2) is allowed in the box's user namespace */
+
+    /* root */
+    const char *base;         /* an existing host folder where the root is put together */
+    const char *root_options; /* of the tmpfs: size, inodes, mode */
+    const struct plan_step *steps;
+    size_t step_count;
+    const char *hostname;
+
+    /* ids as seen inside */
+    uid_t warden_id, guest_id;
+
+    const struct cgroup *group; /* to be joined; NULL: none */
+
+    /* the shares: inside paths (with namespaces), or host paths (without) */
+    const char *share_path[_SHARE_MAX];
+
+    const struct plan_rule *rules;
+    size_t rule_count;
+    const struct filter *warden_filter, *guest_filter;
+    const struct plan_rlimit *rlimits; /* of the guest */
+    size_t rlimit_count;
+    unsigned cpu_count; /* >0: the guest is bound to that many processors (no cpu group) */
+
+    const char *const *env; /* the guest's short list, NULL-terminated */
+
+    /* limits that the warden has to watch, because nothing else holds them; 0: not its job */
+    uint64_t watch_memory_bytes;
+    uint64_t watch_disk_bytes;
+    uint32_t watch_pids;
+
+    /* memory of the launcher that must not be seen through /proc/1: argv and environment */
+    char *scrub;
+    size_t scrub_length;
+};
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * root.c - the box's root: one tmpfs, put together from the plan's steps, then pivoted into.
+ *
+ * Theory of operation. The whole root is a single tmpfs with the box's disk limit. It is mounted
+ * over an existing folder of our private mount namespace (nobody else sees that), filled, and made
+ * read-only as a mount; the writable places (/tmp, /workspace, /home/user, /dev/shm) are clones of
+ * folders of the same tmpfs mounted on themselves, which keep their own, writable, mount. So one
+ * limit in bytes and inodes covers all of them. Every target is a path of this fresh tmpfs that
+ * only we have touched: there is no link of a guest or of an image that could be followed.
+ *
+ * Propagation: a mount namespace that is owned by a new user namespace begins with slave mounts, so
+ * nothing of this reaches the host.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "sandbox/stage.h"
+#include "sys/calls.h"
+
+#define TREE_FLAGS (OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+
+/* Must: come after the ids: a tmpfs belongs to the id that mounts it. */
+int stage_root_mount(struct sandbox *sandbox)
+{
+    const struct sandbox_plan *plan = sandbox->plan;
+
+    if (sys_mount("bailey", plan->base, "tmpfs", MS_NOSUID | MS_NODEV, plan->root_options) < 0)
+        return -errno;
+    sandbox->root_fd = open(plan->base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return sandbox->root_fd < 0 ? -errno : 0;
+}
+
+static int give_to_guest(struct sandbox *sandbox, const struct plan_step *step)
+{
+    uid_t id = sandbox->plan->guest_id;
+
+    if (!step->is_guests || !sandbox->plan->has_split)
+        return 0;
+    return fchownat(sandbox->root_fd, step->target, id, id, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int step_dir(struct sandbox *sandbox, const struct plan_step *step)
+{
+    if (mkdirat(sandbox->root_fd, step->target, step->mode) < 0 && errno != EEXIST)
+        return -errno;
+    return give_to_guest(sandbox, step);
+}
+
+static int step_file(struct sandbox *sandbox, const struct plan_step *step)
+{
+    CLEANUP(fd_closep)
+    int fd =
+        openat(sandbox->root_fd, step->target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, step->mode);
+
+    if (fd < 0)
+        return -errno;
+    return step->source ? fd_write_all(fd, step->source, strlen(step->source)) : 0;
+}
+
+static int step_symlink(struct sandbox *sandbox, const struct plan_step *step)
+{
+    return symlinkat(step->source, sandbox->root_fd, step->target) < 0 ? -errno : 0;
+}
+
+static int attach(struct sandbox *sandbox, int tree_fd, const char *target)
+{
+    if (sys_move_mount(tree_fd, "", sandbox->root_fd, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
+/* A host folder or file, read-only with everything below it, cut off from the host's later mounts.
+ */
+static int attach_host(struct sandbox *sandbox, const struct plan_step *step)
+{
+    struct mount_attr attr = {
+        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .propagation = MS_PRIVATE,
+    };
+    CLEANUP(fd_closep) int own_fd = -1;
+    int fd = step->source_fd;
+
+    if (fd < 0)
+        fd = own_fd = sys_open_tree(AT_FDCWD, step->source, TREE_FLAGS | AT_RECURSIVE);
+    if (fd < 0)
+        return -errno;
+    if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
+        return -errno;
+    return attach(sandbox, fd, step->target);
+}
+
+static int step_bind_dir(struct sandbox *sandbox, const struct plan_step *step)
+{
+    if (mkdirat(sandbox->root_fd, step->target, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    return attach_host(sandbox, step);
+}
+
+static int make_node(struct sandbox *sandbox, const char *target)
+{
+    CLEANUP(fd_closep)
+    int fd = openat(sandbox->root_fd, target, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    return fd < 0 ? -errno : 0;
+}
+
+static int step_bind_file(struct sandbox *sandbox, const struct plan_step *step)
+{
+    int r = make_node(sandbox, step->target);
+
+    return r < 0 ? r : attach_host(sandbox, step);
+}
+
+/* Device nodes cannot be made in a user namespace; the host's are shown, without nodev. */
+static int step_device(struct sandbox *sandbox, const struct plan_step *step)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    int r = make_node(sandbox, step->target);
+
+    if (r < 0)
+        return r;
+    fd = sys_open_tree(AT_FDCWD, step->source, TREE_FLAGS);
+    return fd < 0 ? -errno : attach(sandbox, fd, step->target);
+}
+
+static int step_share(struct sandbox *sandbox, const struct plan_step *step)
+{
+    CLEANUP(fd_closep) int fd = -1;
+
+    if (mkdirat(sandbox->root_fd, step->target, step->mode) < 0)
+        return -errno;
+    if (fchmodat(sandbox->root_fd, step->target, step->mode, 0) < 0) /* the umask took bits */
+        return -errno;
+    if (give_to_guest(sandbox, step) < 0)
+        return -errno;
+    fd = sys_open_tree(sandbox->root_fd, step->target, TREE_FLAGS);
+    return fd < 0 ? -errno : attach(sandbox, fd, step->target);
+}
+
+/* mount(2) wants a path; the root is still mounted over the base folder. */
+static int mount_at(struct sandbox *sandbox, const char *type, const struct plan_step *step,
+                    unsigned long flags)
+{
+    char path[256];
+    int r = str_format(path, sizeof(path), "%s/%s", sandbox->plan->base, step->target);
+
+    if (r < 0)
+        return r;
+    return sys_mount(type, path, type, flags, step->source) < 0 ? -errno : 0;
+}
+
+static int step_devpts(struct sandbox *sandbox, const struct plan_step *step)
+{
+    if (mkdirat(sandbox->root_fd, step->target, 0755) < 0)
+        return -errno;
+    return mount_at(sandbox, "devpts", step, MS_NOSUID | MS_NOEXEC);
+}
+
+/*
+ * Inside an outer container that hides parts of /proc the kernel refuses a fresh one, which would
+ * show them. The box then has an empty /proc; that is said, and the steps on it are passed over.
+ */
+static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
+{
+    int r = mount_at(sandbox, "proc", step, MS_NOSUID | MS_NODEV | MS_NOEXEC);
+
+    if (r == -EPERM) {
+        sandbox_lack(sandbox, LAYER_PROC, r);
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    sandbox->proc_fd = sys_open_tree(sandbox->root_fd, step->target, TREE_FLAGS);
+    if (sandbox->proc_fd < 0)
+        return -errno;
+    sandbox_have(sandbox, LAYER_PROC);
+    return 0;
+}
+
+static int step_mask(struct sandbox *sandbox, const struct plan_step *step)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    int r;
+
+    if (sandbox->proc_fd < 0)
+        return 0;
+    if (step->kind == STEP_MASK_FILE)
+        fd = sys_open_tree(AT_FDCWD, "/dev/null", TREE_FLAGS);
+    else
+        fd = sys_open_tree(sandbox->root_fd, "run", TREE_FLAGS); /* an empty folder of ours */
+    if (fd < 0)
+        return -errno;
+    r = attach(sandbox, fd, step->target);
+    return r == -ENOENT ? 0 : r; /* this kernel does not have the file at all */
+}
+
+static int step_proc_seal(struct sandbox *sandbox, const struct plan_step *step)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+    if (sandbox->proc_fd < 0)
+        return 0;
+    if (sys_mount_setattr(sandbox->root_fd, step->target, 0, &attr) < 0)
+        return -errno;
+    return 0;
+}
+
+static int (*const step_table[_STEP_KIND_MAX])(struct sandbox *, const struct plan_step *) = {
+    [STEP_DIR] = step_dir,
+    [STEP_FILE] = step_file,
+    [STEP_SYMLINK] = step_symlink,
+    [STEP_BIND_DIR] = step_bind_dir,
+    [STEP_BIND_FILE] = step_bind_file,
+    [STEP_DEVICE] = step_device,
+    [STEP_SHARE] = step_share,
+    [STEP_DEVPTS] = step_devpts,
+    [STEP_PROC] = step_proc,
+    [STEP_MASK_FILE] = step_mask,
+    [STEP_MASK_DIR] = step_mask,
+    [STEP_PROC_SEAL] = step_proc_seal,
+};
+
+int stage_root_steps(struct sandbox *sandbox)
+{
+    for (size_t i = 0; i < sandbox->plan->step_count; i++) {
+        const struct plan_step *step = &sandbox->plan->steps[i];
+        int r = step_table[step->kind](sandbox, step);
+
+        if (r < 0) {
+            sandbox->failed_step = (uint16_t)(i + 1);
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* Must: be the last on mounts. The old root is stacked under the new one and let go. */
+int stage_root_pivot(struct sandbox *sandbox)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+    if (sys_mount_setattr(sandbox->root_fd, "", AT_EMPTY_PATH, &attr) < 0)
+        return -errno;
+    if (fchdir(sandbox->root_fd) < 0 || sys_pivot_root(".", ".") < 0)
+        return -errno;
+    if (sys_umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return -errno;
+    fd_closep(&sandbox->root_fd);
+    sandbox->root_fd = -1;
+    return 0;
+}
+
+/* The folders that file frames may name, as descriptors: names are resolved beneath them. */
+int stage_shares(struct sandbox *sandbox)
+{
+    for (int i = 0; i < _SHARE_MAX; i++) {
+        sandbox->share_fd[i] =
+            open(sandbox->plan->share_path[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (sandbox->share_fd[i] < 0)
+            return -errno;
+    }
+    return 0;
+}

@@ -1,0 +1,57 @@
+/*
+ * sandbox.h - from a plan to a confined process.
+ *
+ * sandbox_bring_up() runs in the cloned child and makes it the warden of a box;
+ * sandbox_enter_guest() runs in a child of the warden and makes it the guest, up to the exec. Both
+ * walk a table of stages, one kernel facility each, and stop at the first that fails: the caller
+ * reports {stage, step, errno}. Between clone and exec nothing allocates, locks or uses stdio.
+ *
+ * Order, learned from how others broke: control group, ids, mounts, capabilities, no_new_privs,
+ * Landlock, seccomp last.
+ */
+#ifndef BAILEY_SANDBOX_SANDBOX_H
+#define BAILEY_SANDBOX_SANDBOX_H
+
+#include <stdint.h>
+
+#include "base/layer.h"
+#include "sandbox/plan.h"
+
+#define SANDBOX_STAGES_MAX 32
+
+/* What the bring-up leaves in the warden's hands. */
+struct sandbox {
+    const struct sandbox_plan *plan;
+    uint32_t layers;
+    uint32_t missing;
+    uint16_t lack_errno[_LAYER_MAX];
+    uint32_t stage_ns[SANDBOX_STAGES_MAX];
+    unsigned stage_count;
+    uint16_t failed_stage, failed_step; /* valid when bring-up returned an error */
+    int root_fd;    /* the new root while it is put together; -1 before and after */
+    int proc_fd;    /* a /proc that may be written; -1: none */
+    int ruleset_fd; /* Landlock; -1: missing */
+    int share_fd[_SHARE_MAX];
+};
+
+void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan);
+
+/* Must run in a fresh child with one thread. `wait_go` blocks until the host wrote the id maps. */
+int sandbox_bring_up(struct sandbox *sandbox, int (*wait_go)(void *ctx), void *ctx);
+const char *sandbox_stage_name(unsigned stage);
+
+/* What one guest gets. */
+struct guest_start {
+    int stdio[3];
+    const char *const *argv;
+    const char *const *env;
+    const char *cwd; /* NULL: the workspace */
+    int note_fd;     /* gets the monotonic time (8 bytes) right before the exec */
+};
+
+/* Only returns on failure: the negative errno, with the stage in *ret_stage. */
+int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
+                        uint16_t *ret_stage);
+const char *sandbox_guest_stage_name(unsigned stage);
+
+#endif

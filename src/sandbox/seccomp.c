@@ -1,0 +1,42 @@
+/* seccomp.c - putting on the filters that tools/gen-filter made at build time. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#include "sandbox/filter.h"
+#include "sandbox/stage.h"
+#include "sys/calls.h"
+
+static int put_on(const struct filter *filter)
+{
+    struct sock_fprog program = {
+        .len = filter->length,
+        .filter = (struct sock_filter *)filter->code,
+    };
+
+    return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+}
+
+/* The last stage: from here on the warden can do what its own table allows. */
+int stage_warden_filter(struct sandbox *sandbox)
+{
+    int r = put_on(sandbox->plan->warden_filter);
+
+    if (r == -ENOSYS || r == -EINVAL || r == -EPERM || r == -EACCES) {
+        sandbox_lack(sandbox, LAYER_SECCOMP, r);
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    sandbox_have(sandbox, LAYER_SECCOMP);
+    return 0;
+}
+
+/* Must: be the last before exec. Never skipped where the warden has its own: never weaker. */
+int guest_filter(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    (void)start;
+    if (!(sandbox->layers & LAYER_BIT(LAYER_SECCOMP)))
+        return 0;
+    return put_on(sandbox->plan->guest_filter);
+}

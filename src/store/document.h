@@ -1,0 +1,16 @@
+/* document.h - what an artifact says, as JSON text without secrets. Inside of store/ only. No I/O.
+ */
+#ifndef BAILEY_STORE_DOCUMENT_H
+#define BAILEY_STORE_DOCUMENT_H
+
+#include "base/error.h"
+#include "store/artifact.h"
+
+/*
+ * {"code","language","env","result","time","engine_version"}. Every string in it went through
+ * redact(), and values of secret-looking variables of env are gone wherever they appear. *ret is
+ * the caller's to free.
+ */
+int document_make(const struct artifact *artifact, char **ret, struct error *err);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * cgroup.h - one control group for one box, on v2, v1 or hybrid hosts.
+ *
+ * cgroup_find() says where groups of ours can be made; cgroup_make() makes one with limits;
+ * cgroup_remove() takes it away. A group is entered by the process itself: on v1 by writing "0"
+ * into `tasks` (which takes no global lock; moving somebody else by number waits for an RCU grace
+ * period, 5-20 ms on an idle machine), on v2 by being cloned into it.
+ *
+ * Blocking: file system calls only. Called by launcher/. Never touches a group it did not make, but
+ * for the stale ones of earlier bailey processes (cgroup_sweep).
+ */
+#ifndef BAILEY_SYS_CGROUP_H
+#define BAILEY_SYS_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define CGROUP_PATH_MAX 512
+
+enum cgroup_flavour { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
+
+enum cgroup_controller { CONTROLLER_MEMORY, CONTROLLER_PIDS, CONTROLLER_CPU, _CONTROLLER_MAX };
+
+/* Where groups can be made; an empty path: this controller cannot be had. On v2 all are the same.
+ */
+struct cgroup_site {
+    enum cgroup_flavour flavour; /* CGROUP_V1 also on hybrid hosts whose controllers are on v1 */
+    char parent[_CONTROLLER_MAX][CGROUP_PATH_MAX];
+};
+
+/* The two proc files decide; they are arguments so that tests can describe other hosts. */
+struct cgroup_host {
+    const char *mountinfo; /* text of /proc/self/mountinfo */
+    const char *self;      /* text of /proc/self/cgroup */
+    const char *prefix;    /* put before every path; "" in real life, a fake tree in tests */
+};
+
+/* Fills the site from this process's own files. No groups to be had is CGROUP_NONE, not an error.
+ */
+void cgroup_find(struct cgroup_site *site);
+void cgroup_find_in(const struct cgroup_host *host, struct cgroup_site *site);
+
+struct cgroup_limits {
+    uint64_t memory_bytes; /* 0: no limit */
+    uint32_t pids;         /* 0: no limit */
+    uint32_t cpu_millis;   /* 0: no limit, and no cpu group is made on v1 */
+};
+
+/* A group that we made. Zero is not valid: cgroup_init() first. */
+struct cgroup {
+    enum cgroup_flavour flavour;
+    char path[_CONTROLLER_MAX][CGROUP_PATH_MAX]; /* empty: not used */
+    int join_fd[_CONTROLLER_MAX]; /* v1: `tasks`, to write "0" into; v2: [0] is the group's folder
+                                   */
+};
+
+void cgroup_init(struct cgroup *group);
+
+/*
+ * Makes the group `name` with its limits. On failure nothing is left and the error names the file.
+ * A controller that cannot be had is left out (its path stays empty) unless it is memory or pids:
+ * then the whole fails with -ENODEV.
+ */
+int cgroup_make(const struct cgroup_site *site, const char *name,
+                const struct cgroup_limits *limits, struct cgroup *group, struct error *err);
+
+/* For the process that enters, v1 only: syscalls only. Negative errno on failure. */
+int cgroup_join(const struct cgroup *group);
+
+/* Facts that nobody inside can forge. */
+uint64_t cgroup_oom_kills(const struct cgroup *group);
+
+/* Closes and removes; a group that still has members is tried again for a moment. NULL is fine. */
+void cgroup_remove(struct cgroup *group);
+
+/* Removes groups of bailey processes that are gone (named bailey-<pid>-...). */
+void cgroup_sweep(const struct cgroup_site *site);
+
+#endif

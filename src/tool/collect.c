@@ -1,0 +1,286 @@
+/*
+ * collect.c - files of /tmp/output back to the caller's folder.
+ *
+ * The list comes out of a box and is hostile: names are checked component by component, folders are
+ * made and files created beneath a descriptor of the caller's folder without following links,
+ * without execute bits, first under a temporary name. Hidden names are refused (a later program of
+ * the host might obey them: .git/hooks, .bashrc, .env), and so is bailey.yaml, our own
+ * configuration.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "tool/transfer.h"
+
+#define OUTPUT_FOLDER "/tmp/output"
+
+struct found {
+    char *name;
+    uint64_t bytes;
+    const char *skipped; /* static; NULL: to be fetched */
+};
+
+struct listing {
+    struct found *files;
+    size_t count;
+    uint64_t total;
+    bool is_done;
+    bool has_no_memory;
+    struct error error;
+};
+
+static void listing_free(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        free(listing->files[i].name);
+    free(listing->files);
+}
+
+static const char *kind_name(uint32_t mode)
+{
+    if (S_ISLNK(mode))
+        return "symbolic link";
+    if (S_ISFIFO(mode))
+        return "fifo";
+    if (S_ISSOCK(mode))
+        return "socket";
+    if (S_ISCHR(mode) || S_ISBLK(mode))
+        return "device";
+    return S_ISREG(mode) ? NULL : "not a regular file";
+}
+
+/* Why a name must not come out; NULL when it may. */
+static const char *bad_name(const char *name)
+{
+    for (const char *at = name;;) {
+        size_t length = strcspn(at, "/");
+
+        if (length == 0)
+            return "empty name";
+        if (at[0] == '.')
+            return "hidden name";
+        if (length > 255)
+            return "name too long";
+        for (size_t i = 0; i < length; i++) {
+            if ((unsigned char)at[i] < 0x20 || at[i] == 0x7f)
+                return "control character in the name";
+        }
+        if (!at[length])
+            break;
+        at += length + 1;
+    }
+    return strcasecmp(name, "bailey.yaml") == 0 ? "would be configuration" : NULL;
+}
+
+static void on_entry(void *ctx, const struct box_entry *entry)
+{
+    struct listing *listing = ctx;
+    struct found *files;
+
+    if (S_ISDIR(entry->mode) || listing->has_no_memory)
+        return;
+    listing->total++;
+    if (listing->count == LIMIT_OUTPUT_FILES)
+        return;
+    files = realloc(listing->files, (listing->count + 1) * sizeof(*files));
+    listing->files = files ? files : listing->files;
+    if (files)
+        files[listing->count] = (struct found){.name = strdup(entry->name), .bytes = entry->bytes};
+    if (!files || !files[listing->count].name) {
+        listing->has_no_memory = true;
+        return;
+    }
+    files[listing->count].skipped = kind_name(entry->mode);
+    if (!files[listing->count].skipped)
+        files[listing->count].skipped = bad_name(entry->name);
+    listing->count++;
+}
+
+static void on_listed(void *ctx, const struct error *err)
+{
+    struct listing *listing = ctx;
+
+    listing->error = *err;
+    listing->is_done = true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
+}
+
+static int list_outputs(struct drive *drive, struct listing *listing, struct error *err)
+{
+    static const struct list_events events = {.entry = on_entry, .done = on_listed};
+    uint32_t id;
+    int r = box_list(drive->box, OUTPUT_FOLDER, &events, listing, &id, err);
+
+    if (r == 0)
+        r = drive_until(drive, &listing->is_done, err);
+    if (r < 0)
+        return r;
+    if (listing->has_no_memory)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (listing->count > 1)
+        qsort(listing->files, listing->count, sizeof(*listing->files), compare_names);
+    return 0; /* a folder that the guest removed has no files: not an error */
+}
+
+/* Walks down to the folder of a name, making what is missing. */
+static int enter_parent(int out_fd, const char *name, int *ret_fd, const char **ret_last)
+{
+    CLEANUP(fd_closep) int fd = fcntl(out_fd, F_DUPFD_CLOEXEC, 0);
+    const char *slash;
+
+    if (fd < 0)
+        return -errno;
+    while ((slash = strchr(name, '/'))) {
+        char part[256];
+        int next;
+
+        str_format(part, sizeof(part), "%.*s", (int)(slash - name), name);
+        if (mkdirat(fd, part, 0777) < 0 && errno != EEXIST)
+            return -errno;
+        next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
+            return -errno;
+        close(fd);
+        fd = next;
+        name = slash + 1;
+    }
+    *ret_fd = fd_take(&fd);
+    *ret_last = name;
+    return 0;
+}
+
+struct fetch {
+    int fd;
+    uint64_t bytes;
+    int write_error;
+    bool is_done;
+    struct error error;
+};
+
+static size_t on_data(void *ctx, const void *data, size_t length)
+{
+    struct fetch *fetch = ctx;
+
+    /* After a failed write the rest is taken and dropped: the box has other files to give. */
+    if (fetch->write_error == 0)
+        fetch->write_error = fd_write_all(fetch->fd, data, length);
+    fetch->bytes += length;
+    return length;
+}
+
+static void on_fetched(void *ctx, const struct error *err)
+{
+    struct fetch *fetch = ctx;
+
+    fetch->error = *err;
+    fetch->is_done = true;
+}
+
+static int fetch_bytes(struct drive *drive, const char *name, struct fetch *fetch,
+                       struct error *err)
+{
+    static const struct get_events events = {.data = on_data, .done = on_fetched};
+    char path[LIMIT_PATH_BYTES + 32];
+    uint32_t id;
+    int r = str_format(path, sizeof(path), OUTPUT_FOLDER "/%s", name);
+
+    if (r == 0)
+        r = box_get(drive->box, path, &events, fetch, &id, err);
+    if (r == 0)
+        r = drive_until(drive, &fetch->is_done, err);
+    if (r < 0)
+        return r;
+    if (fetch->write_error < 0)
+        return error_set(err, fetch->write_error, ERROR_ENGINE, "writing '%s' to %s: %s", name,
+                         drive->shot->out, strerror(-fetch->write_error));
+    if (fetch->error.num < 0)
+        return error_set(err, fetch->error.num, ERROR_ENGINE, "reading '%s' from the box: %s", name,
+                         fetch->error.text);
+    return 0;
+}
+
+/* One file: temporary name, bytes, then in its place. Nothing half written is ever seen. */
+static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_t *ret_bytes,
+                      struct error *err)
+{
+    CLEANUP(fd_closep) int dir_fd = -1;
+    struct fetch fetch = {.fd = -1};
+    char temporary[64];
+    const char *last = name;
+    int r = enter_parent(out_fd, name, &dir_fd, &last);
+
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "making the folder for '%s': %s", name,
+                         strerror(-r));
+    str_format(temporary, sizeof(temporary), ".bailey-out-%d", (int)getpid());
+    fetch.fd =
+        openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fetch.fd < 0)
+        return error_errno(err, "creating a file in %s", drive->shot->out);
+    r = fetch_bytes(drive, name, &fetch, err);
+    if (close(fetch.fd) < 0 && r == 0)
+        r = error_errno(err, "writing '%s'", name);
+    if (r == 0 && renameat(dir_fd, temporary, dir_fd, last) < 0)
+        r = error_errno(err, "putting '%s' in its place", name);
+    if (r < 0)
+        unlinkat(dir_fd, temporary, 0);
+    *ret_bytes = fetch.bytes;
+    return r;
+}
+
+static int fetch_all(struct drive *drive, struct listing *listing, struct error *err)
+{
+    CLEANUP(fd_closep) int out_fd = -1;
+    char folder[LIMIT_PATH_BYTES + 1], path[2 * LIMIT_PATH_BYTES];
+
+    if (mkdir(drive->shot->out, 0777) < 0 && errno != EEXIST)
+        return error_errno(err, "making the folder '%s'", drive->shot->out);
+    out_fd = open(drive->shot->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (out_fd < 0 || !realpath(drive->shot->out, folder))
+        return error_errno(err, "opening the folder '%s'", drive->shot->out);
+    for (size_t i = 0; i < listing->count; i++) {
+        struct found *file = &listing->files[i];
+        int r;
+
+        if (file->skipped)
+            continue;
+        r = fetch_file(drive, out_fd, file->name, &file->bytes, err);
+        if (r < 0)
+            return r;
+        str_format(path, sizeof(path), "%s/%s", folder, file->name);
+        if (result_add_file(drive->result, file->name, path, file->bytes, NULL) < 0)
+            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    return 0;
+}
+
+int transfer_collect(struct drive *drive, struct error *err)
+{
+    CLEANUP(listing_free) struct listing listing = {0};
+    int r = list_outputs(drive, &listing, err);
+
+    if (r < 0)
+        return r;
+    drive->result->total_output_files = listing.total;
+    for (size_t i = 0; i < listing.count; i++) {
+        const struct found *file = &listing.files[i];
+
+        if (file->skipped &&
+            result_add_file(drive->result, file->name, NULL, file->bytes, file->skipped) < 0)
+            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    return drive->shot->out && listing.count > 0 ? fetch_all(drive, &listing, err) : 0;
+}

@@ -1,0 +1,41 @@
+/*
+ * language.h - the languages a run may be written in, a row each, and the interpreters that this
+ * machine has for them. Reads a few files of the host, never executes a guest's.
+ */
+#ifndef BAILEY_TOOL_LANGUAGE_H
+#define BAILEY_TOOL_LANGUAGE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "model/spec.h"
+
+struct config;
+
+struct language_row {
+    const char *name;      /* "python" */
+    const char *title;     /* "Python" */
+    const char *extension; /* ".py" */
+    const char *script;    /* "main.py": the source's name when it has none */
+};
+extern const struct language_row language_table[];
+extern const size_t language_count;
+
+const struct language_row *language_find(const char *name); /* NULL when unknown */
+
+#define INTERPRETER_BINDS_MAX 4
+
+/* An interpreter found on this host. Owns its strings. */
+struct interpreter {
+    char *path;     /* the program, as a path that is valid in the box */
+    char *found_by; /* "PATH", "pyenv", "SANDBOX_PYTHON", "SANDBOX_ROOT", "venv" */
+    char *binds[INTERPRETER_BINDS_MAX]; /* folders outside of /usr that the box has to show */
+    size_t bind_count;
+};
+
+/* Finds the interpreter for a language; an error that says what to install when there is none. */
+int interpreter_find(const struct language_row *language, const struct config *config,
+                     struct interpreter *ret, struct error *err);
+void interpreter_free(struct interpreter *interpreter);
+
+#endif

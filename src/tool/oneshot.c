@@ -1,0 +1,288 @@
+/* oneshot.c - one run in one fresh box, from request to result; see oneshot.h. */
+#include "tool/oneshot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "guest_files.h"
+#include "runtime/local/local.h"
+#include "runtime/runtime.h"
+#include "store/artifact.h"
+#include "tool/drive.h"
+#include "tool/imports.h"
+#include "tool/language.h"
+#include "tool/transfer.h"
+
+#define CHECKER_PATH "/home/user/.check_imports.py"
+#define CHECKER_NAME ".check_imports.py"
+#define CHECK_TIMEOUT_MS 10000
+#define CHECK_OUTPUT_MAX (256 * 1024)
+
+/* Everything one run holds; freed in one place. */
+struct run {
+    const struct oneshot *shot;
+    struct result *result;
+    const struct language_row *language;
+    struct interpreter interpreter;
+    struct cargo *cargo;
+    struct runtime *runtime;
+    struct drive drive;
+    char name[256]; /* of the script in /workspace */
+    const char **argv;
+};
+
+static void run_free(struct run *run)
+{
+    struct box_facts facts = {0};
+    struct result *result = run->result;
+
+    if (run->drive.box) {
+        run->runtime->ops->destroy(run->drive.box, &facts);
+        result->layers = facts.layers;
+        result->missing = facts.missing;
+        result->memory_by = facts.memory_by;
+        result->pids_by = facts.pids_by;
+        result->cpu_by = facts.cpu_by;
+        result->disk_by = facts.disk_by;
+        result->usage = facts.usage;
+        result->oom_killed |= facts.oom_kills > 0;
+    }
+    drive_free(&run->drive);
+    interpreter_free(&run->interpreter);
+    cargo_free(&run->cargo);
+    free(run->argv);
+}
+
+/* The program's argument vector: an interpreter and its script, or what was asked for. */
+static int make_argv(struct run *run, struct error *err)
+{
+    const struct oneshot *shot = run->shot;
+    size_t count = 0, at = 0;
+
+    while (shot->argv && shot->argv[count])
+        count++;
+    run->argv = calloc(count + 3, sizeof(char *));
+    if (!run->argv)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (run->language) {
+        run->argv[at++] = run->interpreter.path;
+        run->argv[at++] = run->name;
+    }
+    for (size_t i = 0; i < count; i++)
+        run->argv[at++] = shot->argv[i];
+    return 0;
+}
+
+static int prepare(struct run *run, struct error *err)
+{
+    const struct oneshot *shot = run->shot;
+    int r;
+
+    if (shot->language) {
+        const char *name = shot->name;
+
+        run->language = language_find(shot->language);
+        if (!run->language)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT, "unknown language '%s'",
+                             shot->language);
+        if (!name)
+            name = run->language->script;
+        /* A name that begins like an option would be taken for one. */
+        if (str_format(run->name, sizeof(run->name), "%s%s", name[0] == '-' ? "./" : "", name) < 0)
+            return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the file's name is too long");
+        r = interpreter_find(run->language, shot->config, &run->interpreter, err);
+        if (r < 0)
+            return r;
+    }
+    r = runtime_find(shot->config->type, &run->runtime, err);
+    if (r == 0)
+        r = make_argv(run, err);
+    return r < 0 ? r : cargo_load(shot, &run->cargo, err);
+}
+
+static int make_box(struct run *run, struct error *err)
+{
+    struct box_bind binds[INTERPRETER_BINDS_MAX];
+    const struct config *config = run->shot->config;
+    struct box_spec spec = {
+        .limits = config->limits,
+        .minimum = config->isolation,
+        .root = config->root,
+        .binds = binds,
+        .bind_count = run->interpreter.bind_count,
+        .id_base = config->id_base,
+    };
+
+    for (size_t i = 0; i < spec.bind_count; i++)
+        binds[i] = (struct box_bind){.host = run->interpreter.binds[i]};
+    return run->runtime->ops->create(run->runtime, &spec, &run->drive.box, err);
+}
+
+static int furnish(struct run *run, struct error *err)
+{
+    const struct oneshot *shot = run->shot;
+    char path[300];
+    int r = cargo_send(run->cargo, &run->drive, err);
+
+    if (r < 0 || !run->language)
+        return r;
+    str_format(path, sizeof(path), "/workspace/%s",
+               str_starts(run->name, "./") ? run->name + 2 : run->name);
+    return transfer_put(&run->drive, path, 0644, shot->code, shot->code_length, err);
+}
+
+/* Reads the parse tree in the box, with Python's own parser; nothing of the code runs. */
+static int check_imports(struct run *run, struct error *err)
+{
+    CLEANUP(buf_free) struct buf line = BUF_INIT(CHECK_OUTPUT_MAX);
+    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORTS_MESSAGE_MAX);
+    CLEANUP(freep) char *blocked = NULL;
+    const char *argv[] = {run->interpreter.path, "-I", "-S", NULL, run->name, NULL, NULL};
+    struct exec_spec spec = {.argv = argv, .timeout_ms = CHECK_TIMEOUT_MS};
+    struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
+    int r;
+
+    for (char **at = run->shot->config->blocked_imports; at && *at; at++)
+        buf_printf(&list, "%s%s", list.length ? "," : "", *at);
+    blocked = list.data;
+    argv[3] = "../home/user/" CHECKER_NAME;
+    argv[5] = buf_text(&list);
+    r = transfer_put(&run->drive, CHECKER_PATH, 0644, guest_check_imports_py,
+                     guest_check_imports_py_length, err);
+    if (r < 0)
+        return r;
+    run->drive.is_captured_only = true;
+    run->drive.captured = &line;
+    r = drive_exec(&run->drive, &spec);
+    run->drive.is_captured_only = false;
+    if (r < 0) {
+        *err = run->drive.failure;
+        return r;
+    }
+    r = imports_parse(buf_text(&line), line.length, &run->result->blocked_imports, &message, err);
+    if (r > 0)
+        return error_set(err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
+    return r;
+}
+
+static void note_end(struct run *run)
+{
+    struct result *result = run->result;
+    const struct exec_end *end = &run->drive.end;
+
+    result->duration_ns = end->duration_ns;
+    result->disk_full = end->disk_full;
+    result->oom_killed = end->memory_watchdog;
+    result->exit_code = end->exit_code;
+    if (end->timed_out) {
+        result->timed_out = true;
+        result->exit_code = -1;
+        result_note(result, "timed out after %g s", (double)result->limits.timeout_ms / 1000);
+    } else if (end->signal) {
+        result->signal = end->signal;
+        result->exit_code = 128 + end->signal;
+    }
+}
+
+static int run_program(struct run *run, struct error *err)
+{
+    struct exec_spec spec = {
+        .argv = run->argv,
+        .env = run->shot->env,
+        .stdin_open = run->shot->stdin_fd >= 0,
+        .ends_box = true,
+        .timeout_ms = run->shot->config->limits.timeout_ms,
+    };
+    int r = drive_exec(&run->drive, &spec);
+
+    if (r < 0) {
+        *err = run->drive.failure;
+        if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
+            error_prefix(err, run->argv[0]);
+        return r;
+    }
+    note_end(run);
+    if (run->drive.is_cancelled)
+        return error_set(err, -ECANCELED, ERROR_CANCELLED, "%s",
+                         run->drive.is_sink_dead ? "nobody reads the output any more"
+                                                 : "the run was ended by its caller");
+    return transfer_collect(&run->drive, err);
+}
+
+static void copy_timings(const struct run *run, struct oneshot_extra *extra)
+{
+    const struct launched *launched =
+        run->runtime->ops == &local_ops ? local_launched(run->drive.box) : NULL;
+
+    for (size_t i = 0; launched && i < launched->timing_count; i++) {
+        if (extra->timing_count < ONESHOT_TIMINGS_MAX)
+            extra->timings[extra->timing_count++] = (struct oneshot_timing){
+                .stage = launched->timings[i].name, .ns = launched->timings[i].ns};
+    }
+}
+
+static int run_all(struct run *run, struct oneshot_extra *extra, struct error *err)
+{
+    const struct config *config = run->shot->config;
+    int r = prepare(run, err);
+
+    if (r == 0)
+        r = make_box(run, err);
+    if (r < 0)
+        return r;
+    copy_timings(run, extra);
+    r = furnish(run, err);
+    if (r == 0 && config->block_imports && run->language &&
+        str_equal(run->language->name, "python"))
+        r = check_imports(run, err);
+    return r < 0 ? r : run_program(run, err);
+}
+
+static void store_artifact(const struct oneshot *shot, const struct result *result,
+                           struct oneshot_extra *extra)
+{
+    bool failed = result->exit_code != 0 || result->error.code;
+    struct artifact artifact = {
+        .folder = shot->artifact_folder ? shot->artifact_folder : "artifacts",
+        .language = shot->language,
+        .code = shot->code,
+        .code_length = shot->code_length,
+        .env = shot->env,
+        .result = result,
+    };
+
+    if (!shot->keep_artifact || !shot->language || shot->config->store_code == STORE_NEVER ||
+        (shot->config->store_code == STORE_ON_ERROR && !failed))
+        return;
+    artifact_write(&artifact, &extra->artifact_path, &extra->artifact_error);
+}
+
+int oneshot_run(const struct oneshot *shot, struct result *result, struct oneshot_extra *extra)
+{
+    struct run run = {
+        .shot = shot,
+        .result = result,
+        .drive = {.shot = shot, .result = result, .stdin_fd = -1},
+    };
+    int r;
+
+    result->runtime = shot->config->type;
+    id_make(result->execution_id, "exec");
+    r = run_all(&run, extra, &result->error);
+    run_free(&run);
+    /* The program ran and its own exit stands, unless it never started or was ended by us. */
+    if (r < 0 && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
+        result->exit_code = 1;
+    store_artifact(shot, result, extra);
+    return r;
+}
+
+void oneshot_extra_free(struct oneshot_extra *extra)
+{
+    free(extra->artifact_path);
+    extra->artifact_path = NULL;
+}

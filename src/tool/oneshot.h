@@ -1,0 +1,71 @@
+/*
+ * oneshot.h - one run in one fresh box, from request to result. The heart of `bailey run`,
+ * `bailey exec` and the tool run_python_code.
+ *
+ * Blocks until the run has ended and the box is gone. Everything pointed to is borrowed. The result
+ * is filled for every ending, also when the run was refused: a caller that only prints the result
+ * tells the truth. Nothing is left behind, whatever happened.
+ */
+#ifndef BAILEY_TOOL_ONESHOT_H
+#define BAILEY_TOOL_ONESHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "model/result.h"
+
+/* A host file (or folder) to copy in. */
+struct oneshot_file {
+    const char *host;
+    const char *box; /* NULL: its base name in /workspace; a relative one is below /workspace */
+};
+
+/*
+ * Where output goes while it comes. Not cut. write() is called with a small piece only when poll(2)
+ * says that the stream's descriptor takes one, so that a reader who pauses stops his own guest and
+ * never the engine's clock. Return <0 when nobody reads any more (EPIPE).
+ */
+struct oneshot_sink {
+    int (*write)(void *ctx, int stream /* 1 or 2 */, const void *data, size_t length);
+    void *ctx;
+    int fd[2]; /* what to poll for stdout and stderr; -1: always ready */
+};
+
+/* Progress of bring-up for --timing: nanoseconds of each stage, in order. */
+struct oneshot_timing {
+    const char *stage;
+    unsigned long long ns;
+};
+#define ONESHOT_TIMINGS_MAX 64
+
+struct oneshot {
+    const struct config *config; /* effective values, flags already laid over */
+    const char *language;        /* "python", "bash"; NULL: exec of `argv` as it is */
+    const char *code;            /* with language: the source */
+    size_t code_length;
+    const char *name;        /* base name the source gets in /workspace; NULL: "main.py" */
+    const char *const *argv; /* with language: the arguments behind the script's name */
+    const char *const *env;  /* "K=V", checked by the caller */
+    const struct oneshot_file *files;
+    size_t file_count;
+    const char *out;                 /* folder that gets /tmp/output; NULL: nothing is fetched */
+    int stdin_fd;                    /* -1: /dev/null in the box */
+    const struct oneshot_sink *sink; /* NULL: only captured */
+    int cancel_fd;               /* readable when the caller wants the run to end (signalfd); -1 */
+    bool keep_artifact;          /* SANDBOX_STORE_CODE applies */
+    const char *artifact_folder; /* NULL: "artifacts" in the working folder */
+};
+
+struct oneshot_extra {
+    struct oneshot_timing timings[ONESHOT_TIMINGS_MAX];
+    size_t timing_count;
+    char *artifact_path;         /* owned; NULL: none was written */
+    struct error artifact_error; /* .code set: it could not be written; the run is not affected */
+};
+
+/* 0 when the program ran (whatever its exit), else the negative errno in result->error. */
+int oneshot_run(const struct oneshot *shot, struct result *result, struct oneshot_extra *extra);
+void oneshot_extra_free(struct oneshot_extra *extra);
+
+#endif

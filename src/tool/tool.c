@@ -1,0 +1,193 @@
+/* tool.c - the table of tools, and what every call has in common: JSON, envelope, names. */
+#include "tool/tool.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#define WORDS_MAX 32
+
+const struct tool_row tool_table[] = {
+    {
+        .name = "run_python_code",
+        .category = "code_execution",
+        .description = "Runs Python code in a fresh sandbox without network and returns what it "
+                       "printed, or the error. Nothing is kept between calls.",
+        .schema = "{\"type\":\"object\",\"properties\":{"
+                  "\"code\":{\"type\":\"string\",\"description\":\"Python source; print what you "
+                  "want to see\"},"
+                  "\"timeout\":{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":86400,"
+                  "\"description\":\"seconds it may run; without it SANDBOX_TIMEOUT_SEC\"}},"
+                  "\"required\":[\"code\"],\"additionalProperties\":false}",
+        .handle = run_python_code,
+    },
+};
+const size_t tool_count = ARRAY_SIZE(tool_table);
+
+const struct tool_row *tool_find(const char *name)
+{
+    for (size_t i = 0; i < tool_count; i++)
+        if (str_equal(tool_table[i].name, name))
+            return &tool_table[i];
+    return NULL;
+}
+
+/*
+ * Whether brackets nest deeper than allowed. Jansson's own limit is 2048 levels of recursion;
+ * looking before parsing also keeps its tree small.
+ */
+static bool is_too_deep(const char *text, size_t length)
+{
+    bool in_string = false;
+    size_t depth = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        if (in_string && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            in_string = !in_string;
+        else if (!in_string && (text[i] == '{' || text[i] == '['))
+            depth++;
+        else if (!in_string && (text[i] == '}' || text[i] == ']'))
+            depth -= depth > 0;
+        if (depth > TOOL_JSON_DEPTH)
+            return true;
+    }
+    return false;
+}
+
+/* The names of an object's members, for "did you mean" and for lists. */
+static void member_names(json_t *object, const char *names[WORDS_MAX + 1])
+{
+    const char *name;
+    json_t *value;
+    size_t count = 0;
+
+    json_object_foreach(object, name, value)
+    {
+        if (count < WORDS_MAX)
+            names[count++] = name;
+    }
+    names[count] = NULL;
+}
+
+/* Replies about a member that nobody knows. */
+static int unknown_member(const char *what, const char *name, json_t *known, struct buf *reply)
+{
+    const char *names[WORDS_MAX + 1];
+    const char *nearest;
+    int failed;
+
+    member_names(known, names);
+    nearest = str_nearest(name, names);
+    failed = buf_printf(reply, "Error: unknown %s '%.60s'", what, name);
+    if (nearest)
+        failed |= buf_printf(reply, "; did you mean '%s'?", nearest);
+    failed |= buf_append_text(reply, " Known:");
+    for (size_t i = 0; names[i]; i++)
+        failed |= buf_printf(reply, "%s %s", i > 0 ? "," : "", names[i]);
+    return failed | buf_append_text(reply, ".\n");
+}
+
+/* Whether `parameters` has what the schema asks for; otherwise a reply is written. */
+static bool fits_schema(const struct tool_row *tool, json_t *parameters, struct buf *reply,
+                        int *failed)
+{
+    CLEANUP(json_decrefp) json_t *schema = json_loads(tool->schema, 0, NULL);
+    json_t *properties = json_object_get(schema, "properties");
+    json_t *value;
+    const char *name;
+    size_t index;
+
+    if (!schema) {
+        *failed = -ENOMEM;
+        return false;
+    }
+    json_object_foreach(parameters, name, value)
+    {
+        if (!json_object_get(properties, name)) {
+            *failed = unknown_member("parameter", name, properties, reply);
+            return false;
+        }
+    }
+    json_array_foreach(json_object_get(schema, "required"), index, value)
+    {
+        if (!json_object_get(parameters, json_string_value(value))) {
+            *failed = buf_printf(reply,
+                                 "Error: the parameter '%s' is missing. Call %s again with "
+                                 "it.\n",
+                                 json_string_value(value), tool->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The parameters out of an envelope, or the object itself. NULL: a reply is written. */
+static json_t *open_envelope(const struct tool_row *tool, json_t *call, struct buf *reply,
+                             int *failed)
+{
+    json_t *parameters = json_object_get(call, "parameters");
+    json_t *name = json_object_get(call, "tool");
+    const char *member;
+    json_t *value;
+
+    if (!parameters || !name)
+        return call;
+    json_object_foreach(call, member, value)
+    {
+        if (!str_equal(member, "tool") && !str_equal(member, "parameters") &&
+            !str_equal(member, "reasoning_trace")) {
+            *failed = buf_printf(reply,
+                                 "Error: unknown member '%.60s' of the call. Known: tool, "
+                                 "parameters, reasoning_trace.\n",
+                                 member);
+            return NULL;
+        }
+    }
+    if (!str_equal(json_string_value(name), tool->name)) {
+        *failed = buf_printf(reply,
+                             "Error: the call is for another tool, not for %s. Name the "
+                             "same tool in both places.\n",
+                             tool->name);
+        return NULL;
+    }
+    if (!json_is_object(parameters)) {
+        *failed = buf_append_text(reply, "Error: 'parameters' has to be a JSON object.\n");
+        return NULL;
+    }
+    return parameters;
+}
+
+int tool_call(const struct tool_row *tool, const char *json, size_t length,
+              const struct tool_context *context, struct buf *reply)
+{
+    CLEANUP(json_decrefp) json_t *call = NULL;
+    json_t *parameters;
+    json_error_t where;
+    int failed = 0;
+
+    if (is_too_deep(json, length)) {
+        failed = buf_printf(reply,
+                            "Error: the JSON nests deeper than %d levels. The parameters are "
+                            "one flat object.\n",
+                            TOOL_JSON_DEPTH);
+        return failed < 0 ? -ENOMEM : 0;
+    }
+    call = json_loadb(json, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    if (!call)
+        failed = buf_printf(reply,
+                            "Error: the parameters are not valid JSON: line %d, column %d: "
+                            "%s. Send one JSON object.\n",
+                            where.line, where.column, where.text);
+    else if (!json_is_object(call))
+        failed = buf_append_text(reply, "Error: the parameters have to be a JSON object, such as "
+                                        "{\"code\": \"print(1)\"}.\n");
+    else if ((parameters = open_envelope(tool, call, reply, &failed)) &&
+             fits_schema(tool, parameters, reply, &failed))
+        failed = tool->handle(parameters, context, reply);
+    return failed < 0 ? -ENOMEM : 0;
+}

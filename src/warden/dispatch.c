@@ -1,0 +1,45 @@
+/* dispatch.c - a frame from the host to whom it concerns. */
+#include "warden/inside.h"
+
+static void handle_args(struct warden *warden, const struct frame *frame)
+{
+    if (buf_append(&warden->args, frame->payload, frame->length) < 0)
+        warden_end(warden);
+}
+
+static void handle_ack(struct warden *warden, const struct frame *frame)
+{
+    struct message_ack ack;
+
+    if (message_ack_unpack(frame, &ack) < 0)
+        warden_end(warden);
+    if (!command_ack(warden, frame->id, &ack))
+        file_ack(warden, frame->id, &ack);
+}
+
+static void handle_stdin_end(struct warden *warden, const struct frame *frame)
+{
+    command_stdin_end(warden, frame->id);
+}
+
+static void handle_put_end(struct warden *warden, const struct frame *frame)
+{
+    file_put_end(warden, frame->id);
+}
+
+/* What the host may say once the box stands; anything else breaks the protocol. */
+static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct frame *) = {
+    [FRAME_ARGS] = handle_args,       [FRAME_EXEC] = command_exec,
+    [FRAME_STDIN] = command_stdin,    [FRAME_STDIN_END] = handle_stdin_end,
+    [FRAME_SIGNAL] = command_signal,  [FRAME_PUT] = file_put,
+    [FRAME_PUT_DATA] = file_put_data, [FRAME_PUT_END] = handle_put_end,
+    [FRAME_GET] = file_get,           [FRAME_LIST] = file_list,
+    [FRAME_ACK] = handle_ack,
+};
+
+void dispatch_frame(struct warden *warden, const struct frame *frame)
+{
+    if (!handlers[frame->type])
+        warden_end(warden);
+    handlers[frame->type](warden, frame);
+}

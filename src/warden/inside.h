@@ -1,0 +1,111 @@
+/*
+ * inside.h - the warden's own state, shared by its files and nobody else.
+ *
+ * Theory of operation. One loop. Frames from the host are handled as they come. Frames to the host
+ * are of two kinds: control frames go into a queue that is always sent first; bytes (output, file
+ * contents, listings) are made by producers only when the channel has room, so they never stand
+ * in the way of a control frame. A producer holds at most one window of bytes that the host has not
+ * acknowledged.
+ */
+#ifndef BAILEY_WARDEN_INSIDE_H
+#define BAILEY_WARDEN_INSIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "sandbox/sandbox.h"
+#include "sys/loop.h"
+#include "wire/message.h"
+
+struct command;
+struct file_op;
+
+struct warden {
+    struct sandbox *sandbox;
+    struct loop loop;
+    struct loop_source channel, signals, timer;
+    struct buf control; /* whole frames that wait, one behind the other */
+    bool is_blocked;    /* the channel took no more in this turn */
+    struct buf args;    /* strings for the next EXEC */
+    struct command *commands;
+    struct file_op *files;
+    bool watchdog_fired; /* memory went over the limit that nobody else holds */
+    bool disk_was_full;
+};
+
+/* channel.c */
+int channel_open(struct warden *warden, int fd);
+/* Queues a control frame; a host that never reads ends the box. */
+void channel_control(struct warden *warden, enum frame_type type, uint32_t id, const void *payload,
+                     size_t length);
+void channel_done(struct warden *warden, uint32_t id, int negative_errno);
+void channel_ack(struct warden *warden, uint32_t id, uint8_t stream, uint64_t offset);
+/* Sends bytes of a stream now; false when there is no room (the channel is then watched). */
+bool channel_bytes(struct warden *warden, enum frame_type type, uint32_t id, uint8_t stream,
+                   uint64_t offset, const void *data, size_t length);
+bool channel_frame(struct warden *warden, enum frame_type type, uint32_t id, const void *payload,
+                   size_t length);
+void channel_flush(struct warden *warden); /* control first, then every producer in turn */
+
+/* dispatch.c */
+void dispatch_frame(struct warden *warden, const struct frame *frame);
+
+/* command.c */
+void command_exec(struct warden *warden, const struct frame *frame);
+void command_stdin(struct warden *warden, const struct frame *frame);
+void command_stdin_end(struct warden *warden, uint32_t id);
+void command_signal(struct warden *warden, const struct frame *frame);
+bool command_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
+void command_exited(struct warden *warden, pid_t pid, int status);
+bool command_produce(struct warden *warden); /* true when it sent something */
+
+/* spawn.c */
+struct spawned {
+    pid_t pid;
+    int fd[3];   /* our ends; [0] -1 without standard input */
+    int exec_fd; /* says when the program runs, or why not */
+};
+/* What comes out of exec_fd: the time (8 bytes) when the exec is tried, then this when it failed.
+ */
+struct exec_failure {
+    uint16_t stage, error;
+};
+int spawn_guest(const struct sandbox *sandbox, const struct guest_start *start, bool has_stdin,
+                struct spawned *ret);
+
+/* files.c */
+void file_put(struct warden *warden, const struct frame *frame);
+void file_put_data(struct warden *warden, const struct frame *frame);
+void file_put_end(struct warden *warden, uint32_t id);
+void file_get(struct warden *warden, const struct frame *frame);
+void file_list(struct warden *warden, const struct frame *frame);
+bool file_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
+bool file_produce(struct warden *warden);
+
+/* path.c: names of the host's frames, resolved by the kernel beneath the shares */
+struct place {
+    int share_fd;                    /* borrowed */
+    char name[LIMIT_PATH_BYTES + 1]; /* relative to it; "." for the share itself */
+};
+int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret);
+int place_open(const struct place *place, int flags); /* fd or negative errno */
+/* The folder that will hold the last component, made where missing, owned by the guest. */
+int place_make_parent(const struct sandbox *sandbox, const struct place *place, int *ret_fd,
+                      const char **ret_name);
+
+/* watch.c */
+int watch_start(struct warden *warden);
+bool watch_disk_full(const struct warden *warden);
+
+/* crowd.c: everybody in the box but the warden */
+void crowd_kill(const struct sandbox *sandbox);
+size_t crowd_size(const struct sandbox *sandbox);
+uint64_t crowd_memory(const struct sandbox *sandbox); /* bytes, roughly */
+
+/* Ends the box: nothing can be done any more. */
+_Noreturn void warden_end(struct warden *warden);
+
+#endif

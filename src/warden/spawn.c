@@ -1,0 +1,90 @@
+/* spawn.c - starting a guest: pipes, fork, and the note that tells when its program runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "warden/inside.h"
+
+static int make_pipe(int ends[2])
+{
+    return pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/* In the child. Every guest stage but the exec comes before the time is noted: it is our own work.
+ */
+static _Noreturn void become_guest(const struct sandbox *sandbox, const struct guest_start *start)
+{
+    struct exec_failure failure = {0};
+    int r = sandbox_enter_guest(sandbox, start, &failure.stage);
+
+    failure.error = (uint16_t)-r;
+    fd_write_all(start->note_fd, &failure, sizeof(failure));
+    _exit(127);
+}
+
+struct pipes {
+    int in[2], out[2], err[2], note[2];
+};
+
+static void close_pipes(struct pipes *pipes)
+{
+    int *ends = (int *)pipes;
+
+    for (size_t i = 0; i < sizeof(*pipes) / sizeof(int); i++)
+        fd_closep(&ends[i]);
+}
+
+static int open_pipes(struct pipes *pipes, bool has_stdin)
+{
+    int r = 0;
+
+    if (has_stdin) {
+        r = make_pipe(pipes->in);
+    } else {
+        pipes->in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (pipes->in[0] < 0)
+            r = -errno;
+    }
+    if (r == 0)
+        r = make_pipe(pipes->out);
+    if (r == 0)
+        r = make_pipe(pipes->err);
+    if (r == 0)
+        r = make_pipe(pipes->note);
+    return r;
+}
+
+int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted, bool has_stdin,
+                struct spawned *ret)
+{
+    CLEANUP(close_pipes)
+    struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+    struct guest_start start = *wanted;
+    pid_t pid;
+    int r = open_pipes(&pipes, has_stdin);
+
+    if (r < 0)
+        return r;
+    start.stdio[0] = pipes.in[0];
+    start.stdio[1] = pipes.out[1];
+    start.stdio[2] = pipes.err[1];
+    start.note_fd = pipes.note[1];
+    pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        become_guest(sandbox, &start);
+    fd_set_nonblocking(pipes.out[0], true);
+    fd_set_nonblocking(pipes.err[0], true);
+    fd_set_nonblocking(pipes.note[0], true);
+    if (has_stdin)
+        fd_set_nonblocking(pipes.in[1], true);
+    ret->pid = pid;
+    ret->fd[0] = fd_take(&pipes.in[1]);
+    ret->fd[1] = fd_take(&pipes.out[0]);
+    ret->fd[2] = fd_take(&pipes.err[0]);
+    ret->exec_fd = fd_take(&pipes.note[0]);
+    return 0;
+}

@@ -1,0 +1,103 @@
+/* warden.c - PID 1's life: start, signals, reaping, end; see warden.h. */
+#include "warden/warden.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "warden/inside.h"
+
+void warden_end(struct warden *warden)
+{
+    crowd_kill(warden->sandbox);
+    _exit(0); /* PID 1's end is the box's end */
+}
+
+/* Orphans become ours; only commands that we started are reported. */
+static void reap(struct warden *warden)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
+        command_exited(warden, pid, status);
+}
+
+static void signals_ready(struct loop_source *source, uint32_t events)
+{
+    struct warden *warden = (struct warden *)((char *)source - offsetof(struct warden, signals));
+    struct signalfd_siginfo info[8];
+
+    (void)events;
+    while (read(source->fd, info, sizeof(info)) > 0)
+        ;
+    reap(warden);
+}
+
+static int signals_open(struct warden *warden)
+{
+    sigset_t mask;
+    int fd;
+
+    sigfillset(&mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    warden->signals.ready = signals_ready;
+    return loop_add(&warden->loop, &warden->signals, fd, EPOLLIN);
+}
+
+static int send_ready(struct warden *warden)
+{
+    const struct sandbox *sandbox = warden->sandbox;
+    struct message_ready ready = {
+        .version = WIRE_VERSION,
+        .layers = sandbox->layers,
+        .missing = sandbox->missing,
+        .stage_count = (uint8_t)MIN(sandbox->stage_count, (unsigned)MESSAGE_STAGES_MAX),
+    };
+    uint8_t payload[512];
+    ssize_t length;
+
+    memcpy(ready.stage_ns, sandbox->stage_ns, sizeof(uint32_t) * ready.stage_count);
+    for (int i = 0; i < _LAYER_MAX; i++)
+        ready.lack_errno[i] = sandbox->lack_errno[i];
+    length = message_ready_pack(&ready, payload, sizeof(payload));
+    if (length < 0)
+        return (int)length;
+    channel_control(warden, FRAME_READY, 0, payload, (size_t)length);
+    return 0;
+}
+
+static void before_wait(void *ctx)
+{
+    channel_flush(ctx);
+}
+
+void warden_run(struct sandbox *sandbox, int channel_fd)
+{
+    /* Small, and on the stack of a process that never returns from here. */
+    struct warden warden = {
+        .sandbox = sandbox,
+        .control = BUF_INIT(4 * MIB),
+        .args = BUF_INIT(LIMIT_ARGV_BYTES),
+        .channel.fd = -1,
+        .signals.fd = -1,
+        .timer.fd = -1,
+    };
+
+    if (loop_init(&warden.loop) < 0 || signals_open(&warden) < 0 ||
+        channel_open(&warden, channel_fd) < 0 || watch_start(&warden) < 0 ||
+        send_ready(&warden) < 0)
+        warden_end(&warden);
+    loop_run(&warden.loop, before_wait, &warden);
+    warden_end(&warden);
+}

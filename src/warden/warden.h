@@ -1,0 +1,14 @@
+/*
+ * warden.h - PID 1 of a box: commands, files and what they need, over one channel to the host.
+ *
+ * Runs in the cloned child after sandbox_bring_up(). Single thread, plain epoll. When the channel
+ * closes everything in the box ends. Never returns.
+ */
+#ifndef BAILEY_WARDEN_WARDEN_H
+#define BAILEY_WARDEN_WARDEN_H
+
+struct sandbox;
+
+_Noreturn void warden_run(struct sandbox *sandbox, int channel_fd);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * watch.c - limits that no kernel facility holds here, looked after by a clock.
+ *
+ * The timer runs only when the plan gives the warden something to watch: memory where there is no
+ * control group, the disk where it is a folder of the host. Both are approximate and are called so
+ * in the result. A box with a disk of its own is looked at too, to say `disk_full` truly.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "warden/inside.h"
+
+#define WATCH_MS 50
+
+/* Bytes below a folder of the host; depth and names are the guest's, so both are bounded. */
+static uint64_t folder_bytes(int dir_fd, int depth)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    uint64_t total = 0;
+
+    if (!folder) {
+        fd_closep(&fd);
+        return 0;
+    }
+    while ((entry = readdir(folder))) {
+        struct stat status;
+        int below;
+
+        if (entry->d_name[0] == '.' &&
+            (!entry->d_name[1] || (entry->d_name[1] == '.' && !entry->d_name[2])))
+            continue;
+        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        total += (uint64_t)status.st_blocks * 512;
+        if (!S_ISDIR(status.st_mode) || depth >= LIMIT_TREE_DEPTH)
+            continue;
+        below =
+            openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below >= 0) {
+            total += folder_bytes(below, depth + 1);
+            close(below);
+        }
+    }
+    closedir(folder);
+    return total;
+}
+
+static uint64_t shares_bytes(const struct sandbox *sandbox)
+{
+    uint64_t total = 0;
+
+    for (int i = 0; i < _SHARE_MAX; i++)
+        total += folder_bytes(sandbox->share_fd[i], 0);
+    return total;
+}
+
+/* A fact of the moment: no block or no inode is left, or the folder is over its limit. */
+bool watch_disk_full(const struct warden *warden)
+{
+    const struct sandbox_plan *plan = warden->sandbox->plan;
+    struct statfs status;
+
+    if (!plan->has_namespaces)
+        return shares_bytes(warden->sandbox) > plan->watch_disk_bytes;
+    if (fstatfs(warden->sandbox->share_fd[SHARE_WORKSPACE], &status) < 0)
+        return false;
+    return status.f_bfree == 0 || status.f_ffree == 0;
+}
+
+static void timer_ready(struct loop_source *source, uint32_t events)
+{
+    struct warden *warden = (struct warden *)((char *)source - offsetof(struct warden, timer));
+    const struct sandbox_plan *plan = warden->sandbox->plan;
+    uint64_t ticks;
+
+    (void)events;
+    if (read(source->fd, &ticks, sizeof(ticks)) < 0 || !warden->commands)
+        return;
+    if (plan->watch_memory_bytes && crowd_memory(warden->sandbox) > plan->watch_memory_bytes) {
+        warden->watchdog_fired = true;
+        crowd_kill(warden->sandbox);
+    }
+    if (plan->watch_pids && crowd_size(warden->sandbox) > plan->watch_pids)
+        crowd_kill(warden->sandbox);
+    if (watch_disk_full(warden)) {
+        warden->disk_was_full = true;
+        if (plan->watch_disk_bytes)
+            crowd_kill(warden->sandbox);
+    }
+}
+
+int watch_start(struct warden *warden)
+{
+    struct itimerspec every = {
+        .it_interval.tv_nsec = WATCH_MS * 1000000L,
+        .it_value.tv_nsec = WATCH_MS * 1000000L,
+    };
+    CLEANUP(fd_closep) int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int r;
+
+    if (fd < 0 || timerfd_settime(fd, 0, &every, NULL) < 0)
+        return -errno;
+    warden->timer.ready = timer_ready;
+    r = loop_add(&warden->loop, &warden->timer, fd, EPOLLIN);
+    if (r == 0)
+        fd_take(&fd);
+    return r;
+}

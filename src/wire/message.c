@@ -1,0 +1,226 @@
+/* message.c - what the frames say; see message.h. */
+#include "wire/message.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "wire/pack.h"
+
+static ssize_t packed(const struct pack *pack)
+{
+    return pack->failed ? -EMSGSIZE : (ssize_t)pack->length;
+}
+
+static int unpacked(const struct unpack *unpack)
+{
+    return unpack_done(unpack) ? 0 : -EPROTO;
+}
+
+static struct unpack unpack_frame(const struct frame *frame)
+{
+    return (struct unpack){.data = frame->payload, .left = frame->length};
+}
+
+ssize_t message_ready_pack(const struct message_ready *ready, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u16(&pack, ready->version);
+    pack_u32(&pack, ready->layers);
+    pack_u32(&pack, ready->missing);
+    pack_u8(&pack, ready->stage_count);
+    for (unsigned i = 0; i < ready->stage_count; i++)
+        pack_u32(&pack, ready->stage_ns[i]);
+    for (unsigned i = 0; i < MESSAGE_LACKS_MAX; i++) {
+        if (ready->missing & (UINT32_C(1) << i))
+            pack_u16(&pack, ready->lack_errno[i]);
+    }
+    return packed(&pack);
+}
+
+int message_ready_unpack(const struct frame *frame, struct message_ready *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    memset(ret, 0, sizeof(*ret));
+    ret->version = unpack_u16(&unpack);
+    ret->layers = unpack_u32(&unpack);
+    ret->missing = unpack_u32(&unpack);
+    ret->stage_count = unpack_u8(&unpack);
+    if (ret->stage_count > MESSAGE_STAGES_MAX)
+        return -EPROTO;
+    for (unsigned i = 0; i < ret->stage_count; i++)
+        ret->stage_ns[i] = unpack_u32(&unpack);
+    for (unsigned i = 0; i < MESSAGE_LACKS_MAX; i++) {
+        if (ret->missing & (UINT32_C(1) << i))
+            ret->lack_errno[i] = unpack_u16(&unpack);
+    }
+    return unpacked(&unpack);
+}
+
+ssize_t message_fail_pack(const struct message_fail *fail, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u16(&pack, fail->stage);
+    pack_u16(&pack, fail->error);
+    pack_u16(&pack, fail->step);
+    return packed(&pack);
+}
+
+int message_fail_unpack(const struct frame *frame, struct message_fail *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->stage = unpack_u16(&unpack);
+    ret->error = unpack_u16(&unpack);
+    ret->step = unpack_u16(&unpack);
+    return unpacked(&unpack);
+}
+
+ssize_t message_exec_pack(const struct message_exec *exec, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, exec->flags);
+    pack_u32(&pack, exec->argc);
+    pack_u32(&pack, exec->envc);
+    pack_u32(&pack, exec->args_length);
+    return packed(&pack);
+}
+
+int message_exec_unpack(const struct frame *frame, struct message_exec *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->flags = unpack_u32(&unpack);
+    ret->argc = unpack_u32(&unpack);
+    ret->envc = unpack_u32(&unpack);
+    ret->args_length = unpack_u32(&unpack);
+    if (ret->argc == 0 || ret->argc > LIMIT_ARGV_COUNT || ret->envc > LIMIT_ENV_COUNT ||
+        ret->args_length > LIMIT_ARGV_BYTES)
+        return -EPROTO;
+    return unpacked(&unpack);
+}
+
+void message_bytes_header(uint8_t header[MESSAGE_BYTES_HEADER], uint8_t stream, uint64_t offset)
+{
+    struct pack pack = {.data = header, .capacity = MESSAGE_BYTES_HEADER};
+
+    pack_u8(&pack, stream);
+    pack_u64(&pack, offset);
+}
+
+int message_bytes_unpack(const struct frame *frame, struct message_bytes *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->stream = unpack_u8(&unpack);
+    ret->offset = unpack_u64(&unpack);
+    ret->data = unpack_rest(&unpack, &ret->length);
+    if (ret->stream > 2)
+        return -EPROTO;
+    return unpacked(&unpack);
+}
+
+ssize_t message_ack_pack(const struct message_ack *ack, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u8(&pack, ack->stream);
+    pack_u64(&pack, ack->offset);
+    return packed(&pack);
+}
+
+int message_ack_unpack(const struct frame *frame, struct message_ack *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->stream = unpack_u8(&unpack);
+    ret->offset = unpack_u64(&unpack);
+    if (ret->stream > 2)
+        return -EPROTO;
+    return unpacked(&unpack);
+}
+
+ssize_t message_started_pack(uint64_t start_ns, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u64(&pack, start_ns);
+    return packed(&pack);
+}
+
+int message_started_unpack(const struct frame *frame, uint64_t *ret_start_ns)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    *ret_start_ns = unpack_u64(&unpack);
+    return unpacked(&unpack);
+}
+
+ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, (uint32_t)exited->exit_code);
+    pack_u32(&pack, exited->signal);
+    pack_u32(&pack, exited->flags);
+    pack_u64(&pack, exited->duration_ns);
+    pack_u64(&pack, exited->out_bytes);
+    pack_u64(&pack, exited->err_bytes);
+    return packed(&pack);
+}
+
+int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->exit_code = (int32_t)unpack_u32(&unpack);
+    ret->signal = unpack_u32(&unpack);
+    ret->flags = unpack_u32(&unpack);
+    ret->duration_ns = unpack_u64(&unpack);
+    ret->out_bytes = unpack_u64(&unpack);
+    ret->err_bytes = unpack_u64(&unpack);
+    if (ret->signal > 64 || ret->exit_code < 0 || ret->exit_code > 255)
+        return -EPROTO;
+    return unpacked(&unpack);
+}
+
+ssize_t message_number_pack(uint32_t number, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, number);
+    return packed(&pack);
+}
+
+int message_number_unpack(const struct frame *frame, uint32_t *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    *ret = unpack_u32(&unpack);
+    return unpacked(&unpack);
+}
+
+ssize_t message_path_pack(const struct message_path *path, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, path->mode);
+    pack_u64(&pack, path->bytes);
+    pack_bytes(&pack, path->path, path->path_length);
+    return packed(&pack);
+}
+
+int message_path_unpack(const struct frame *frame, struct message_path *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->mode = unpack_u32(&unpack);
+    ret->bytes = unpack_u64(&unpack);
+    ret->path = unpack_rest(&unpack, &ret->path_length);
+    if (ret->path_length > LIMIT_PATH_BYTES || memchr(ret->path, 0, ret->path_length))
+        return -EPROTO;
+    return unpacked(&unpack);
+}

@@ -1,0 +1,107 @@
+/*
+ * message.h - what the frames say: one struct for each kind with a fixed shape, packed and unpacked
+ * here and nowhere else, so that host and warden cannot disagree.
+ *
+ * message_*_pack() return the payload's length or -EMSGSIZE; message_*_unpack() return 0 or
+ * -EPROTO. Unpacked pointers borrow from the frame.
+ */
+#ifndef BAILEY_WIRE_MESSAGE_H
+#define BAILEY_WIRE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire/frame.h"
+
+#define MESSAGE_STAGES_MAX 48
+#define MESSAGE_LACKS_MAX 32
+
+/* READY: the box stands. */
+struct message_ready {
+    uint16_t version;
+    uint32_t layers;
+    uint32_t missing;
+    uint32_t stage_ns[MESSAGE_STAGES_MAX];
+    uint8_t stage_count;
+    /* why a layer is missing, one errno for each bit of `missing`, by layer number */
+    uint16_t lack_errno[MESSAGE_LACKS_MAX];
+};
+ssize_t message_ready_pack(const struct message_ready *ready, uint8_t *data, size_t size);
+int message_ready_unpack(const struct frame *frame, struct message_ready *ret);
+
+/* FAILED and NOEXEC: stage, errno, and which step of the stage (an index into the plan). */
+struct message_fail {
+    uint16_t stage;
+    uint16_t error;
+    uint16_t step;
+};
+ssize_t message_fail_pack(const struct message_fail *fail, uint8_t *data, size_t size);
+int message_fail_unpack(const struct frame *frame, struct message_fail *ret);
+
+/*
+ * EXEC: argc + envc + 1 strings (the working folder last, may be empty) are in the ARGS frames
+ * before it, each with its NUL, args_length bytes in all.
+ */
+#define EXEC_STDIN 1u    /* standard input comes as STDIN frames; else it is empty */
+#define EXEC_ENDS_BOX 2u /* when it ends, everything in the box ends */
+struct message_exec {
+    uint32_t flags;
+    uint32_t argc, envc;
+    uint32_t args_length;
+};
+ssize_t message_exec_pack(const struct message_exec *exec, uint8_t *data, size_t size);
+int message_exec_unpack(const struct frame *frame, struct message_exec *ret);
+
+/* STDIN, PUT_DATA, OUTPUT and DATA: bytes of a stream at an offset. */
+struct message_bytes {
+    uint8_t stream;
+    uint64_t offset;
+    const void *data;
+    size_t length;
+};
+#define MESSAGE_BYTES_HEADER 9
+int message_bytes_unpack(const struct frame *frame, struct message_bytes *ret);
+void message_bytes_header(uint8_t header[MESSAGE_BYTES_HEADER], uint8_t stream, uint64_t offset);
+
+/* ACK */
+struct message_ack {
+    uint8_t stream;
+    uint64_t offset;
+};
+ssize_t message_ack_pack(const struct message_ack *ack, uint8_t *data, size_t size);
+int message_ack_unpack(const struct frame *frame, struct message_ack *ret);
+
+/* STARTED: when, on the monotonic clock that box and host share. */
+ssize_t message_started_pack(uint64_t start_ns, uint8_t *data, size_t size);
+int message_started_unpack(const struct frame *frame, uint64_t *ret_start_ns);
+
+/* EXITED */
+#define EXITED_DISK_FULL 1u
+#define EXITED_MEMORY_WATCHDOG 2u
+struct message_exited {
+    int32_t exit_code;
+    uint32_t signal;
+    uint32_t flags;
+    uint64_t duration_ns;
+    uint64_t out_bytes, err_bytes;
+};
+ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, size_t size);
+int message_exited_unpack(const struct frame *frame, struct message_exited *ret);
+
+/* SIGNAL and DONE: one number. */
+ssize_t message_number_pack(uint32_t number, uint8_t *data, size_t size);
+int message_number_unpack(const struct frame *frame, uint32_t *ret);
+
+/* PUT, GET, LIST and ENTRY: mode, size and a path (no NUL in it; not terminated). */
+struct message_path {
+    uint32_t mode;
+    uint64_t bytes;
+    const char *path;
+    size_t path_length;
+};
+ssize_t message_path_pack(const struct message_path *path, uint8_t *data, size_t size);
+int message_path_unpack(const struct frame *frame, struct message_path *ret);
+
+#endif

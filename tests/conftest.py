@@ -1,0 +1,110 @@
+"""conftest.py - fixtures of the black-box suites; the helpers themselves are in support.py."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import support  # noqa: E402  (the path has to be there first)
+
+LEAK_CHECKED = {"scenario", "escape", "conformance"}
+
+
+def pytest_configure(config):
+    support.become_subreaper()
+
+
+def pytest_sessionfinish(session):
+    support.remove_base()
+
+
+def pytest_collection_modifyitems(items):
+    """Without a binary nothing here can be true: say so once per test instead of failing oddly."""
+    if not os.access(support.BAILEY, os.X_OK):
+        for item in items:
+            item.fixturenames.insert(0, "binary")
+
+
+@pytest.fixture
+def binary():
+    assert os.access(support.BAILEY, os.X_OK), f"no binary at {support.BAILEY}: run make first"
+    return support.BAILEY
+
+
+@pytest.fixture
+def leaks():
+    """Fails the test that leaves a process, mount, cgroup, folder or file in TMPDIR behind."""
+    support.reap_orphans()
+    support.rooms.clear()
+    before = support.snapshot()
+    yield before
+    left = support.left_since(before)
+    support.end_new(before)
+    for room in support.rooms:
+        room.remove()
+    support.rooms.clear()
+    support.reap_orphans()
+    assert not left, "left behind: " + "; ".join(left)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request):
+    """The leak check, in every suite that promises it."""
+    if LEAK_CHECKED & set(request.path.parts):
+        request.getfixturevalue("leaks")
+
+
+@pytest.fixture
+def room():
+    return support.Room()
+
+
+@pytest.fixture
+def user_room():
+    return support.Room(support.ORDINARY_UID if support.is_root() else None)
+
+
+def _way(name):
+    if name.startswith("root") and not support.is_root():
+        pytest.skip("has to be started as root")
+    return support.ways()[name]
+
+
+@pytest.fixture(params=["root", "ordinary", "refused", "root-refused"])
+def way(request):
+    """Every way to run: as root, as an ordinary user, and where namespaces are refused."""
+    return _way(request.param)
+
+
+@pytest.fixture(params=["root", "ordinary"])
+def walled(request):
+    """The ways that have namespaces of their own."""
+    return _way(request.param)
+
+
+@pytest.fixture(params=["refused", "root-refused"])
+def refused(request):
+    """The ways that have none: Landlock and seccomp."""
+    return _way(request.param)
+
+
+@pytest.fixture(scope="session")
+def science():
+    """A Python with numpy and polars, made once beside the binary with pip."""
+    folder = support.BAILEY.parent / "test-venv"
+    python = folder / "bin" / "python"
+    works = [python, "-c", "import numpy, polars"]
+    if not python.exists() or subprocess.run(works, capture_output=True).returncode != 0:
+        steps = ([sys.executable, "-m", "venv", "--clear", "--without-pip", folder],
+                 [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "numpy",
+                  "polars"])
+        for step in steps:
+            try:
+                done = subprocess.run(step, capture_output=True, text=True, timeout=300)
+            except (OSError, subprocess.TimeoutExpired) as problem:
+                pytest.skip(f"no interpreter with numpy: {problem}")
+            if done.returncode != 0:
+                pytest.skip(f"no interpreter with numpy: {done.stderr.strip()[-300:]}")
+    return python

@@ -1,0 +1,230 @@
+"""Bad input: a clear message that says what to do, the promised status, and nothing is run."""
+import os
+import shutil
+import subprocess
+
+import pytest
+import support
+
+
+def assert_bad(done, *words, status=125):
+    assert (done.status, done.out) == (status, b""), done
+    assert done.stderr.strip(), "no message at all"
+    assert len(done.stderr.splitlines()) <= 12, "a wall of text"
+    for word in words:
+        assert word.lower() in done.stderr.lower(), (word, done)
+
+
+def test_a_missing_file():
+    assert_bad(support.bailey("run", "nowhere.py"), "nowhere.py")
+
+
+def test_a_folder_instead_of_a_file(room):
+    (room.work / "x.py").mkdir()
+    done = support.bailey("run", "x.py", room=room)
+    assert_bad(done, "x.py")
+    assert "folder" in done.stderr or "directory" in done.stderr
+
+
+def test_an_unreadable_file():
+    way = support.ways()["ordinary"]
+    room = way.room()
+    path = room.write("closed.py", "print('ran')")
+    path.chmod(0)
+    assert_bad(way.bailey("run", "closed.py", room=room), "closed.py", "permission")
+
+
+def test_a_file_that_never_ends():
+    assert_bad(support.bailey("run", "/dev/zero"), "/dev/zero")
+
+
+@pytest.mark.parametrize("code", ["", " ", "\n\n"], ids=["nothing", "blank", "newlines"])
+def test_empty_code(code):
+    if code:
+        assert support.bailey("run", "-c", code).status in (0, 125)
+    else:
+        assert_bad(support.bailey("run", "-c", code), "empty")
+
+
+def test_an_empty_file(room):
+    room.write("empty.py", "")
+    assert_bad(support.bailey("run", "empty.py", room=room), "empty")
+
+
+def test_empty_standard_input():
+    assert_bad(support.bailey("run", "-", stdin=b""), "empty")
+
+
+def test_code_over_5_mb(room):
+    room.write("large.py", "#" * ((5 << 20) + 1))
+    assert_bad(support.bailey("run", "large.py", room=room), "large.py", "5")
+    assert_bad(support.bailey("run", "-", stdin=b"#" * ((5 << 20) + 1)), "5")
+
+
+def test_an_endless_standard_input_is_not_read_to_its_end():
+    with open("/dev/zero", "rb") as zero:
+        process = support.start("run", "-", stdin=zero)
+        out, err = process.communicate(timeout=support.PATIENCE)
+    assert (process.returncode, out) == (125, b"") and err
+
+
+@pytest.mark.parametrize("by", ["file", "stdin"])
+def test_nul_bytes(room, by):
+    code = b"print('ran')\n\0"
+    if by == "file":
+        room.write("nul.py", code)
+        done = support.bailey("run", "nul.py", room=room)
+    else:
+        done = support.bailey("run", "-", stdin=code)
+    assert_bad(done, "NUL")
+
+
+@pytest.mark.parametrize("option", ["--no-such-option", "--timeuot", "-Z"])
+def test_an_unknown_option(option):
+    assert_bad(support.bailey("run", option, "-c", "print('ran')"), option)
+
+
+def test_a_mistyped_option_is_told_the_nearest():
+    assert_bad(support.bailey("run", "--timeuot", "3", "-c", "print('ran')"), "--timeout")
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--memory", "--env", "--file", "--out", "-c",
+                                    "--language"])
+def test_an_option_without_its_value(option):
+    assert_bad(support.bailey("run", option), option.lstrip("-"))
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1000000000", "soon", "", "nan", "inf", "1e3x",
+                                   "99999999999999999999999"])
+def test_a_timeout_that_cannot_be(value):
+    assert_bad(support.bailey("run", "--timeout", value, "-c", "print('ran')"), "timeout", value)
+
+
+@pytest.mark.parametrize("option, value", [
+    ("--memory", "12x"), ("--memory", "-1"), ("--memory", "1"), ("--memory", "0"),
+    ("--memory", "18446744073709551616"), ("--disk", "0"), ("--disk", "much"), ("--pids", "0"),
+    ("--pids", "1"), ("--pids", "many"), ("--cpus", "0"), ("--cpus", "-2"), ("--cpus", "x"),
+    ("--max-output", "0"), ("--max-output", "-1"), ("--max-output", "9999999999"),
+    ("--isolation", "none"), ("--isolation", ""),
+])
+def test_a_limit_that_cannot_be(option, value):
+    assert_bad(support.bailey("run", option, value, "-c", "print('ran')"), option, value)
+
+
+def test_memory_12x_says_what_is_allowed():
+    assert_bad(support.bailey("run", "--memory", "12x", "-c", "print('ran')"), "12x", "m")
+    assert "512m" in support.bailey("run", "--memory", "12x", "-c", "1").stderr
+
+
+@pytest.mark.parametrize("language", ["cobol", "", "Python3", "javascript"])
+def test_an_unknown_language(language):
+    assert_bad(support.bailey("run", "--language", language, "-c", "print('ran')"), "python", "bash")
+
+
+def test_two_sources_at_once(room):
+    room.write("a.py", "print('ran')")
+    assert_bad(support.bailey("run", "-c", "print('ran')", "a.py", room=room))
+
+
+def test_no_source_at_all():
+    assert_bad(support.bailey("run"), "-c")
+
+
+def test_no_python_on_the_machine(room):
+    """A mount namespace in which no folder of PATH has a python."""
+    if not support.is_root():
+        pytest.skip("has to be started as root (to hide the interpreters)")
+    tools = room.path / "tools"
+    tools.mkdir()
+    for name in ("sh", "true", "env"):
+        shutil.copy(f"/usr/bin/{name}", tools / name)
+    hide = 'mount --bind "$1" /usr/bin && mount --bind "$2" /usr/local/bin && shift 2 && exec "$@"'
+    (room.path / "empty").mkdir()
+    argv = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hide, "sh", tools,
+            room.path / "empty", *support.command("run", "-c", "print('ran')")]
+    done = subprocess.run(argv, env=support.environment(room), cwd=room.work, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=support.PATIENCE)
+    assert_bad(support.Done(argv, done.returncode, done.stdout, done.stderr, room), "python",
+               "install")
+
+
+@pytest.fixture
+def full_disk(room):
+    """A working folder on a file system without a byte left."""
+    if not support.is_root():
+        pytest.skip("has to be started as root (to mount a small file system)")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", room.work], check=True)
+    try:
+        with open(room.work / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(b"x" * 512)
+    except OSError:
+        pass
+    yield room
+    subprocess.run(["umount", room.work], check=True)
+
+
+def test_a_full_disk_under_the_state_folder(full_disk):
+    """The run is not affected; that its artifact could not be kept is said."""
+    done = support.bailey("run", "-c", "print('ran')", room=full_disk,
+                          env={"SANDBOX_STORE_CODE": "always"})
+    assert (done.status, done.out) == (0, b"ran\n")
+    assert "artifact" in done.stderr and "space" in done.stderr.lower()
+    files = [p.name for p in full_disk.work.rglob("*") if p.is_file()]
+    assert files == ["filler"]
+
+
+def test_a_full_disk_under_out(full_disk):
+    code = "open('/tmp/output/a', 'wb').write(b'x' * 100000)"
+    done = support.bailey("run", "--out", "got", "-c", code, room=full_disk)
+    assert "space" in done.stderr.lower()
+    assert done.status == 125
+    assert [p.name for p in full_disk.work.rglob("*") if p.is_file()] == ["filler"]
+
+
+def closing(fd):
+    return lambda: os.close(fd)
+
+
+def test_a_closed_stdin_is_no_reason_not_to_run():
+    process = support.start("run", "-c", "import sys; print('ran', sys.stdin and sys.stdin.read())",
+                            preexec_fn=closing(0))
+    out, err = process.communicate(timeout=support.PATIENCE)
+    assert (process.returncode, out) == (0, b"ran \n"), err
+
+
+def test_a_closed_stdin_as_source():
+    process = support.start("run", "-", preexec_fn=closing(0))
+    out, err = process.communicate(timeout=support.PATIENCE)
+    assert (process.returncode, out) == (125, b"")
+    assert b"standard input" in err or b"stdin" in err
+
+
+def test_a_closed_stdin_that_was_to_be_passed_on():
+    process = support.start("run", "--stdin", "-c", "print(repr(input()))", preexec_fn=closing(0))
+    out, err = process.communicate(timeout=support.PATIENCE)
+    assert (process.returncode, out) == (125, b"") or b"EOFError" in err
+    assert b"standard input" in err or b"stdin" in err or b"EOFError" in err
+
+
+@pytest.mark.parametrize("fd", [1, 2])
+def test_a_closed_output_does_not_end_up_elsewhere(room, fd):
+    """Descriptors 1 and 2 must not be given to something else by accident."""
+    room.write("data.txt", "canary")
+    process = support.start("run", "--file", "data.txt", "-c",
+                            "import sys; print('out'); print('err', file=sys.stderr)",
+                            preexec_fn=closing(fd), room=room)
+    process.communicate(timeout=support.PATIENCE)
+    assert process.returncode in (0, 125)
+    assert (room.work / "data.txt").read_text() == "canary"
+
+
+def test_an_argument_list_that_is_too_long_is_said():
+    done = support.bailey("run", "-c", "print('ran')", "--", *["x" * 100000] * 10)
+    assert_bad(done)
+
+
+def test_bad_input_leaves_the_working_folder_as_it_was(room):
+    for args in (["run", "nowhere.py"], ["run", "-c", ""], ["run", "--timeout", "0", "-c", "1"]):
+        support.bailey(*args, room=room)
+    assert os.listdir(room.work) == []

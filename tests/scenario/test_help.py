@@ -1,0 +1,140 @@
+"""version, help, completion and man pages: every option, printed from the rows that parse them."""
+import re
+import shutil
+import subprocess
+
+import pytest
+import support
+
+COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool")
+PROMISED = {
+    "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output", "--env",
+            "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
+    "exec": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
+             "--env", "--file", "--out", "--isolation", "--stdin"),
+    "doctor": ("--json",),
+    "config": ("--json",),
+}
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
+
+def help_of(command):
+    done = support.bailey("help", command)
+    assert done.status == 0, done
+    return done.stdout
+
+
+def plain(man):
+    """A page without roff's escapes."""
+    return man.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "").replace("\\fI", "")
+
+
+def man_pages():
+    texts = [support.bailey("man").stdout]
+    texts += [support.bailey("man", command).stdout for command in COMMANDS]
+    return plain("\n".join(texts))
+
+
+def test_version_is_one_line():
+    done = support.bailey("version")
+    assert done.status == 0
+    assert re.fullmatch(r"bailey \d+\.\d+\S*.*\n", done.stdout)
+    assert support.bailey("--version").stdout == done.stdout
+
+
+def test_help_lists_the_commands():
+    text = support.bailey("help").stdout
+    for command in COMMANDS:
+        assert re.search(rf"^\s+{command}\b", text, re.M), command
+    assert support.bailey("--help").stdout == text
+
+
+@pytest.mark.parametrize("command", PROMISED)
+def test_help_of_a_command_has_every_promised_option(command):
+    options = set(OPTION.findall(help_of(command)))
+    assert set(PROMISED[command]) <= options
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_the_same_both_ways_and_says_more_than_the_name(command):
+    text = help_of(command)
+    assert support.bailey(command, "--help").stdout == text
+    assert f"bailey {command}" in text
+
+
+@pytest.mark.parametrize("command", PROMISED)
+def test_each_option_has_a_sentence(command):
+    for line in help_of(command).splitlines():
+        found = re.match(r"\s+(?:-\w, )?(--[a-z-]+)(?:[ =]\S+)?\s*(.*)", line)
+        if found and not found[2]:
+            following = help_of(command).split(line, 1)[1].splitlines()[1]
+            assert following.strip(), found[1]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_has_every_option_of_every_command(shell):
+    script = support.bailey("completion", shell)
+    assert script.status == 0, script
+    for command in COMMANDS:
+        assert command in script.stdout
+        for option in OPTION.findall(help_of(command)):
+            assert option in script.stdout, f"{command} {option}"
+
+
+def test_bash_accepts_its_completion_and_completes():
+    script = support.bailey("completion", "bash").stdout
+    assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0
+    ask = script + ('\nCOMP_WORDS=(bailey run --time); COMP_CWORD=2; COMP_LINE="bailey run --time"; '
+                    'COMP_POINT=${#COMP_LINE}\n'
+                    'f=$(complete -p bailey | sed "s/.*-F \\([^ ]*\\) .*/\\1/")\n'
+                    '$f bailey --time run; echo "${COMPREPLY[@]}"')
+    done = subprocess.run(["bash", "--norc"], input=ask, text=True, capture_output=True)
+    assert "--timeout" in done.stdout, done
+
+
+def test_zsh_accepts_its_completion():
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed")
+    script = support.bailey("completion", "zsh").stdout
+    assert subprocess.run(["zsh", "-n"], input=script, text=True).returncode == 0
+
+
+def test_man_pages_have_every_option_of_every_command():
+    pages = man_pages()
+    for command in COMMANDS:
+        for option in OPTION.findall(help_of(command)):
+            assert option in pages, f"{command} {option}"
+
+
+def test_man_pages_are_well_formed():
+    page = support.bailey("man").stdout
+    assert re.search(r"^\.(TH|Dd)\b", page, re.M), page[:200]
+    assert re.search(r'^\.S[Hh] "?NAME', page, re.M)
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, text=True,
+                              capture_output=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_man_pages_name_the_exit_statuses_and_the_variables():
+    pages = man_pages()
+    for word in ("124", "125", "126", "127", "SANDBOX_TIMEOUT_SEC", "SANDBOX_ISOLATION"):
+        assert word in pages, word
+
+
+@pytest.mark.parametrize("args", [
+    ["nonsense"], ["help", "nonsense"], ["completion", "fish-and-chips"], ["man", "nonsense"],
+    ["version", "stray"], [],
+], ids=" ".join)
+def test_what_is_unknown_is_bad_input_that_helps(args):
+    done = support.bailey(*args)
+    assert done.status == 125
+    assert "bailey" in done.stderr
+    for word in args[-1:]:
+        assert word in done.stderr
+
+
+def test_a_mistyped_command_is_told_the_nearest():
+    done = support.bailey("rum")
+    assert done.status == 125
+    assert "run" in done.stderr.replace("rum", "")

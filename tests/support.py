@@ -1,0 +1,483 @@
+"""support.py - what every black-box suite shares: running the binary, the ways to run it, leak checks.
+
+The binary under test is $BAILEY (default build/bailey of this repository). Each call gets a room of
+its own (working folder, HOME, TMPDIR) and a small environment, so that nothing of the tester's
+machine is picked up by accident and everything that is left behind is seen.
+"""
+import ctypes
+import fcntl
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parent.parent
+BAILEY = Path(os.environ.get("BAILEY", REPO / "build" / "bailey")).absolute()
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ORDINARY_UID = 12345  # has no entry in /etc/passwd: nothing may depend on one
+PATIENCE = 60.0  # seconds until a call counts as hung; never reached by a run that works
+
+# Instrumented builds need these; they change nothing for others.
+PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GCOV_PREFIX", "GCOV_PREFIX_STRIP",
+             "LLVM_PROFILE_FILE")
+
+PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper():
+    """Orphans of anything a test starts become our children, so none can hide behind init."""
+    if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+# --- rooms ---------------------------------------------------------------------------------------
+
+
+class Room:
+    """A working folder, a HOME and a TMPDIR for calls of bailey; owned by `user` when one is given."""
+
+    def __init__(self, user=None):
+        self.path = Path(tempfile.mkdtemp(prefix="room-", dir=base()))
+        self.user = user
+        self.work, self.home, self.tmp = (self.path / n for n in ("work", "home", "tmp"))
+        os.chmod(self.path, 0o755)
+        for folder in (self.work, self.home, self.tmp):
+            folder.mkdir()
+            self.give(folder)
+        rooms.append(self)
+
+    def give(self, path):
+        """Hands a path (made by us) to the room's user."""
+        if self.user is not None and is_root():
+            os.chown(path, self.user, self.user)
+        return path
+
+    def write(self, name, content=b"", mode=0o644):
+        """A file in the working folder."""
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(mode)
+        return self.give(path)
+
+    def left_in_tmp(self):
+        return sorted(str(p) for p in self.tmp.rglob("*")) if self.tmp.exists() else []
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+rooms = []  # those of the running test; conftest.py empties it
+_base = None
+
+
+def base():
+    """One world-readable folder for everything of this test run."""
+    global _base
+    if _base is None:
+        _base = Path(tempfile.mkdtemp(prefix="yard-"))
+        os.chmod(_base, 0o755)
+    return _base
+
+
+def remove_base():
+    if _base is not None:
+        shutil.rmtree(_base, ignore_errors=True)
+
+
+_reachable = None
+
+
+def reachable_binary():
+    """A copy of the binary that any user may execute, whatever the mode of the repository's parents."""
+    global _reachable
+    if _reachable is None:
+        _reachable = base() / "bin" / "bailey"
+        _reachable.parent.mkdir(mode=0o755)
+        shutil.copyfile(BAILEY, _reachable)
+        _reachable.chmod(0o755)
+    return _reachable
+
+
+def environment(room, env=None):
+    """The small environment of a call; `env` adds to it, a value of None takes away."""
+    full = {"PATH": PATH, "HOME": str(room.home), "TMPDIR": str(room.tmp), "LANG": "C.UTF-8"}
+    full.update({k: os.environ[k] for k in PASSED_ON if k in os.environ})
+    for key, value in (env or {}).items():
+        if value is None:
+            full.pop(key, None)
+        else:
+            full[key] = str(value)
+    return full
+
+
+# --- calling -------------------------------------------------------------------------------------
+
+
+class Done:
+    """What a call of bailey left: `status`, `out` and `err` as bytes, `stdout` and `stderr` as text."""
+
+    def __init__(self, args, status, out, err, room):
+        self.args, self.status, self.out, self.err, self.room = args, status, out, err, room
+
+    @property
+    def stdout(self):
+        return self.out.decode("utf-8", "surrogateescape")
+
+    @property
+    def stderr(self):
+        return self.err.decode("utf-8", "surrogateescape")
+
+    def json(self):
+        """The one JSON value on standard output; anything around it is a failure."""
+        try:
+            return json.loads(self.out.decode("utf-8"))
+        except ValueError as problem:
+            raise AssertionError(f"stdout is not one JSON value ({problem}): {self!r}") from None
+
+    def __repr__(self):
+        return (f"<status {self.status}; stdout {self.out[:2000]!r}; stderr {self.err[:2000]!r}; "
+                f"argv {[str(a)[:200] for a in self.args]}>")
+
+
+class Result(dict):
+    """The parsed result of a --json run, with the exit status of the command line beside it."""
+
+    def __init__(self, done):
+        super().__init__(done.json())
+        self.done, self.status = done, done.status
+
+    @property
+    def meta(self):
+        return self["meta"]
+
+    @property
+    def error(self):
+        return self["meta"].get("error")
+
+
+def command(*args, user=None, deny=()):
+    """The argv of a call: as `user` (a uid) through setpriv, with system calls denied by a filter."""
+    argv = [str(reachable_binary() if user is not None or deny else BAILEY), *map(str, args)]
+    if deny:
+        argv = [str(denier()), *deny, "--", *argv]
+    if user is not None and user != os.geteuid():
+        argv = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *argv]
+    return argv
+
+
+def start(*args, env=None, user=None, cwd=None, room=None, deny=(), **popen):
+    """Starts bailey with pipes and comes back at once; the caller waits or kills it."""
+    room = room or Room(user)
+    settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    settings.update(popen)
+    return subprocess.Popen(command(*args, user=user, deny=deny), env=environment(room, env),
+                            cwd=cwd or room.work, **settings)
+
+
+def bailey(*args, stdin=None, env=None, user=None, cwd=None, timeout=PATIENCE, room=None, deny=()):
+    """Runs bailey to its end. `stdin` is bytes (None: /dev/null)."""
+    room = room or Room(user)
+    process = start(*args, env=env, user=user, cwd=cwd, room=room, deny=deny,
+                    stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE)
+    try:
+        out, err = process.communicate(stdin, timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"bailey hung for {timeout} s: "
+                             f"{Done(process.args, None, out, err, room)!r}") from None
+    return Done(process.args, process.returncode, out, err, room)
+
+
+def run_json(code, *options, **kwargs):
+    """`bailey run --json OPTIONS -c CODE`, parsed."""
+    return Result(bailey("run", "--json", *options, "-c", code, **kwargs))
+
+
+def exec_json(*argv, options=(), **kwargs):
+    """`bailey exec --json OPTIONS -- ARGV`, parsed."""
+    return Result(bailey("exec", "--json", *options, "--", *argv, **kwargs))
+
+
+def on_terminal(*args, room=None, until=None, then=b"", timeout=PATIENCE):
+    """
+    Runs bailey with a pseudo terminal as all its standard streams. When `until` has appeared, `then`
+    is typed. Returns (status as of waitstatus_to_exitcode, all bytes the terminal got).
+    """
+    room = room or Room()
+    argv, env = command(*args), environment(room, {"TERM": "xterm"})
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.chdir(room.work)
+            os.execve(argv[0], argv, env)
+        finally:
+            os._exit(111)
+    seen, deadline = b"", time.monotonic() + timeout
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+    try:
+        while True:
+            if not select.select([terminal], [], [], max(0, deadline - time.monotonic()))[0]:
+                os.kill(pid, signal.SIGKILL)
+                raise AssertionError(f"bailey hung on a terminal, which got {seen!r}")
+            try:
+                piece = os.read(terminal, 65536)
+            except OSError:  # EIO: nobody holds the other end any more
+                piece = b""
+            seen += piece
+            if until and until in seen:
+                os.write(terminal, then)
+                until = None
+            if not piece:
+                return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen
+    finally:
+        os.close(terminal)
+
+
+def read_until(stream, marker, timeout=PATIENCE):
+    """Reads a pipe until `marker` (bytes) has come; returns all that was read."""
+    seen, deadline = b"", time.monotonic() + timeout
+    while marker not in seen:
+        ready, _, _ = select.select([stream], [], [], max(0, deadline - time.monotonic()))
+        piece = os.read(stream.fileno(), 65536) if ready else b""
+        if not piece:
+            raise AssertionError(f"{marker!r} did not come; got {seen!r}")
+        seen += piece
+    return seen
+
+
+# --- the ways to run -----------------------------------------------------------------------------
+
+NO_MOUNTS = ("mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig",
+             "fsmount", "fspick", "mount_setattr")
+NO_NAMESPACES = ("unshare", "setns", "clone-namespaces", "clone3", "chroot", *NO_MOUNTS)
+NO_LANDLOCK = ("landlock_create_ruleset",)
+
+
+def denier():
+    """The launcher that denies system calls and then executes: compiled once from denier.c."""
+    program = base() / "bin" / "denier"
+    if not program.exists():
+        program.parent.mkdir(mode=0o755, exist_ok=True)
+        subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", program,
+                        Path(__file__).parent / "denier.c"], check=True)
+        program.chmod(0o755)
+    return program
+
+
+class Way:
+    """One way to run bailey: who starts it and what the kernel refuses."""
+
+    def __init__(self, name, user=None, deny=()):
+        self.name, self.user, self.deny = name, user, tuple(deny)
+
+    @property
+    def has_namespaces(self):
+        return not self.deny
+
+    def _laid_over(self, kwargs):
+        kwargs.setdefault("user", self.user)
+        kwargs.setdefault("deny", self.deny)
+        return kwargs
+
+    def room(self):
+        return Room(self.user)
+
+    def bailey(self, *args, **kwargs):
+        return bailey(*args, **self._laid_over(kwargs))
+
+    def start(self, *args, **kwargs):
+        return start(*args, **self._laid_over(kwargs))
+
+    def run_json(self, code, *options, **kwargs):
+        return run_json(code, *options, **self._laid_over(kwargs))
+
+    def exec_json(self, *argv, **kwargs):
+        return exec_json(*argv, **self._laid_over(kwargs))
+
+    def __repr__(self):
+        return self.name
+
+
+def ordinary_user(*args, **kwargs):
+    """bailey as a made-up unprivileged uid; as we are when we are not root ourselves."""
+    return bailey(*args, user=ORDINARY_UID if is_root() else os.geteuid(), **kwargs)
+
+
+def without_namespaces(*args, **kwargs):
+    """bailey where the kernel refuses namespaces and mounts."""
+    return bailey(*args, deny=NO_NAMESPACES, **kwargs)
+
+
+def ways():
+    """Root (when we are), an ordinary user, and refused namespaces as either."""
+    ordinary = ORDINARY_UID if is_root() else os.geteuid()
+    return {
+        "root": Way("root"),
+        "ordinary": Way("ordinary", ordinary),
+        "refused": Way("refused", ordinary, NO_NAMESPACES),
+        "root-refused": Way("root-refused", None, NO_NAMESPACES),
+    }
+
+
+# --- what is left --------------------------------------------------------------------------------
+
+
+def _read(path):
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def _processes():
+    """pid -> (parent, state, name) of every process."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            head, _, tail = _read(f"/proc/{entry}/stat").rpartition(b")")
+            if tail:
+                state, parent = tail.split()[:2]
+                found[int(entry)] = (int(parent), state.decode(), head.partition(b"(")[2].decode(
+                    "utf-8", "replace"))
+    return found
+
+
+def _is_ours(pid):
+    """Whether a process executes the binary under test (or our copy of it)."""
+    try:
+        exe = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+    for binary in filter(None, (BAILEY, _reachable)):
+        try:
+            there = os.stat(binary)
+        except OSError:
+            continue
+        if (exe.st_dev, exe.st_ino) == (there.st_dev, there.st_ino):
+            return True
+    return False
+
+
+def descendants(of=None):
+    """Processes beneath `of` (default: us), zombies too, as {pid: "state name"}."""
+    everybody, mine = _processes(), set()
+    root = of or os.getpid()
+    for pid in everybody:
+        chain, at = [], pid
+        while at in everybody and at != root and at not in mine:
+            chain.append(at)
+            at = everybody[at][0]
+        if at == root or at in mine:
+            mine.update(chain)
+    return {pid: " ".join(everybody[pid][1:]) for pid in mine}
+
+
+def alive(of=None):
+    """The descendants that are more than a zombie."""
+    return {pid: what for pid, what in descendants(of).items() if not what.startswith("Z")}
+
+
+def reap_orphans():
+    """
+    Takes the exit of processes that came to us as orphans. A run that ended by itself has reaped its
+    own, so the leak check looks before it calls this; after kill -9 they come here.
+    """
+    known = {p.pid for p in getattr(subprocess, "_active", ())}
+    for pid, what in descendants().items():
+        if what.startswith("Z") and pid not in known:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+
+
+def processes():
+    """Everything beneath us, and every process that runs the binary under test."""
+    found = descendants()
+    for pid, (_, state, name) in _processes().items():
+        if pid not in found and _is_ours(pid):
+            found[pid] = f"{state} {name}"
+    return {f"process {pid} ({what[2:]})" for pid, what in found.items()}
+
+
+def mounts():
+    return {f"mount {line}" for line in _read("/proc/self/mountinfo").decode().splitlines()}
+
+
+def cgroup_mounts():
+    for line in _read("/proc/self/mountinfo").decode().splitlines():
+        left, _, right = line.partition(" - ")
+        if right.split()[0] in ("cgroup", "cgroup2"):
+            yield left.split()[4]
+
+
+def cgroups():
+    found = set()
+    for top in cgroup_mounts():
+        for folder, names, _ in os.walk(top):
+            found.update(f"cgroup {folder}/{n}" for n in names if n.startswith("bailey"))
+    return found
+
+
+def folders():
+    found = set()
+    for top in {os.environ.get("TMPDIR", "/tmp"), "/tmp", "/dev/shm", "/run", "/var/tmp"}:
+        try:
+            found.update(f"folder {top}/{n}" for n in os.listdir(top)
+                         if n.startswith(("bailey", ".bailey")))
+        except OSError:
+            pass
+    for room in rooms:
+        found.update(f"in TMPDIR: {path}" for path in room.left_in_tmp())
+    return found
+
+
+def snapshot():
+    return processes() | mounts() | cgroups() | folders()
+
+
+def left_since(before, patience=3.0):
+    """
+    What is there now and was not before. What somebody else's bailey has for a moment is given time
+    to go; what is still there after `patience` seconds has been left.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        left = snapshot() - before
+        if not left or time.monotonic() > deadline:
+            return sorted(left)
+        time.sleep(0.02)
+
+
+def end_new(before):
+    """Ends what a failed test has left beneath us, so that the next test starts clean."""
+    for pid, what in alive().items():
+        if f"process {pid} ({what[2:]})" not in before:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def wait_until(is_true, what, timeout=10.0):
+    """Polls until `is_true()`; fails with `what` after the deadline."""
+    deadline = time.monotonic() + timeout
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still not so after {timeout} s: {what}")
+        time.sleep(0.01)
