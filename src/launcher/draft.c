@@ -113,8 +113,9 @@ static void draft_limits(struct draft *draft, const struct launch_spec *spec,
         draft_rlimit(draft, RLIMIT_NPROC, spec->pids);
         launched->pids = HELD_BY_RLIMIT;
     } else {
-        plan->watch_pids = spec->pids;
-        launched->pids = HELD_BY_WARDEN;
+        /* The count is that of the host's user: what he already runs does not belong to the box. */
+        draft_rlimit(draft, RLIMIT_NPROC, spec->pids + private_tasks(plan->warden_id));
+        launched->pids = HELD_BY_RLIMIT;
     }
     if (spec->cpu_millis == 0) {
         launched->cpu = HELD_BY_NOTHING; /* all processors: nothing to hold */

@@ -56,6 +56,7 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
 /* private.c: a box without namespaces lives in a folder of the host */
 int private_draft(struct draft *draft, const struct launch_spec *spec, const struct id_plan *ids,
                   struct launched *launched, struct error *err);
+unsigned private_tasks(uid_t id); /* threads that an id has on this host now */
 void private_remove(const char *folder);
 void private_sweep(void);
 

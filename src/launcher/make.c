@@ -219,6 +219,10 @@ static void note_ready(struct launched *launched, const struct message_ready *re
 {
     launched->layers = ready->layers & LAYER_ALL;
     launched->missing = ready->missing & LAYER_ALL;
+    /* The watchdog counts through the box's own /proc; without one nothing holds the memory. */
+    if (launched->memory == HELD_BY_WARDEN && launched->layers & LAYER_BIT(LAYER_PIDNS) &&
+        launched->missing & LAYER_BIT(LAYER_PROC))
+        launched->memory = HELD_BY_NOTHING;
     for (unsigned i = 0; i < ready->stage_count; i++) {
         if (launched->timing_count < LAUNCH_TIMINGS_MAX)
             launched->timings[launched->timing_count++] =

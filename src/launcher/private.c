@@ -2,6 +2,7 @@
  * private.c - a box without namespaces: a private folder of the host, and Landlock rules that leave
  * the guest nothing else to write and little to read.
  */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -120,6 +121,36 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
     if (draft->is_full)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE, "too many folders to show");
     return 0;
+}
+
+unsigned private_tasks(uid_t id)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    unsigned count = 0;
+
+    while (proc && (entry = readdir(proc))) {
+        char path[300], text[1024];
+        const char *tail;
+        struct stat status;
+        unsigned threads;
+
+        if (!isdigit((unsigned char)entry->d_name[0]) ||
+            fstatat(dirfd(proc), entry->d_name, &status, 0) < 0 || status.st_uid != id)
+            continue;
+        str_format(path, sizeof(path), "%s/stat", entry->d_name);
+        if (fd_read_text_at(dirfd(proc), path, text, sizeof(text)) < 0)
+            continue;
+        tail = strrchr(text, ')'); /* field 20 is num_threads: proc(5) */
+        if (tail && sscanf(tail,
+                           ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                           "%*d %u",
+                           &threads) == 1)
+            count += threads;
+    }
+    if (proc)
+        closedir(proc);
+    return count;
 }
 
 /*

@@ -188,6 +188,22 @@ static void note_end(struct run *run)
     }
 }
 
+/* Without a mount namespace an interpreter cannot be shown past a folder that only its owner
+ * enters. */
+static void explain_unreachable(const struct run *run, struct error *err)
+{
+    const struct launched *launched =
+        run->runtime->ops == &local_ops ? local_launched(run->drive.box) : NULL;
+
+    if (err->num == -EACCES && run->language && launched &&
+        !(launched->layers & LAYER_BIT(LAYER_MOUNTNS)))
+        error_set(
+            err, -EACCES, ERROR_NOT_EXECUTABLE,
+            "%s lies in a folder that the guest's id may not enter, and without namespaces it "
+            "cannot be shown elsewhere; name another with SANDBOX_PYTHON=/usr/bin/python3",
+            run->interpreter.path);
+}
+
 static int run_program(struct run *run, struct error *err)
 {
     struct exec_spec spec = {
@@ -203,6 +219,7 @@ static int run_program(struct run *run, struct error *err)
         *err = run->drive.failure;
         if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
             error_prefix(err, run->argv[0]);
+        explain_unreachable(run, err);
         return r;
     }
     note_end(run);

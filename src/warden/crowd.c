@@ -24,8 +24,8 @@
 #define CROWD_MAX 8192
 
 struct member {
-    pid_t pid, parent;
-    bool is_ours, is_dead;
+    pid_t pid;
+    bool is_dead;
     uint64_t own_pages, shared_pages;
 };
 
@@ -40,18 +40,15 @@ static bool read_member(int proc_fd, const char *name, struct member *ret)
     unsigned long long size, resident, shared;
     const char *tail;
     char state;
-    int parent;
 
     if (str_format(path, sizeof(path), "%s/stat", name) < 0 ||
         fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0)
         return false;
     tail = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!tail || sscanf(tail, ") %c %d", &state, &parent) != 2)
+    if (!tail || sscanf(tail, ") %c", &state) != 1)
         return false;
     ret->is_dead = state == 'Z' || state == 'X';
     ret->pid = (pid_t)strtol(name, NULL, 10);
-    ret->parent = parent;
-    ret->is_ours = parent == getpid();
     if (str_format(path, sizeof(path), "%s/statm", name) < 0 ||
         fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0 ||
         sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3)
@@ -61,64 +58,76 @@ static bool read_member(int proc_fd, const char *name, struct member *ret)
     return true;
 }
 
-/* Whose parent is ours is ours; repeated until nobody is added. */
-static void mark_descendants(struct crowd *crowd)
+static void add_member(struct crowd *crowd, int proc_fd, const char *name)
 {
-    bool changed = true;
+    struct member *member = &crowd->members[crowd->count];
 
-    while (changed) {
-        changed = false;
-        for (size_t i = 0; i < crowd->count; i++) {
-            for (size_t j = 0; j < crowd->count && !crowd->members[i].is_ours; j++) {
-                if (crowd->members[j].is_ours && crowd->members[j].pid == crowd->members[i].parent)
-                    changed = crowd->members[i].is_ours = true;
-            }
+    if (crowd->count < CROWD_MAX && isdigit((unsigned char)name[0]) &&
+        read_member(proc_fd, name, member) && member->pid != getpid())
+        crowd->count++;
+}
+
+/* The children of one thread, which the kernel lists by the thread that forked them. */
+static void add_children(struct crowd *crowd, int proc_fd, pid_t pid, const char *thread)
+{
+    static char text[256 * 1024]; /* one thread; a bomb has many children */
+    char path[96], *rest = text, *name;
+
+    if (str_format(path, sizeof(path), "%d/task/%s/children", (int)pid, thread) < 0 ||
+        fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0)
+        return;
+    while ((name = strsep(&rest, " ")))
+        add_member(crowd, proc_fd, name);
+}
+
+/* Everybody who descends from the warden, level by level. */
+static void read_descendants(struct crowd *crowd, int proc_fd)
+{
+    size_t next = 0;
+    pid_t pid = getpid();
+
+    for (;;) {
+        char path[64];
+        struct dirent *entry;
+        DIR *threads;
+        int fd;
+
+        str_format(path, sizeof(path), "%d/task", (int)pid);
+        fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        threads = fd < 0 ? NULL : fdopendir(fd);
+        while (threads && (entry = readdir(threads))) {
+            if (isdigit((unsigned char)entry->d_name[0]))
+                add_children(crowd, proc_fd, pid, entry->d_name);
         }
+        if (threads)
+            closedir(threads);
+        if (next == crowd->count)
+            return;
+        pid = crowd->members[next++].pid;
     }
 }
 
 static struct crowd *crowd_read(const struct sandbox *sandbox)
 {
     static struct crowd crowd; /* one thread; too large for the stack */
-    bool all = sandbox->plan->has_namespaces;
-    DIR *proc;
+    bool has_namespace = sandbox->plan->has_namespaces;
+    const char *path = has_namespace ? "." : "/proc";
+    int fd = openat(has_namespace ? sandbox->proc_fd : AT_FDCWD, path,
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *proc = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
 
     crowd.count = 0;
-    if (all && sandbox->proc_fd < 0)
-        return &crowd;
-    if (all) {
-        int fd = openat(sandbox->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        proc = fd < 0 ? NULL : fdopendir(fd);
-    } else {
-        proc = opendir("/proc");
-    }
     if (!proc)
         return &crowd;
-    while ((entry = readdir(proc)) && crowd.count < CROWD_MAX) {
-        struct member *member = &crowd.members[crowd.count];
-
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            read_member(dirfd(proc), entry->d_name, member) && member->pid != getpid())
-            crowd.count++;
+    if (has_namespace) {
+        while ((entry = readdir(proc)))
+            add_member(&crowd, dirfd(proc), entry->d_name);
+    } else {
+        read_descendants(&crowd, dirfd(proc));
     }
     closedir(proc);
-    for (size_t i = 0; all && i < crowd.count; i++)
-        crowd.members[i].is_ours = true;
-    if (!all)
-        mark_descendants(&crowd);
     return &crowd;
-}
-
-size_t crowd_size(const struct sandbox *sandbox)
-{
-    const struct crowd *crowd = crowd_read(sandbox);
-    size_t count = 0;
-
-    for (size_t i = 0; i < crowd->count; i++)
-        count += crowd->members[i].is_ours && !crowd->members[i].is_dead;
-    return count;
 }
 
 uint64_t crowd_memory(const struct sandbox *sandbox)
@@ -128,8 +137,6 @@ uint64_t crowd_memory(const struct sandbox *sandbox)
 
     /* Shared pages are counted once, as the largest share: libraries are mapped by all. */
     for (size_t i = 0; i < crowd->count; i++) {
-        if (!crowd->members[i].is_ours)
-            continue;
         pages += crowd->members[i].own_pages;
         shared = MAX(shared, crowd->members[i].shared_pages);
     }
@@ -146,7 +153,7 @@ static void kill_descendants(const struct sandbox *sandbox)
         size_t alive = 0;
 
         for (size_t i = 0; i < crowd->count; i++) {
-            if (!crowd->members[i].is_ours || crowd->members[i].is_dead)
+            if (crowd->members[i].is_dead)
                 continue;
             kill(crowd->members[i].pid, SIGKILL);
             alive++;

@@ -102,7 +102,6 @@ bool watch_disk_full(const struct warden *warden);
 
 /* crowd.c: everybody in the box but the warden */
 void crowd_kill(const struct sandbox *sandbox);
-size_t crowd_size(const struct sandbox *sandbox);
 uint64_t crowd_memory(const struct sandbox *sandbox); /* bytes, roughly */
 
 /* Ends the box: nothing can be done any more. */

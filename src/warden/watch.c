@@ -90,8 +90,6 @@ static void timer_ready(struct loop_source *source, uint32_t events)
         warden->watchdog_fired = true;
         crowd_kill(warden->sandbox);
     }
-    if (plan->watch_pids && crowd_size(warden->sandbox) > plan->watch_pids)
-        crowd_kill(warden->sandbox);
     if (watch_disk_full(warden)) {
         warden->disk_was_full = true;
         if (plan->watch_disk_bytes)

@@ -62,7 +62,7 @@ done()
     assert outcome.result["exit_code"] == 0, outcome
     assert sorted(os.listdir(out)) == ["plain.txt"], outcome
     assert {"link", "passwd", "folder"} <= set(outcome.skipped()), outcome
-    assert "symlink" in outcome.skipped()["link"]
+    assert "link" in outcome.skipped()["link"]
 
 
 def test_06_hard_link_to_a_file_outside(box, canary):
@@ -128,8 +128,7 @@ def test_08_odd_nodes_are_skipped_and_never_block(box, canary):
 import socket
 os.chdir(output())
 os.mkfifo("fifo")
-s = socket.socket(socket.AF_UNIX)
-s.bind("socket")
+found["socket"] = attempt(lambda: socket.socket(socket.AF_UNIX).bind("socket"))
 os.symlink("/dev/zero", "zero")
 os.symlink({str(canary.path)!r}, "link")
 os.symlink("loop", "loop")
@@ -143,7 +142,8 @@ done()
     held(outcome.found["disk"], "EPERM", "EACCES", "ENOSYS")
     assert sorted(os.listdir(out)) == ["good.txt"]
     skipped = outcome.skipped()
-    assert set(skipped) == {"fifo", "socket", "zero", "link", "loop"}, outcome
+    made = {"socket"} if outcome.found["socket"] == "ok" else set()
+    assert set(skipped) == {"fifo", "zero", "link", "loop"} | made, outcome
     assert all(skipped.values()), "each says why"
     assert outcome.meta["total_output_files"] >= 1
 
@@ -343,7 +343,11 @@ def shared(create):
         path = place + NAME.decode()
         found[place] = opened(path, os.O_RDWR | (os.O_CREAT if create else 0))
     import socket
-    s = socket.socket(socket.AF_UNIX)
+    try:
+        s = socket.socket(socket.AF_UNIX)
+    except OSError as e:
+        found["abstract"] = errno.errorcode[e.errno]
+        return
     if create:
         found["abstract"] = attempt(s.bind, b"\0" + NAME)
         attempt(s.listen)

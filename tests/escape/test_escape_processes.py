@@ -246,7 +246,7 @@ def test_23_kernel_settings(box):
     found = box.probe(f"""
 for path in {SYSCTLS!r} + ("/proc/sysrq-trigger", "/proc/self/oom_score_adj_",
                            "/proc/1/oom_score_adj", "/proc/irq/default_smp_affinity",
-                           "/proc/bus/pci/00", "/dev/mem", "/dev/kmsg", "/proc/mtrr"):
+                           "/dev/mem", "/dev/kmsg", "/proc/mtrr"):
     found[path] = opened(path, os.O_WRONLY)
 found["/sys"] = attempt(os.listdir, "/sys/kernel")
 found["hostname"] = call("sethostname", b"pwned", 5)
@@ -436,7 +436,7 @@ found["parent"] = readable(f"/proc/{os.getppid()}/environ")
     assert env["DECLARED"] == "yes"
     assert not set(host) & set(env)
     known = {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "PWD",
-             "SHELL", "TERM", "DECLARED", "HOSTNAME", "OLDPWD", "SHLVL", "_"}
+             "SHELL", "TERM", "DECLARED", "HOSTNAME", "OLDPWD", "SHLVL", "_", "OUTPUT_DIR"}
     extra = {name for name in env if name not in known
              and not name.startswith(("PYTHON", "MPL", "OMP_", "OPENBLAS_", "POLARS_", "MKL_",
                                       "NUMEXPR_", "RAYON_", "XDG_", "BAILEY_"))}

@@ -284,74 +284,77 @@ static void test_unknown_words_claim_nothing(void **state)
     result_free(&result);
 }
 
-/* A whole result, with one member of meta (or of the top) replaced by something wrong. */
+/* Members of the result, of meta and of the objects in it, and what they may not be. */
+static const struct {
+    const char *object, *name, *value;
+} wrong_members[] = {
+    {NULL, "stdout", "null"},
+    {NULL, "stderr", "[]"},
+    {NULL, "exit_code", "\"0\""},
+    {NULL, "exit_code", "4294967296"},
+    {NULL, "duration", "-1"},
+    {NULL, "duration", "1e300"},
+    {NULL, "duration", "\"1\""},
+    {NULL, "meta", "[]"},
+    {"meta", "runtime", "1"},
+    {"meta", "execution_id", "null"},
+    {"meta", "execution_id", "\"0123456789012345678901234567890123456789012345678\""},
+    {"meta", "session_id", "7"},
+    {"meta", "stdout_truncated", "0"},
+    {"meta", "stdout_bytes", "-1"},
+    {"meta", "stdout_bytes", "1.5"},
+    {"meta", "stderr_invalid_bytes", "\"\""},
+    {"meta", "timed_out", "null"},
+    {"meta", "signal", "-9"},
+    {"meta", "signal", "128"},
+    {"meta", "blocked_imports", "\"os\""},
+    {"meta", "blocked_imports", "[\"os\", 1]"},
+    {"meta", "blocked_imports", "[\"o\\u0000s\"]"},
+    {"meta", "output_files", "{}"},
+    {"meta", "output_files", "[\"a\"]"},
+    {"meta", "output_files", "[{\"name\":\"a\",\"bytes\":1}]"},
+    {"meta", "output_files", "[{\"path\":\"/a\",\"bytes\":1}]"},
+    {"meta", "skipped_files", "[{\"name\":\"a\",\"reason\":\"b\",\"bytes\":-1}]"},
+    {"meta", "usage", "[]"},
+    {"meta", "resource_limits", "null"},
+    {"meta", "isolation", "\"strict\""},
+    {"meta", "error", "{}"},
+    {"meta", "error", "{\"code\":\"x\",\"message\":1}"},
+    {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"stage\":1}"},
+    {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"errno\":1}"},
+    {"usage", "cpu_ms", "9223372036854775807"},
+    {"resource_limits", "timeout_s", "\"30\""},
+    {"resource_limits", "pids", "4294967296"},
+    {"resource_limits", "cpus", "0"},
+    {"resource_limits", "cpus", "0.0001"},
+    {"resource_limits", "cpus", "1e9"},
+    {"resource_limits", "memory_by", "null"},
+    {"isolation", "layers", "null"},
+    {"isolation", "missing", "[1]"},
+};
+
+/* A whole result with one of its members replaced. */
 static void test_wrong_types_are_errors(void **state)
 {
-    static const struct {
-        const char *object, *name, *value;
-    } rows[] = {
-        {NULL, "stdout", "null"},
-        {NULL, "stderr", "[]"},
-        {NULL, "exit_code", "\"0\""},
-        {NULL, "exit_code", "4294967296"},
-        {NULL, "duration", "-1"},
-        {NULL, "duration", "1e300"},
-        {NULL, "duration", "\"1\""},
-        {NULL, "meta", "[]"},
-        {"meta", "runtime", "1"},
-        {"meta", "execution_id", "null"},
-        {"meta", "execution_id", "\"0123456789012345678901234567890123456789012345678\""},
-        {"meta", "session_id", "7"},
-        {"meta", "stdout_truncated", "0"},
-        {"meta", "stdout_bytes", "-1"},
-        {"meta", "stdout_bytes", "1.5"},
-        {"meta", "stderr_invalid_bytes", "\"\""},
-        {"meta", "timed_out", "null"},
-        {"meta", "signal", "-9"},
-        {"meta", "signal", "128"},
-        {"meta", "blocked_imports", "\"os\""},
-        {"meta", "blocked_imports", "[\"os\", 1]"},
-        {"meta", "blocked_imports", "[\"o\\u0000s\"]"},
-        {"meta", "output_files", "{}"},
-        {"meta", "output_files", "[\"a\"]"},
-        {"meta", "output_files", "[{\"name\":\"a\",\"bytes\":1}]"},
-        {"meta", "output_files", "[{\"path\":\"/a\",\"bytes\":1}]"},
-        {"meta", "skipped_files", "[{\"name\":\"a\",\"reason\":\"b\",\"bytes\":-1}]"},
-        {"meta", "usage", "[]"},
-        {"meta", "resource_limits", "null"},
-        {"meta", "isolation", "\"strict\""},
-        {"meta", "error", "{}"},
-        {"meta", "error", "{\"code\":\"x\",\"message\":1}"},
-        {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"stage\":1}"},
-        {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"errno\":1}"},
-        {"usage", "cpu_ms", "9223372036854775807"},
-        {"resource_limits", "timeout_s", "\"30\""},
-        {"resource_limits", "pids", "4294967296"},
-        {"resource_limits", "cpus", "0"},
-        {"resource_limits", "cpus", "0.0001"},
-        {"resource_limits", "cpus", "1e9"},
-        {"resource_limits", "memory_by", "null"},
-        {"isolation", "layers", "null"},
-        {"isolation", "missing", "[1]"},
-    };
     struct result whole;
 
     (void)state;
     fill(&whole);
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(wrong_members); i++) {
         json_t *json = result_to_json(&whole), *object = json;
         struct result result;
         struct error err = {0};
 
-        if (rows[i].object)
+        if (wrong_members[i].object)
             object = json_object_get(json, "meta");
-        if (rows[i].object && strcmp(rows[i].object, "meta") != 0)
-            object = json_object_get(object, rows[i].object);
-        json_object_set_new(object, rows[i].name,
-                            json_loads(rows[i].value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL));
+        if (wrong_members[i].object && strcmp(wrong_members[i].object, "meta") != 0)
+            object = json_object_get(object, wrong_members[i].object);
+        json_object_set_new(
+            object, wrong_members[i].name,
+            json_loads(wrong_members[i].value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL));
         result_init(&result, &LIMITS);
         if (result_from_json(json, &result, &err) != -EINVAL)
-            fail_msg("%s = %s was taken", rows[i].name, rows[i].value);
+            fail_msg("%s = %s was taken", wrong_members[i].name, wrong_members[i].value);
         assert_ptr_equal(err.code, ERROR_BAD_INPUT);
         assert_non_null(strstr(err.text, "result: '"));
         result_free(&result);
