@@ -186,6 +186,7 @@ static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
 
 static int step_mask(struct sandbox *sandbox, const struct plan_step *step)
 {
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
     CLEANUP(fd_closep) int fd = -1;
     int r;
 
@@ -196,6 +197,9 @@ static int step_mask(struct sandbox *sandbox, const struct plan_step *step)
     else
         fd = sys_open_tree(sandbox->root_fd, "run", TREE_FLAGS); /* an empty folder of ours */
     if (fd < 0)
+        return -errno;
+    /* Where one id is shared the empty folder is the guest's own: it must not be written either. */
+    if (step->kind == STEP_MASK_DIR && sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr) < 0)
         return -errno;
     r = attach(sandbox, fd, step->target);
     return r == -ENOENT ? 0 : r; /* this kernel does not have the file at all */

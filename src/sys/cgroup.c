@@ -119,8 +119,11 @@ static bool group_folder(const char *prefix, const struct group_mount *mount, co
     return str_format(folder, CGROUP_PATH_MAX, "%s%s%s", prefix, mount->point, below) == 0;
 }
 
-/* v2: goes up from our own group to the first that hands memory and pids to its children. */
-static bool delegating_ancestor(char *folder, size_t floor_length)
+/*
+ * v2: goes up from our own group to the first that hands memory and pids to its children;
+ * *ret_has_cpu says whether it hands cpu on too.
+ */
+static bool delegating_ancestor(char *folder, size_t floor_length, bool *ret_has_cpu)
 {
     for (;;) {
         char name[CGROUP_PATH_MAX + 32], text[256];
@@ -130,8 +133,10 @@ static bool delegating_ancestor(char *folder, size_t floor_length)
             return false;
         if (fd_read_text_at(AT_FDCWD, name, text, sizeof(text)) >= 0 &&
             list_has(text, strlen(text), "memory") && list_has(text, strlen(text), "pids") &&
-            access(folder, W_OK) == 0)
+            access(folder, W_OK) == 0) {
+            *ret_has_cpu = list_has(text, strlen(text), "cpu");
             return true;
+        }
         slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < floor_length)
             return false;
@@ -144,14 +149,17 @@ static void find_v2(const struct cgroup_host *host, const struct group_mount *mo
 {
     char path[CGROUP_PATH_MAX], folder[CGROUP_PATH_MAX];
     size_t floor_length = strlen(host->prefix) + strlen(mount->point);
+    bool has_cpu = false;
 
     if (!own_group(host->self, NULL, path, sizeof(path)) ||
         !group_folder(host->prefix, mount, path, folder) ||
-        !delegating_ancestor(folder, floor_length))
+        !delegating_ancestor(folder, floor_length, &has_cpu))
         return;
     site->flavour = CGROUP_V2;
-    for (int i = 0; i < _CONTROLLER_MAX; i++)
-        str_copy(site->parent[i], sizeof(site->parent[i]), folder);
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (i != CONTROLLER_CPU || has_cpu)
+            str_copy(site->parent[i], sizeof(site->parent[i]), folder);
+    }
 }
 
 static void find_v1(const struct cgroup_host *host, const struct group_mount *mount,

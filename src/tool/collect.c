@@ -226,6 +226,7 @@ static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_
         return error_set(err, r, ERROR_ENGINE, "making the folder for '%s': %s", name,
                          strerror(-r));
     str_format(temporary, sizeof(temporary), ".bailey-out-%d", (int)getpid());
+    unlinkat(dir_fd, temporary, 0); /* of a run that was killed and had the same number */
     fetch.fd =
         openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fetch.fd < 0)

@@ -244,8 +244,7 @@ SYSCTLS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/
 def test_23_kernel_settings(box):
     before = {path: attack.read(path) for path in SYSCTLS}
     found = box.probe(f"""
-for path in {SYSCTLS!r} + ("/proc/sysrq-trigger", "/proc/self/oom_score_adj_",
-                           "/proc/1/oom_score_adj", "/proc/irq/default_smp_affinity",
+for path in {SYSCTLS!r} + ("/proc/sysrq-trigger", "/proc/1/oom_score_adj", "/proc/irq/default_smp_affinity",
                            "/dev/mem", "/dev/kmsg", "/proc/mtrr"):
     found[path] = opened(path, os.O_WRONLY)
 found["/sys"] = attempt(os.listdir, "/sys/kernel")
