@@ -66,7 +66,7 @@ class Harness:
         return end - begin
 
     def usable(self, variants):
-        """Those that run at all; the others are failures, told once and not measured. Also warms."""
+        """Those that run at all; the others are failures, told once. Also warms caches."""
         good = []
         for variant in variants:
             try:

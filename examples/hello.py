@@ -12,8 +12,9 @@ for city in cities:
     rows.append([city, round(statistics.mean(readings), 2), round(statistics.stdev(readings), 2),
                  round(min(readings), 1), round(max(readings), 1)])
 
-os.makedirs("/tmp/output", exist_ok=True)
-with open("/tmp/output/report.csv", "w", newline="") as file:
+# /tmp/output, or wherever it is in a box without namespaces
+report = os.path.join(os.environ.get("OUTPUT_DIR", "/tmp/output"), "report.csv")
+with open(report, "w", newline="") as file:
     writer = csv.writer(file)
     writer.writerow(["city", "mean", "deviation", "coldest", "warmest"])
     writer.writerows(rows)
@@ -23,4 +24,4 @@ print(f"{len(cities)} cities, {365 * len(cities)} readings")
 for row in rows:
     print(f"  {row[0]:<6} mean {row[1]:5.2f}  from {row[3]:5.1f} to {row[4]:5.1f}")
 print(f"warmest on average: {warmest[0]}")
-print("written: /tmp/output/report.csv")
+print(f"written: {report}")

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -426,11 +427,18 @@ def cgroup_mounts():
             yield left.split()[4]
 
 
+def _somebody_elses(name):
+    """Whether a name such as bailey-123-0 carries the pid of a living process that is not ours."""
+    numbers = [int(n) for n in re.findall(r"\d+", name)[:1]]
+    return any(os.path.exists(f"/proc/{n}") and n not in descendants() for n in numbers)
+
+
 def cgroups():
     found = set()
     for top in cgroup_mounts():
         for folder, names, _ in os.walk(top):
-            found.update(f"cgroup {folder}/{n}" for n in names if n.startswith("bailey"))
+            found.update(f"cgroup {folder}/{n}" for n in names
+                         if n.startswith("bailey") and not _somebody_elses(n))
     return found
 
 
@@ -439,7 +447,7 @@ def folders():
     for top in {os.environ.get("TMPDIR", "/tmp"), "/tmp", "/dev/shm", "/run", "/var/tmp"}:
         try:
             found.update(f"folder {top}/{n}" for n in os.listdir(top)
-                         if n.startswith(("bailey", ".bailey")))
+                         if n.startswith(("bailey", ".bailey")) and not _somebody_elses(n))
         except OSError:
             pass
     for room in rooms:

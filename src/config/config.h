@@ -104,8 +104,7 @@ int config_load_text(struct config *config, const char *text, size_t length, con
 
 /*
  * Lays a flag's value over a key; `flag` ("--timeout") is named in errors (code ERROR_BAD_INPUT)
- * and in `where`. After an error the old value stands. KEY_MAX_OUTPUT is whole KB in the
- * environment and in the file, as its name says, and bytes with a suffix ("10k") as a flag.
+ * and in `where`. After an error the old value stands.
  */
 int config_set(struct config *config, enum config_key key, const char *text, const char *flag,
                struct error *err);

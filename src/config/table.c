@@ -15,7 +15,7 @@ const struct config_row config_table[_KEY_MAX] = {
                      "more than 0, at most 86400 seconds; e.g. 30, 0.5, 5m",
                      "wall time a run may take"},
     [KEY_MAX_OUTPUT] = {"SANDBOX_MAX_OUTPUT_KB", "sandbox.max_output_kb", "10",
-                        "1 to 262144, whole KB; e.g. 10",
+                        "1 to 262144 KB, or a size with its unit; e.g. 10, 500b, 64k, 1m",
                         "output kept of each stream, in KB; the rest is counted and dropped"},
     [KEY_BLOCK_IMPORTS] = {"SANDBOX_BLOCK_DANGEROUS_IMPORTS", "sandbox.block_dangerous_imports",
                            "false", TRUTH,

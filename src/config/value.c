@@ -49,12 +49,15 @@ static int parse_bytes(const struct rule *rule, const char *text, struct parsed 
     return r < 0 ? r : in_range(rule, number, ret);
 }
 
-/* Whole KB without a suffix, as the key's name says; the range is in bytes. */
+/* Whole KB, as the key's name says, unless a unit is written; the range is in bytes. */
 static int parse_kilobytes(const struct rule *rule, const char *text, struct parsed *ret)
 {
     uint64_t number;
-    int r = str_to_u64(text, &number);
+    int r;
 
+    if (text[strspn(text, "0123456789")] != '\0')
+        return parse_bytes(rule, text, ret);
+    r = str_to_u64(text, &number);
     if (r < 0)
         return r;
     return number > UINT64_MAX / KIB ? -ERANGE : in_range(rule, number * KIB, ret);
@@ -286,16 +289,6 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX},
 };
 
-/* The key's name has its unit in it (KB); the flag --max-output has none and takes bytes: "10k". */
-static const struct rule output_flag_rule = {
-    SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX,
-    INTO(FIELD_U64, limits.output_bytes), .allowed = "1 to 256m, in bytes; e.g. 10k, 1m"};
-
-static const struct rule *rule_of(enum config_key key, enum config_source source)
-{
-    return key == KEY_MAX_OUTPUT && source == FROM_FLAG ? &output_flag_rule : &rules[key];
-}
-
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text)
 {
     bool fits = str_copy(quoted, VALUE_QUOTE_SIZE, text);
@@ -366,7 +359,7 @@ static void store(struct config *config, const struct rule *rule, struct parsed 
 int value_apply(struct config *config, enum config_key key, const char *text,
                 enum config_source source, const char *where, struct error *err)
 {
-    const struct rule *rule = rule_of(key, source);
+    const struct rule *rule = &rules[key];
     struct config_value *value = &config->values[key];
     CLEANUP(freep) char *text_copy = NULL;
     CLEANUP(freep) char *where_copy = NULL;

@@ -12,7 +12,8 @@
 
 #define GUEST_FILES_MAX 4096
 
-static const char *draft_vtext(struct draft *draft, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static const char *
+draft_vtext(struct draft *draft, const char *format, va_list arguments)
 {
     char *start = draft->text + draft->text_used;
     size_t room = sizeof(draft->text) - draft->text_used;

@@ -70,6 +70,7 @@ struct launch_usage {
     uint64_t oom_kills;
 };
 
+/* On failure nothing is left; ret->layers and ret->missing still say what held, as far as known. */
 int launcher_make(const struct launch_spec *spec, struct launched *ret, struct error *err);
 
 /* Ends all that runs in the box and waits for it. NULL is fine; safe twice. */

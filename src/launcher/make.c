@@ -417,14 +417,14 @@ int launcher_make(const struct launch_spec *spec, struct launched *ret, struct e
     }
     if (r == 0)
         r = check_minimum(&launched, spec->minimum, &why, &own);
+    *ret = launched;
     if (r < 0) {
-        launcher_end(&launched, NULL);
+        launcher_end(ret, NULL);
         if (err)
             *err = own;
         return r;
     }
-    fd_set_nonblocking(launched.channel_fd, true);
-    *ret = launched;
+    fd_set_nonblocking(ret->channel_fd, true);
     return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -204,16 +206,33 @@ static int caller_binds(struct draft *draft, const struct launch_spec *spec, str
     return 0;
 }
 
-static const char *choose_base(void)
+/* The root is put together over this folder, which hides what lies below it. */
+static bool hides_a_source(const char *base, const struct launch_spec *spec)
+{
+    size_t length = strlen(base);
+
+    for (size_t i = 0; i <= spec->bind_count; i++) {
+        const char *source = i < spec->bind_count ? spec->binds[i].host : spec->root;
+        char path[PATH_MAX];
+
+        if (source && realpath(source, path) && str_starts(path, base) &&
+            (path[length] == '/' || !path[length]))
+            return true;
+    }
+    return false;
+}
+
+static const char *choose_base(const struct launch_spec *spec)
 {
     static const char *const candidates[] = {"/tmp", "/var", "/run", "/mnt", "/opt", "/home"};
     struct stat status;
 
     for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
-        if (lstat(candidates[i], &status) == 0 && S_ISDIR(status.st_mode))
+        if (lstat(candidates[i], &status) == 0 && S_ISDIR(status.st_mode) &&
+            !hides_a_source(candidates[i], spec))
             return candidates[i];
     }
-    return "/usr";
+    return "/proc"; /* every machine has it, and nothing is taken from it any more */
 }
 
 int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err)
@@ -223,7 +242,7 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
     int r = 0;
 
     plan->has_namespaces = true;
-    plan->base = choose_base();
+    plan->base = choose_base(spec);
     plan->root_options =
         draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu",
                    (unsigned long long)spec->disk_bytes, (unsigned long long)inodes);

@@ -28,9 +28,12 @@ struct runtime_ops {
     const char *name; /* as in SANDBOX_TYPE */
     uint32_t can;     /* RUNTIME_CAN_* */
 
-    /* *ret is owned by the caller and goes back through destroy. */
+    /*
+     * *ret is owned by the caller and goes back through destroy. `facts` says what is known of the
+     * layers, also when the box was refused: a refusal tells what would have held.
+     */
     int (*create)(struct runtime *runtime, const struct box_spec *spec, struct box **ret,
-                  struct error *err);
+                  struct box_facts *facts, struct error *err);
 
     /* Ends everything in the box, waits until it is gone, frees it. NULL is fine. Fills `facts`. */
     void (*destroy)(struct box *box, struct box_facts *facts);

@@ -47,6 +47,7 @@ int stage_bounding_set(struct sandbox *sandbox)
 {
     int r = empty_bounding_set();
 
+    sandbox->has_bounding_set = r < 0;
     return r < 0 && sandbox->plan->has_namespaces ? r : 0;
 }
 
@@ -61,7 +62,10 @@ int stage_warden_caps(struct sandbox *sandbox)
 
     if (r < 0)
         return r;
-    sandbox_have(sandbox, LAYER_CAPS);
+    if (sandbox->has_bounding_set)
+        sandbox_lack(sandbox, LAYER_CAPS, -EPERM);
+    else
+        sandbox_have(sandbox, LAYER_CAPS);
     return 0;
 }
 

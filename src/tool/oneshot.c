@@ -30,6 +30,7 @@ struct run {
     struct interpreter interpreter;
     struct cargo *cargo;
     struct runtime *runtime;
+    struct box_facts facts;
     struct drive drive;
     char name[256]; /* of the script in /workspace */
     const char **argv;
@@ -37,20 +38,19 @@ struct run {
 
 static void run_free(struct run *run)
 {
-    struct box_facts facts = {0};
+    const struct box_facts *facts = &run->facts;
     struct result *result = run->result;
 
-    if (run->drive.box) {
-        run->runtime->ops->destroy(run->drive.box, &facts);
-        result->layers = facts.layers;
-        result->missing = facts.missing;
-        result->memory_by = facts.memory_by;
-        result->pids_by = facts.pids_by;
-        result->cpu_by = facts.cpu_by;
-        result->disk_by = facts.disk_by;
-        result->usage = facts.usage;
-        result->oom_killed |= facts.oom_kills > 0;
-    }
+    if (run->drive.box)
+        run->runtime->ops->destroy(run->drive.box, &run->facts);
+    result->layers = facts->layers;
+    result->missing = facts->missing;
+    result->memory_by = facts->memory_by;
+    result->pids_by = facts->pids_by;
+    result->cpu_by = facts->cpu_by;
+    result->disk_by = facts->disk_by;
+    result->usage = facts->usage;
+    result->oom_killed |= facts->oom_kills > 0;
     drive_free(&run->drive);
     interpreter_free(&run->interpreter);
     cargo_free(&run->cargo);
@@ -119,7 +119,7 @@ static int make_box(struct run *run, struct error *err)
 
     for (size_t i = 0; i < spec.bind_count; i++)
         binds[i] = (struct box_bind){.host = run->interpreter.binds[i]};
-    return run->runtime->ops->create(run->runtime, &spec, &run->drive.box, err);
+    return run->runtime->ops->create(run->runtime, &spec, &run->drive.box, &run->facts, err);
 }
 
 static int furnish(struct run *run, struct error *err)
@@ -192,11 +192,8 @@ static void note_end(struct run *run)
  * enters. */
 static void explain_unreachable(const struct run *run, struct error *err)
 {
-    const struct launched *launched =
-        run->runtime->ops == &local_ops ? local_launched(run->drive.box) : NULL;
-
-    if (err->num == -EACCES && run->language && launched &&
-        !(launched->layers & LAYER_BIT(LAYER_MOUNTNS)))
+    if (err->num == -EACCES && run->language &&
+        !(run->facts.layers & LAYER_BIT(LAYER_MOUNTNS)))
         error_set(
             err, -EACCES, ERROR_NOT_EXECUTABLE,
             "%s lies in a folder that the guest's id may not enter, and without namespaces it "

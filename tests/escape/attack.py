@@ -4,12 +4,12 @@ A guest program is Python behind PRELUDE (raw system calls, errno names, one JSO
 C compiled here and copied in. A canary is a secret outside of the box that DAC alone would give away:
 only the walls keep it. Whatever a box prints is searched for the secret.
 """
-import ctypes
 import hashlib
 import json
 import os
 import pathlib
 import secrets
+import signal
 import subprocess
 
 import support
@@ -144,8 +144,8 @@ def compile_c(source, output, *flags):
 class Outcome:
     """How a command of bailey's ended; `found` is the guest's last line of output as JSON."""
 
-    def __init__(self, done):
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
         try:
             self.result = json.loads(self.out)
         except ValueError:
@@ -216,16 +216,17 @@ class Box:
     def bailey(self, *args, env=None, cwd=None, stdin=None, prefix=(), timeout=support.PATIENCE,
                **named):
         """To its end; `prefix` is an argv that executes the rest."""
-        if stdin is None:
-            named.setdefault("stdin", subprocess.DEVNULL)
-        else:
-            named["input"] = stdin
-        done = subprocess.run([*map(str, prefix), *self.argv(*args)], env=self.environment(env),
-                              cwd=cwd or self.folder, timeout=timeout, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, **named)
-        done.stdout = done.stdout.decode(errors="replace")
-        done.stderr = done.stderr.decode(errors="replace")
-        outcome = Outcome(done)
+        named.setdefault("stdin", subprocess.DEVNULL if stdin is None else subprocess.PIPE)
+        run = subprocess.Popen([*map(str, prefix), *self.argv(*args)], env=self.environment(env),
+                               cwd=cwd or self.folder, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True, **named)
+        try:
+            out, err = run.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.communicate()
+            raise AssertionError(f"bailey hung for {timeout} s: {args[:-1]}") from None
+        outcome = Outcome(run.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
         self.printed += [outcome.out, outcome.err]
         return outcome
 

@@ -175,7 +175,7 @@ done()
 """)
     argv[argv.index("--clear-groups")] = f"--groups={box.uid},{attack.GROUP}"
     done = subprocess.run(argv, env=box.environment(), cwd=box.folder, capture_output=True, text=True)
-    outcome = attack.Outcome(done)
+    outcome = attack.Outcome(done.returncode, done.stdout, done.stderr)
     box.printed.append(outcome.out)
     held(outcome.found["canary"], "ENOENT", "EACCES")
     assert attack.GROUP not in outcome.found["groups"] or box.way.name == "refused"  # not_held.py

@@ -1,6 +1,7 @@
 """The surroundings fail: disks that are full, folders that are not writable, descriptors, streams."""
 import json
 import os
+import signal
 import subprocess
 
 import fault
@@ -145,7 +146,7 @@ def test_odd_tmpdir(tmpdir, name):
         assert "TMPDIR" in text or tmpdir in text, done
 
 
-@pytest.mark.parametrize("limit", ["--nproc=0", "--fsize=0", "--data=1000000", "--stack=65536",
+@pytest.mark.parametrize("limit", ["--nproc=0", "--fsize=0", "--data=1000000", "--stack=262144",
                                    "--memlock=0", "--sigpending=0", "--msgqueue=0", "--as=200000000"])
 def test_small_limits_of_the_caller(limit):
     """The limits bailey was started with: right, or an error; root is above nproc, the box is not."""
@@ -163,7 +164,7 @@ def test_ended_from_outside(signals):
     run = support.start("run", "--json", "--timeout", "60", "-c",
                         "import os, signal\nos.write(1, b'partial')\nsignal.pause()")
     support.wait_until(lambda: len(support.alive(run.pid)) >= 2, "the guest runs", 30)
-    run.send_signal(getattr(__import__("signal"), "SIG" + signals))
+    run.send_signal(getattr(signal, "SIG" + signals))
     out, err = run.communicate(timeout=support.PATIENCE)
     assert run.returncode != 0
     if out.strip():
@@ -181,4 +182,7 @@ def test_kill_9_at_any_moment():
         run.kill()
         run.communicate()
         support.wait_until(lambda: not support.alive(run.pid), "processes are gone")
+    # We adopt what bailey did not live to reap; the next command sweeps its cgroup and folders.
+    support.wait_until(lambda: not support.alive(), "processes are gone")
+    support.reap_orphans()
     assert support.bailey("exec", "--", "/bin/true").status == 0

@@ -40,6 +40,8 @@ LIKELY = {"read": "EINTR", "write": "ENOSPC", "openat": "EMFILE", "pipe2": "EMFI
           "ppoll": "EINTR", "epoll_wait": "EINTR", "epoll_pwait": "EINTR", "wait4": "EINTR",
           "waitid": "EINTR", "memfd_create": "EMFILE", "mmap": "EAGAIN", "fsmount": "EMFILE",
           "open_tree": "EMFILE", "setresuid": "EAGAIN", "fork": "EAGAIN", "getrandom": "EINTR"}
+# The first two brk are the static C library's own, before main(): it has no way to say anything.
+FIRST = {"brk": 3}
 MOST = 400  # no process of ours makes more calls of a kind in one run
 
 CASES = [(name, error) for name in CALLS for error in ERRORS
@@ -56,7 +58,7 @@ def injected(name, error, when, room, user=None):
     """One run with a fault; whether any process got there, and how the run ended."""
     log = room.path / "strace.log"
     argv = support.command("exec", "--json", "--file", f"{fault.honest()}:/workspace/honest",
-                           "--timeout", "30", "--", "./honest", user=user)
+                           "--timeout", "10", "--", "./honest", user=user)
     tracer = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={name}", "-e", "signal=none",
               "-e", f"inject={name}:error={error}:when={when}"]
     ended = fault.call([*tracer, *argv], f"{name} {error} when={when}", room)
@@ -67,7 +69,7 @@ def injected(name, error, when, room, user=None):
 @pytest.mark.parametrize("name, error", CASES, ids=lambda v: v)
 def test_system_call_fails(name, error):
     most = MOST if fault.FULL else CALLS[name]
-    for when in range(1, most + 1):
+    for when in range(FIRST.get(name, 1), most + 1):
         room = support.Room()
         hit, ended = injected(name, error, when, room)
         # The guest's own writes, its start and its memory may be what failed.
@@ -92,7 +94,6 @@ def test_nothing_injected_is_a_plain_success():
 def test_layer_that_always_fails_is_not_claimed(name, layer):
     hit, ended = injected(name, "EPERM", "1+", support.Room())
     fault.assert_right_or_clear(ended)
-    if ended.result is not None:
+    if ended.status == 0:
         assert layer not in ended.result["meta"]["isolation"]["layers"], ended
-    if layer == "seccomp":
-        assert ended.status == 126 or ended.status == 125, ended
+    assert hit and (ended.status != 0 or layer != "seccomp"), ended

@@ -29,6 +29,8 @@ def assert_lost(ended):
     assert ended.error["code"] in ("box_lost", "box_failed"), ended
     if ended.error["code"] == "box_lost":
         assert "lost" in ended.error["message"], ended
+    if ended.result["exit_code"] == 0:  # it was lost behind the program's end
+        assert ended.error["code"] == "box_lost", ended
 
 
 def test_warden_dies_at_every_step():
@@ -103,11 +105,6 @@ def warden_of(pid):
 
 def test_partial_output_survives_a_lost_box():
     room = support.Room()
-    run = support.start("exec", "--timeout", "60", "--", "/bin/sh", "-c", "echo partial; cat",
-                        "--", room=room)
-    support.read_until(run.stdout, b"partial\n")
-    run.kill()
-    run.communicate()
     run = support.start("exec", "--stdin", "--timeout", "60", "--", "/bin/sh", "-c",
                         "echo partial; cat", room=room, stdin=subprocess.PIPE)
     support.read_until(run.stdout, b"partial\n")

@@ -106,7 +106,8 @@ def test_the_source_is_never_parsed_on_the_host(room):
 
 
 def test_a_source_nested_too_deep_to_parse_is_a_failed_run_not_an_unchecked_one():
-    result = support.run_json("x = " + "(" * 5000 + ")" * 5000 + "\nimport subprocess", env=ON)
+    env = {**ON, "SANDBOX_MAX_OUTPUT_KB": "1000"}
+    result = support.run_json("x = " + "(" * 5000 + ")" * 5000 + "\nimport subprocess", env=env)
     assert result["exit_code"] == 1
     assert result["stdout"] == ""
     assert "Error" in result["stderr"] or result.error is not None

@@ -138,7 +138,7 @@ def test_no_python_on_the_machine(room):
     tools.mkdir()
     for name in ("sh", "true", "env"):
         shutil.copy(f"/usr/bin/{name}", tools / name)
-    hide = 'mount --bind "$1" /usr/bin && mount --bind "$2" /usr/local/bin && shift 2 && exec "$@"'
+    hide = 'mount --bind "$2" /usr/local/bin && mount --bind "$1" /usr/bin && shift 2 && exec "$@"'
     (room.path / "empty").mkdir()
     argv = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hide, "sh", tools,
             room.path / "empty", *support.command("run", "-c", "print('ran')")]

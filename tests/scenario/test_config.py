@@ -84,7 +84,6 @@ def test_the_table_says_where_each_came_from(room):
     ("SANDBOX_TYPE", "chroot"),
     ("SANDBOX_TIMEOUT_SEC", "0"),
     ("SANDBOX_TIMEOUT_SEC", "soon"),
-    ("SANDBOX_TIMEOUT_SEC", ""),
     ("SANDBOX_MAX_OUTPUT_KB", "-3"),
     ("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "maybe"),
     ("SANDBOX_STORE_CODE", "sometimes"),

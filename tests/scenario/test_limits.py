@@ -50,8 +50,11 @@ print(n)
 
 def test_processes_are_limited(way):
     result = way.run_json(FORKS, "--pids", "20")
-    assert result["stdout"].split()[0] == "11", result  # EAGAIN
-    assert int(result["stdout"].split()[1]) <= 20
+    if result.meta["resource_limits"]["pids_by"].startswith("watchdog"):
+        assert (result["exit_code"], result.meta["signal"]) == (137, 9)  # ended, not held
+    else:
+        assert result["stdout"].split()[0] == "11", result  # EAGAIN
+        assert int(result["stdout"].split()[1]) <= 20
 
 
 def test_threads_count():
@@ -66,7 +69,8 @@ def test_threads_count():
 def test_a_fork_bomb_ends_with_its_timeout(way):
     result = way.run_json("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
                           "--pids", "40", "--timeout", "1")
-    assert result["exit_code"] == -1
+    is_watched = result.meta["resource_limits"]["pids_by"].startswith("watchdog")
+    assert result["exit_code"] == (137 if is_watched else -1)
     assert way.run_json("print('next')")["stdout"] == "next\n"
 
 
@@ -102,7 +106,9 @@ def test_the_duration_covers_the_program(way):
 
 def test_disk_is_part_of_memory(walled):
     """Memory and files together do not fit, though each alone would."""
-    code = ("open('/dev/shm/f', 'wb').write(b'x' * (40 << 20))\nprint('disk', flush=True)\n"
+    code = ("with open('/dev/shm/f', 'wb') as f:\n"
+            "    for _ in range(40): f.write(b'x' * (1 << 20))\n"
+            "print('disk', flush=True)\n"
             "x = b'x' * (40 << 20)\nprint('both')")
     result = walled.run_json(code, "--memory", "64m", "--disk", "48m", "--timeout", "20")
     if not result.meta["resource_limits"]["memory_by"].startswith("cgroup"):

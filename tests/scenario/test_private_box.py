@@ -23,8 +23,8 @@ def connect(family, kind, address):
 facts = {
     'private': {d: tried(write, d + '/probe') for d in ('/tmp', '/workspace', '/home/user', '/dev/shm', '.')},
     'shared': {d: tried(write, d + '/probe') for d in ('/', '/usr', '/usr/bin', '/etc', '/dev', '/proc', '/proc/sys/kernel', '/var', '/home', '/root', '/lib', '/opt')},
-    'sys': tried(os.listdir, '/sys') if not os.path.isdir('/sys') else os.listdir('/sys'),
-    'dev': sorted(os.listdir('/dev')) if os.path.isdir('/dev') else [],
+    'sys': os.listdir('/sys') if tried(os.listdir, '/sys') == 'ok' else tried(os.listdir, '/sys'),
+    'dev': sorted(os.listdir('/dev')) if tried(os.listdir, '/dev') == 'ok' else [],
     'hostname': os.uname().nodename, 'uid': os.getuid(), 'gid': os.getgid(), 'groups': os.getgroups(),
     'environ': dict(os.environ), 'cwd': os.getcwd(), 'pid': os.getpid(),
     'fds': sorted(int(n) for n in range(3, 256) if tried(os.fstat, n) == 'ok'),
@@ -35,9 +35,9 @@ facts = {
     'shadow': tried(open, '/etc/shadow'), 'host_home': tried(os.listdir, 'HOSTHOME'),
     'umask': os.umask(0o22),
 }
-if os.path.exists('/proc/self/status'):
+if tried(open, '/proc/self/status') == 'ok':
     facts['status'] = {k: status(k) for k in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp', 'Groups')}
-    facts['pids'] = [int(n) for n in os.listdir('/proc') if n.isdigit()]
+    facts['pids'] = [int(n) for n in os.listdir('/proc') if n.isdigit()] if tried(os.listdir, '/proc') == 'ok' else []
 print(json.dumps(facts))
 """
 
@@ -143,8 +143,8 @@ def test_the_environment_is_a_short_list(seen):
     assert "SECRET_TOKEN" not in seen["environ"]
     assert set(seen["environ"]) <= {
         "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "USER", "LOGNAME", "SHELL",
-        "PWD", "TZ", "HOSTNAME", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING",
-        "PYTHONUTF8", "MPLCONFIGDIR", "XDG_CACHE_HOME"}
+        "PWD", "TZ", "HOSTNAME", "OUTPUT_DIR", "MPLBACKEND", "PYTHONUNBUFFERED", "PYTHONUTF8",
+        "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "MPLCONFIGDIR", "XDG_CACHE_HOME"}
 
 
 def test_home_and_working_folder_are_those_promised(seen_walled):

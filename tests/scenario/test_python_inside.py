@@ -158,8 +158,22 @@ def check(result):
     assert (result["exit_code"], result["stdout"].splitlines()[-1:]) == (0, ["fine"]), result
 
 
+# glibc keeps semaphores in /dev/shm, which is the host's own where no mount namespace can be had.
+SHARED = ("multiprocessing pool", "multiprocessing spawn", "multiprocessing manager",
+          "shared memory", "process pool")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_hosts_shared_memory_is_refused_where_it_cannot_be_private(refused, name):
+    result = refused.run_json(PROGRAMS[name], "--timeout", "20")
+    assert result["exit_code"] == 1
+    assert "PermissionError" in result["stderr"] or "FileNotFoundError" in result["stderr"]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_works_inside(way, name):
+    if name in SHARED and not way.has_namespaces:
+        pytest.skip("needs a /dev/shm of its own; that it is refused is tested above")
     if name == "zoneinfo" and not os.path.exists("/usr/share/zoneinfo/Europe/Berlin"):
         pytest.skip("this machine has no time zones (tzdata)")
     code = PROGRAMS[name] + "\nif __name__ == '__main__': print('fine')\n"

@@ -97,44 +97,47 @@ def test_signals_during_bring_up_leave_nothing():
         assert process.returncode != 0
 
 
-def sweep(way, before, room=None):
-    """The next command; then nothing of the killed one may be left."""
-    assert way.exec_json("/bin/true")["exit_code"] == 0
+def sweep(way, before, room):
+    """The next command, with the same TMPDIR; then nothing of the killed one may be left."""
+    assert way.exec_json("/bin/true", room=room)["exit_code"] == 0
     support.reap_orphans()
     left = support.left_since(before)
     assert left == []
 
 
 def test_after_kill_9_processes_and_mounts_go_at_once_the_rest_with_the_next_command(way, leaks):
-    process = running(way)
+    room = way.room()
+    process = running(way, room=room)
     inside = below(process)
     assert inside
     process.kill()
     process.communicate(timeout=support.PATIENCE)
     support.wait_until(lambda: gone(inside), f"processes {inside} are gone")
     assert support.mounts() <= leaks
-    sweep(way, leaks)
+    sweep(way, leaks, room)
 
 
 def test_after_kill_9_of_the_whole_group_too(way, leaks):
-    process = running(way, start_new_session=True)
+    room = way.room()
+    process = running(way, room=room, start_new_session=True)
     inside = below(process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=support.PATIENCE)
     support.wait_until(lambda: gone(inside), f"processes {inside} are gone")
-    sweep(way, leaks)
+    sweep(way, leaks, room)
 
 
 def test_kill_9_during_bring_up_is_swept_as_well(leaks):
     way = support.ways()["root" if support.is_root() else "ordinary"]
+    room = way.room()
     for moment in range(12):
-        process = way.start("run", "-c", "import time; time.sleep(3600)")
+        process = way.start("run", "-c", "import time; time.sleep(3600)", room=room)
         for _ in range(moment * 300):
             os.getpid()
         process.kill()
         process.communicate(timeout=support.PATIENCE)
     support.wait_until(lambda: gone(set(support.descendants())), "everything beneath us is gone")
-    sweep(way, leaks)
+    sweep(way, leaks, room)
 
 
 def test_the_sweep_spares_a_run_that_is_alive(way):

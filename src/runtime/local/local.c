@@ -34,8 +34,20 @@ static enum limit_by holder_word(const struct launched *launched, enum launch_ho
     return LIMIT_BY_NONE;
 }
 
+static void note_facts(const struct launched *launched, struct box_facts *facts)
+{
+    *facts = (struct box_facts){
+        .layers = launched->layers,
+        .missing = launched->missing,
+        .memory_by = holder_word(launched, launched->memory),
+        .pids_by = holder_word(launched, launched->pids),
+        .cpu_by = holder_word(launched, launched->cpu),
+        .disk_by = holder_word(launched, launched->disk),
+    };
+}
+
 static int local_create(struct runtime *runtime, const struct box_spec *spec, struct box **ret,
-                        struct error *err)
+                        struct box_facts *facts, struct error *err)
 {
     struct launch_bind binds[16];
     struct launch_spec launch = {
@@ -61,6 +73,7 @@ static int local_create(struct runtime *runtime, const struct box_spec *spec, st
             .box = spec->binds[i].box ? spec->binds[i].box : spec->binds[i].host,
         };
     r = launcher_make(&launch, launched, err);
+    note_facts(launched, facts);
     if (r < 0)
         return r;
     r = box_new(launched->channel_fd, launched, ret, err);
@@ -81,15 +94,8 @@ static void local_destroy(struct box *box, struct box_facts *facts)
     if (!box)
         return;
     launched = box_wall(box);
-    *facts = (struct box_facts){
-        .layers = launched->layers,
-        .missing = launched->missing,
-        .memory_by = holder_word(launched, launched->memory),
-        .pids_by = holder_word(launched, launched->pids),
-        .cpu_by = holder_word(launched, launched->cpu),
-        .disk_by = holder_word(launched, launched->disk),
-    };
-    box_free(box); /* hangs up, which ends a box without a pid namespace */
+    note_facts(launched, facts); /* the group, which is about to go, has a say in them */
+    box_free(box);               /* hangs up, which ends a box without a pid namespace */
     launcher_end(launched, &usage);
     facts->oom_kills = usage.oom_kills;
     facts->usage = (struct usage){.cpu_us = usage.cpu_us, .max_rss_bytes = usage.max_rss_bytes};

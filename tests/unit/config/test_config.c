@@ -311,15 +311,17 @@ static void flags(void **state)
 
     (void)state;
     load(&config, "", no_env);
-    assert_int_equal(config_set(&config, KEY_MAX_OUTPUT, "10", "--max-output", &err), 0);
+    assert_int_equal(config_set(&config, KEY_MAX_OUTPUT, "7", "--max-output", &err), 0);
+    assert_int_equal(config.limits.output_bytes, 7 * 1024);
+    assert_int_equal(config_set(&config, KEY_MAX_OUTPUT, "10b", "--max-output", &err), 0);
     assert_int_equal(config.limits.output_bytes, 10);
     assert_int_equal(config_set(&config, KEY_MAX_OUTPUT, "20k", "--max-output", &err), 0);
     assert_int_equal(config.limits.output_bytes, 20480);
     assert_int_equal(config_set(&config, KEY_MAX_OUTPUT, "0", "--max-output", &err), -ERANGE);
     assert_ptr_equal(err.code, ERROR_BAD_INPUT);
     assert_string_equal(err.text,
-                        "--max-output: '0' is out of range (allowed: 1 to 256m, in bytes; "
-                        "e.g. 10k, 1m)");
+                        "--max-output: '0' is out of range (allowed: 1 to 262144 KB, or a size "
+                        "with its unit; e.g. 10, 500b, 64k, 1m)");
     assert_int_equal(config.limits.output_bytes, 20480);
     assert_string_equal(config.values[KEY_MAX_OUTPUT].text, "20k");
     assert_int_equal(config_set(&config, KEY_MEMORY, "", "--memory", &err), -EINVAL);

@@ -1,0 +1,497 @@
+/*
+ * test_cgroup.c - where groups can be made on hosts of all kinds, and groups in fake trees.
+ *
+ * A kernel fills a new group's folder with files and removes them with it. Here mkdir(2) and
+ * rmdir(2) are this file's own and do the same below a fake hierarchy.
+ */
+#include "scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "sys/cgroup.h"
+
+/* ---- a fake kernel ---- */
+
+static const char *const *kernel_files; /* in every new group; NULL: an ordinary mkdir(2) */
+static const char *mkdir_refuses;       /* a name that cannot be made */
+
+int mkdir(const char *path, mode_t mode)
+{
+    int fd;
+
+    if (mkdir_refuses && strstr(path, mkdir_refuses)) {
+        errno = EROFS;
+        return -1;
+    }
+    if (mkdirat(AT_FDCWD, path, mode) < 0)
+        return -1;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *const *name = kernel_files; name && *name; name++)
+        close(openat(fd, *name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    close(fd);
+    return 0;
+}
+
+int rmdir(const char *path)
+{
+    for (const char *const *name = kernel_files; name && *name; name++) {
+        char file[600];
+
+        snprintf(file, sizeof(file), "%s/%s", path, *name);
+        unlink(file);
+    }
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+static const char *const v1_files[] = {"tasks",
+                                       "memory.limit_in_bytes",
+                                       "memory.memsw.limit_in_bytes",
+                                       "memory.oom_control",
+                                       "pids.max",
+                                       "cpu.cfs_period_us",
+                                       "cpu.cfs_quota_us",
+                                       NULL};
+static const char *const v2_files[] = {
+    "cgroup.procs", "memory.max", "memory.swap.max", "memory.events", "pids.max", "cpu.max", NULL};
+
+/* ---- where ---- */
+
+struct room {
+    struct scratch scratch;
+    struct cgroup_site site;
+    struct cgroup group;
+};
+
+static int set_up(void **state)
+{
+    struct room *room = calloc(1, sizeof(*room));
+
+    if (!room)
+        return -1;
+    kernel_files = NULL;
+    mkdir_refuses = NULL;
+    scratch_make(&room->scratch);
+    cgroup_init(&room->group);
+    *state = room;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct room *room = *state;
+
+    mkdir_refuses = NULL;
+    cgroup_remove(&room->group);
+    kernel_files = NULL;
+    scratch_remove(&room->scratch);
+    free(room);
+    return 0;
+}
+
+static void find(struct room *room, const char *mountinfo, const char *self)
+{
+    struct cgroup_host host = {.mountinfo = mountinfo, .self = self, .prefix = room->scratch.path};
+
+    memset(&room->site, 0xff, sizeof(room->site));
+    cgroup_find_in(&host, &room->site);
+}
+
+static void check_site(const struct room *room, enum cgroup_flavour flavour, const char *memory,
+                       const char *pids, const char *cpu)
+{
+    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu};
+
+    assert_int_equal(room->site.flavour, flavour);
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        const char *path = expected[i] ? scratch_path(&room->scratch, expected[i]) : "";
+
+        assert_string_equal(room->site.parent[i], path);
+    }
+}
+
+static void test_v1_separate(void **state)
+{
+    struct room *room = *state;
+    static const char mounts[] =
+        "22 1 0:21 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        "30 22 0:25 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755\n"
+        "31 30 0:26 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n"
+        "32 30 0:27 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n"
+        "33 30 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+        "34 30 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+        "35 30 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+    static const char self[] =
+        "9:name=systemd:/\n8:pids:/\n5:cpuset:/x\n4:memory:/a/b\n1:cpu:/\n0::/\n";
+
+    scratch_folder(&room->scratch, "sys/fs/cgroup/memory/a/b");
+    scratch_folder(&room->scratch, "sys/fs/cgroup/pids");
+    scratch_folder(&room->scratch, "sys/fs/cgroup/cpu");
+    find(room, mounts, self);
+    check_site(room, CGROUP_V1, "sys/fs/cgroup/memory/a/b", "sys/fs/cgroup/pids",
+               "sys/fs/cgroup/cpu");
+}
+
+static void test_v1_together(void **state)
+{
+    struct room *room = *state;
+    static const char mounts[] = "1 0 0:1 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+                                 "2 0 0:2 / /cg/both rw - cgroup cgroup rw,memory,pids\n";
+
+    scratch_folder(&room->scratch, "cg/cpu,cpuacct/me");
+    scratch_folder(&room->scratch, "cg/both/me");
+    find(room, mounts, "3:cpu,cpuacct:/me\n2:memory,pids:/me\n");
+    check_site(room, CGROUP_V1, "cg/both/me", "cg/both/me", "cg/cpu,cpuacct/me");
+    find(room, mounts, "3:cpuacct:/me\n2:memory,pids:/me\n"); /* cpuacct is not cpu */
+    check_site(room, CGROUP_V1, "cg/both/me", "cg/both/me", NULL);
+}
+
+/* Controllers on v1, an empty v2 beside them. */
+static void test_hybrid(void **state)
+{
+    struct room *room = *state;
+    static const char mounts[] = "1 0 0:1 / /cg/unified rw - cgroup2 cgroup2 rw,nsdelegate\n"
+                                 "2 0 0:2 / /cg/memory rw - cgroup cgroup rw,memory\n"
+                                 "3 0 0:3 / /cg/pids rw - cgroup cgroup rw,pids\n";
+    static const char self[] = "3:pids:/\n2:memory:/\n0::/\n";
+
+    scratch_folder(&room->scratch, "cg/unified");
+    scratch_write(&room->scratch, "cg/unified/cgroup.subtree_control", "memory pids\n");
+    scratch_folder(&room->scratch, "cg/memory");
+    scratch_folder(&room->scratch, "cg/pids");
+    find(room, mounts, self);
+    check_site(room, CGROUP_V1, "cg/memory", "cg/pids", NULL);
+    /* A v1 that lacks one of the two is not used at all. */
+    find(room, mounts, "2:memory:/\n0::/\n");
+    check_site(room, CGROUP_V2, "cg/unified", "cg/unified", NULL);
+}
+
+static const char v2_mount[] = "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+
+static void test_v2_delegated_above(void **state)
+{
+    struct room *room = *state;
+    static const char self[] = "0::/user.slice/user-1.slice/app/mine\n";
+
+    scratch_folder(&room->scratch, "sys/fs/cgroup/user.slice/user-1.slice/app/mine");
+    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "cpu memory pids\n");
+    scratch_write(&room->scratch, "sys/fs/cgroup/user.slice/cgroup.subtree_control",
+                  "cpu memory pids\n");
+    scratch_write(&room->scratch, "sys/fs/cgroup/user.slice/user-1.slice/cgroup.subtree_control",
+                  "memory pids\n");
+    scratch_write(&room->scratch,
+                  "sys/fs/cgroup/user.slice/user-1.slice/app/cgroup.subtree_control", "memory\n");
+    scratch_write(&room->scratch,
+                  "sys/fs/cgroup/user.slice/user-1.slice/app/mine/cgroup.subtree_control", "");
+    find(room, v2_mount, self);
+    check_site(room, CGROUP_V2, "sys/fs/cgroup/user.slice/user-1.slice",
+               "sys/fs/cgroup/user.slice/user-1.slice", NULL);
+}
+
+static void test_v2_root(void **state)
+{
+    struct room *room = *state;
+
+    scratch_folder(&room->scratch, "sys/fs/cgroup");
+    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
+    find(room, v2_mount, "0::/\n");
+    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
+    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control",
+                  "cpuset cpu io memory pids\n");
+    find(room, v2_mount, "0::/\n");
+    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", "sys/fs/cgroup");
+    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory_x pids\n");
+    find(room, v2_mount, "0::/\n");
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+}
+
+/* The search goes up to the mount and not beyond it, whatever lies there. */
+static void test_v2_stops_at_the_mount(void **state)
+{
+    struct room *room = *state;
+
+    scratch_folder(&room->scratch, "sys/fs/cgroup/a");
+    scratch_write(&room->scratch, "sys/fs/cgroup.subtree_control", "memory pids\n");
+    scratch_write(&room->scratch, "cgroup.subtree_control", "memory pids\n");
+    find(room, v2_mount, "0::/a\n");
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+}
+
+/* In a container without a cgroup namespace the mount shows a part of the hierarchy only. */
+static void test_mount_of_a_part(void **state)
+{
+    struct room *room = *state;
+    static const char mount[] = "9 8 0:26 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+    static const char v1[] = "1 0 0:1 /docker/x /cg/memory rw - cgroup cgroup rw,memory\n"
+                             "2 0 0:2 /docker/x /cg/pids rw - cgroup cgroup rw,pids\n";
+
+    scratch_folder(&room->scratch, "sys/fs/cgroup/in");
+    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
+    find(room, mount, "0::/docker/x\n");
+    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
+    find(room, mount, "0::/docker/x/in\n");
+    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
+    find(room, mount, "0::/docker/xy\n"); /* a group beside it */
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    find(room, mount, "0::/\n");
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+
+    scratch_folder(&room->scratch, "cg/memory/in");
+    scratch_folder(&room->scratch, "cg/pids");
+    find(room, v1, "1:memory:/docker/x/in\n2:pids:/docker/x\n");
+    check_site(room, CGROUP_V1, "cg/memory/in", "cg/pids", NULL);
+}
+
+static void test_none(void **state)
+{
+    struct room *room = *state;
+    char *mounts = malloc(5000);
+
+    assert_non_null(mounts);
+    find(room, "", "");
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    find(room, "22 1 0:21 / / rw - ext4 /dev/vda rw\n", "0::/\n");
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    find(room, "nonsense\n - \n1 2 3 4 5 - cgroup2\n- cgroup cgroup rw,memory\n",
+         ":::\n::\n:\n0\n");
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    find(room, v2_mount, "0::/"); /* mounted, but nothing is there */
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    memset(mounts, 'x', 4999); /* one endless line */
+    mounts[4999] = 0;
+    memcpy(mounts, "1 0 0:1 / /", 11);
+    memcpy(mounts + 4960, " - cgroup2 c rw", 15);
+    find(room, mounts, mounts);
+    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    free(mounts);
+}
+
+/* ---- groups ---- */
+
+static void check_file(const struct room *room, const char *name, const char *expected)
+{
+    char text[128];
+
+    assert_true(scratch_read(scratch_path(&room->scratch, name), text, sizeof(text)));
+    assert_string_equal(text, expected);
+}
+
+static bool is_there(const struct room *room, const char *name)
+{
+    return access(scratch_path(&room->scratch, name), F_OK) == 0;
+}
+
+static void make_site(struct room *room, enum cgroup_flavour flavour, const char *memory,
+                      const char *pids, const char *cpu)
+{
+    const char *const names[_CONTROLLER_MAX] = {memory, pids, cpu};
+
+    memset(&room->site, 0, sizeof(room->site));
+    room->site.flavour = flavour;
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (names[i])
+            snprintf(room->site.parent[i], CGROUP_PATH_MAX, "%s",
+                     scratch_folder(&room->scratch, names[i]));
+    }
+}
+
+static const struct cgroup_limits limits = {
+    .memory_bytes = 64 << 20, .pids = 12, .cpu_millis = 500};
+
+static void test_make_v1(void **state)
+{
+    struct room *room = *state;
+    struct error err = {0};
+
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
+    assert_int_equal(cgroup_make(&room->site, "bailey-1-0", &limits, &room->group, &err), 0);
+    check_file(room, "memory/bailey-1-0/memory.limit_in_bytes", "67108864");
+    check_file(room, "memory/bailey-1-0/memory.memsw.limit_in_bytes", "67108864");
+    check_file(room, "pids/bailey-1-0/pids.max", "12");
+    check_file(room, "cpu/bailey-1-0/cpu.cfs_period_us", "100000");
+    check_file(room, "cpu/bailey-1-0/cpu.cfs_quota_us", "50000");
+    check_file(room, "pids/bailey-1-0/tasks", "");
+    assert_int_equal(cgroup_join(&room->group), 0);
+    check_file(room, "memory/bailey-1-0/tasks", "0");
+    check_file(room, "pids/bailey-1-0/tasks", "0");
+    check_file(room, "cpu/bailey-1-0/tasks", "0");
+    cgroup_remove(&room->group);
+    assert_false(is_there(room, "memory/bailey-1-0"));
+    assert_false(is_there(room, "pids/bailey-1-0"));
+    assert_false(is_there(room, "cpu/bailey-1-0"));
+    assert_int_equal(room->group.flavour, CGROUP_NONE);
+    assert_int_equal(room->group.join_fd[0], -1);
+    cgroup_remove(&room->group); /* twice is fine, and so is nothing */
+    cgroup_remove(NULL);
+}
+
+/* One hierarchy for two controllers: one folder, made and entered once; no cpu limit, no group. */
+static void test_make_v1_together(void **state)
+{
+    struct room *room = *state;
+    struct cgroup_limits few = {.memory_bytes = 1 << 20, .pids = 3};
+    struct error err = {0};
+
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "both", "both", "cpu");
+    assert_int_equal(cgroup_make(&room->site, "bailey-1-1", &few, &room->group, &err), 0);
+    check_file(room, "both/bailey-1-1/memory.limit_in_bytes", "1048576");
+    check_file(room, "both/bailey-1-1/pids.max", "3");
+    assert_false(is_there(room, "cpu/bailey-1-1"));
+    assert_int_equal(room->group.join_fd[CONTROLLER_PIDS], -1);
+    assert_int_equal(cgroup_join(&room->group), 0);
+    check_file(room, "both/bailey-1-1/tasks", "0");
+    cgroup_remove(&room->group);
+    assert_false(is_there(room, "both/bailey-1-1"));
+}
+
+static void test_make_v2(void **state)
+{
+    struct room *room = *state;
+    struct stat by_fd, by_path;
+    struct error err = {0};
+
+    kernel_files = v2_files;
+    make_site(room, CGROUP_V2, "top", "top", "top");
+    assert_int_equal(cgroup_make(&room->site, "bailey-1-2", &limits, &room->group, &err), 0);
+    check_file(room, "top/bailey-1-2/memory.max", "67108864");
+    check_file(room, "top/bailey-1-2/memory.swap.max", "0");
+    check_file(room, "top/bailey-1-2/pids.max", "12");
+    check_file(room, "top/bailey-1-2/cpu.max", "50000 100000");
+    assert_int_equal(fstat(room->group.join_fd[0], &by_fd), 0);
+    assert_int_equal(stat(room->group.path[0], &by_path), 0);
+    assert_true(by_fd.st_ino == by_path.st_ino);
+    assert_int_equal(cgroup_join(&room->group), 0); /* entered by the clone: nothing to do */
+    check_file(room, "top/bailey-1-2/cgroup.procs", "");
+    cgroup_remove(&room->group);
+    assert_false(is_there(room, "top/bailey-1-2"));
+}
+
+/* On failure nothing is left, and the error names the file. */
+static void test_make_fails(void **state)
+{
+    static const char *const no_pids[] = {"tasks", "memory.limit_in_bytes", NULL};
+    static const char *const no_tasks[] = {"memory.limit_in_bytes", "pids.max", NULL};
+    struct room *room = *state;
+    struct error err = {0};
+
+    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
+    kernel_files = no_pids;
+    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "pids/g/pids.max"));
+    assert_false(is_there(room, "memory/g") || is_there(room, "pids/g") || is_there(room, "cpu/g"));
+    kernel_files = no_tasks;
+    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "memory/g/tasks"));
+    assert_false(is_there(room, "memory/g"));
+    kernel_files = v1_files;
+    mkdir_refuses = "pids/g";
+    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -EROFS);
+    assert_non_null(strstr(err.text, "pids/g"));
+    assert_false(is_there(room, "memory/g"));
+    assert_int_equal(room->group.flavour, CGROUP_NONE);
+}
+
+static void test_make_where_none_can_be(void **state)
+{
+    struct room *room = *state;
+    struct error err = {0};
+    char name[CGROUP_PATH_MAX];
+
+    memset(&room->site, 0, sizeof(room->site));
+    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENODEV);
+    make_site(room, CGROUP_V1, "memory", NULL, "cpu");
+    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENODEV);
+    assert_false(is_there(room, "memory/g"));
+    make_site(room, CGROUP_V1, "memory", "pids", NULL);
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = 0;
+    assert_int_equal(cgroup_make(&room->site, name, &limits, &room->group, &err), -ENAMETOOLONG);
+    /* Somebody else's group of that name is not touched. */
+    scratch_folder(&room->scratch, "memory/g");
+    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -EEXIST);
+    assert_true(is_there(room, "memory/g"));
+}
+
+static void test_oom_kills(void **state)
+{
+    struct room *room = *state;
+    struct cgroup *group = &room->group;
+
+    assert_int_equal(cgroup_oom_kills(group), 0);
+    snprintf(group->path[0], CGROUP_PATH_MAX, "%s", room->scratch.path);
+    group->flavour = CGROUP_V1;
+    assert_int_equal(cgroup_oom_kills(group), 0); /* no such file */
+    scratch_write(&room->scratch, "memory.oom_control",
+                  "oom_kill_disable 7\nunder_oom 0\noom_kill 3\n");
+    assert_int_equal(cgroup_oom_kills(group), 3);
+    scratch_write(&room->scratch, "memory.oom_control", "oom_kill_disable 7\nunder_oom 0\n");
+    assert_int_equal(cgroup_oom_kills(group), 0);
+    group->flavour = CGROUP_V2;
+    scratch_write(&room->scratch, "memory.events",
+                  "low 0\nhigh 1\nmax 9\noom 5\noom_kill 18446744073709551615\noom_group_kill 2\n");
+    assert_true(cgroup_oom_kills(group) == UINT64_MAX);
+    scratch_write(&room->scratch, "memory.events", "oom_kill x\n");
+    assert_int_equal(cgroup_oom_kills(group), 0);
+    cgroup_init(group); /* the folder is not a group's: not to be removed */
+}
+
+static void test_sweep(void **state)
+{
+    struct room *room = *state;
+    char gone[64], full[64], own[64];
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid); /* its number is free now */
+    make_site(room, CGROUP_V1, "memory", "memory", "cpu");
+    snprintf(gone, sizeof(gone), "memory/bailey-%d-0", (int)pid);
+    snprintf(full, sizeof(full), "cpu/bailey-%d-1/members", (int)pid);
+    snprintf(own, sizeof(own), "memory/bailey-%d-0", (int)getpid());
+    scratch_folder(&room->scratch, gone);
+    scratch_folder(&room->scratch, full);
+    scratch_folder(&room->scratch, own);
+    scratch_folder(&room->scratch, "memory/bailey-0-0");
+    scratch_folder(&room->scratch, "memory/bailey-x");
+    scratch_folder(&room->scratch, "memory/bailey-");
+    scratch_folder(&room->scratch, "memory/other");
+    cgroup_sweep(&room->site);
+    assert_false(is_there(room, gone));
+    assert_true(is_there(room, full));
+    assert_true(is_there(room, own));
+    assert_true(is_there(room, "memory/bailey-0-0"));
+    assert_true(is_there(room, "memory/bailey-x"));
+    assert_true(is_there(room, "memory/bailey-"));
+    assert_true(is_there(room, "memory/other"));
+    memset(&room->site, 0, sizeof(room->site));
+    cgroup_sweep(&room->site); /* nowhere: nothing to do */
+}
+
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_A_ROOM(test_v1_separate),
+        IN_A_ROOM(test_v1_together),
+        IN_A_ROOM(test_hybrid),
+        IN_A_ROOM(test_v2_delegated_above),
+        IN_A_ROOM(test_v2_root),
+        IN_A_ROOM(test_v2_stops_at_the_mount),
+        IN_A_ROOM(test_mount_of_a_part),
+        IN_A_ROOM(test_none),
+        IN_A_ROOM(test_make_v1),
+        IN_A_ROOM(test_make_v1_together),
+        IN_A_ROOM(test_make_v2),
+        IN_A_ROOM(test_make_fails),
+        IN_A_ROOM(test_make_where_none_can_be),
+        IN_A_ROOM(test_oom_kills),
+        IN_A_ROOM(test_sweep),
+    };
+
+    return cmocka_run_group_tests_name("sys/cgroup", tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* test_path.c - names from the host's frames beneath the shares: nothing leads out of them. */
+#include "scratch.h"
+
+#include <errno.h>
+
+#include "base/fd.h"
+#include "warden/inside.h"
+
+/* Three shares, and a canary beside them. */
+struct room {
+    struct scratch scratch;
+    struct sandbox_plan plan;
+    struct sandbox sandbox;
+};
+
+static int set_up(void **state)
+{
+    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home"};
+    struct room *room = calloc(1, sizeof(*room));
+
+    if (!room)
+        return -1;
+    scratch_make(&room->scratch);
+    sandbox_init(&room->sandbox, &room->plan);
+    for (int i = 0; i < _SHARE_MAX; i++)
+        room->sandbox.share_fd[i] =
+            open(scratch_folder(&room->scratch, names[i]), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scratch_write(&room->scratch, "canary", "out");
+    scratch_write(&room->scratch, "work/file", "in");
+    *state = room;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct room *room = *state;
+    char text[8];
+
+    assert_true(scratch_read(scratch_path(&room->scratch, "canary"), text, sizeof(text)));
+    assert_string_equal(text, "out");
+    for (int i = 0; i < _SHARE_MAX; i++)
+        close(room->sandbox.share_fd[i]);
+    scratch_remove(&room->scratch);
+    free(room);
+    return 0;
+}
+
+static int find(struct room *room, const char *path, struct place *place)
+{
+    return place_find(&room->sandbox, path, strlen(path), place);
+}
+
+static int open_path(struct room *room, const char *path, int flags)
+{
+    struct place place;
+    int r = find(room, path, &place);
+
+    return r < 0 ? r : place_open(&place, flags);
+}
+
+/* The errno of an open that has to fail. */
+static int refusal(struct room *room, const char *path)
+{
+    int fd = open_path(room, path, O_RDONLY);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 ? 0 : fd;
+}
+
+static void test_shares_have_names(void **state)
+{
+    static const struct {
+        const char *path;
+        int share;
+        const char *name;
+    } cases[] = {
+        {"/workspace", SHARE_WORKSPACE, "."},
+        {"/workspace/", SHARE_WORKSPACE, "."},
+        {"/workspace/a/b", SHARE_WORKSPACE, "a/b"},
+        {"/workspace///a", SHARE_WORKSPACE, "a"},
+        {"/tmp", SHARE_TMP, "."},
+        {"/tmp/output/x y", SHARE_TMP, "output/x y"},
+        {"/home/user/.profile", SHARE_HOME, ".profile"},
+        {"/tmp/..", SHARE_TMP, ".."}, /* refused when it is opened */
+    };
+    struct room *room = *state;
+    struct place place;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(find(room, cases[i].path, &place), 0);
+        assert_int_equal(place.share_fd, room->sandbox.share_fd[cases[i].share]);
+        assert_string_equal(place.name, cases[i].name);
+    }
+}
+
+static void test_other_names(void **state)
+{
+    static const char *const names[] = {"/",       "/etc/passwd", "/workspacex", "/tmpx/y",
+                                        "/home",   "/home/use",   "workspace/a", "./workspace",
+                                        "//tmp/x", "/Tmp"};
+    static char path[LIMIT_PATH_BYTES + 2];
+    struct room *room = *state;
+    struct place place;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(find(room, names[i], &place), -EACCES);
+    assert_int_equal(find(room, "", &place), -ENAMETOOLONG);
+    memset(path, 'n', sizeof(path) - 1);
+    memcpy(path, "/tmp/", 5);
+    assert_int_equal(find(room, path, &place), -ENAMETOOLONG);
+    path[LIMIT_PATH_BYTES] = 0;
+    assert_int_equal(find(room, path, &place), 0);
+    assert_int_equal(strlen(place.name), LIMIT_PATH_BYTES - 5);
+    assert_int_equal(place_open(&place, O_RDONLY), -ENAMETOOLONG); /* no component is that long */
+}
+
+static void test_opens_beneath_only(void **state)
+{
+    struct room *room = *state;
+    char outside[128];
+    int fd = open_path(room, "/workspace/file", O_RDONLY);
+
+    assert_true(fd >= 0);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    close(fd);
+    assert_int_equal(refusal(room, "/workspace/nothing"), -ENOENT);
+    assert_int_equal(refusal(room, "/workspace/../canary"), -EXDEV);
+    assert_int_equal(refusal(room, "/workspace/.."), -EXDEV);
+    assert_int_equal(refusal(room, "/workspace/../work/file"), -EXDEV); /* out and in again */
+    snprintf(outside, sizeof(outside), "%s", scratch_path(&room->scratch, "canary"));
+    scratch_folder(&room->scratch, "work/sub");
+    assert_int_equal(symlinkat(outside, room->sandbox.share_fd[0], "absolute"), 0);
+    assert_int_equal(symlinkat("../canary", room->sandbox.share_fd[0], "escaping"), 0);
+    assert_int_equal(symlinkat("../../canary", room->sandbox.share_fd[0], "sub/escaping"), 0);
+    assert_int_equal(symlinkat("../file", room->sandbox.share_fd[0], "sub/inside"), 0);
+    assert_int_equal(symlinkat("loop", room->sandbox.share_fd[0], "loop"), 0);
+    assert_int_equal(symlinkat("/proc/self/root", room->sandbox.share_fd[0], "magic"), 0);
+    assert_int_equal(refusal(room, "/workspace/absolute"), -EXDEV);
+    assert_int_equal(refusal(room, "/workspace/escaping"), -EXDEV);
+    assert_int_equal(refusal(room, "/workspace/sub/escaping"), -EXDEV);
+    assert_int_equal(refusal(room, "/workspace/magic/etc/passwd"), -EXDEV);
+    assert_int_equal(refusal(room, "/workspace/loop"), -ELOOP);
+    assert_int_equal(refusal(room, "/workspace/sub/inside"), 0);
+    assert_int_equal(refusal(room, "/workspace/sub/../file"), 0);
+}
+
+/* A fifo without a writer does not hold the warden up. */
+static void test_open_does_not_block(void **state)
+{
+    struct room *room = *state;
+
+    assert_int_equal(mkfifoat(room->sandbox.share_fd[0], "fifo", 0600), 0);
+    assert_int_equal(refusal(room, "/workspace/fifo"), 0);
+}
+
+static int make_parent(struct room *room, const char *path, char *name)
+{
+    struct place place;
+    const char *last = NULL;
+    int fd = -1;
+    int r = find(room, path, &place);
+
+    if (r == 0)
+        r = place_make_parent(&room->sandbox, &place, &fd, &last);
+    if (r < 0) {
+        assert_int_equal(fd, -1);
+        return r;
+    }
+    snprintf(name, 256, "%s", last);
+    return fd;
+}
+
+static void check_same(int fd, const char *path)
+{
+    struct stat by_fd, by_path;
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &by_fd), 0);
+    assert_int_equal(stat(path, &by_path), 0);
+    assert_true(by_fd.st_ino == by_path.st_ino && by_fd.st_dev == by_path.st_dev);
+    close(fd);
+}
+
+static void test_makes_parents(void **state)
+{
+    struct room *room = *state;
+    char name[256];
+
+    check_same(make_parent(room, "/workspace/a", name), scratch_path(&room->scratch, "work"));
+    assert_string_equal(name, "a");
+    check_same(make_parent(room, "/tmp/x/y//z", name), scratch_path(&room->scratch, "tmp/x/y"));
+    assert_string_equal(name, "z");
+    check_same(make_parent(room, "/tmp/x/y/w", name), scratch_path(&room->scratch, "tmp/x/y"));
+    assert_int_equal(symlinkat("x/y", room->sandbox.share_fd[SHARE_TMP], "short"), 0);
+    check_same(make_parent(room, "/tmp/short/v", name), scratch_path(&room->scratch, "tmp/x/y"));
+}
+
+static void test_parents_that_are_none(void **state)
+{
+    struct room *room = *state;
+    char path[400] = "/workspace/", name[256], outside[128];
+
+    assert_int_equal(make_parent(room, "/workspace", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/.", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/..", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/../canary", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/a/../b", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/a/./b", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/a/", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/file/b", name), -ENOTDIR);
+    memset(path + 11, 'l', 256);
+    assert_int_equal(make_parent(room, path, name), -EINVAL); /* 256 bytes are no name */
+    path[11 + 255] = 0;
+    check_same(make_parent(room, path, name), scratch_path(&room->scratch, "work"));
+    assert_int_equal(strlen(name), 255);
+
+    snprintf(outside, sizeof(outside), "%s", scratch_folder(&room->scratch, "outside"));
+    assert_int_equal(symlinkat(outside, room->sandbox.share_fd[0], "absolute"), 0);
+    assert_int_equal(symlinkat("../outside", room->sandbox.share_fd[0], "escaping"), 0);
+    assert_int_equal(symlinkat("../new", room->sandbox.share_fd[0], "dangling"), 0);
+    assert_int_equal(make_parent(room, "/workspace/absolute/x", name), -EXDEV);
+    assert_int_equal(make_parent(room, "/workspace/escaping/deep/x", name), -EXDEV);
+    assert_int_equal(make_parent(room, "/workspace/dangling/x", name), -EXDEV);
+    assert_int_equal(access(scratch_path(&room->scratch, "new"), F_OK), -1);
+    assert_int_equal(access(scratch_path(&room->scratch, "outside/deep"), F_OK), -1);
+}
+
+/* With an id for the guest, what is made for it belongs to it. */
+static void test_new_parents_are_the_guests(void **state)
+{
+    struct room *room = *state;
+    struct stat status;
+    char name[256];
+
+    if (geteuid() != 0) {
+        print_message("giving folders away needs root\n");
+        skip();
+    }
+    room->plan.has_split = true;
+    room->plan.guest_id = 1000;
+    close(make_parent(room, "/home/user/n/m/x", name));
+    assert_int_equal(stat(scratch_path(&room->scratch, "home/n/m"), &status), 0);
+    assert_int_equal(status.st_uid, 1000);
+    assert_int_equal(status.st_gid, 1000);
+    assert_int_equal(stat(scratch_path(&room->scratch, "home"), &status), 0);
+    assert_int_equal(status.st_uid, 0); /* what was there stays whose it is */
+}
+
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_A_ROOM(test_shares_have_names),
+        IN_A_ROOM(test_other_names),
+        IN_A_ROOM(test_opens_beneath_only),
+        IN_A_ROOM(test_open_does_not_block),
+        IN_A_ROOM(test_makes_parents),
+        IN_A_ROOM(test_parents_that_are_none),
+        IN_A_ROOM(test_new_parents_are_the_guests),
+    };
+
+    return cmocka_run_group_tests_name("warden/path", tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+/* test_message.c - every message there and back, and cut, stretched or out of range: -EPROTO. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/message.h"
+
+/* Unpacks into memory that is thrown away: only the verdict counts. */
+static int unpack_any(enum frame_type type, const struct frame *frame)
+{
+    union {
+        struct message_ready ready;
+        struct message_fail fail;
+        struct message_exec exec;
+        struct message_bytes bytes;
+        struct message_ack ack;
+        struct message_exited exited;
+        struct message_path path;
+        uint64_t start_ns;
+        uint32_t number;
+    } to;
+
+    switch (type) {
+    case FRAME_READY:
+        return message_ready_unpack(frame, &to.ready);
+    case FRAME_FAILED:
+        return message_fail_unpack(frame, &to.fail);
+    case FRAME_EXEC:
+        return message_exec_unpack(frame, &to.exec);
+    case FRAME_OUTPUT:
+        return message_bytes_unpack(frame, &to.bytes);
+    case FRAME_ACK:
+        return message_ack_unpack(frame, &to.ack);
+    case FRAME_STARTED:
+        return message_started_unpack(frame, &to.start_ns);
+    case FRAME_EXITED:
+        return message_exited_unpack(frame, &to.exited);
+    case FRAME_PUT:
+        return message_path_unpack(frame, &to.path);
+    default:
+        return message_number_unpack(frame, &to.number);
+    }
+}
+
+static struct frame frame_of(const uint8_t *data, ssize_t length)
+{
+    assert_true(length >= 0);
+    return (struct frame){.payload = data, .length = (size_t)length};
+}
+
+/*
+ * Every shorter payload breaks the protocol, and one byte more does too where the shape is fixed.
+ * Each try gets memory of its own, so that a sanitizer sees a read behind it.
+ */
+static void check_lengths(enum frame_type type, const uint8_t *data, ssize_t whole, ssize_t least)
+{
+    for (ssize_t length = 0; length <= whole + 1; length++) {
+        uint8_t *copy = calloc(1, (size_t)length + (length == 0));
+        struct frame frame = {.payload = copy, .length = (size_t)length};
+        bool is_good = least < whole ? length >= least : length == whole;
+
+        assert_non_null(copy);
+        memcpy(copy, data, (size_t)(length < whole ? length : whole));
+        if (least < whole && length == whole + 1)
+            copy[whole] = 'x';
+        assert_int_equal(unpack_any(type, &frame), is_good ? 0 : -EPROTO);
+        free(copy);
+    }
+}
+
+static void test_ready(void **state)
+{
+    struct message_ready ready = {
+        .version = WIRE_VERSION, .layers = 0x3ff, .missing = 0x80000005, .stage_count = 3};
+    struct message_ready back;
+    uint8_t data[512];
+    struct frame frame;
+    ssize_t length;
+
+    (void)state;
+    ready.stage_ns[0] = 1;
+    ready.stage_ns[2] = UINT32_MAX;
+    ready.lack_errno[0] = EPERM;
+    ready.lack_errno[2] = ENOSYS;
+    ready.lack_errno[31] = EACCES;
+    length = message_ready_pack(&ready, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_ready_unpack(&frame, &back), 0);
+    assert_memory_equal(&back, &ready, sizeof(ready));
+    check_lengths(FRAME_READY, data, length, length);
+    assert_int_equal(message_ready_pack(&ready, data, (size_t)length - 1), -EMSGSIZE);
+
+    ready.stage_count = MESSAGE_STAGES_MAX;
+    ready.missing = UINT32_MAX;
+    length = message_ready_pack(&ready, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_ready_unpack(&frame, &back), 0);
+    data[10] = MESSAGE_STAGES_MAX + 1; /* the count of stages */
+    assert_int_equal(message_ready_unpack(&frame, &back), -EPROTO);
+    data[10] = UINT8_MAX;
+    assert_int_equal(message_ready_unpack(&frame, &back), -EPROTO);
+}
+
+static void test_fail(void **state)
+{
+    struct message_fail fail = {.stage = 1, .error = UINT16_MAX, .step = 300}, back;
+    uint8_t data[16];
+    ssize_t length = message_fail_pack(&fail, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_fail_unpack(&frame, &back), 0);
+    assert_memory_equal(&back, &fail, sizeof(fail));
+    check_lengths(FRAME_FAILED, data, length, length);
+    assert_int_equal(message_fail_pack(&fail, data, 5), -EMSGSIZE);
+}
+
+static int exec_verdict(uint32_t argc, uint32_t envc, uint32_t args_length)
+{
+    struct message_exec exec = {.argc = argc, .envc = envc, .args_length = args_length}, back;
+    uint8_t data[16];
+    struct frame frame = frame_of(data, message_exec_pack(&exec, data, sizeof(data)));
+
+    return message_exec_unpack(&frame, &back);
+}
+
+static void test_exec(void **state)
+{
+    struct message_exec exec = {.flags = EXEC_STDIN | EXEC_ENDS_BOX,
+                                .argc = LIMIT_ARGV_COUNT,
+                                .envc = LIMIT_ENV_COUNT,
+                                .args_length = LIMIT_ARGV_BYTES};
+    struct message_exec back;
+    uint8_t data[16];
+    ssize_t length = message_exec_pack(&exec, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_exec_unpack(&frame, &back), 0);
+    assert_memory_equal(&back, &exec, sizeof(exec));
+    check_lengths(FRAME_EXEC, data, length, length);
+    assert_int_equal(exec_verdict(1, 0, 2), 0);
+    assert_int_equal(exec_verdict(0, 0, 2), -EPROTO);
+    assert_int_equal(exec_verdict(LIMIT_ARGV_COUNT + 1, 0, 2), -EPROTO);
+    assert_int_equal(exec_verdict(UINT32_MAX, 0, 2), -EPROTO);
+    assert_int_equal(exec_verdict(1, LIMIT_ENV_COUNT + 1, 2), -EPROTO);
+    assert_int_equal(exec_verdict(1, 0, LIMIT_ARGV_BYTES + 1), -EPROTO);
+    assert_int_equal(message_exec_pack(&exec, data, 15), -EMSGSIZE);
+}
+
+static void test_bytes(void **state)
+{
+    uint8_t data[MESSAGE_BYTES_HEADER + 3];
+    struct message_bytes bytes;
+    struct frame frame = {.payload = data, .length = sizeof(data)};
+
+    (void)state;
+    message_bytes_header(data, 2, UINT64_C(0x0102030405060708));
+    memcpy(data + MESSAGE_BYTES_HEADER, "abc", 3);
+    assert_int_equal(message_bytes_unpack(&frame, &bytes), 0);
+    assert_int_equal(bytes.stream, 2);
+    assert_true(bytes.offset == UINT64_C(0x0102030405060708));
+    assert_int_equal(bytes.length, 3);
+    assert_ptr_equal(bytes.data, data + MESSAGE_BYTES_HEADER);
+    check_lengths(FRAME_OUTPUT, data, sizeof(data), MESSAGE_BYTES_HEADER);
+    data[0] = 3; /* there is no such stream */
+    assert_int_equal(message_bytes_unpack(&frame, &bytes), -EPROTO);
+}
+
+static void test_ack(void **state)
+{
+    struct message_ack ack = {.stream = 2, .offset = UINT64_MAX}, back;
+    uint8_t data[16];
+    ssize_t length = message_ack_pack(&ack, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_ack_unpack(&frame, &back), 0);
+    assert_int_equal(back.stream, 2);
+    assert_true(back.offset == UINT64_MAX);
+    check_lengths(FRAME_ACK, data, length, length);
+    data[0] = 3;
+    assert_int_equal(message_ack_unpack(&frame, &back), -EPROTO);
+    assert_int_equal(message_ack_pack(&ack, data, 8), -EMSGSIZE);
+}
+
+static void test_started_and_numbers(void **state)
+{
+    uint8_t data[16];
+    ssize_t length = message_started_pack(UINT64_MAX - 1, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+    uint64_t start_ns;
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(message_started_unpack(&frame, &start_ns), 0);
+    assert_true(start_ns == UINT64_MAX - 1);
+    check_lengths(FRAME_STARTED, data, length, length);
+    assert_int_equal(message_started_pack(1, data, 7), -EMSGSIZE);
+
+    length = message_number_pack(UINT32_MAX - 1, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_number_unpack(&frame, &number), 0);
+    assert_int_equal(number, UINT32_MAX - 1);
+    check_lengths(FRAME_SIGNAL, data, length, length);
+    assert_int_equal(message_number_pack(1, data, 3), -EMSGSIZE);
+}
+
+static int exited_verdict(int32_t exit_code, uint32_t signal)
+{
+    struct message_exited exited = {.exit_code = exit_code, .signal = signal}, back;
+    uint8_t data[64];
+    struct frame frame = frame_of(data, message_exited_pack(&exited, data, sizeof(data)));
+
+    return message_exited_unpack(&frame, &back);
+}
+
+static void test_exited(void **state)
+{
+    struct message_exited exited = {.exit_code = 255,
+                                    .signal = 64,
+                                    .flags = EXITED_DISK_FULL | EXITED_MEMORY_WATCHDOG,
+                                    .duration_ns = UINT64_MAX,
+                                    .out_bytes = 1,
+                                    .err_bytes = UINT64_MAX - 1};
+    struct message_exited back = {0};
+    uint8_t data[64];
+    ssize_t length = message_exited_pack(&exited, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_exited_unpack(&frame, &back), 0);
+    assert_int_equal(back.exit_code, 255);
+    assert_int_equal(back.signal, 64);
+    assert_int_equal(back.flags, exited.flags);
+    assert_true(back.duration_ns == UINT64_MAX);
+    assert_true(back.out_bytes == 1 && back.err_bytes == UINT64_MAX - 1);
+    check_lengths(FRAME_EXITED, data, length, length);
+    assert_int_equal(exited_verdict(-1, 0), -EPROTO);
+    assert_int_equal(exited_verdict(256, 0), -EPROTO);
+    assert_int_equal(exited_verdict(INT32_MIN, 0), -EPROTO);
+    assert_int_equal(exited_verdict(0, 65), -EPROTO);
+    assert_int_equal(exited_verdict(0, UINT32_MAX), -EPROTO);
+    assert_int_equal(message_exited_pack(&exited, data, (size_t)length - 1), -EMSGSIZE);
+}
+
+static void test_path(void **state)
+{
+    static char longest[LIMIT_PATH_BYTES + 1];
+    static uint8_t data[LIMIT_PATH_BYTES + 64];
+    struct message_path path = {.mode = 0100644,
+                                .bytes = UINT64_MAX,
+                                .path = "/tmp/a b",
+                                .path_length = 8},
+                        back;
+    ssize_t length = message_path_pack(&path, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_path_unpack(&frame, &back), 0);
+    assert_int_equal(back.mode, 0100644);
+    assert_true(back.bytes == UINT64_MAX);
+    assert_int_equal(back.path_length, 8);
+    assert_memory_equal(back.path, "/tmp/a b", 8);
+    check_lengths(FRAME_PUT, data, length, 12);
+    data[14] = 0; /* a NUL in the name */
+    assert_int_equal(message_path_unpack(&frame, &back), -EPROTO);
+
+    memset(longest, 'x', sizeof(longest));
+    path.path = longest;
+    path.path_length = LIMIT_PATH_BYTES;
+    frame = frame_of(data, message_path_pack(&path, data, sizeof(data)));
+    assert_int_equal(message_path_unpack(&frame, &back), 0);
+    path.path_length = LIMIT_PATH_BYTES + 1;
+    frame = frame_of(data, message_path_pack(&path, data, sizeof(data)));
+    assert_int_equal(message_path_unpack(&frame, &back), -EPROTO);
+    assert_int_equal(message_path_pack(&path, data, 100), -EMSGSIZE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ready),  cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_exec),   cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_ack),    cmocka_unit_test(test_started_and_numbers),
+        cmocka_unit_test(test_exited), cmocka_unit_test(test_path),
+    };
+
+    return cmocka_run_group_tests_name("wire/message", tests, NULL, NULL);
+}
