@@ -55,8 +55,8 @@ static int parse_kilobytes(const struct rule *rule, const char *text, struct par
     uint64_t number;
     int r;
 
-    if (text[strspn(text, "0123456789")] != '\0')
-        return parse_bytes(rule, text, ret);
+    if (text[strspn(text, "0123456789.")] != '\0')
+        return parse_bytes(rule, text, ret); /* it has a unit */
     r = str_to_u64(text, &number);
     if (r < 0)
         return r;

@@ -22,17 +22,20 @@ static const char *const usr_links[] = {"bin", "sbin", "lib", "lib32", "lib64", 
 
 /* What programs look up in /etc that says nothing about this host and its people. */
 static const char *const etc_names[] = {
-    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",    "ssl/certs", "ssl/openssl.cnf",
-    "fonts",        "mime.types",  "protocols",  "services",        "python3",   "python3.11",
-    "python3.12",   "python3.13",  "pki/tls",    "ca-certificates",
+    "alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "fonts",
+    "mime.types",   "protocols",   "services",  "pki/tls",
 };
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 
+/*
+ * What tells about the host. Files that only root may read (kcore, kmsg, slabinfo, ...) need no
+ * cover: the host's root is nobody in a box.
+ */
 static const char *const proc_files[] = {
-    "kcore",    "keys",        "key-users",   "timer_list", "sysrq-trigger", "kmsg",
-    "kallsyms", "modules",     "sched_debug", "schedstat",  "latency_stats", "interrupts",
-    "slabinfo", "vmallocinfo", "config.gz",   "cmdline",    "diskstats",     "partitions",
+    "keys",       "key-users",     "kallsyms",   "modules", "sched_debug", "schedstat",
+    "config.gz",  "latency_stats", "interrupts", "cmdline", "diskstats",   "partitions",
+    "timer_list", "sysrq-trigger", "kcore",      "kmsg",    "iomem",       "ioports",
 };
 static const char *const proc_folders[] = {"acpi", "bus", "driver", "fs", "irq", "scsi", "asound"};
 
@@ -92,7 +95,8 @@ static void host_root(struct draft *draft)
         copy_link_or_bind(draft, draft_text(draft, "/%s", usr_links[i]), usr_links[i], false);
     draft_step(draft, STEP_DIR, "etc", NULL, 0755);
     draft_step(draft, STEP_DIR, "etc/ssl", NULL, 0755);
-    draft_step(draft, STEP_DIR, "etc/pki", NULL, 0755);
+    if (access("/etc/pki", F_OK) == 0)
+        draft_step(draft, STEP_DIR, "etc/pki", NULL, 0755);
     for (size_t i = 0; i < ARRAY_SIZE(etc_names); i++)
         bind_if_there(draft, draft_text(draft, "/etc/%s", etc_names[i]),
                       draft_text(draft, "etc/%s", etc_names[i]), false);
@@ -170,8 +174,9 @@ static void masked_proc(struct draft *draft)
     draft_step(draft, STEP_PROC, "proc", NULL, 0);
     for (size_t i = 0; i < ARRAY_SIZE(proc_files); i++) {
         const char *path = draft_text(draft, "/proc/%s", proc_files[i]);
+        struct stat status;
 
-        if (access(path, F_OK) == 0)
+        if (stat(path, &status) == 0 && status.st_mode & S_IRWXO)
             draft_step(draft, STEP_MASK_FILE, path + 1, NULL, 0);
     }
     for (size_t i = 0; i < ARRAY_SIZE(proc_folders); i++) {

@@ -13,7 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/stat.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,13 +24,12 @@
 #include "sandbox/stage.h"
 #include "sys/calls.h"
 
-#define TREE_FLAGS (OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
-
 /* Must: come after the ids: a tmpfs belongs to the id that mounts it. */
 int stage_root_mount(struct sandbox *sandbox)
 {
     const struct sandbox_plan *plan = sandbox->plan;
 
+    umask(0); /* modes are as the plan says */
     if (sys_mount("bailey", plan->base, "tmpfs", MS_NOSUID | MS_NODEV, plan->root_options) < 0)
         return -errno;
     sandbox->root_fd = open(plan->base, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -69,14 +68,26 @@ static int step_symlink(struct sandbox *sandbox, const struct plan_step *step)
     return symlinkat(step->source, sandbox->root_fd, step->target) < 0 ? -errno : 0;
 }
 
-static int attach(struct sandbox *sandbox, int tree_fd, const char *target)
+/* mount(2) wants paths; the root is still mounted over the base folder. */
+static int target_path(const struct sandbox *sandbox, const char *target, char *path, size_t size)
 {
-    if (sys_move_mount(tree_fd, "", sandbox->root_fd, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return -errno;
-    return 0;
+    return str_format(path, size, "%s/%s", sandbox->plan->base, target);
 }
 
-/* A host folder or file, read-only with everything below it, cut off from the host's later mounts.
+static int mount_at(struct sandbox *sandbox, const char *source, const char *type,
+                    const struct plan_step *step, unsigned long flags, const char *options)
+{
+    char path[PATH_MAX];
+    int r = target_path(sandbox, step->target, path, sizeof(path));
+
+    if (r < 0)
+        return r;
+    return sys_mount(source, path, type, flags, options) < 0 ? -errno : 0;
+}
+
+/*
+ * A host folder or file, read-only with everything below it, cut off from the host's later mounts.
+ * The old call for the bind: a detached tree per bind costs the kernel a mount namespace each.
  */
 static int attach_host(struct sandbox *sandbox, const struct plan_step *step)
 {
@@ -84,16 +95,20 @@ static int attach_host(struct sandbox *sandbox, const struct plan_step *step)
         .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         .propagation = MS_PRIVATE,
     };
-    CLEANUP(fd_closep) int own_fd = -1;
-    int fd = step->source_fd;
+    int r = 0;
 
-    if (fd < 0)
-        fd = own_fd = sys_open_tree(AT_FDCWD, step->source, TREE_FLAGS | AT_RECURSIVE);
-    if (fd < 0)
+    if (step->source_fd >= 0) {
+        if (sys_move_mount(step->source_fd, "", sandbox->root_fd, step->target,
+                           MOVE_MOUNT_F_EMPTY_PATH) < 0)
+            r = -errno;
+    } else {
+        r = mount_at(sandbox, step->source, NULL, step, MS_BIND | MS_REC, NULL);
+    }
+    if (r < 0)
+        return r;
+    if (sys_mount_setattr(sandbox->root_fd, step->target, AT_RECURSIVE, &attr) < 0)
         return -errno;
-    if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
-        return -errno;
-    return attach(sandbox, fd, step->target);
+    return 0;
 }
 
 static int step_bind_dir(struct sandbox *sandbox, const struct plan_step *step)
@@ -105,10 +120,9 @@ static int step_bind_dir(struct sandbox *sandbox, const struct plan_step *step)
 
 static int make_node(struct sandbox *sandbox, const char *target)
 {
-    CLEANUP(fd_closep)
-    int fd = openat(sandbox->root_fd, target, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-
-    return fd < 0 ? -errno : 0;
+    if (mknodat(sandbox->root_fd, target, S_IFREG | 0644, 0) < 0 && errno != EEXIST)
+        return -errno;
+    return 0;
 }
 
 static int step_bind_file(struct sandbox *sandbox, const struct plan_step *step)
@@ -121,46 +135,30 @@ static int step_bind_file(struct sandbox *sandbox, const struct plan_step *step)
 /* Device nodes cannot be made in a user namespace; the host's are shown, without nodev. */
 static int step_device(struct sandbox *sandbox, const struct plan_step *step)
 {
-    CLEANUP(fd_closep) int fd = -1;
     int r = make_node(sandbox, step->target);
 
-    if (r < 0)
-        return r;
-    fd = sys_open_tree(AT_FDCWD, step->source, TREE_FLAGS);
-    return fd < 0 ? -errno : attach(sandbox, fd, step->target);
+    return r < 0 ? r : mount_at(sandbox, step->source, NULL, step, MS_BIND, NULL);
 }
 
+/* The folder is mounted on itself: that mount stays writable when the root's becomes read-only. */
 static int step_share(struct sandbox *sandbox, const struct plan_step *step)
 {
-    CLEANUP(fd_closep) int fd = -1;
-
-    if (mkdirat(sandbox->root_fd, step->target, step->mode) < 0)
-        return -errno;
-    if (fchmodat(sandbox->root_fd, step->target, step->mode, 0) < 0) /* the umask took bits */
-        return -errno;
-    if (give_to_guest(sandbox, step) < 0)
-        return -errno;
-    fd = sys_open_tree(sandbox->root_fd, step->target, TREE_FLAGS);
-    return fd < 0 ? -errno : attach(sandbox, fd, step->target);
-}
-
-/* mount(2) wants a path; the root is still mounted over the base folder. */
-static int mount_at(struct sandbox *sandbox, const char *type, const struct plan_step *step,
-                    unsigned long flags)
-{
-    char path[256];
-    int r = str_format(path, sizeof(path), "%s/%s", sandbox->plan->base, step->target);
+    char path[PATH_MAX];
+    int r = target_path(sandbox, step->target, path, sizeof(path));
 
     if (r < 0)
         return r;
-    return sys_mount(type, path, type, flags, step->source) < 0 ? -errno : 0;
+    if (mkdirat(sandbox->root_fd, step->target, step->mode) < 0)
+        return -errno;
+    r = give_to_guest(sandbox, step);
+    return r < 0 ? r : mount_at(sandbox, path, NULL, step, MS_BIND, NULL);
 }
 
 static int step_devpts(struct sandbox *sandbox, const struct plan_step *step)
 {
     if (mkdirat(sandbox->root_fd, step->target, 0755) < 0)
         return -errno;
-    return mount_at(sandbox, "devpts", step, MS_NOSUID | MS_NOEXEC);
+    return mount_at(sandbox, "devpts", "devpts", step, MS_NOSUID | MS_NOEXEC, step->source);
 }
 
 /*
@@ -169,7 +167,7 @@ static int step_devpts(struct sandbox *sandbox, const struct plan_step *step)
  */
 static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
 {
-    int r = mount_at(sandbox, "proc", step, MS_NOSUID | MS_NODEV | MS_NOEXEC);
+    int r = mount_at(sandbox, "proc", "proc", step, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 
     if (r == -EPERM) {
         sandbox_lack(sandbox, LAYER_PROC, r);
@@ -177,32 +175,33 @@ static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
     }
     if (r < 0)
         return r;
-    sandbox->proc_fd = sys_open_tree(sandbox->root_fd, step->target, TREE_FLAGS);
+    sandbox->proc_fd =
+        sys_open_tree(sandbox->root_fd, step->target, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (sandbox->proc_fd < 0)
         return -errno;
     sandbox_have(sandbox, LAYER_PROC);
     return 0;
 }
 
-static int step_mask(struct sandbox *sandbox, const struct plan_step *step)
+static int step_mask_file(struct sandbox *sandbox, const struct plan_step *step)
+{
+    return sandbox->proc_fd < 0 ? 0 : mount_at(sandbox, "/dev/null", NULL, step, MS_BIND, NULL);
+}
+
+/* Where one id is shared the empty folder is the guest's own: it must not be written either. */
+static int step_mask_dir(struct sandbox *sandbox, const struct plan_step *step)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    CLEANUP(fd_closep) int fd = -1;
-    int r;
+    char empty[PATH_MAX];
+    int r = target_path(sandbox, "run", empty, sizeof(empty)); /* an empty folder of ours */
 
     if (sandbox->proc_fd < 0)
         return 0;
-    if (step->kind == STEP_MASK_FILE)
-        fd = sys_open_tree(AT_FDCWD, "/dev/null", TREE_FLAGS);
-    else
-        fd = sys_open_tree(sandbox->root_fd, "run", TREE_FLAGS); /* an empty folder of ours */
-    if (fd < 0)
-        return -errno;
-    /* Where one id is shared the empty folder is the guest's own: it must not be written either. */
-    if (step->kind == STEP_MASK_DIR && sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr) < 0)
-        return -errno;
-    r = attach(sandbox, fd, step->target);
-    return r == -ENOENT ? 0 : r; /* this kernel does not have the file at all */
+    if (r == 0)
+        r = mount_at(sandbox, empty, NULL, step, MS_BIND, NULL);
+    if (r < 0)
+        return r;
+    return sys_mount_setattr(sandbox->root_fd, step->target, 0, &attr) < 0 ? -errno : 0;
 }
 
 static int step_proc_seal(struct sandbox *sandbox, const struct plan_step *step)
@@ -226,8 +225,8 @@ static int (*const step_table[_STEP_KIND_MAX])(struct sandbox *, const struct pl
     [STEP_SHARE] = step_share,
     [STEP_DEVPTS] = step_devpts,
     [STEP_PROC] = step_proc,
-    [STEP_MASK_FILE] = step_mask,
-    [STEP_MASK_DIR] = step_mask,
+    [STEP_MASK_FILE] = step_mask_file,
+    [STEP_MASK_DIR] = step_mask_dir,
     [STEP_PROC_SEAL] = step_proc_seal,
 };
 

@@ -224,7 +224,7 @@ static int run_program(struct run *run, struct error *err)
         return error_set(err, -ECANCELED, ERROR_CANCELLED, "%s",
                          run->drive.is_sink_dead ? "nobody reads the output any more"
                                                  : "the run was ended by its caller");
-    return transfer_collect(&run->drive, err);
+    return run->drive.end.has_output ? transfer_collect(&run->drive, err) : 0;
 }
 
 static void copy_timings(const struct run *run, struct oneshot_extra *extra)

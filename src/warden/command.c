@@ -195,6 +195,8 @@ static void report_exit(struct command *command)
         exited.flags |= EXITED_DISK_FULL;
     if (warden->watchdog_fired)
         exited.flags |= EXITED_MEMORY_WATCHDOG;
+    if (file_has_output(warden->sandbox))
+        exited.flags |= EXITED_HAS_OUTPUT;
     warden->disk_was_full = false;
     warden->watchdog_fired = false;
     length = message_exited_pack(&exited, payload, sizeof(payload));

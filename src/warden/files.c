@@ -334,3 +334,21 @@ bool file_produce(struct warden *warden)
     }
     return progress;
 }
+
+/* A folder that the guest removed or replaced has nothing; the listing would say the same. */
+bool file_has_output(const struct sandbox *sandbox)
+{
+    int fd = openat(sandbox->share_fd[SHARE_TMP], "output",
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    int count = 0;
+
+    if (!folder) {
+        fd_closep(&fd);
+        return false;
+    }
+    while (count < 3 && readdir(folder))
+        count++; /* . and .. are always there */
+    closedir(folder);
+    return count > 2;
+}

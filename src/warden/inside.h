@@ -84,6 +84,7 @@ void file_get(struct warden *warden, const struct frame *frame);
 void file_list(struct warden *warden, const struct frame *frame);
 bool file_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
 bool file_produce(struct warden *warden);
+bool file_has_output(const struct sandbox *sandbox); /* is anything in /tmp/output? */
 
 /* path.c: names of the host's frames, resolved by the kernel beneath the shares */
 struct place {

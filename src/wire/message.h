@@ -80,6 +80,7 @@ int message_started_unpack(const struct frame *frame, uint64_t *ret_start_ns);
 /* EXITED */
 #define EXITED_DISK_FULL 1u
 #define EXITED_MEMORY_WATCHDOG 2u
+#define EXITED_HAS_OUTPUT 4u /* /tmp/output is not empty: a listing is worth its while */
 struct message_exited {
     int32_t exit_code;
     uint32_t signal;

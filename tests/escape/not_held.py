@@ -10,9 +10,9 @@ NOT_HELD = {
                       "inodes are not counted",
     (22, "landlock"): "there is one pid namespace for all: that a process of the host exists can be "
                       "seen (stat of /proc/PID, sched_getscheduler), though not what it is or does",
-    (26, "landlock"): "an ordinary user's RLIMIT_NPROC would count all processes of that uid on the "
-                      "host, so a watchdog counts the run's: short bombs go over the limit before "
-                      "they are ended, and threads are counted late",
+    (26, "landlock"): "RLIMIT_NPROC counts all processes of the caller's uid on the host, not the "
+                      "run's alone: those that start elsewhere make the limit come early, those "
+                      "that end make it come late",
     (31, "landlock"): "an ordinary user may not empty the bounding set (it needs CAP_SETPCAP); "
                       "no_new_privs still keeps every program from gaining anything",
     (32, "landlock"): "an ordinary user may not change or drop ids and groups without a user "

@@ -363,32 +363,17 @@ os.wait()
 """
 
 
-def is_watched(outcome):
-    """Where a watchdog counts (not_held.py) a bomb is ended as a whole, by its signal."""
-    by = outcome.meta["resource_limits"]["pids_by"]
-    if not by.startswith("watchdog"):
-        return False
-    assert outcome.meta["signal"] in (signal.SIGKILL, None), outcome
-    return True
+def most(box):
+    """Without a group or namespace the kernel counts all of the uid: others that end make room."""
+    return 32 if box.way.name != "refused" else 64
 
 
-@pytest.mark.ways("refused")
-def test_26_watched_bomb_is_ended(box):
-    """Five hundred that stay: far over the limit, and alive long enough to be counted."""
-    outcome = box.python(FORKS.replace("for pid in children:", "signal.pause()\nfor pid in children:"),
-                         "--pids", "32", "--timeout", "60")
-    assert is_watched(outcome), outcome
-    assert outcome.result["exit_code"] == 137 and outcome.meta["timed_out"] is False, outcome
-
-
-@pytest.mark.ways("root", "ordinary", "root-refused")
 def test_26_forks_end_at_the_limit(box):
     found = box.probe(FORKS, "--pids", "32")
     held(found["answer"], "EAGAIN")
-    assert 1 <= found["children"] <= 32
+    assert 1 <= found["children"] <= most(box)
 
 
-@pytest.mark.ways("root", "ordinary", "root-refused")
 def test_26_threads_end_at_the_limit(box):
     found = box.probe("""
 import threading
@@ -407,7 +392,7 @@ for t in made:
 found["made"] = len(made)
 """, "--pids", "32")
     assert "thread" in found["answer"]
-    assert 1 <= found["made"] <= 32
+    assert 1 <= found["made"] <= most(box)
 
 
 def test_26_bombs_end_with_the_run(box):
@@ -417,7 +402,7 @@ print("lit", flush=True)
 while True:
     attempt(os.fork)
 """, "--pids", "32", "--timeout", "2")
-    assert outcome.meta["timed_out"] is True or is_watched(outcome), outcome
+    assert outcome.meta["timed_out"] is True, outcome
     assert outcome.result["stdout"].startswith("lit\n")
 
 
@@ -438,9 +423,8 @@ static int storm(void)
 int main(void) { int err = storm(); printf("%d\n", depth); return err ? 3 : 0; }
 """, "storm")
     outcome = box.exec("./storm", options=("--file", program, "--pids", "32"))
-    if not is_watched(outcome):
-        assert outcome.result["exit_code"] in (0, 3), outcome
-        assert 1 <= int(outcome.result["stdout"]) <= 33, outcome
+    assert outcome.result["exit_code"] in (0, 3), outcome
+    assert 1 <= int(outcome.result["stdout"]) <= most(box) + 1, outcome
 
 
 def test_27_environment_has_only_what_was_declared(box, canary):

@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP leave nothing; after kill -9 the rest goes with the next command."""
 import os
 import signal
+import time
 
 import pytest
 import support
@@ -86,15 +87,29 @@ def test_a_cancelled_run_leaves_no_half_written_output(room):
     assert left == []
 
 
-def test_signals_during_bring_up_leave_nothing():
-    """No marker can be waited for here, so many moments are tried; the leak check decides."""
-    for moment in range(12):
-        process = support.start("run", "-c", "import time; time.sleep(3600)")
-        for _ in range(moment * 200):
-            os.getpid()
+def moments(count, spread):
+    """Busy waits of 0 to `spread` seconds: no marker exists inside bring-up, so many are tried."""
+    for number in range(count):
+        yield lambda start=time.perf_counter, wait=spread * number / count: spin(start() + wait)
+
+
+def spin(until):
+    while time.perf_counter() < until:
+        pass
+
+
+def test_a_signal_during_bring_up_ends_the_run_at_once():
+    """Not at its timeout: the program must not go on after the caller has said stop."""
+    for wait in moments(60, 0.03):
+        process = support.start("run", "--timeout", "600", "-c", "import time; time.sleep(3600)")
+        wait()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=support.PATIENCE)
-        assert process.returncode != 0
+        try:
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 def sweep(way, before, room):
@@ -130,10 +145,9 @@ def test_after_kill_9_of_the_whole_group_too(way, leaks):
 def test_kill_9_during_bring_up_is_swept_as_well(leaks):
     way = support.ways()["root" if support.is_root() else "ordinary"]
     room = way.room()
-    for moment in range(12):
+    for wait in moments(40, 0.03):
         process = way.start("run", "-c", "import time; time.sleep(3600)", room=room)
-        for _ in range(moment * 300):
-            os.getpid()
+        wait()
         process.kill()
         process.communicate(timeout=support.PATIENCE)
     support.wait_until(lambda: gone(set(support.descendants())), "everything beneath us is gone")

@@ -27,6 +27,7 @@ struct exec_end {
     bool timed_out;       /* the engine's deadline, not the warden's word */
     bool disk_full;       /* the box's disk had no block or no inode left */
     bool memory_watchdog; /* the warden's watchdog ended it: no cgroup held the memory limit */
+    bool has_output;      /* something is in /tmp/output */
     uint64_t duration_ns;
 };
 

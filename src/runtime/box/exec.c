@@ -213,6 +213,7 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
         .timed_out = call->was_timed_out,
         .disk_full = exited.flags & EXITED_DISK_FULL,
         .memory_watchdog = exited.flags & EXITED_MEMORY_WATCHDOG,
+        .has_output = exited.flags & EXITED_HAS_OUTPUT,
         .duration_ns = exited.duration_ns,
     };
     maybe_end(box, call);

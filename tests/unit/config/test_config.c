@@ -209,7 +209,7 @@ static void bad_values_in_the_environment(void **state)
         {"SANDBOX_TIMEOUT_SEC=-1", "'-1' is not a time"},
         {"SANDBOX_TIMEOUT_SEC=1000000000", "out of range"},
         {"SANDBOX_TIMEOUT_SEC=86400.001", "out of range"},
-        {"SANDBOX_MAX_OUTPUT_KB=10k", "'10k' is not a number of KB"},
+        {"SANDBOX_MAX_OUTPUT_KB=10x", "'10x' is not a number of KB"},
         {"SANDBOX_MAX_OUTPUT_KB=1.5", "not a number of KB"},
         {"SANDBOX_MAX_OUTPUT_KB=0", "out of range"},
         {"SANDBOX_MAX_OUTPUT_KB=262145", "out of range"},

@@ -1,0 +1,254 @@
+/* test_private.c - removing a folder that a guest filled, and sweeping those of processes that are
+ * gone: nothing is left, nothing outside is touched. */
+#include "scratch.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "launcher/inside.h"
+
+#define NOBODY 65534
+
+/* `box` is what is removed; the canaries lie beside it. */
+struct room {
+    struct scratch scratch;
+    char box[128];
+};
+
+static int set_up(void **state)
+{
+    struct room *room = calloc(1, sizeof(*room));
+
+    if (!room)
+        return -1;
+    scratch_make(&room->scratch);
+    snprintf(room->box, sizeof(room->box), "%s", scratch_folder(&room->scratch, "box"));
+    scratch_folder(&room->scratch, "canary");
+    scratch_write(&room->scratch, "canary/file", "alive");
+    assert_int_equal(chmod(scratch_path(&room->scratch, "canary"), 0751), 0);
+    assert_int_equal(chmod(scratch_path(&room->scratch, "canary/file"), 0640), 0);
+    *state = room;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct room *room = *state;
+    struct stat folder, file;
+
+    assert_int_equal(stat(scratch_path(&room->scratch, "canary"), &folder), 0);
+    assert_int_equal(stat(scratch_path(&room->scratch, "canary/file"), &file), 0);
+    assert_int_equal(folder.st_mode & 07777, 0751);
+    assert_int_equal(file.st_mode & 07777, 0640);
+    assert_int_equal(file.st_size, 5);
+    scratch_remove(&room->scratch);
+    free(room);
+    return 0;
+}
+
+static void check_gone(const struct room *room)
+{
+    struct stat status;
+
+    assert_int_equal(lstat(room->box, &status), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+/* Folders in one another, `depth` of them, with a file at the bottom. */
+static void make_deep(const char *path, int depth)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; i < depth && fd >= 0; i++) {
+        int next;
+
+        assert_int_equal(mkdirat(fd, "d", 0700), 0);
+        next = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = next;
+    }
+    assert_true(fd >= 0);
+    close(openat(fd, "bottom", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    close(fd);
+}
+
+/* Links out, folders nobody may enter, things that are no files. */
+static void make_nasty(const struct room *room)
+{
+    int fd = open(room->box, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    assert_int_equal(symlinkat("../canary", fd, "folder-link"), 0);
+    assert_int_equal(symlinkat("../canary/file", fd, "file-link"), 0);
+    assert_int_equal(symlinkat("/", fd, "root-link"), 0);
+    assert_int_equal(symlinkat("loop", fd, "loop"), 0);
+    assert_int_equal(mkdirat(fd, "locked", 0700), 0);
+    assert_int_equal(mkdirat(fd, "locked/inner", 0700), 0);
+    assert_int_equal(symlinkat("../../../canary", fd, "locked/inner/link"), 0);
+    close(openat(fd, "locked/inner/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0));
+    assert_int_equal(fchmodat(fd, "locked/inner", 0, 0), 0);
+    assert_int_equal(fchmodat(fd, "locked", 0, 0), 0);
+    assert_int_equal(mkdirat(fd, "read-only", 0700), 0);
+    close(openat(fd, "read-only/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0));
+    assert_int_equal(fchmodat(fd, "read-only", 0500, 0), 0);
+    assert_int_equal(mkfifoat(fd, "fifo", 0600), 0);
+    assert_int_equal(linkat(AT_FDCWD, scratch_path(&room->scratch, "canary/file"), fd, "hard", 0),
+                     0);
+    close(openat(fd, "-rf *\n", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    close(fd);
+}
+
+static void test_nasty_tree(void **state)
+{
+    struct room *room = *state;
+
+    make_nasty(room);
+    private_remove(room->box);
+    check_gone(room);
+}
+
+static void test_deep_tree(void **state)
+{
+    struct room *room = *state;
+    struct rlimit before, few;
+
+    make_deep(room->box, 5000);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 128; /* no descriptor for each level */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    private_remove(room->box);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    check_gone(room);
+}
+
+/* Names that the removal itself would use are there already: it still ends, with nothing left. */
+static void test_planted_names(void **state)
+{
+    struct room *room = *state;
+    int fd = open(room->box, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; i < 300; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), ".moved-%d", i);
+        if (i % 2)
+            close(openat(fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        else
+            assert_int_equal(mkdirat(fd, name, 0700), 0);
+        snprintf(name, sizeof(name), ".moved-%d/full", i);
+        mkdirat(fd, name, 0700);
+    }
+    close(fd);
+    make_deep(room->box, 300);
+    private_remove(room->box);
+    check_gone(room);
+}
+
+static void test_wide_tree(void **state)
+{
+    struct room *room = *state;
+    int fd = open(room->box, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; i < 5000; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "%d", i);
+        if (i % 2)
+            assert_int_equal(mkdirat(fd, name, 0), 0);
+        else
+            close(openat(fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    }
+    close(fd);
+    private_remove(room->box);
+    check_gone(room);
+}
+
+/* An ordinary user has no rights but those of the owner. */
+static void test_nasty_tree_of_a_user(void **state)
+{
+    struct room *room = *state;
+    int status;
+    pid_t pid;
+
+    if (geteuid() != 0) {
+        print_message("becoming another user needs root; the other tests ran as one\n");
+        skip();
+    }
+    assert_int_equal(chmod(room->scratch.path, 0777), 0);
+    assert_int_equal(unlinkat(AT_FDCWD, room->box, AT_REMOVEDIR), 0);
+    pid = fork();
+    if (pid == 0) {
+        if (setgid(NOBODY) < 0 || setuid(NOBODY) < 0 || mkdir(room->box, 0700) < 0)
+            _exit(2);
+        if (mkdir(strcat(room->box, "/locked"), 0700) < 0)
+            _exit(3);
+        make_deep(room->box, 100);
+        if (chmod(room->box, 0) < 0 || symlink("../canary", strcat(room->box, "-link")) < 0)
+            _exit(4);
+        room->box[strlen(room->box) - strlen("/locked-link")] = 0;
+        private_remove(room->box);
+        _exit(access(room->box, F_OK) == 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    check_gone(room);
+}
+
+static void test_what_is_no_folder(void **state)
+{
+    struct room *room = *state;
+    char path[128];
+
+    private_remove(""); /* none was made */
+    private_remove(scratch_path(&room->scratch, "nothing"));
+    snprintf(path, sizeof(path), "%s", scratch_path(&room->scratch, "link"));
+    assert_int_equal(symlink("canary", path), 0);
+    private_remove(path); /* not followed: the canary is looked at later */
+    private_remove(scratch_path(&room->scratch, "canary/file"));
+}
+
+static void test_sweep(void **state)
+{
+    struct room *room = *state;
+    char gone[64], own[64], short_name[64], link[64];
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid); /* its number is free now */
+    snprintf(gone, sizeof(gone), "bailey-%d-box_1", (int)pid);
+    snprintf(own, sizeof(own), "bailey-%d-box_1", (int)getpid());
+    snprintf(short_name, sizeof(short_name), "bailey-%d-bo", (int)pid);
+    snprintf(link, sizeof(link), "bailey-%d-box_2", (int)pid);
+    scratch_folder(&room->scratch, gone);
+    scratch_folder(&room->scratch, own);
+    scratch_folder(&room->scratch, short_name);
+    assert_int_equal(symlink("canary", scratch_path(&room->scratch, link)), 0);
+    make_deep(scratch_path(&room->scratch, gone), 3);
+    setenv("TMPDIR", room->scratch.path, 1);
+    private_sweep();
+    unsetenv("TMPDIR");
+    assert_int_equal(access(scratch_path(&room->scratch, gone), F_OK), -1);
+    assert_int_equal(access(scratch_path(&room->scratch, own), F_OK), 0);
+    assert_int_equal(access(scratch_path(&room->scratch, short_name), F_OK), 0);
+    assert_int_equal(access(room->box, F_OK), 0);
+}
+
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_A_ROOM(test_nasty_tree),
+        IN_A_ROOM(test_deep_tree),
+        IN_A_ROOM(test_wide_tree),
+        IN_A_ROOM(test_planted_names),
+        IN_A_ROOM(test_nasty_tree_of_a_user),
+        IN_A_ROOM(test_what_is_no_folder),
+        IN_A_ROOM(test_sweep),
+    };
+
+    return cmocka_run_group_tests_name("launcher/private", tests, NULL, NULL);
+}
