@@ -90,42 +90,52 @@ static void draft_rlimit(struct draft *draft, int resource, uint64_t value)
         (struct plan_rlimit){.resource = resource, .value = value};
 }
 
+/* What holds without a control group; draft_grouped() takes back what one makes needless. */
 static void draft_limits(struct draft *draft, const struct launch_spec *spec,
                          struct launched *launched)
 {
     struct sandbox_plan *plan = &draft->plan;
-    bool has_group = launched->group.flavour != CGROUP_NONE;
 
     draft_rlimit(draft, RLIMIT_CORE, 0);
     draft_rlimit(draft, RLIMIT_NOFILE, GUEST_FILES_MAX);
     draft_rlimit(draft, RLIMIT_MEMLOCK, 64 * KIB);
     draft_rlimit(draft, RLIMIT_RTPRIO, 0);
     draft_rlimit(draft, RLIMIT_NICE, 0);
-    launched->memory = has_group ? HELD_BY_GROUP : HELD_BY_WARDEN;
-    plan->watch_memory_bytes = has_group ? 0 : spec->memory_bytes;
-    launched->disk = plan->has_namespaces ? HELD_BY_TMPFS : HELD_BY_WARDEN;
-    plan->watch_disk_bytes = plan->has_namespaces ? 0 : spec->disk_bytes;
-    if (!plan->has_namespaces)
-        draft_rlimit(draft, RLIMIT_FSIZE, spec->disk_bytes);
-    if (has_group) {
-        launched->pids = HELD_BY_GROUP;
-    } else if (plan->has_namespaces) {
+    launched->memory = HELD_BY_WARDEN;
+    plan->watch_memory_bytes = spec->memory_bytes;
+    launched->pids = HELD_BY_RLIMIT;
+    if (plan->has_namespaces) {
+        launched->disk = HELD_BY_TMPFS;
         /* Since Linux 5.14 the count is per user namespace: the box's own. */
         draft_rlimit(draft, RLIMIT_NPROC, spec->pids);
-        launched->pids = HELD_BY_RLIMIT;
     } else {
+        launched->disk = HELD_BY_WARDEN;
+        plan->watch_disk_bytes = spec->disk_bytes;
+        draft_rlimit(draft, RLIMIT_FSIZE, spec->disk_bytes);
         /* The count is that of the host's user: what he already runs does not belong to the box. */
         draft_rlimit(draft, RLIMIT_NPROC, spec->pids + private_tasks(plan->warden_id));
-        launched->pids = HELD_BY_RLIMIT;
     }
-    if (spec->cpu_millis == 0) {
-        launched->cpu = HELD_BY_NOTHING; /* all processors: nothing to hold */
-    } else if (launched->group.path[CONTROLLER_CPU][0]) {
-        launched->cpu = HELD_BY_GROUP;
-    } else {
+    if (spec->cpu_millis > 0) {
         plan->cpu_count = (spec->cpu_millis + 999) / 1000;
         launched->cpu = HELD_BY_AFFINITY;
     }
+}
+
+void draft_grouped(struct sandbox_plan *plan, const struct cgroup *group)
+{
+    plan->group = group;
+    plan->watch_memory_bytes = 0;
+    if (group->join_fd[CONTROLLER_CPU] >= 0 || group->path[CONTROLLER_CPU][0])
+        plan->cpu_count = 0;
+}
+
+void draft_holders(struct launched *launched)
+{
+    if (launched->group.flavour == CGROUP_NONE)
+        return;
+    launched->memory = launched->pids = HELD_BY_GROUP;
+    if (launched->group.path[CONTROLLER_CPU][0])
+        launched->cpu = HELD_BY_GROUP;
 }
 
 /*
@@ -154,7 +164,6 @@ void draft_common(struct draft *draft, const struct launch_spec *spec, struct la
 
     plan->guest_id = GUEST_ID;
     plan->hostname = "bailey";
-    plan->group = launched->group.flavour == CGROUP_NONE ? NULL : &launched->group;
     plan->warden_filter = &filter_warden;
     plan->guest_filter = plan->has_namespaces ? &filter_guest : &filter_guest_offline;
     draft_limits(draft, spec, launched);

@@ -56,6 +56,7 @@ struct launched {
     int pid_fd;
     int channel_fd; /* SOCK_SEQPACKET, nonblocking; the caller may take it (and set -1) */
     struct cgroup_site site;
+    bool has_tried_group;
     struct cgroup group;
     char folder[256]; /* private folder of a box without namespaces; empty: none */
     uint32_t layers, missing;

@@ -33,6 +33,8 @@
 #define GO_SPLIT 1u  /* two ids are mapped */
 #define GO_GROUPS 2u /* setgroups(2) is allowed */
 
+#define GROUP_V2 8u /* beside the bits of the controllers: the child was cloned into the group */
+
 /* Set once at start, read by every clone: where this process's own arguments are. */
 static struct {
     char *start;
@@ -67,31 +69,82 @@ static void timing(struct launched *launched, const char *name, uint64_t *since)
 /* ---- in the child ---- */
 
 struct child {
-    struct sandbox_plan plan; /* its own copy: the last word on ids comes with GO */
+    struct sandbox_plan plan; /* its own copy: the last word on ids and group comes later */
+    struct cgroup group;
     int channel_fd;
 };
 
-static int wait_go(void *ctx)
+/* A number from the engine, with the descriptors that came along. */
+static int receive_number(struct child *child, enum frame_type type, uint32_t *ret, int *fds,
+                          size_t *fd_count)
 {
-    struct child *child = ctx;
     uint8_t data[FRAME_HEADER + 16];
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * _CONTROLLER_MAX)];
+    } control;
+    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header;
     struct frame frame;
-    uint32_t flags;
     ssize_t length;
 
     do
-        length = recv(child->channel_fd, data, sizeof(data), 0);
+        length = recvmsg(child->channel_fd, &message, MSG_CMSG_CLOEXEC);
     while (length < 0 && errno == EINTR);
     if (length <= 0)
         _exit(1); /* the engine is gone: nobody to tell */
-    if (frame_decode(data, (size_t)length, &frame) < 0 || frame.type != FRAME_GO ||
-        message_number_unpack(&frame, &flags) < 0)
+    if (frame_decode(data, (size_t)length, &frame) < 0 || frame.type != type)
         return -EPROTO;
+    header = CMSG_FIRSTHDR(&message);
+    *fd_count = 0;
+    if (header && header->cmsg_type == SCM_RIGHTS) {
+        *fd_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(fds, CMSG_DATA(header), *fd_count * sizeof(int));
+    }
+    return message_number_unpack(&frame, ret);
+}
+
+static int wait_maps(void *ctx)
+{
+    struct child *child = ctx;
+    int fds[_CONTROLLER_MAX];
+    size_t fd_count;
+    uint32_t flags;
+    int r = receive_number(child, FRAME_GO, &flags, fds, &fd_count);
+
+    if (r < 0)
+        return r;
     if (child->plan.has_namespaces) {
         child->plan.has_split = flags & GO_SPLIT;
         child->plan.clears_groups = flags & GO_GROUPS;
         child->plan.warden_id = child->plan.has_split ? 0 : GUEST_ID;
     }
+    return 0;
+}
+
+static int wait_group(void *ctx)
+{
+    struct child *child = ctx;
+    int fds[_CONTROLLER_MAX];
+    size_t fd_count, at = 0;
+    uint32_t mask;
+    int r = receive_number(child, FRAME_GROUP, &mask, fds, &fd_count);
+
+    if (r < 0)
+        return r;
+    if (mask == 0)
+        return 0; /* none could be had */
+    cgroup_init(&child->group);
+    child->group.flavour = mask & GROUP_V2 ? CGROUP_V2 : CGROUP_V1;
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (mask & (1u << i) && at < fd_count)
+            child->group.join_fd[i] = fds[at++];
+    }
+    draft_grouped(&child->plan, &child->group);
     return 0;
 }
 
@@ -135,6 +188,7 @@ static int close_others(const struct child *child, const struct sandbox *sandbox
 
 static _Noreturn void child_run(struct child *child)
 {
+    struct sandbox_host host = {.wait_maps = wait_maps, .wait_group = wait_group, .ctx = child};
     struct sandbox sandbox;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = 0;
@@ -143,7 +197,7 @@ static _Noreturn void child_run(struct child *child)
     for (int fd = 0; fd < 3 && r == 0; fd++)
         r = null_fd < 0 || dup2(null_fd, fd) < 0 ? -errno : 0;
     if (r == 0)
-        r = sandbox_bring_up(&sandbox, wait_go, child);
+        r = sandbox_bring_up(&sandbox, &host);
     if (r == 0)
         r = close_others(child, &sandbox);
     if (r < 0)
@@ -153,16 +207,55 @@ static _Noreturn void child_run(struct child *child)
 
 /* ---- in the launcher ---- */
 
-static int send_go(int channel_fd, bool split, bool groups, struct error *err)
+static int send_number(int channel_fd, enum frame_type type, uint32_t number, const int *fds,
+                       size_t fd_count, struct error *err)
 {
     uint8_t data[FRAME_HEADER + 4];
-    uint32_t flags = (split ? GO_SPLIT : 0) | (groups ? GO_GROUPS : 0);
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * _CONTROLLER_MAX)];
+    } control = {0};
+    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-    frame_header(data, FRAME_GO, 0, 4);
-    message_number_pack(flags, data + FRAME_HEADER, 4);
-    if (send(channel_fd, data, sizeof(data), MSG_NOSIGNAL) < 0)
+    frame_header(data, type, 0, 4);
+    message_number_pack(number, data + FRAME_HEADER, 4);
+    if (fd_count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * fd_count);
+    }
+    if (sendmsg(channel_fd, &message, MSG_NOSIGNAL) < 0)
         return error_errno(err, "starting the box");
     return 0;
+}
+
+static int send_go(int channel_fd, bool split, bool groups, struct error *err)
+{
+    uint32_t flags = (split ? GO_SPLIT : 0) | (groups ? GO_GROUPS : 0);
+
+    return send_number(channel_fd, FRAME_GO, flags, NULL, 0, err);
+}
+
+/* Which controllers hold, and on v1 the files through which the child enters their groups. */
+static int send_group(const struct launched *launched, struct error *err)
+{
+    const struct cgroup *group = &launched->group;
+    int fds[_CONTROLLER_MAX];
+    size_t fd_count = 0;
+    uint32_t mask = group->flavour == CGROUP_V2 ? GROUP_V2 : 0;
+
+    for (int i = 0; i < _CONTROLLER_MAX && group->flavour != CGROUP_NONE; i++) {
+        if (group->join_fd[i] < 0)
+            continue;
+        mask |= 1u << i;
+        if (group->flavour == CGROUP_V1)
+            fds[fd_count++] = group->join_fd[i];
+    }
+    return send_number(launched->channel_fd, FRAME_GROUP, mask, fds, fd_count, err);
 }
 
 static int clone_warden(struct child *child, struct launched *launched, struct error *err)
@@ -278,9 +371,28 @@ static void end_process(struct launched *launched, struct rusage *usage)
     launched->pid_fd = -1;
 }
 
+/* Without one the limits are watched instead, and the result says so. */
+static void make_group(const struct launch_spec *spec, struct launched *launched)
+{
+    struct cgroup_limits limits = {
+        .memory_bytes = spec->memory_bytes,
+        .pids = spec->pids + 1, /* the warden is one too */
+        .cpu_millis = spec->cpu_millis,
+    };
+    static unsigned serial;
+    char name[64];
+
+    if (launched->has_tried_group)
+        return; /* for an earlier way, or before the clone */
+    launched->has_tried_group = true;
+    cgroup_find(&launched->site);
+    str_format(name, sizeof(name), "bailey-%d-%u", (int)getpid(), serial++);
+    cgroup_make(&launched->site, name, &limits, &launched->group, NULL);
+}
+
 /* One try, one way. On failure the process is gone; group and folder stay for the caller. */
-static int try_way(struct draft *draft, const struct id_plan *ids, struct launched *launched,
-                   struct error *err)
+static int try_way(const struct launch_spec *spec, struct draft *draft, const struct id_plan *ids,
+                   struct launched *launched, struct error *err)
 {
     struct child child = {.plan = draft->plan};
     bool split = false, groups = false;
@@ -298,8 +410,14 @@ static int try_way(struct draft *draft, const struct id_plan *ids, struct launch
     if (r == 0)
         r = send_go(launched->channel_fd, split, groups, err);
     timing(launched, "id maps", &since);
+    if (r == 0)
+        make_group(spec, launched); /* while the child builds its root */
+    if (r == 0)
+        r = send_group(launched, err);
+    timing(launched, "make cgroup (meanwhile)", &since);
     if (r == 0) {
-        cgroup_sweep(&launched->site); /* while the child builds its root */
+        draft_holders(launched);
+        cgroup_sweep(&launched->site);
         private_sweep();
         r = wait_ready(launched, draft, err);
     }
@@ -346,23 +464,6 @@ static int check_minimum(const struct launched *launched, enum isolation minimum
                      why->code ? why->text : "", why->code ? ")" : "", remedies);
 }
 
-static void make_group(const struct launch_spec *spec, struct launched *launched)
-{
-    struct cgroup_limits limits = {
-        .memory_bytes = spec->memory_bytes,
-        .pids = spec->pids + 1, /* the warden is one too */
-        .cpu_millis = spec->cpu_millis,
-    };
-    static unsigned serial;
-    char name[64];
-
-    cgroup_init(&launched->group);
-    cgroup_find(&launched->site);
-    str_format(name, sizeof(name), "bailey-%d-%u", (int)getpid(), serial++);
-    cgroup_make(&launched->site, name, &limits, &launched->group,
-                NULL); /* without one: watched instead */
-}
-
 static void draft_free(struct draft **draft)
 {
     if (*draft)
@@ -387,7 +488,7 @@ static int make_way(const struct launch_spec *spec, bool namespaces, const struc
         return r;
     draft_common(draft, spec, launched);
     timing(launched, "plan", &since);
-    r = try_way(draft, ids, launched, err);
+    r = try_way(spec, draft, ids, launched, err);
     if (r == -EACCES && launched->group.flavour == CGROUP_V2 && err &&
         str_equal(err->stage, "clone namespaces")) {
         /* The group may not be entered by the likes of us: made without, and said so. */
@@ -407,8 +508,10 @@ int launcher_make(const struct launch_spec *spec, struct launched *ret, struct e
 
     ids_choose(spec, &ids);
     timing(&launched, "choose ids", &since);
-    make_group(spec, &launched);
-    timing(&launched, "make cgroup", &since);
+    cgroup_init(&launched.group);
+    if (!cgroup_is_v1())
+        make_group(spec, &launched);
+    timing(&launched, "cgroup v2", &since);
     r = make_way(spec, true, &ids, &launched, &own);
     if (r < 0 && is_refusal(r, &own)) {
         why = own;

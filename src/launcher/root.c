@@ -21,10 +21,8 @@
 static const char *const usr_links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 
 /* What programs look up in /etc that says nothing about this host and its people. */
-static const char *const etc_names[] = {
-    "alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "fonts",
-    "mime.types",   "protocols",   "services",  "pki/tls",
-};
+static const char *const etc_names[] = {"alternatives",    "ld.so.cache", "ssl/certs",
+                                        "ssl/openssl.cnf", "fonts",       "pki/tls"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
 

@@ -7,24 +7,24 @@
 #include "sys/cgroup.h"
 
 /*
- * Must: come before the ids change (v1 compares them with those of the one who opened the file) and
- * before the cgroup namespace, whose root is the group of the moment.
+ * Must: come before the cgroup namespace, whose root is the group of the moment, and before the
+ * capabilities go, which that namespace needs. On v1 the files were opened by the engine, whose
+ * rights count.
  * Must not: move anybody but the caller; that would wait for a grace period.
  */
 int stage_cgroup(struct sandbox *sandbox)
 {
-    const struct sandbox_plan *plan = sandbox->plan;
-    int r;
+    int r = sandbox->host->wait_group(sandbox->host->ctx);
 
-    if (plan->group) {
-        r = cgroup_join(plan->group);
-        if (r < 0)
-            return r;
+    if (r == 0 && sandbox->plan->group)
+        r = cgroup_join(sandbox->plan->group);
+    if (r < 0)
+        return r;
+    if (sandbox->plan->group)
         sandbox_have(sandbox, LAYER_CGROUP);
-    } else {
+    else
         sandbox_lack(sandbox, LAYER_CGROUP, -EACCES);
-    }
-    if (!plan->has_namespaces)
+    if (!sandbox->plan->has_namespaces)
         return 0;
     if (unshare(CLONE_NEWCGROUP) < 0)
         sandbox_lack(sandbox, LAYER_CGROUPNS, -errno);

@@ -52,7 +52,7 @@ int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start 
     return -EINVAL; /* not reached: the last stage executes or fails */
 }
 
-/* Every descriptor but 0-2 goes at exec; a session of its own, default signals, a plain umask. */
+/* Every descriptor but 0-2 goes at exec; a session of its own, no blocked signal, a plain umask. */
 int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
 {
     sigset_t none;
@@ -66,8 +66,6 @@ int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
         return -errno;
     if (setsid() < 0)
         return -errno;
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL); /* fails for KILL and STOP, which need nothing */
     sigemptyset(&none);
     if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
         return -errno;

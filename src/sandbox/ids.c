@@ -21,6 +21,16 @@ static int set_ids(uid_t id, bool clears_groups)
     return 0;
 }
 
+/* Signals that our caller ignores (SIGPIPE, those of nohup) would stay ignored through every exec.
+ */
+int stage_signals(struct sandbox *sandbox)
+{
+    (void)sandbox;
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL); /* fails for KILL and STOP, which need nothing */
+    return 0;
+}
+
 /* Must: come after the id maps are written. The warden is the root of its own namespace only. */
 int stage_ids(struct sandbox *sandbox)
 {

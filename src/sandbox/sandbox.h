@@ -19,16 +19,24 @@
 
 #define SANDBOX_STAGES_MAX 32
 
+/* The engine, as the child sees it. */
+struct sandbox_host {
+    int (*wait_maps)(void *ctx);
+    int (*wait_group)(void *ctx);
+    void *ctx;
+};
+
 /* What the bring-up leaves in the warden's hands. */
 struct sandbox {
     const struct sandbox_plan *plan;
+    const struct sandbox_host *host; /* during bring-up */
     uint32_t layers;
     uint32_t missing;
     uint16_t lack_errno[_LAYER_MAX];
     uint32_t stage_ns[SANDBOX_STAGES_MAX];
     unsigned stage_count;
     uint16_t failed_stage, failed_step; /* valid when bring-up returned an error */
-    bool has_bounding_set; /* it could not be emptied */
+    bool has_bounding_set;              /* it could not be emptied */
     int root_fd;    /* the new root while it is put together; -1 before and after */
     int proc_fd;    /* a /proc that may be written; -1: none */
     int ruleset_fd; /* Landlock; -1: missing */
@@ -37,8 +45,12 @@ struct sandbox {
 
 void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan);
 
-/* Must run in a fresh child with one thread. `wait_go` blocks until the host wrote the id maps. */
-int sandbox_bring_up(struct sandbox *sandbox, int (*wait_go)(void *ctx), void *ctx);
+/*
+ * Must run in a fresh child with one thread. What is done from outside goes on meanwhile:
+ * wait_maps() blocks until the id maps are written, wait_group() until the control group is there;
+ * both may change the plan.
+ */
+int sandbox_bring_up(struct sandbox *sandbox, const struct sandbox_host *host);
 const char *sandbox_stage_name(unsigned stage);
 
 /* What one guest gets. */

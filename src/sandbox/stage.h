@@ -14,7 +14,9 @@ void sandbox_have(struct sandbox *sandbox, enum layer layer);
 void sandbox_lack(struct sandbox *sandbox, enum layer layer, int negative_errno);
 
 /* bring-up */
+int stage_wait_maps(struct sandbox *sandbox);     /* stages.c */
 int stage_cgroup(struct sandbox *sandbox);        /* cgroup.c */
+int stage_signals(struct sandbox *sandbox);       /* ids.c */
 int stage_bounding_set(struct sandbox *sandbox);  /* caps.c */
 int stage_ids(struct sandbox *sandbox);           /* ids.c */
 int stage_scrub(struct sandbox *sandbox);         /* ids.c */

@@ -13,20 +13,24 @@ struct stage {
     bool namespaces_only;
 };
 
-/* Stage 0 is the wait for the host: id maps are written from outside. */
+/*
+ * What needs no ids comes first, while the engine writes the id maps; the control group, which the
+ * engine makes meanwhile, is joined as late as can be: before the capabilities go.
+ */
 static const struct stage stages[] = {
-    {"wait for the engine", NULL, false},
-    {"join cgroup", stage_cgroup, false},
+    {"reset signals", stage_signals, false},
     {"empty bounding set", stage_bounding_set, false},
+    {"set host name", stage_host_name, true},
+    {"loopback up", stage_loopback, true},
+    {"wait for id maps", stage_wait_maps, false},
     {"set ids", stage_ids, false},
     {"scrub", stage_scrub, false},
     {"mount root", stage_root_mount, true},
     {"build root", stage_root_steps, true},
     {"pivot root", stage_root_pivot, true},
     {"open shares", stage_shares, false},
-    {"set host name", stage_host_name, true},
-    {"loopback up", stage_loopback, true},
     {"landlock ruleset", stage_ruleset, false},
+    {"join cgroup", stage_cgroup, false},
     {"drop capabilities", stage_warden_caps, false},
     {"no_new_privs", stage_no_new_privs, false},
     {"seccomp", stage_warden_filter, false},
@@ -81,28 +85,35 @@ static void note_namespaces(struct sandbox *sandbox)
         sandbox_lack(sandbox, LAYER_UID_SPLIT, -EPERM);
 }
 
-int sandbox_bring_up(struct sandbox *sandbox, int (*wait_go)(void *ctx), void *ctx)
+int stage_wait_maps(struct sandbox *sandbox)
+{
+    int r = sandbox->host->wait_maps(sandbox->host->ctx);
+
+    if (r == 0)
+        note_namespaces(sandbox); /* the host has now said which ids there are */
+    return r;
+}
+
+int sandbox_bring_up(struct sandbox *sandbox, const struct sandbox_host *host)
 {
     uint64_t before = clock_now_ns();
 
+    sandbox->host = host;
     for (unsigned i = 0; i < ARRAY_SIZE(stages); i++) {
         uint64_t now;
         int r = 0;
 
         sandbox->failed_stage = (uint16_t)i;
         sandbox->failed_step = 0;
-        if (i == 0)
-            r = wait_go(ctx);
-        else if (sandbox->plan->has_namespaces || !stages[i].namespaces_only)
+        if (sandbox->plan->has_namespaces || !stages[i].namespaces_only)
             r = stages[i].run(sandbox);
         if (r < 0)
             return r;
-        if (i == 0)
-            note_namespaces(sandbox); /* the host has now said which ids there are */
         now = clock_now_ns();
         sandbox->stage_ns[i] = (uint32_t)(now - before);
         before = now;
         sandbox->stage_count = i + 1;
     }
+    sandbox->host = NULL;
     return 0;
 }

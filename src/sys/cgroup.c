@@ -222,6 +222,14 @@ void cgroup_find(struct cgroup_site *site)
     cgroup_find_in(&host, site);
 }
 
+bool cgroup_is_v1(void)
+{
+    char self[4096], path[CGROUP_PATH_MAX];
+
+    return fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", self, sizeof(self)) >= 0 &&
+           own_group(self, "memory", path, sizeof(path));
+}
+
 void cgroup_init(struct cgroup *group)
 {
     memset(group, 0, sizeof(*group));

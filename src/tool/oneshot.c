@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "guest_files.h"
@@ -239,21 +240,39 @@ static void copy_timings(const struct run *run, struct oneshot_extra *extra)
     }
 }
 
+/* Adds the time since *since to the list and starts the next one. */
+static void note_timing(struct oneshot_extra *extra, const char *stage, uint64_t *since)
+{
+    uint64_t now = clock_now_ns();
+
+    if (extra->timing_count < ONESHOT_TIMINGS_MAX)
+        extra->timings[extra->timing_count++] =
+            (struct oneshot_timing){.stage = stage, .ns = now - *since};
+    *since = now;
+}
+
 static int run_all(struct run *run, struct oneshot_extra *extra, struct error *err)
 {
     const struct config *config = run->shot->config;
+    uint64_t since = clock_now_ns();
     int r = prepare(run, err);
 
+    note_timing(extra, "prepare", &since);
     if (r == 0)
         r = make_box(run, err);
     if (r < 0)
         return r;
     copy_timings(run, extra);
+    since = clock_now_ns();
     r = furnish(run, err);
     if (r == 0 && config->block_imports && run->language &&
         str_equal(run->language->name, "python"))
         r = check_imports(run, err);
-    return r < 0 ? r : run_program(run, err);
+    note_timing(extra, "furnish", &since);
+    if (r == 0)
+        r = run_program(run, err);
+    note_timing(extra, "run the program", &since);
+    return r;
 }
 
 static void store_artifact(const struct oneshot *shot, const struct result *result,
@@ -282,12 +301,15 @@ int oneshot_run(const struct oneshot *shot, struct result *result, struct onesho
         .result = result,
         .drive = {.shot = shot, .result = result, .stdin_fd = -1},
     };
+    uint64_t since;
     int r;
 
     result->runtime = shot->config->type;
     id_make(result->execution_id, "exec");
     r = run_all(&run, extra, &result->error);
+    since = clock_now_ns();
     run_free(&run);
+    note_timing(extra, "end the box", &since);
     /* The program ran and its own exit stands, unless it never started or was ended by us. */
     if (r < 0 && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
         result->exit_code = 1;

@@ -201,6 +201,9 @@ static void report_exit(struct command *command)
     warden->watchdog_fired = false;
     length = message_exited_pack(&exited, payload, sizeof(payload));
     channel_control(warden, FRAME_EXITED, command->id, payload, (size_t)length);
+    /* Nobody is left and nothing is to be fetched: the end need not wait for the host to ask. */
+    if (command->ends_box && !(exited.flags & EXITED_HAS_OUTPUT) && warden->control.length == 0)
+        warden_end(warden);
 }
 
 /* Frees the command once nothing is left to tell; true when it is gone. */

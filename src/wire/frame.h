@@ -31,7 +31,8 @@
 
 enum frame_type {
     /* host to warden */
-    FRAME_GO = 1,    /* the host has done its part of the bring-up (id maps, cgroup) */
+    FRAME_GO = 1,    /* the id maps are written */
+    FRAME_GROUP,     /* the control group is there, or cannot be had */
     FRAME_ARGS,      /* a piece of the strings for the next EXEC */
     FRAME_EXEC,      /* start a command */
     FRAME_STDIN,     /* bytes for its standard input */

@@ -44,8 +44,9 @@ int message_fail_unpack(const struct frame *frame, struct message_fail *ret);
  * EXEC: argc + envc + 1 strings (the working folder last, may be empty) are in the ARGS frames
  * before it, each with its NUL, args_length bytes in all.
  */
-#define EXEC_STDIN 1u    /* standard input comes as STDIN frames; else it is empty */
-#define EXEC_ENDS_BOX 2u /* when it ends, everything in the box ends */
+#define EXEC_STDIN 1u /* standard input comes as STDIN frames; else it is empty */
+#define EXEC_ENDS_BOX \
+    2u /* when it ends everybody in the box ends, and the box too if no output waits */
 struct message_exec {
     uint32_t flags;
     uint32_t argc, envc;

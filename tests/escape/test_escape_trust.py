@@ -3,7 +3,6 @@ import json
 import os
 import stat
 
-import attack
 import pytest
 from attack import all_held
 

@@ -1,8 +1,8 @@
 /*
  * honest.c - a guest that says which walls really stand around it, as one line of JSON.
  *
- * Runs while system calls fail on purpose, its own too: each call is tried again, because a fault is
- * injected once. Static, no C library in the way: only the calls written here happen.
+ * Runs while system calls fail on purpose, its own too: each call is tried again, because a fault
+ * is injected once. Static, no C library in the way: only the calls written here happen.
  */
 #define _GNU_SOURCE
 #include <linux/capability.h>
@@ -39,10 +39,11 @@ int main(void)
     again(SYS_uname, (long)&name, 0);
     caps = data[0].effective | data[0].permitted | data[0].inheritable | data[1].effective |
            data[1].permitted | data[1].inheritable;
-    length = snprintf(text, sizeof(text),
-                      "{\"seccomp\":%ld,\"nnp\":%ld,\"caps\":%u,\"pid\":%d,\"uid\":%d,\"node\":\"%s\"}\n",
-                      again(SYS_prctl, PR_GET_SECCOMP, 0), again(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0),
-                      caps, (int)getpid(), (int)getuid(), name.nodename);
+    length = snprintf(
+        text, sizeof(text),
+        "{\"seccomp\":%ld,\"nnp\":%ld,\"caps\":%u,\"pid\":%d,\"uid\":%d,\"node\":\"%s\"}\n",
+        again(SYS_prctl, PR_GET_SECCOMP, 0), again(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0), caps,
+        (int)getpid(), (int)getuid(), name.nodename);
     for (int i = 0; i < TRIES && sent < length; i++) {
         long n = write(1, text + sent, (size_t)(length - sent));
 

@@ -5,8 +5,8 @@
  *
  * A tracer: all tasks of the command run free but one, the first child that is PID 1 of a pid
  * namespace, or, where there is none, the first child. That one stops at each call that sends to or
- * receives from a socket; at the start of the Nth it gets SIGKILL. REPORT then holds the name of the
- * call, or "not reached". Our exit status is the command's (128+n for a signal).
+ * receives from a socket; at the start of the Nth it gets SIGKILL. REPORT then holds the name of
+ * the call, or "not reached". Our exit status is the command's (128+n for a signal).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OPTIONS                                                                                    \
-    (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |      \
+#define OPTIONS                                                                               \
+    (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | \
      PTRACE_O_EXITKILL)
 
 static pid_t command, warden;

@@ -1,6 +1,5 @@
 """The surroundings fail: disks that are full, folders that are not writable, descriptors, streams."""
 import json
-import os
 import signal
 import subprocess
 

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,17 +141,22 @@ static void test_holders(void **state)
     assert_true(has_env(draft, "HOME=/home/user") && has_env(draft, "OUTPUT_DIR=/tmp/output"));
     assert_false(draft->is_full);
 
-    memset(draft, 0, sizeof(*draft));
+    /* A group takes over what it can hold, and only that. */
     cgroup_init(&launched.group);
     launched.group.flavour = CGROUP_V2;
-    spec.cpu_millis = 0;
-    draft->plan.has_namespaces = true;
-    draft_common(draft, &spec, &launched);
+    draft_grouped(&draft->plan, &launched.group);
+    draft_holders(&launched);
     assert_int_equal(launched.memory, HELD_BY_GROUP);
     assert_int_equal(launched.pids, HELD_BY_GROUP);
-    assert_int_equal(launched.cpu, HELD_BY_NOTHING);
+    assert_int_equal(launched.cpu, HELD_BY_AFFINITY);
+    assert_int_equal(draft->plan.cpu_count, 2);
     assert_true(draft->plan.watch_memory_bytes == 0);
     assert_ptr_equal(draft->plan.group, &launched.group);
+    assert_true(snprintf(launched.group.path[CONTROLLER_CPU], CGROUP_PATH_MAX, "/x") > 0);
+    draft_grouped(&draft->plan, &launched.group);
+    draft_holders(&launched);
+    assert_int_equal(launched.cpu, HELD_BY_GROUP);
+    assert_int_equal(draft->plan.cpu_count, 0);
 }
 
 #define WITH_A_DRAFT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -415,11 +415,6 @@ static void test_hang_up_ends_everybody(void **state)
 
 /* ---- what a host may not say; each ends the warden ---- */
 
-static void exec_without_args(struct room *room)
-{
-    give_exec(room, 1, &(struct message_exec){.argc = 1, .args_length = 2});
-}
-
 static void exec_of_id_0(struct room *room)
 {
     start(room, 0, 0, "true", "");
@@ -525,7 +520,6 @@ static void path_with_nul(struct room *room)
 static void test_broken_protocol(void **state)
 {
     static void (*const ways[])(struct room * room) = {
-        exec_without_args,
         exec_of_id_0,
         exec_twice,
         exec_too_few_strings,
