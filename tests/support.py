@@ -1,4 +1,4 @@
-"""support.py - what every black-box suite shares: running the binary, the ways to run it, leak checks.
+"""support.py - what black-box suites share: running the binary, the ways to run it, leak checks.
 
 The binary under test is $BAILEY (default build/bailey of this repository). Each call gets a room of
 its own (working folder, HOME, TMPDIR) and a small environment, so that nothing of the tester's
@@ -48,7 +48,7 @@ def is_root():
 
 
 class Room:
-    """A working folder, a HOME and a TMPDIR for calls of bailey; owned by `user` when one is given."""
+    """A working folder, a HOME and a TMPDIR for calls of bailey; owned by `user` when given."""
 
     def __init__(self, user=None):
         self.path = Path(tempfile.mkdtemp(prefix="room-", dir=base()))
@@ -103,7 +103,7 @@ _reachable = None
 
 
 def reachable_binary():
-    """A copy of the binary that any user may execute, whatever the mode of the repository's parents."""
+    """A copy of the binary that any user may execute, wherever the repository lies."""
     global _reachable
     if _reachable is None:
         _reachable = base() / "bin" / "bailey"
@@ -129,7 +129,7 @@ def environment(room, env=None):
 
 
 class Done:
-    """What a call of bailey left: `status`, `out` and `err` as bytes, `stdout` and `stderr` as text."""
+    """What a call left: `status`, `out` and `err` as bytes, `stdout` and `stderr` as text."""
 
     def __init__(self, args, status, out, err, room):
         self.args, self.status, self.out, self.err, self.room = args, status, out, err, room
@@ -171,7 +171,7 @@ class Result(dict):
 
 
 def command(*args, user=None, deny=()):
-    """The argv of a call: as `user` (a uid) through setpriv, with system calls denied by a filter."""
+    """The argv of a call: as `user` (a uid) through setpriv, with system calls denied."""
     argv = [str(reachable_binary() if user is not None or deny else BAILEY), *map(str, args)]
     if deny:
         argv = [str(denier()), *deny, "--", *argv]
@@ -216,8 +216,8 @@ def exec_json(*argv, options=(), **kwargs):
 
 def on_terminal(*args, room=None, until=None, then=b"", timeout=PATIENCE):
     """
-    Runs bailey with a pseudo terminal as all its standard streams. When `until` has appeared, `then`
-    is typed. Returns (status as of waitstatus_to_exitcode, all bytes the terminal got).
+    Runs bailey with a pseudo terminal as all its standard streams. When `until` has appeared,
+    `then` is typed. Returns (status as of waitstatus_to_exitcode, all bytes the terminal got).
     """
     room = room or Room()
     argv, env = command(*args), environment(room, {"TERM": "xterm"})
@@ -395,8 +395,8 @@ def alive(of=None):
 
 def reap_orphans():
     """
-    Takes the exit of processes that came to us as orphans. A run that ended by itself has reaped its
-    own, so the leak check looks before it calls this; after kill -9 they come here.
+    Takes the exit of processes that came to us as orphans. A run that ended by itself has reaped
+    its own, so the leak check looks before it calls this; after kill -9 they come here.
     """
     known = {p.pid for p in getattr(subprocess, "_active", ())}
     for pid, what in descendants().items():

@@ -487,6 +487,8 @@ static int make_way(const struct launch_spec *spec, bool namespaces, const struc
     if (r < 0)
         return r;
     draft_common(draft, spec, launched);
+    if (draft->is_full)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "the plan of the box does not fit");
     timing(launched, "plan", &since);
     r = try_way(spec, draft, ids, launched, err);
     if (r == -EACCES && launched->group.flavour == CGROUP_V2 && err &&

@@ -154,6 +154,24 @@ unsigned private_tasks(uid_t id)
 }
 
 /*
+ * A folder opened without following anything and whatever its mode: its owner may have closed it,
+ * and chmod(2) of a name would follow a link that he puts in its place.
+ */
+static int open_folder(int dir_fd, const char *name)
+{
+    CLEANUP(fd_closep) int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status;
+    char path[64];
+
+    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISDIR(status.st_mode))
+        return -1;
+    str_format(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if ((status.st_mode & S_IRWXU) != S_IRWXU && chmod(path, 0700) < 0)
+        return -1;
+    return openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/*
  * Empties a folder the guest filled. Nothing is followed; what lies too deep is moved up first, so
  * that a tree of any depth needs a bounded number of descriptors.
  */
@@ -176,12 +194,10 @@ static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
             continue;
         if (unlinkat(fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
             continue;
-        if (fchmodat(fd, name, 0700, 0) < 0)
-            continue; /* gone meanwhile */
         str_format(moved, sizeof(moved), ".moved-%u", (*serial)++);
         if (depth >= FLATTEN_DEPTH && renameat(fd, name, top_fd, moved) == 0)
             continue;
-        below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        below = open_folder(fd, name);
         if (below >= 0) {
             empty_folder(top_fd, below, depth + 1, serial);
             close(below);
@@ -198,12 +214,22 @@ void private_remove(const char *path)
 
     if (!path[0])
         return;
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = open_folder(AT_FDCWD, path);
     for (int tries = 0; fd >= 0 && tries < 10000; tries++) {
         empty_folder(fd, fd, 0, &serial);
         if (rmdir(path) == 0 || (errno != ENOTEMPTY && errno != EEXIST))
             return;
     }
+}
+
+/* Anybody may make a folder with such a name; only those of ids we give to boxes are swept. */
+static bool is_ours(const char *path)
+{
+    struct stat status;
+
+    if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode))
+        return false;
+    return status.st_uid == geteuid() || (geteuid() == 0 && status.st_uid >= 65536);
 }
 
 void private_sweep(void)
@@ -223,7 +249,7 @@ void private_sweep(void)
         pid = strtol(entry->d_name + strlen(FOLDER_PREFIX), &end, 10);
         if (!str_starts(end, "-box_") || pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
-        if (str_format(path, sizeof(path), "%s/%s", base, entry->d_name) == 0)
+        if (str_format(path, sizeof(path), "%s/%s", base, entry->d_name) == 0 && is_ours(path))
             private_remove(path);
     }
     closedir(folder);

@@ -456,11 +456,13 @@ static int strings_read(struct warden *warden, const struct message_exec *exec,
                         struct strings *strings)
 {
     const char *const *own = warden->sandbox->plan->env;
-    const char *at = warden->args.data;
-    const char *end = at + warden->args.length;
+    const char *at = warden->args.data, *end;
     size_t own_count = 0, env_count = 0;
 
-    if (warden->args.length != exec->args_length || exec->args_length == 0 || end[-1] != 0)
+    if (warden->args.length != exec->args_length || exec->args_length == 0)
+        return -EPROTO;
+    end = at + warden->args.length;
+    if (end[-1] != 0)
         return -EPROTO;
     while (own[own_count])
         own_count++;

@@ -15,15 +15,16 @@ META = {
     "runtime": TEXT, "execution_id": TEXT, "session_id": "text or null", "truncated": BOOL,
     "stdout_truncated": BOOL, "stderr_truncated": BOOL, "stdout_bytes": INT, "stderr_bytes": INT,
     "timed_out": BOOL, "oom_killed": BOOL, "disk_full": BOOL, "signal": "int or null",
-    "blocked_imports": "texts", "output_files": "list", "total_output_files": INT, "usage": "object",
+    "blocked_imports": "texts", "output_files": "list", "total_output_files": INT,
+    "usage": "object",
     "resource_limits": "object", "isolation": "object",
 }
 USAGE = {"cpu_ms": INT, "max_rss_bytes": INT}
 LIMITS = {"timeout_s": "number", "memory_bytes": INT, "memory_by": TEXT, "pids": INT,
           "disk_bytes": INT, "output_bytes": INT}
 ISOLATION = {"level": TEXT, "layers": "texts", "missing": "texts"}
-LAYERS = {"userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "seccomp", "landlock",
-          "cgroup", "no_new_privs", "caps", "uid_split", "proc"}
+LAYERS = {"userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "seccomp",
+          "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc"}
 
 
 def is_int(value):
@@ -109,8 +110,8 @@ TABLE = {
     "disk full": ("open('f', 'wb').write(b'x' * (64 << 20))", ["--disk", "8m"], {},
                   {"exit_code": 1, "disk_full": True, "stderr has": "No space left"}),
     "truncated": ("print('x' * 3000)", ["--max-output", "1"], {},
-                  {"exit_code": 0, "stdout_truncated": True, "truncated": True, "stdout_bytes": 3001,
-                   "stdout has": "... (output truncated)"}),
+                  {"exit_code": 0, "stdout_truncated": True, "truncated": True,
+                   "stdout_bytes": 3001, "stdout has": "... (output truncated)"}),
     "invalid bytes": ("import os; os.write(1, b'a\\xffb')", [], {},
                       {"stdout": "a\ufffdb", "stdout_invalid_bytes": 1, "stdout_bytes": 3}),
     "blocked import": ("import subprocess", [], BLOCK,

@@ -1,8 +1,8 @@
 """attack.py - what every attack shares: the ways a box is made, guest programs, canaries outside.
 
-A guest program is Python behind PRELUDE (raw system calls, errno names, one JSON line at the end) or
-C compiled here and copied in. A canary is a secret outside of the box that DAC alone would give away:
-only the walls keep it. Whatever a box prints is searched for the secret.
+A guest program is Python behind PRELUDE (raw system calls, errno names, one JSON line at the end)
+or C compiled here and copied in. A canary is a secret outside of the box that DAC alone would give
+away: only the walls keep it. Whatever a box prints is searched for the secret.
 """
 import hashlib
 import json
@@ -109,7 +109,7 @@ def status_field(name, pid="self"):
         return errno.errorcode.get(e.errno)
 
 def output():
-    """The folder that --out fetches: /tmp/output, and elsewhere where there is no /tmp of its own."""
+    """The folder that --out fetches: /tmp/output, unless there is no /tmp of its own."""
     path = os.environ.get("OUTPUT_DIR", "/tmp/output")
     os.makedirs(path, exist_ok=True)
     return path
@@ -186,7 +186,7 @@ class Outcome:
 
 
 class Box:
-    """Runs of one way, in a room of its own; remembers all they printed and what must not be in it."""
+    """Runs of one way, in a room of its own; remembers what they printed and must not print."""
 
     def __init__(self, way, refuse=()):
         self.way, self.room, self.refuse = way, way.room(), refuse
@@ -226,7 +226,8 @@ class Box:
             os.killpg(run.pid, signal.SIGKILL)
             run.communicate()
             raise AssertionError(f"bailey hung for {timeout} s: {args[:-1]}") from None
-        outcome = Outcome(run.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+        outcome = Outcome(run.returncode, out.decode(errors="replace"),
+                          err.decode(errors="replace"))
         self.printed += [outcome.out, outcome.err]
         return outcome
 

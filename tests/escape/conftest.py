@@ -1,4 +1,4 @@
-"""Fixtures of the escape suite: `way`, `box` and `canary`. Every test ends with a run that works."""
+"""Fixtures of the escape suite: `way`, `box`, `canary`. Every test ends with a run that works."""
 import os
 import sys
 from pathlib import Path

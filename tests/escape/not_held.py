@@ -1,15 +1,16 @@
-"""not_held.py - attacks that a level cannot hold, each with the reason. docs/security.md lists them.
+"""not_held.py - attacks that a level cannot hold, and why. docs/security.md lists them.
 
-Keys are (number in attacks.md, level). The levels: "landlock" is where the kernel refuses namespaces
-and only Landlock, seccomp and no_new_privs stand; "no cgroup" is where the caller can have none.
+Keys are (number in attacks.md, level). The levels: "landlock" is where the kernel refuses
+namespaces and only Landlock, seccomp and no_new_privs stand; "no cgroup" is where the
+caller can have none.
 """
 
 NOT_HELD = {
     (10, "landlock"): "no filesystem of its own can be mounted: a watchdog measures the folder now "
                       "and then, so that a fast writer goes over the limit before it is ended, and "
                       "inodes are not counted",
-    (22, "landlock"): "there is one pid namespace for all: that a process of the host exists can be "
-                      "seen (stat of /proc/PID, sched_getscheduler), though not what it is or does",
+    (22, "landlock"): "there is one pid namespace for all: that a process of the host exists can "
+                      "be seen (stat of /proc/PID, sched_getscheduler), though not what it does",
     (26, "landlock"): "RLIMIT_NPROC counts all processes of the caller's uid on the host, not the "
                       "run's alone: those that start elsewhere make the limit come early, those "
                       "that end make it come late",

@@ -1,4 +1,4 @@
-"""attacks.md 75: a host that lacks a layer. Refused, or weaker only when asked for, and always said."""
+"""attacks.md 75: a host that lacks a layer. Refused, or weaker only when asked for, and said."""
 import json
 
 import pytest
@@ -14,13 +14,9 @@ def doctor(box):
 
 
 def says(report, layer):
-    """Whether doctor says that a layer holds; its shape is read by name, not by position."""
-    rows = report["layers"]
-    if isinstance(rows, dict):
-        rows = [{"name": name, **(row if isinstance(row, dict) else {"held": row})}
-                for name, row in rows.items()]
-    row = next(row for row in rows if row["name"] == layer)
-    return next(bool(row[key]) for key in ("holds", "held", "ok", "works", "available") if key in row)
+    """Whether doctor says that a layer holds."""
+    row = next(row for row in report["layers"] if row["name"] == layer)
+    return row["held"]
 
 
 def assert_consistent(box, outcome, lacking):
@@ -105,8 +101,8 @@ def test_75_no_cgroup_for_an_ordinary_user(box):
 
 
 NO_CGROUPS = ["unshare", "-m", "sh", "-c",
-              'for t in $(awk \'/ - cgroup2? /{print $5}\' /proc/self/mountinfo); do umount -l "$t"; '
-              'done; mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
+              'for t in $(awk \'/ - cgroup2? /{print $5}\' /proc/self/mountinfo); do '
+              'umount -l "$t"; done; mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
 
 
 @pytest.mark.ways("root")

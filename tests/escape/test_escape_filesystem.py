@@ -1,4 +1,4 @@
-"""attacks.md 1-15: files of the host, links, what the engine collects, disks, mounts, shared places."""
+"""attacks.md 1-15: files of the host, links, what is collected, disks, mounts, shared places."""
 import ctypes
 import os
 import subprocess
@@ -21,8 +21,9 @@ def test_01_host_files_cannot_be_read(box, canary):
     (box.folder / "beside.txt").write_text(canary.secret)
     found = box.probe(f"""
 for path in ("/etc/shadow", "/etc/gshadow", "/root/.bashrc", {str(canary.path)!r},
-             {str(config / "keys")!r}, {str(box.folder / "beside.txt")!r}, "/proc/1/root/etc/shadow",
-             "/proc/self/root/root/.bashrc", "../../../../../../{canary.path}"):
+             {str(config / "keys")!r}, {str(box.folder / "beside.txt")!r},
+             "/proc/1/root/etc/shadow", "/proc/self/root/root/.bashrc",
+             "../../../../../../{canary.path}"):
     found[path] = opened(path)
 found["listed"] = attempt(os.listdir, {str(canary.folder)!r})
 found["beside"] = os.path.exists("beside.txt")
@@ -229,7 +230,7 @@ found["depth"] = depth
 
 
 def test_10_sparse_file_costs_nothing_outside(box):
-    """A terabyte of nothing in the output folder. What it may cost is bounded by a disk of 64 MB."""
+    """A terabyte of nothing in the output folder, which is a disk of 64 MB here."""
     out = box.folder / "out"
     out.mkdir()
     small_disk = ["unshare", "-m", "sh", "-c",
@@ -303,10 +304,11 @@ def test_13_read_only_stays_read_only_and_masks_stay(box):
 MS_REMOUNT, MS_BIND = 32, 4096
 for path in (b"/", b"/usr", b"/proc", b"/etc", b"/dev"):
     found["remount " + path.decode()] = call("mount", b"none", path, 0, MS_REMOUNT | MS_BIND, 0)
-for path in (b"/proc/kcore", b"/proc/keys", b"/proc/sysrq-trigger", b"/proc/sys", b"/proc/timer_list"):
+for path in (b"/proc/kcore", b"/proc/keys", b"/proc/sysrq-trigger", b"/proc/sys"):
     found["unmask " + path.decode()] = call("umount2", path, 0)
 found["write"] = opened("/usr/planted", os.O_WRONLY | os.O_CREAT)
-for path in ("/proc/kcore", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list", "/proc/keys"):
+for path in ("/proc/kcore", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list",
+             "/proc/keys"):
     text = readable(path)
     found["read " + path] = "" if len(text) < 12 and text.startswith("E") else text.strip()[:40]
 """)

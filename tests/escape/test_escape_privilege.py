@@ -75,8 +75,9 @@ int main(void)
     int changed = setuid(0), new_ns = unshare(CLONE_NEWUSER);
     printf("{\"uid\":%d,\"euid\":%d,\"gid\":%d,\"egid\":%d,\"caps\":%u,\"bounding\":%d,"
            "\"nnp\":%d,\"seccomp\":%d,\"setuid\":%d,\"unshare\":%d}\n",
-           getuid(), geteuid(), getgid(), getegid(), data[0] | data[1] | data[2] | data[3] | data[4] |
-           data[5], bounding, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), prctl(PR_GET_SECCOMP),
+           getuid(), geteuid(), getgid(), getegid(),
+           data[0] | data[1] | data[2] | data[3] | data[4] | data[5], bounding,
+           prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), prctl(PR_GET_SECCOMP),
            changed, new_ns);
     return 0;
 }
@@ -174,7 +175,8 @@ found["groups"] = os.getgroups()
 done()
 """)
     argv[argv.index("--clear-groups")] = f"--groups={box.uid},{attack.GROUP}"
-    done = subprocess.run(argv, env=box.environment(), cwd=box.folder, capture_output=True, text=True)
+    done = subprocess.run(argv, env=box.environment(), cwd=box.folder, capture_output=True,
+                          text=True)
     outcome = attack.Outcome(done.returncode, done.stdout, done.stderr)
     box.printed.append(outcome.out)
     held(outcome.found["canary"], "ENOENT", "EACCES")
@@ -204,8 +206,9 @@ import socket
 rows = {"NETLINK": (16, 3, 0), "NETLINK netfilter": (16, 3, 12), "PACKET": (17, 3, 0x300),
         "PACKET dgram": (17, 2, 0x300), "VSOCK": (40, 1, 0), "ALG": (38, 5, 0), "XDP": (44, 3, 0),
         "INET raw": (2, 3, 1), "INET6 raw": (10, 3, 58), "KEY": (15, 3, 2), "BLUETOOTH": (31, 3, 1),
-        "CAN": (29, 3, 1), "TIPC": (30, 1, 0), "RDS": (21, 5, 0), "KCM": (41, 2, 0), "SMC": (43, 1, 0),
-        "QIPCRTR": (42, 2, 0), "MCTP": (45, 2, 0), "X25": (9, 5, 0), "AX25": (3, 5, 0)}
+        "CAN": (29, 3, 1), "TIPC": (30, 1, 0), "RDS": (21, 5, 0), "KCM": (41, 2, 0),
+        "SMC": (43, 1, 0), "QIPCRTR": (42, 2, 0), "MCTP": (45, 2, 0), "X25": (9, 5, 0),
+        "AX25": (3, 5, 0)}
 for name, (family, kind, protocol) in rows.items():
     found[name] = call("socket", family, kind, protocol)
     found[name + " cloexec"] = call("socket", family, kind | 0o2000000 | 0o4000, protocol)
@@ -215,7 +218,7 @@ found["pair"] = call("socketpair", 16, 3, 0, ctypes.create_string_buffer(8))
 
 
 def test_33_ports_and_sockets_of_the_host(box, canary):
-    """A port, an abstract and a path socket of the host that hand the secret to whoever connects."""
+    """A port, an abstract and a path socket of the host: nobody from inside connects."""
     listeners = [socket.socket(), socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)]
     listeners[0].bind(("127.0.0.1", 0))
     listeners[1].bind("\0" + "bailey-canary-abstract")
@@ -317,7 +320,11 @@ static long int80(long nr, long a)
                      : "memory", "r8", "r9", "r10", "r11");
     return r;
 }
-static long x32(long nr, long a) { long r = syscall(nr | 0x40000000, a, 0, 0); return r < 0 ? -errno : r; }
+static long x32(long nr, long a)
+{
+    long r = syscall(nr | 0x40000000, a, 0, 0);
+    return r < 0 ? -errno : r;
+}
 static void attempt(const char *name, long (*how)(long, long), long nr, long arg)
 {
     int p[2], status; long r = -9999;
@@ -393,7 +400,7 @@ import struct
 def install(program, flags=0):
     code = b"".join(struct.pack("HBBI", *i) for i in program)
     buffer = ctypes.create_string_buffer(code, len(code))
-    fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer)))
+    fprog = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer))
     return raw("seccomp", 1, flags, fprog)
 def returning(name, verdict):
     """Answers one call with a verdict and lets all others pass."""
@@ -501,9 +508,9 @@ def test_41_keys_cannot_be_typed_into_the_terminal(box):
     if pid == 0:
         # The shell that gets the terminal back: whatever was typed for it would be its next line.
         os.chdir(box.folder)
-        quiet = "stty -echo -icanon min 0 time 1; "
-        os.execve("/bin/sh", ["sh", "-c", quiet + '"$@"; echo "typed:<$(dd bs=64 count=1 2>/dev/null)>"',
-                              "sh", *argv], env)
+        script = ('stty -echo -icanon min 0 time 1; "$@"; '
+                  'echo "typed:<$(dd bs=64 count=1 2>/dev/null)>"')
+        os.execve("/bin/sh", ["sh", "-c", script, "sh", *argv], env)
     seen = b""
     while True:
         try:

@@ -14,7 +14,7 @@ DENIED = ("EPERM", "ESRCH")
 
 
 def test_17_no_descriptor_but_the_three(box, canary):
-    """A caller that leaks an open secret and a folder of the host into bailey leaks nothing inside."""
+    """A caller that leaks an open secret and a folder to bailey leaks nothing inside."""
     secret = os.open(canary.path, os.O_RDWR)
     folder = os.open(canary.folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -116,7 +116,7 @@ for who, pid in (("init", 1), ("parent", os.getppid() or 1), ("host", {canary.pi
     found[who + " writev"] = call("process_vm_writev", pid, iov, 1, remote, 1, 0)
     found[who + " kcmp"] = call("kcmp", pid, os.getpid(), 2, 0, 0)
     fd, number = raw("pidfd_open", pid, 0)
-    found[who + " pidfd_getfd"] = errno.errorcode[number] if fd < 0 else call("pidfd_getfd", fd, 1, 0)
+    found[who + " getfd"] = errno.errorcode[number] if fd < 0 else call("pidfd_getfd", fd, 1, 0)
     found[who + " move_pages"] = call("move_pages", pid, 0, 0, 0, 0, 0)
     found[who + " prlimit"] = call("prlimit64", pid, 7, bytes(16), 0)
     found[who + " mem"] = opened(f"/proc/{{pid}}/mem", os.O_RDWR)
@@ -171,7 +171,8 @@ os.kill(0, signal.SIGKILL)
 def test_22_host_processes_are_invisible(box, canary):
     found = box.probe(f"""
 texts = []
-pids = [n for n in (os.listdir("/proc") if attempt(os.listdir, "/proc") == "ok" else []) if n.isdigit()]
+names = os.listdir("/proc") if attempt(os.listdir, "/proc") == "ok" else []
+pids = [n for n in names if n.isdigit()]
 for pid in set(pids) | {{"1", "{canary.pid}"}}:
     for name in ("cmdline", "environ", "comm", "status", "maps"):
         if pid != str(os.getpid()):
@@ -212,7 +213,7 @@ os.execv(sys.argv[1], sys.argv[1:])
     argv = box.argv("run", "--json", "-c", attack.prelude() + """
 text = ctypes.create_string_buffer(64)
 found["request"] = call("request_key", b"user", b"bailey-canary", 0, 0)
-for name, ring in (("thread", -1), ("process", -2), ("session", -3), ("user", -4), ("usession", -5)):
+for name, ring in (("thread", -1), ("process", -2), ("session", -3), ("user", -4), ("both", -5)):
     found["get " + name] = call("keyctl", 0, ring, 0, 0, 0)
     found["read " + name] = call("keyctl", 11, ring, text, 64, 0)
     found["search " + name] = call("keyctl", 10, ring, b"user", b"bailey-canary", 0)
@@ -226,8 +227,8 @@ done()
     argv[at:at] = add
     if argv[at + len(add)].endswith("setpriv"):
         argv[at + len(add)] = "/usr/bin/setpriv"
-    done = subprocess.run(argv, env=box.environment(), cwd=box.folder, capture_output=True, text=True,
-                          timeout=support.PATIENCE)
+    done = subprocess.run(argv, env=box.environment(), cwd=box.folder, capture_output=True,
+                          text=True, timeout=support.PATIENCE)
     outcome = attack.Outcome(done.returncode, done.stdout, done.stderr)
     box.printed += [outcome.out, outcome.err]
     found = outcome.found
@@ -235,8 +236,9 @@ done()
     all_held(found, "EPERM", "ENOSYS")
 
 
-SYSCTLS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
-           "/proc/sys/kernel/hotplug", "/proc/sys/vm/overcommit_memory",
+SYSCTLS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe",
+           "/proc/sys/kernel/hostname", "/proc/sys/kernel/hotplug",
+           "/proc/sys/vm/overcommit_memory",
            "/proc/sys/net/ipv4/ip_forward", "/proc/sys/fs/binfmt_misc/register",
            "/sys/kernel/uevent_helper", "/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -244,7 +246,8 @@ SYSCTLS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/
 def test_23_kernel_settings(box):
     before = {path: attack.read(path) for path in SYSCTLS}
     found = box.probe(f"""
-for path in {SYSCTLS!r} + ("/proc/sysrq-trigger", "/proc/1/oom_score_adj", "/proc/irq/default_smp_affinity",
+for path in {SYSCTLS!r} + ("/proc/sysrq-trigger", "/proc/1/oom_score_adj",
+                           "/proc/irq/default_smp_affinity",
                            "/dev/mem", "/dev/kmsg", "/proc/mtrr"):
     found[path] = opened(path, os.O_WRONLY)
 found["/sys"] = attempt(os.listdir, "/sys/kernel")
@@ -293,8 +296,8 @@ def daemon(kind):
         os.setsid()
         if os.fork() == 0:
             if kind == "deaf":
-                for s in range(1, 65):
-                    attempt(lambda: signal.signal(s, signal.SIG_IGN)) if s not in (9, 19, 32, 33) else 0
+                for s in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+                    signal.signal(s, signal.SIG_IGN)
             if kind == "reaper":
                 libc = ctypes.CDLL(None)
                 libc.prctl(36, 1, 0, 0, 0)
@@ -464,7 +467,8 @@ for name in [n for n in dir(resource) if n.startswith("RLIMIT_")]:
 found["nice"] = call("setpriority", 0, 0, -5)
 found["fifo"] = call("sched_setscheduler", 0, 1, struct.pack("i", 10))
 found["round robin"] = call("sched_setscheduler", 0, 2, struct.pack("i", 10))
-found["attr"] = call("sched_setattr", 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 10**6, 10**7, 10**7), 0)
+deadline = struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 10**6, 10**7, 10**7)
+found["attr"] = call("sched_setattr", 0, deadline, 0)
 before = os.sched_getaffinity(0)
 outside = max(before) + 1
 mask = bytearray(128)
@@ -480,7 +484,8 @@ found["core"] = resource.getrlimit(resource.RLIMIT_CORE)[1]
 """, "--memory", "256m")
     assert found.pop("same") is True
     memlock = found.pop("memlock")
-    held(found.pop("mlockall"), "EPERM", "ENOSYS", "ENOMEM", "EAGAIN", *(["ok"] if memlock >= 0 else []))
+    limited = ["ok"] if memlock >= 0 else []
+    held(found.pop("mlockall"), "EPERM", "ENOSYS", "ENOMEM", "EAGAIN", *limited)
     assert found.pop("core") == 0
     held(found.pop("affinity"), "EINVAL", "EPERM", "ENOSYS")
     held(found.pop("nice"), "EACCES", "EPERM", "ENOSYS")

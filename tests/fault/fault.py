@@ -1,8 +1,8 @@
 """fault.py - what the fault suites share: a run under a fault, and what must hold after it.
 
-After any fault: the run was right and says truthfully what held it, or there is a clear error with a
-message, an exit status of design.md section 9, no crash, no hang; and nothing is left (the `leaks`
-fixture of every test here).
+After any fault: the run was right and says truthfully what held it, or there is a clear error with
+a message, an exit status of design.md section 9, no crash, no hang; and nothing is left (the
+`leaks` fixture of every test here).
 """
 import json
 import os
@@ -65,7 +65,8 @@ def call(argv, what, room, env=None, **named):
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        raise AssertionError(f"{what}: hung; stdout {out[-500:]!r}, stderr {err[-500:]!r}") from None
+        raise AssertionError(f"{what}: hung; stdout {out[-500:]!r}, "
+                             f"stderr {err[-500:]!r}") from None
     return Ended(subprocess.CompletedProcess(argv, process.returncode, out, err), what)
 
 
@@ -100,7 +101,8 @@ def assert_clear(ended):
         assert error.get("stage") or ":" in error["message"], f"no stage: {ended}"
     # The program's own 0 stays where it ended well and only what came behind it failed.
     assert ended.result["exit_code"] in (0, 1), ended
-    assert ended.result["exit_code"] == 1 or ended.result["stdout"] or ended.result["duration"], ended
+    ran = ended.result["stdout"] or ended.result["duration"]
+    assert ended.result["exit_code"] == 1 or ran, ended
 
 
 def assert_right_or_clear(ended, guest_may_fail=False):

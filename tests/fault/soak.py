@@ -1,8 +1,8 @@
 """soak.py - SOAK_RUNS runs (10000), and what is there before and after: for `make soak`.
 
-Runs bailey from one long-lived parent, two at a time, in turns of every kind of ending, and compares
-processes, mounts, cgroups, folders and the parent's descriptors. Prints a short report; the exit
-status is 1 when anything is left or a run ended in another way than it should.
+Runs bailey from one long-lived parent, two at a time, in turns of every kind of ending, and
+compares processes, mounts, cgroups, folders and the parent's descriptors. Prints a short report;
+the exit status is 1 when anything is left or a run ended in another way than it should.
 """
 import concurrent.futures
 import os

@@ -1,4 +1,4 @@
-"""Allocation N fails. A build of its own (-Dfault=true) counts; BAILEY_FAIL_ALLOC says which one."""
+"""Allocation N fails, in a build of its own (-Dfault=true); BAILEY_FAIL_ALLOC says which."""
 import os
 import struct
 import subprocess
@@ -26,7 +26,7 @@ def binary_that_fails():
 
 
 def failing(binary, nth, room, *args):
-    """A run with its Nth allocation failing (0: none); how many failed, and the most one process made."""
+    """A run whose Nth allocation fails (0: none); how many failed, the most one process made."""
     report = room.path / "allocations"
     report.write_bytes(bytes(8))
     report.chmod(0o666)
@@ -59,7 +59,8 @@ def test_allocation_fails_in_exec(binary_that_fails):
 def test_allocation_fails_in_run(binary_that_fails):
     if not fault.FULL:
         pytest.skip("FAULT_FULL=1 (make soak): every allocation of a Python run takes minutes")
-    assert_every_allocation(binary_that_fails, "run", "--json", "-c", "print(1)", guest_prints=False)
+    assert_every_allocation(binary_that_fails, "run", "--json", "-c", "print(1)",
+                            guest_prints=False)
 
 
 @pytest.mark.parametrize("args", [("config", "--json"), ("help", "run"), ("version",),

@@ -1,4 +1,4 @@
-"""The surroundings fail: disks that are full, folders that are not writable, descriptors, streams."""
+"""The surroundings fail: full disks, folders that cannot be written, descriptors, streams."""
 import json
 import signal
 import subprocess
@@ -11,12 +11,12 @@ HONEST = ("exec", "--json", "--file")
 
 
 def in_full_disk(script, room, *args, size="64k", env=None):
-    """bailey in a mount namespace of its own, where `disk` in the working folder is a tiny tmpfs."""
+    """bailey in a mount namespace of its own, where `disk` in its folder is a tiny tmpfs."""
     disk = room.work / "disk"
     disk.mkdir()
     prefix = ["unshare", "-m", "sh", "-c",
-              f'mount -t tmpfs -o size={size},nr_inodes=64 none "$0" && cd "$0" && {script} exec "$@"',
-              disk]
+              f'mount -t tmpfs -o size={size},nr_inodes=64 none "$0" && cd "$0" && '
+              f'{script} exec "$@"', disk]
     return fault.call([*prefix, *support.command(*args)], "full disk", room, env=env)
 
 
@@ -46,8 +46,8 @@ def test_full_disk_leaves_no_half_file():
     room = support.Room()
     disk = room.work / "disk"
     disk.mkdir()
-    script = ('mount -t tmpfs -o size=64k,nr_inodes=64 none "$0" && cd "$0" && "$@" >/dev/null 2>&1; '
-              'find . -type f')
+    script = ('mount -t tmpfs -o size=64k,nr_inodes=64 none "$0" && cd "$0" && '
+              '"$@" >/dev/null 2>&1; find . -type f')
     code = "import os\nos.makedirs('/tmp/output', exist_ok=True)\n" \
            "open('/tmp/output/big', 'wb').write(b'x' * 1000000)"
     done = subprocess.run(["unshare", "-m", "sh", "-c", script, str(disk),
@@ -79,8 +79,8 @@ def test_out_folder_that_cannot_be_written(where):
 def test_artifact_folder_that_cannot_be_written():
     room = support.Room()
     (room.work / "artifacts").write_text("a file where a folder should be")
-    ended = fault.call(support.command("run", "--json", "-c", "print('ran')"), "artifacts is a file",
-                       room, env={"SANDBOX_STORE_CODE": "always"})
+    ended = fault.call(support.command("run", "--json", "-c", "print('ran')"),
+                       "artifacts is a file", room, env={"SANDBOX_STORE_CODE": "always"})
     assert ended.status == 0 and ended.result["stdout"] == "ran\n", ended
     assert "artifact" in ended.err + json.dumps(ended.result["meta"]), ended
 
@@ -146,9 +146,10 @@ def test_odd_tmpdir(tmpdir, name):
 
 
 @pytest.mark.parametrize("limit", ["--nproc=0", "--fsize=0", "--data=1000000", "--stack=262144",
-                                   "--memlock=0", "--sigpending=0", "--msgqueue=0", "--as=200000000"])
+                                   "--memlock=0", "--sigpending=0", "--msgqueue=0",
+                                   "--as=200000000"])
 def test_small_limits_of_the_caller(limit):
-    """The limits bailey was started with: right, or an error; root is above nproc, the box is not."""
+    """The limits bailey was started with: right, or an error."""
     room = support.Room()
     ended = fault.call(["prlimit", limit, *support.command(
         *HONEST, f"{fault.honest()}:/workspace/honest", "--", "./honest")], limit, room)

@@ -1,4 +1,4 @@
-"""System call N fails, through every stage of bring-up, on the real binary under strace's injection.
+"""System call N fails, through every stage of bring-up: the real binary and strace's injection.
 
 strace counts per process, so `when=N` fails the Nth call of each process: of bailey, of the warden,
 of the guest. N rises until no process reaches it. The default run takes one error a call and few N;
@@ -34,14 +34,15 @@ CALLS = {
 }
 ERRORS = ("EPERM", "EINTR", "ENOSPC", "EMFILE", "EAGAIN")
 # What the short run injects where EPERM is not the likely one.
-LIKELY = {"read": "EINTR", "write": "ENOSPC", "openat": "EMFILE", "pipe2": "EMFILE", "clone": "EAGAIN",
-          "clone3": "EAGAIN", "socketpair": "EMFILE", "epoll_create1": "EMFILE", "mkdir": "ENOSPC",
+LIKELY = {"read": "EINTR", "write": "ENOSPC", "openat": "EMFILE", "pipe2": "EMFILE",
+          "clone": "EAGAIN", "clone3": "EAGAIN", "socketpair": "EMFILE", "epoll_create1": "EMFILE",
+          "mkdir": "ENOSPC",
           "mkdirat": "ENOSPC", "sendmsg": "EAGAIN", "recvmsg": "EINTR", "poll": "EINTR",
           "ppoll": "EINTR", "epoll_wait": "EINTR", "epoll_pwait": "EINTR", "wait4": "EINTR",
           "waitid": "EINTR", "memfd_create": "EMFILE", "mmap": "EAGAIN", "fsmount": "EMFILE",
           "open_tree": "EMFILE", "setresuid": "EAGAIN", "fork": "EAGAIN", "getrandom": "EINTR"}
-# A wait has one error that can happen to us. (No brk: the real one answers with the old break, never
-# with an error, and the C library takes an injected one for an address.)
+# A wait has one error that can happen to us. (No brk: the real one answers with the old break,
+# never with an error, and the C library takes an injected one for an address.)
 ONLY = {"wait4": ("EINTR",), "waitid": ("EINTR",)}
 MOST = 400  # no process of ours makes more calls of a kind in one run
 

@@ -68,7 +68,8 @@ def test_warden_dies_while_files_are_copied():
 def test_warden_dies_while_outputs_are_fetched():
     room = support.Room()
     out = room.work / "out"
-    command = ["/bin/sh", "-c", "mkdir -p /tmp/output; head -c 1000000 /dev/zero >/tmp/output/z.bin"]
+    command = ["/bin/sh", "-c",
+               "mkdir -p /tmp/output; head -c 1000000 /dev/zero >/tmp/output/z.bin"]
     for step in range(1, 120, 1 if fault.FULL else 8):
         reached, ended = killed_at(step, room, "--out", out, "--", *command)
         files = sorted(os.listdir(out)) if out.exists() else []
@@ -83,8 +84,7 @@ def test_warden_dies_while_outputs_are_fetched():
 
 
 def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        return [int(word) for word in f.read().split()]
+    return [int(word) for word in support._read(f"/proc/{pid}/task/{pid}/children").split()]
 
 
 def descendants(pid):
@@ -92,6 +92,12 @@ def descendants(pid):
     for child in children(pid):
         found += [child, *descendants(child)]
     return found
+
+
+def runs(pid, name):
+    """Whether a process of that name runs beneath."""
+    return any(support._read(f"/proc/{child}/comm") == name.encode() + b"\n"
+               for child in descendants(pid))
 
 
 def warden_of(pid):
@@ -133,10 +139,7 @@ signal.pause()
 """
     run = support.start("run", "--json", "--timeout", "60", "-c", code, room=room)
 
-    def has_said():
-        return any(support._read(f"/proc/{pid}/comm") == b"all-said\n" for pid in descendants(run.pid))
-
-    support.wait_until(has_said, "the guest has said all", 30)
+    support.wait_until(lambda: runs(run.pid, "all-said"), "the guest has said all", 30)
     os.kill(warden_of(run.pid), signal.SIGKILL)
     out, err = run.communicate(timeout=support.PATIENCE)
     result = json.loads(out)
@@ -151,7 +154,7 @@ def test_warden_that_stops_or_crashes(number):
     room = support.Room()
     run = support.start("exec", "--json", "--timeout", "3", "--", "/bin/sh", "-c",
                         "echo partial; sleep 1000", room=room)
-    support.wait_until(lambda: len(descendants(run.pid)) >= 2, "the guest runs", 30)
+    support.wait_until(lambda: runs(run.pid, "sleep"), "the guest runs", 30)
     os.kill(warden_of(run.pid), number)
     out, err = run.communicate(timeout=support.PATIENCE)
     result = json.loads(out)

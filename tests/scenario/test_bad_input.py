@@ -118,7 +118,8 @@ def test_memory_12x_says_what_is_allowed():
 
 @pytest.mark.parametrize("language", ["cobol", "", "Python3", "javascript"])
 def test_an_unknown_language(language):
-    assert_bad(support.bailey("run", "--language", language, "-c", "print('ran')"), "python", "bash")
+    done = support.bailey("run", "--language", language, "-c", "print('ran')")
+    assert_bad(done, "python", "bash")
 
 
 def test_two_sources_at_once(room):

@@ -63,7 +63,8 @@ def test_the_environment_beats_the_file_and_the_file_the_default(room):
 
 def test_flags_beat_everything(room):
     room.write("bailey.yaml", "sandbox:\n  timeout_sec: 11\n")
-    result = support.run_json("pass", "--timeout", "14", room=room, env={"SANDBOX_TIMEOUT_SEC": "13"})
+    result = support.run_json("pass", "--timeout", "14", room=room,
+                              env={"SANDBOX_TIMEOUT_SEC": "13"})
     assert result.meta["resource_limits"]["timeout_s"] == 14
     result = support.run_json("pass", room=room, env={"SANDBOX_TIMEOUT_SEC": "13"})
     assert result.meta["resource_limits"]["timeout_s"] == 13

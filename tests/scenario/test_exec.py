@@ -65,5 +65,6 @@ def test_timeout_and_signals_as_in_run():
 
 
 def test_arguments_arrive_byte_for_byte():
-    done = support.bailey("exec", "--", "/usr/bin/printf", "%s|", "", "a b", "$HOME", "*", "\n", "é")
+    words = ["", "a b", "$HOME", "*", "\n", "é"]
+    done = support.bailey("exec", "--", "/usr/bin/printf", "%s|", *words)
     assert done.stdout == "|a b|$HOME|*|\n|é|"

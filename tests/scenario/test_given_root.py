@@ -51,7 +51,8 @@ def test_the_given_root_is_read_only(root):
 
 def test_private_folders_are_there_all_the_same(root):
     for place in ("/tmp/x", "/workspace/x", "x", "/dev/shm/x", "/home/user/x"):
-        assert support.exec_json("/bin/probe", place, options=["--root", root])["exit_code"] == 0, place
+        result = support.exec_json("/bin/probe", place, options=["--root", root])
+        assert result["exit_code"] == 0, place
     assert sorted(p.name for p in root.iterdir() if any(p.rglob("x"))) == []
 
 

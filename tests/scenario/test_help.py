@@ -8,8 +8,8 @@ import support
 
 COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool")
 PROMISED = {
-    "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output", "--env",
-            "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
+    "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
+            "--env", "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
     "exec": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
              "--env", "--file", "--out", "--isolation", "--stdin"),
     "doctor": ("--json",),
@@ -84,7 +84,8 @@ def test_completion_has_every_option_of_every_command(shell):
 def test_bash_accepts_its_completion_and_completes():
     script = support.bailey("completion", "bash").stdout
     assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0
-    ask = script + ('\nCOMP_WORDS=(bailey run --time); COMP_CWORD=2; COMP_LINE="bailey run --time"; '
+    ask = script + ('\nCOMP_WORDS=(bailey run --time); COMP_CWORD=2; '
+                    'COMP_LINE="bailey run --time"; '
                     'COMP_POINT=${#COMP_LINE}\n'
                     'f=$(complete -p bailey | sed "s/.*-F \\([^ ]*\\) .*/\\1/")\n'
                     '$f bailey --time run; echo "${COMPREPLY[@]}"')

@@ -2,8 +2,8 @@
 import pytest
 import support
 
-MECHANISMS = {"cgroup-v2", "cgroup-v1", "rlimit", "watchdog (approximate)", "affinity (approximate)",
-              "tmpfs", "engine", "none"}
+MECHANISMS = {"cgroup-v2", "cgroup-v1", "rlimit", "watchdog (approximate)",
+              "affinity (approximate)", "tmpfs", "engine", "none"}
 
 
 def test_every_limit_is_in_the_result(way):

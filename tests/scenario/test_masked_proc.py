@@ -17,8 +17,8 @@ def masked(*args, user=None):
     if not support.is_root():
         pytest.skip("has to be started as root (to make the outer container)")
     room = support.Room(user)
-    argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation",
-            "private", "sh", "-c", MASK, "sh", *support.command(*args, user=user)]
+    argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+            "--propagation", "private", "sh", "-c", MASK, "sh", *support.command(*args, user=user)]
     done = subprocess.run(argv, env=support.environment(room), cwd=room.work, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=support.PATIENCE)
     return support.Done(argv, done.returncode, done.stdout, done.stderr, room)
@@ -29,8 +29,8 @@ def test_the_kernel_really_refuses_a_fresh_proc_there():
     if not support.is_root():
         pytest.skip("has to be started as root (to make the outer container)")
     user = support.ORDINARY_UID
-    argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "sh",
-            "-c", MASK, "sh", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
+    argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private",
+            "sh", "-c", MASK, "sh", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
             "unshare", "-Urmpf", "--mount-proc", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, cwd="/")
     assert done.returncode != 0
@@ -61,6 +61,7 @@ def test_doctor_explains_it():
 
 
 def test_the_host_proc_is_never_shown_instead():
-    code = f"import os; print(os.path.exists('/proc/{os.getpid()}'), os.path.exists('/proc/1/environ'))"
+    code = ("from os.path import exists\n"
+            f"print(exists('/proc/{os.getpid()}'), exists('/proc/1/environ'))")
     result = support.Result(masked("run", "--json", "-c", code, user=support.ORDINARY_UID))
     assert result["stdout"] == "False False\n", result

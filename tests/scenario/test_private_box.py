@@ -21,11 +21,15 @@ def status(key):
 def connect(family, kind, address):
     s = socket.socket(family, kind); s.settimeout(3); s.connect(address)
 facts = {
-    'private': {d: tried(write, d + '/probe') for d in ('/tmp', '/workspace', '/home/user', '/dev/shm', '.')},
-    'shared': {d: tried(write, d + '/probe') for d in ('/', '/usr', '/usr/bin', '/etc', '/dev', '/proc', '/proc/sys/kernel', '/var', '/home', '/root', '/lib', '/opt')},
+    'private': {d: tried(write, d + '/probe') for d in
+                ('/tmp', '/workspace', '/home/user', '/dev/shm', '.')},
+    'shared': {d: tried(write, d + '/probe') for d in
+               ('/', '/usr', '/usr/bin', '/etc', '/dev', '/proc', '/proc/sys/kernel', '/var', '/home',
+                '/root', '/lib', '/opt')},
     'sys': os.listdir('/sys') if tried(os.listdir, '/sys') == 'ok' else tried(os.listdir, '/sys'),
     'dev': sorted(os.listdir('/dev')) if tried(os.listdir, '/dev') == 'ok' else [],
-    'hostname': os.uname().nodename, 'uid': os.getuid(), 'gid': os.getgid(), 'groups': os.getgroups(),
+    'hostname': os.uname().nodename,
+    'uid': os.getuid(), 'gid': os.getgid(), 'groups': os.getgroups(),
     'environ': dict(os.environ), 'cwd': os.getcwd(), 'pid': os.getpid(),
     'fds': sorted(int(n) for n in range(3, 256) if tried(os.fstat, n) == 'ok'),
     'tcp': tried(connect, socket.AF_INET, socket.SOCK_STREAM, ('127.0.0.1', PORT)),
@@ -36,8 +40,10 @@ facts = {
     'umask': os.umask(0o22),
 }
 if tried(open, '/proc/self/status') == 'ok':
-    facts['status'] = {k: status(k) for k in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp', 'Groups')}
-    facts['pids'] = [int(n) for n in os.listdir('/proc') if n.isdigit()] if tried(os.listdir, '/proc') == 'ok' else []
+    facts['status'] = {k: status(k) for k in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb',
+                                              'NoNewPrivs', 'Seccomp', 'Groups')}
+if tried(os.listdir, '/proc') == 'ok':
+    facts['pids'] = [int(n) for n in os.listdir('/proc') if n.isdigit()]
 print(json.dumps(facts))
 """
 

@@ -58,7 +58,8 @@ def test_a_caught_memory_error_is_the_programs_own_affair():
     assert_only(result)
 
 
-FILL = "with open('big', 'wb') as f:\n    for _ in range(64): f.write(b'x' * (1 << 20)); f.flush()\n"
+FILL = ("with open('big', 'wb') as f:\n"
+        "    for _ in range(64): f.write(b'x' * (1 << 20)); f.flush()\n")
 
 
 def test_disk_full(walled):
@@ -85,7 +86,8 @@ def test_disk_full_of_inodes():
 
 def test_disk_full_where_namespaces_are_refused(refused):
     """A watchdog holds the size there; it may end the run in place of an error inside."""
-    result = refused.run_json(FILL + "import time\ntime.sleep(20)", "--disk", "8m", "--timeout", "25")
+    code = FILL + "import time\ntime.sleep(20)"
+    result = refused.run_json(code, "--disk", "8m", "--timeout", "25")
     assert result["exit_code"] != 0
     assert_only(result, "disk_full")
 
@@ -97,7 +99,8 @@ def test_a_disk_that_was_nearly_full_is_not_full():
 
 
 def test_timeout(way):
-    result = way.run_json("print('part', flush=True)\nimport time; time.sleep(60)", "--timeout", "1")
+    code = "print('part', flush=True)\nimport time; time.sleep(60)"
+    result = way.run_json(code, "--timeout", "1")
     assert (result["exit_code"], result["stdout"]) == (-1, "part\n")
     assert result["stderr"].rstrip().endswith("timed out after 1 s")
     assert_only(result, "timed_out")

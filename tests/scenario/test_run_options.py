@@ -202,8 +202,8 @@ def test_bash(way):
 
 
 def test_bash_arguments_and_pipes():
-    done = support.bailey("run", "--language", "bash", "-c", 'printf "%s\\n" "$@" | sort', "--", "b",
-                          "a")
+    code = 'printf "%s\\n" "$@" | sort'
+    done = support.bailey("run", "--language", "bash", "-c", code, "--", "b", "a")
     assert (done.status, done.out) == (0, b"a\nb\n")
 
 

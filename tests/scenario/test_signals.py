@@ -33,6 +33,10 @@ def below(process):
     return set(support.descendants(process.pid))
 
 
+def has_python(process):
+    return any("python" in what for what in support.descendants(process.pid).values())
+
+
 def gone(pids):
     return not pids & set(support.alive())
 
@@ -70,8 +74,7 @@ def test_a_cancelled_json_run_still_says_what_happened():
                             "import sys; print('part', flush=True); sys.stdin.read()",
                             stdin=-1)
     # --json prints nothing until the end: the run is known to be there when its processes are
-    support.wait_until(lambda: any("python" in w for w in support.descendants(process.pid).values()),
-                       "a python beneath bailey")
+    support.wait_until(lambda: has_python(process), "a python beneath bailey")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=support.PATIENCE)
     assert process.returncode != 0
@@ -169,8 +172,7 @@ def test_a_box_does_not_outlive_a_warden_that_was_killed():
     """Kill what is directly beneath bailey: the run ends with an error, not with a hang."""
     process = support.start("run", "--json", "--stdin", "--timeout", "600", "-c",
                             "import sys; sys.stdin.read()", stdin=-1)
-    support.wait_until(lambda: any("python" in w for w in support.descendants(process.pid).values()),
-                       "a python beneath bailey")
+    support.wait_until(lambda: has_python(process), "a python beneath bailey")
     for pid in sorted(below(process)):
         try:
             os.kill(pid, signal.SIGKILL)

@@ -62,9 +62,10 @@ def test_python_does_not_hold_lines_back_on_a_pipe():
 
 
 def test_json_prints_the_result_and_nothing_else():
-    done = support.bailey("run", "--json", "-c", "print('a'); import sys; print('b', file=sys.stderr)")
+    code = "print('a'); import sys; print('b', file=sys.stderr)"
+    done = support.bailey("run", "--json", "-c", code)
     result = done.json()
-    assert done.out.count(b"\n") <= 1 or done.out.lstrip().startswith(b"{")
+    assert done.out.startswith(b"{") and done.out.rstrip().endswith(b"}")
     assert (result["stdout"], result["stderr"]) == ("a\n", "b\n")
     assert done.err == b""
 

@@ -117,18 +117,26 @@ static void call_failed(struct call *call, const struct error *err)
     }
 }
 
-void box_lose(struct box *box, const char *why)
+void box_break(struct box *box, const char *why)
 {
-    if (box->is_lost)
+    if (!box->broken)
+        box->broken = why;
+}
+
+/* Every call that waits fails; an exit that is already known stays one, its reader is only slow. */
+static void lose(struct box *box)
+{
+    struct call *next;
+
+    if (box->is_lost || !box->broken)
         return;
     box->is_lost = true;
-    error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", why);
-    while (box->calls) {
-        struct call *call = box->calls;
-
-        box->calls = call->next;
+    error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", box->broken);
+    for (struct call *call = box->calls; call; call = next) {
+        next = call->next;
+        if (call->has_exited)
+            continue;
         call_failed(call, &box->lost);
-        call->next = NULL;
         box_call_free(box, call);
     }
 }
@@ -159,10 +167,18 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
     frame_header(header, type, id, length);
     if (box->queue.length == 0)
         r = send_now(box, parts, length > 0 ? 2 : 1);
-    if (r != 0)
-        return r < 0 ? r : 0;
-    r = buf_append(&box->queue, header, FRAME_HEADER);
-    return r < 0 ? r : buf_append(&box->queue, payload, length);
+    if (r > 0)
+        return 0;
+    /* A frame is queued whole or not at all. */
+    if (r == 0 && FRAME_HEADER + length > box->queue.maximum - box->queue.length)
+        r = -ENOBUFS;
+    if (r == 0)
+        r = buf_append(&box->queue, header, FRAME_HEADER);
+    if (r == 0)
+        r = buf_append(&box->queue, payload, length);
+    if (r < 0)
+        box_break(box, r == -ENOBUFS ? "it takes no more frames" : "its warden is gone");
+    return r;
 }
 
 static int send_queue(struct box *box)
@@ -209,7 +225,7 @@ long box_send_bytes(struct box *box, struct call *call, enum frame_type type, co
 
 int box_fd(const struct box *box)
 {
-    return box->fd;
+    return box->is_lost ? -1 : box->fd;
 }
 
 short box_poll_events(const struct box *box)
@@ -226,6 +242,8 @@ uint64_t box_next_deadline_ms(const struct box *box)
             next = MIN(next, call->deadline_ms);
         if (call->kill_deadline_ms)
             next = MIN(next, call->kill_deadline_ms);
+        if (call->start_deadline_ms)
+            next = MIN(next, call->start_deadline_ms);
     }
     return next;
 }
@@ -239,14 +257,15 @@ static bool handle_frame(struct box *box, const struct frame *frame)
         return call->kind == CALL_EXEC ? exec_frame(box, call, frame)
                                        : file_frame(box, call, frame);
     }
-    return false;
+    /* What we sent before a call failed is still acknowledged. */
+    return frame->type == FRAME_ACK && frame->id > 0 && frame->id <= box->next_id;
 }
 
 static void receive(struct box *box)
 {
     static uint8_t data[WIRE_FRAME_MAX]; /* one thread; callbacks do not pump */
 
-    for (int i = 0; i < FRAMES_PER_PUMP && !box->is_lost; i++) {
+    for (int i = 0; i < FRAMES_PER_PUMP && !box->broken; i++) {
         ssize_t length = recv(box->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC);
         struct frame frame;
 
@@ -255,10 +274,10 @@ static void receive(struct box *box)
         if (length < 0 && errno == EAGAIN)
             return;
         if (length <= 0)
-            box_lose(box, "its warden is gone");
+            box_break(box, "its warden is gone");
         else if ((size_t)length > sizeof(data) || frame_decode(data, (size_t)length, &frame) < 0 ||
                  !handle_frame(box, &frame))
-            box_lose(box, "its warden broke the protocol");
+            box_break(box, "its warden broke the protocol");
     }
 }
 
@@ -268,7 +287,7 @@ int box_pump(struct box *box, struct error *err)
     struct call *next;
 
     if (!box->is_lost && send_queue(box) < 0)
-        box_lose(box, "its warden is gone");
+        box_break(box, "its warden is gone");
     if (!box->is_lost)
         receive(box);
     for (struct call *call = box->calls; call && !box->is_lost; call = next) {
@@ -276,7 +295,9 @@ int box_pump(struct box *box, struct error *err)
         if (call->kind == CALL_EXEC)
             exec_tick(box, call, now_ms);
     }
-    if (!box->is_lost)
+    lose(box);
+    /* A known exit whose output is not taken yet is still to be told: box_resume() does. */
+    if (!box->is_lost || box->calls)
         return 0;
     if (err)
         *err = box->lost;

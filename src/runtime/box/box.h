@@ -3,8 +3,9 @@
  *
  * Sans loop: a box has one descriptor; the owner polls it for box_poll_events() and calls
  * box_pump() when it is ready or when box_next_deadline_ms() has come. Callbacks are called from
- * inside box_pump() only. Every frame from a warden is hostile input: one that breaks the protocol
- * loses its box and nothing else. Deadlines are kept here, not in the warden. Never blocks.
+ * inside box_pump() and box_resume() only; they may use the box, but for those two and box_free().
+ * Every frame from a warden is hostile input: one that breaks the protocol loses its box and
+ * nothing else. Deadlines are kept here, not in the warden. Never blocks.
  */
 #ifndef BAILEY_RUNTIME_BOX_BOX_H
 #define BAILEY_RUNTIME_BOX_BOX_H
@@ -85,7 +86,7 @@ void *box_wall(const struct box *box); /* what the runtime gave */
 void box_free(struct box *box); /* pending calls are forgotten, not called back; NULL is fine */
 
 /* The loop's side. */
-int box_fd(const struct box *box);
+int box_fd(const struct box *box); /* -1 once it is lost: nothing more will come */
 short box_poll_events(const struct box *box);
 uint64_t box_next_deadline_ms(const struct box *box); /* clock_now_ms() scale; UINT64_MAX: none */
 /* 0, or a negative errno once the box is lost; every pending call has then failed. */

@@ -67,6 +67,7 @@ int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_ev
         return err && err->num ? err->num : -ENOMEM;
     call->on.exec = events;
     call->timeout_ms = spec->timeout_ms;
+    call->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
     length = message_exec_pack(&exec, payload, sizeof(payload));
     r = args_send(box, &args);
     if (r == 0)
@@ -95,8 +96,7 @@ void box_stdin_end(struct box *box, uint32_t id)
     if (!call || call->has_ended)
         return;
     call->has_ended = true;
-    if (box_send(box, FRAME_STDIN_END, id, NULL, 0) < 0)
-        box_lose(box, "it takes no more frames");
+    box_send(box, FRAME_STDIN_END, id, NULL, 0);
 }
 
 void box_signal(struct box *box, uint32_t id, int signal)
@@ -109,8 +109,7 @@ void box_signal(struct box *box, uint32_t id, int signal)
     message_number_pack((uint32_t)signal, payload, sizeof(payload));
     if (signal == SIGKILL && !call->kill_deadline_ms)
         call->kill_deadline_ms = clock_now_ms() + KILL_PATIENCE_MS;
-    if (box_send(box, FRAME_SIGNAL, id, payload, sizeof(payload)) < 0)
-        box_lose(box, "it takes no more frames");
+    box_send(box, FRAME_SIGNAL, id, payload, sizeof(payload));
 }
 
 static void acknowledge(struct box *box, struct call *call, int index)
@@ -124,8 +123,7 @@ static void acknowledge(struct box *box, struct call *call, int index)
         return;
     in->acked = in->taken;
     length = message_ack_pack(&ack, payload, sizeof(payload));
-    if (box_send(box, FRAME_ACK, call->id, payload, (size_t)length) < 0)
-        box_lose(box, "it takes no more frames");
+    box_send(box, FRAME_ACK, call->id, payload, (size_t)length);
 }
 
 /* Hands held bytes to the owner as far as he takes them. */
@@ -166,8 +164,7 @@ void box_resume(struct box *box, uint32_t id, enum box_stream stream)
         return;
     deliver(call, index);
     acknowledge(box, call, index);
-    if (!box->is_lost)
-        maybe_end(box, call);
+    maybe_end(box, call);
 }
 
 static bool on_output(struct box *box, struct call *call, const struct frame *frame)
@@ -251,8 +248,8 @@ static bool on_no_exec(struct box *box, struct call *call, const struct frame *f
     if (fail.stage == GUEST_STAGE_EXEC)
         no_exec_error(&fail, &err);
     else if (fail.stage == GUEST_STAGE_FOLDER)
-        error_set(&err, -(int)fail.error, ERROR_BAD_INPUT, "the working folder: %s",
-                  strerror(fail.error));
+        error_set(&err, fail.error ? -(int)fail.error : -EIO, ERROR_BAD_INPUT,
+                  "the working folder: %s", strerror(fail.error));
     else
         error_set(&err, fail.error ? -(int)fail.error : -EIO, ERROR_BOX_FAILED,
                   "preparing the program (stage %u): %s (%s)", fail.stage, error_name(fail.error),
@@ -269,6 +266,7 @@ static bool on_started(struct call *call, const struct frame *frame)
     if (message_started_unpack(frame, &start_ns) < 0 || call->has_started)
         return false;
     call->has_started = true;
+    call->start_deadline_ms = 0;
     /* Our own clock, from our own sight of it: a warden cannot give itself more time. */
     if (call->timeout_ms)
         call->deadline_ms = clock_now_ms() + call->timeout_ms;
@@ -321,10 +319,14 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
         box_signal(box, call->id, SIGKILL);
         return;
     }
+    if (call->start_deadline_ms && now_ms >= call->start_deadline_ms) {
+        box_break(box, "its warden did not start the program");
+        return;
+    }
     if (!call->kill_deadline_ms || now_ms < call->kill_deadline_ms)
         return;
     if (is_reader_slow) /* the exit waits behind output that our own side does not take */
         call->kill_deadline_ms = now_ms + KILL_PATIENCE_MS;
     else
-        box_lose(box, "its warden did not confirm a kill");
+        box_break(box, "its warden did not confirm a kill");
 }

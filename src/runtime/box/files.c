@@ -56,8 +56,7 @@ void box_put_end(struct box *box, uint32_t id)
     if (!call || call->has_ended)
         return;
     call->has_ended = true;
-    if (box_send(box, FRAME_PUT_END, id, NULL, 0) < 0)
-        box_lose(box, "it takes no more frames");
+    box_send(box, FRAME_PUT_END, id, NULL, 0);
 }
 
 int box_get(struct box *box, const char *path, const struct get_events *events, void *ctx,
@@ -92,6 +91,8 @@ static bool on_done(struct box *box, struct call *call, const struct frame *fram
 
     if (message_number_unpack(frame, &number) < 0 || number > 4095)
         return false;
+    if (call->kind == CALL_PUT && number == 0 && !call->has_ended)
+        return false; /* it cannot be there before we said that it is whole */
     if (number != 0)
         error_set(&err, -(int)number, ERROR_ENGINE, "%s", strerror((int)number));
     if (call->kind == CALL_PUT && !call->has_ended) {
@@ -127,7 +128,7 @@ static bool on_data(struct box *box, struct call *call, const struct frame *fram
         error_set(&err, -ECANCELED, ERROR_CANCELLED, "the reader took no more");
         box_call_free(box, call);
         ended.on.get->done(ended.ctx, &err);
-        box_lose(box, "a file was left half read"); /* the warden goes on sending it */
+        box_break(box, "a file was left half read"); /* the warden goes on sending it */
         return true;
     }
     call->in[0].received += bytes.length;

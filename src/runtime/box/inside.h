@@ -29,6 +29,7 @@ struct call {
 
     /* exec */
     struct incoming in[2];
+    uint64_t start_deadline_ms;                         /* until STARTED or NOEXEC */
     uint64_t timeout_ms, deadline_ms, kill_deadline_ms; /* 0: none */
     bool has_started, was_timed_out;
     bool has_exited;
@@ -46,7 +47,8 @@ struct box {
     void *wall;
     uint32_t next_id;
     struct call *calls;
-    struct buf queue; /* whole frames the socket did not take yet */
+    struct buf queue;   /* whole frames the socket did not take yet */
+    const char *broken; /* why it will be lost at the end of this turn; NULL: it stands */
     bool is_lost;
     struct error lost;
 };
@@ -57,7 +59,9 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
 struct call *box_call(struct box *box, uint32_t id, enum call_kind kind);
 struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struct error *err);
 void box_call_free(struct box *box, struct call *call);
-void box_lose(struct box *box, const char *why);
+/* Something is wrong: the box is lost when the current turn is over, never under a callback's feet.
+ */
+void box_break(struct box *box, const char *why);
 /* Bytes of a stream to the warden, as many as its window allows. */
 long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
                     size_t length);

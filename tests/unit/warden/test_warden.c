@@ -346,23 +346,45 @@ static void test_output_window(void **state)
 }
 
 /* What a command leaves behind holds its pipes; with it the box's guests end. */
+/* With the command everybody goes, and the box too when no output waits. */
 static void test_command_that_ends_the_box(void **state)
 {
     struct room *room = *state;
     struct ended ended;
+    struct frame frame;
 
     start(room, 1, EXEC_ENDS_BOX, "sleep 1000 & echo left", "");
     finish(room, 1, &ended);
     assert_string_equal(ended.text[1], "left\n");
     assert_int_equal(ended.exited.exit_code, 0);
+    assert_false(take_any(room, &frame));
+}
+
+static void test_kill_of_a_command_that_ends_the_box(void **state)
+{
+    struct room *room = *state;
+    struct ended ended;
+    struct frame frame;
+
     start(room, 2, EXEC_ENDS_BOX, "sleep 1000 & sleep 1000", "");
     take(room, FRAME_STARTED, 2);
     give_number(room, FRAME_SIGNAL, 2, SIGKILL);
     finish(room, 2, &ended);
     assert_int_equal(ended.exited.signal, SIGKILL);
-    start(room, 3, 0, "sleep 1000 & echo kept", ""); /* without it they stay, and do no harm */
+    assert_false(take_any(room, &frame));
+}
+
+static void test_command_that_does_not(void **state)
+{
+    struct room *room = *state;
+    struct ended ended;
+
+    start(room, 3, 0, "sleep 1000 & echo kept", ""); /* they stay, and do no harm */
     finish(room, 3, &ended);
     assert_string_equal(ended.text[1], "kept\n");
+    start(room, 4, 0, "echo again", "");
+    finish(room, 4, &ended);
+    assert_string_equal(ended.text[1], "again\n");
 }
 
 static void test_put_and_get(void **state)
@@ -567,10 +589,16 @@ static int become_reaper(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_A_WARDEN(test_runs_a_command),     WITH_A_WARDEN(test_kill),
-        WITH_A_WARDEN(test_standard_input),     WITH_A_WARDEN(test_program_that_is_not_there),
-        WITH_A_WARDEN(test_output_window),      WITH_A_WARDEN(test_command_that_ends_the_box),
-        WITH_A_WARDEN(test_put_and_get),        WITH_A_WARDEN(test_hang_up_ends_everybody),
+        WITH_A_WARDEN(test_runs_a_command),
+        WITH_A_WARDEN(test_kill),
+        WITH_A_WARDEN(test_standard_input),
+        WITH_A_WARDEN(test_program_that_is_not_there),
+        WITH_A_WARDEN(test_output_window),
+        WITH_A_WARDEN(test_command_that_ends_the_box),
+        WITH_A_WARDEN(test_kill_of_a_command_that_ends_the_box),
+        WITH_A_WARDEN(test_command_that_does_not),
+        WITH_A_WARDEN(test_put_and_get),
+        WITH_A_WARDEN(test_hang_up_ends_everybody),
         cmocka_unit_test(test_broken_protocol),
     };
 

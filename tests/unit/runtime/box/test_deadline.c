@@ -65,6 +65,8 @@ static void test_unanswered_kill_of_the_caller(void **state)
     struct fake *fake = *state;
     uint32_t id = start_exec(fake, 0, 0);
 
+    say_started(fake, id);
+    check_alive(fake);
     box_signal(fake->box, id, SIGTERM);
     assert_true(box_next_deadline_ms(fake->box) == UINT64_MAX); /* it may take its time */
     hear(fake, FRAME_SIGNAL, id);

@@ -422,8 +422,13 @@ static void test_frames_after_a_held_exit(void **state)
     say_exited(fake, id, &(struct message_exited){.out_bytes = 1});
     check_alive(fake);
     say_exited(fake, id, &(struct message_exited){.out_bytes = 1});
+    assert_int_equal(fake_pump(fake), 0); /* lost, but for the end that is still to be told */
+    assert_int_equal(box_fd(fake->box), -1);
+    fake->seen[0].takes = SIZE_MAX;
+    box_resume(fake->box, id, BOX_STDOUT);
+    assert_int_equal(fake->seen[0].ended, 1);
     assert_int_equal(fake_pump(fake), -EPIPE);
-    assert_int_equal(fake->seen[0].ended + fake->seen[0].failed, 1);
+    assert_int_equal(fake->seen[0].failed, 0);
 }
 
 static void test_no_exec(void **state)
