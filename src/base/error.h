@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-#define ERROR_TEXT_MAX 512
+#define ERROR_TEXT_MAX 1024
 
 /*
  * The stable words of meta.error.code. They are pointers to constants so that two errors compare by

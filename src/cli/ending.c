@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/explain.h"
@@ -116,6 +117,8 @@ int ending_report(const struct ending *ending, const struct result *result,
     if (request->is_json) {
         int printed = print_json(result_to_json(result));
 
+        if (result->error.code == ERROR_BLOCKED_IMPORT)
+            log_warning("%s", result->error.text); /* a refusal is logged, whoever reads the JSON */
         if (printed != 0)
             status = printed;
     } else {

@@ -228,7 +228,8 @@ static int send_number(int channel_fd, enum frame_type type, uint32_t number, co
         control.align.cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
         memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * fd_count);
     }
-    if (sendmsg(channel_fd, &message, MSG_NOSIGNAL) < 0)
+    /* A child that is gone has said why before it went; that is read next. */
+    if (sendmsg(channel_fd, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
         return error_errno(err, "starting the box");
     return 0;
 }
@@ -340,7 +341,10 @@ static int wait_ready(struct launched *launched, const struct draft *draft, stru
     if (r == 0)
         return error_set(err, -ETIMEDOUT, ERROR_BOX_FAILED, "the box did not stand after %d s",
                          BRINGUP_PATIENCE_MS / 1000);
-    length = recv(launched->channel_fd, data, sizeof(data), MSG_DONTWAIT);
+    /* A peer that closed with frames unread is reported first, its own last words after that. */
+    do
+        length = recv(launched->channel_fd, data, sizeof(data), MSG_DONTWAIT);
+    while (length < 0 && (errno == ECONNRESET || errno == EINTR));
     if (length <= 0)
         return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost while it was made");
     if (frame_decode(data, (size_t)length, &frame) < 0)

@@ -48,6 +48,10 @@ int stage_scrub(struct sandbox *sandbox)
 
     if (plan->scrub)
         memset(plan->scrub, 0, plan->scrub_length);
+    /* A session of its own: a signal to the engine's process group must not end the one who cleans
+     * up after it. */
+    if (setsid() < 0)
+        return -errno;
     if (prctl(PR_SET_NAME, "warden") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
         return -errno;
     /* Without a pid namespace the warden has to outlive its parent long enough to end the guest:

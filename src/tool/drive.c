@@ -220,6 +220,9 @@ int drive_exec(struct drive *drive, const struct exec_spec *spec)
     int r;
 
     drive->failure = (struct error){0};
+    if (drive->is_cancelled) /* in the turn in which the step before was done */
+        return error_set(&drive->failure, -ECANCELED, ERROR_CANCELLED,
+                         "the run was ended by its caller");
     drive->stdin_fd = spec->stdin_open ? drive->shot->stdin_fd : -1;
     if (drive->stdin_fd >= 0 && !drive->stdin_data) {
         drive->stdin_data = malloc(STDIN_CHUNK);

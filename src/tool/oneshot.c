@@ -18,8 +18,6 @@
 #include "tool/language.h"
 #include "tool/transfer.h"
 
-#define CHECKER_PATH "/home/user/.check_imports.py"
-#define CHECKER_NAME ".check_imports.py"
 #define CHECK_TIMEOUT_MS 10000
 #define CHECK_OUTPUT_MAX (256 * 1024)
 
@@ -141,21 +139,18 @@ static int check_imports(struct run *run, struct error *err)
 {
     CLEANUP(buf_free) struct buf line = BUF_INIT(CHECK_OUTPUT_MAX);
     CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORTS_MESSAGE_MAX);
-    CLEANUP(freep) char *blocked = NULL;
-    const char *argv[] = {run->interpreter.path, "-I", "-S", NULL, run->name, NULL, NULL};
+    CLEANUP(buf_free) struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
+    CLEANUP(buf_free) struct buf checker = BUF_INIT(LIMIT_CONFIG_BYTES);
+    const char *argv[] = {run->interpreter.path, "-I", "-S", "-c", NULL, run->name, NULL, NULL};
     struct exec_spec spec = {.argv = argv, .timeout_ms = CHECK_TIMEOUT_MS};
-    struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
-    int r;
+    int r = buf_append(&checker, guest_check_imports_py, guest_check_imports_py_length);
 
-    for (char **at = run->shot->config->blocked_imports; at && *at; at++)
-        buf_printf(&list, "%s%s", list.length ? "," : "", *at);
-    blocked = list.data;
-    argv[3] = "../home/user/" CHECKER_NAME;
-    argv[5] = buf_text(&list);
-    r = transfer_put(&run->drive, CHECKER_PATH, 0644, guest_check_imports_py,
-                     guest_check_imports_py_length, err);
+    for (char **at = run->shot->config->blocked_imports; at && *at && r == 0; at++)
+        r = buf_printf(&list, "%s%s", list.length ? "," : "", *at);
     if (r < 0)
-        return r;
+        return error_set(err, r, ERROR_ENGINE, "the list of blocked imports is too long");
+    argv[4] = buf_text(&checker);
+    argv[6] = buf_text(&list);
     run->drive.is_captured_only = true;
     run->drive.captured = &line;
     r = drive_exec(&run->drive, &spec);
@@ -193,8 +188,7 @@ static void note_end(struct run *run)
  * enters. */
 static void explain_unreachable(const struct run *run, struct error *err)
 {
-    if (err->num == -EACCES && run->language &&
-        !(run->facts.layers & LAYER_BIT(LAYER_MOUNTNS)))
+    if (err->num == -EACCES && run->language && !(run->facts.layers & LAYER_BIT(LAYER_MOUNTNS)))
         error_set(
             err, -EACCES, ERROR_NOT_EXECUTABLE,
             "%s lies in a folder that the guest's id may not enter, and without namespaces it "

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "tool/oneshot.h"
 #include "tool/tool.h"
@@ -245,6 +246,8 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
         },
         &result, &extra);
     answer = run_python_code_reply(&result, reply);
+    if (result.error.code == ERROR_BLOCKED_IMPORT)
+        log_warning("run_python_code: %s", result.error.text);
     oneshot_extra_free(&extra);
     result_free(&result);
     return answer;

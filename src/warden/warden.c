@@ -15,7 +15,10 @@
 void warden_end(struct warden *warden)
 {
     crowd_kill(warden->sandbox);
-    _exit(0); /* PID 1's end is the box's end */
+    /* PID 1's end is the box's end; without a pid namespace the dead are ours to bury. */
+    while (!warden->sandbox->plan->has_namespaces && waitpid(-1, NULL, __WALL) > 0)
+        ;
+    _exit(0);
 }
 
 /* Orphans become ours; only commands that we started are reported. */

@@ -276,6 +276,7 @@ class Canary:
         self.path = self.folder / "secret.txt"
         self.path.write_text(self.secret)
         for path, mode in ((self.folder, 0o777), (self.path, 0o666)):
+            os.chown(path, box.uid, box.uid)
             os.chmod(path, mode)
         program = ["/usr/bin/env", "-i", f"CANARY={self.secret}", "/usr/bin/python3", "-c",
                    "import signal; signal.pause()", self.secret]

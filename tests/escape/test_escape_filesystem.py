@@ -39,6 +39,24 @@ found["renamed"] = attempt(os.rename, {str(canary.path)!r}, "mine")
         held(answer, *GONE, "EROFS", "EXDEV")
 
 
+def test_01_what_belongs_to_a_host_file_cannot_be_changed(box, canary):
+    """Landlock looks at contents and names only: mode, owner, times and attributes need more."""
+    before = canary.path.stat()
+    found = box.probe(f"""
+path = {str(canary.path)!r}
+found["chmod"] = attempt(os.chmod, path, 0o4777)
+found["folder"] = attempt(os.chmod, os.path.dirname(path), 0o700)
+found["chown"] = attempt(os.chown, path, os.getuid(), os.getgid())
+found["utime"] = attempt(os.utime, path, (1, 1))
+found["xattr"] = attempt(os.setxattr, path, "user.x", b"x")
+found["truncate"] = attempt(os.truncate, path, 0)
+""")
+    all_held(found, *GONE, "EPERM", "EROFS", "ENOSYS", "ENOTSUP", "EOPNOTSUPP")
+    after = canary.path.stat()
+    assert (after.st_mode, after.st_uid, after.st_mtime_ns) == \
+           (before.st_mode, before.st_uid, before.st_mtime_ns)
+
+
 @pytest.mark.ways("root-refused")
 def test_01_root_without_namespaces_is_not_root_inside(box, canary):
     canary.path.chmod(0o600)

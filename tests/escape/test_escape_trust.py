@@ -22,9 +22,9 @@ for name, text in {HOSTILE!r}.items():
     path = os.path.join(output(), name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     open(path, "w").write(text)
-    os.chmod(path, 0o4755)
+    attempt(os.chmod, path, 0o4755)
 open(output() + "/data.csv", "w").write("a,b\\n")
-os.chmod(output() + "/data.csv", 0o6777)
+attempt(os.chmod, output() + "/data.csv", 0o6777)
 done()
 """, "--out", out)
     assert outcome.result["exit_code"] == 0, outcome

@@ -29,8 +29,8 @@ def test_each_run_is_a_fresh_box(room):
     first = support.run_json("open('seen', 'w').write('1'); open('/tmp/seen', 'w').write('1')",
                              room=room)
     assert first["exit_code"] == 0, first
-    second = support.run_json("from os.path import exists\nprint(exists('seen'), exists('/tmp/seen'))",
-                              room=room)
+    code = "from os.path import exists\nprint(exists('seen'), exists('/tmp/seen'))"
+    second = support.run_json(code, room=room)
     assert second["stdout"] == "False False\n"
 
 

@@ -30,8 +30,8 @@ def test_the_kernel_really_refuses_a_fresh_proc_there():
         pytest.skip("has to be started as root (to make the outer container)")
     user = support.ORDINARY_UID
     argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private",
-            "sh", "-c", MASK, "sh", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
-            "unshare", "-Urmpf", "--mount-proc", "true"]
+            "sh", "-c", MASK, "sh", "setpriv", f"--reuid={user}", f"--regid={user}",
+            "--clear-groups", "unshare", "-Urmpf", "--mount-proc", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, cwd="/")
     assert done.returncode != 0
     assert "not permitted" in done.stderr

@@ -24,8 +24,8 @@ facts = {
     'private': {d: tried(write, d + '/probe') for d in
                 ('/tmp', '/workspace', '/home/user', '/dev/shm', '.')},
     'shared': {d: tried(write, d + '/probe') for d in
-               ('/', '/usr', '/usr/bin', '/etc', '/dev', '/proc', '/proc/sys/kernel', '/var', '/home',
-                '/root', '/lib', '/opt')},
+               ('/', '/usr', '/usr/bin', '/etc', '/dev', '/proc', '/proc/sys/kernel', '/var',
+                '/home', '/root', '/lib', '/opt')},
     'sys': os.listdir('/sys') if tried(os.listdir, '/sys') == 'ok' else tried(os.listdir, '/sys'),
     'dev': sorted(os.listdir('/dev')) if tried(os.listdir, '/dev') == 'ok' else [],
     'hostname': os.uname().nodename,

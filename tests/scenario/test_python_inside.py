@@ -138,7 +138,8 @@ os.mkfifo('g'); assert stat.S_ISFIFO(os.stat('g').st_mode); os.statvfs('.')
 """,
     "file modes and times": """
 import os, shutil, tarfile
-os.makedirs('a/b'); open('a/b/c', 'w').write('x'); os.chmod('a/b/c', 0o640); os.utime('a/b/c', (1, 2))
+os.makedirs('a/b'); open('a/b/c', 'w').write('x')
+os.chmod('a/b/c', 0o640); os.utime('a/b/c', (1, 2))
 shutil.copy('a/b/c', 'd'); shutil.copytree('a', 'e'); assert os.stat('e/b/c').st_mtime == 2
 tarfile.open(shutil.make_archive('z', 'gztar', 'a')).extractall('f')
 assert os.stat('f/b/c').st_mode & 0o777 == 0o640
@@ -169,7 +170,7 @@ def check(result):
 
 
 # What needs a mount namespace: glibc keeps semaphores in /dev/shm, which is the host's own without
-# one, and Landlock does not rule changes of a mode or a time by name, so that the filter refuses them.
+# one, and Landlock does not rule changes of a mode or a time by name, so the filter refuses them.
 NEEDS_MOUNTS = ("multiprocessing pool", "multiprocessing spawn", "multiprocessing manager",
           "shared memory", "process pool", "file modes and times")
 

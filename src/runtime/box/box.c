@@ -141,7 +141,11 @@ static void lose(struct box *box)
     }
 }
 
-/* 1 taken, 0 no room, negative: gone. */
+/*
+ * 1 taken, 0 no room, negative: cannot be sent. A warden that has gone takes nothing any more, but
+ * its last frames may still wait to be read: that it is gone is learned from the end of what it
+ * sent.
+ */
 static int send_now(struct box *box, const struct iovec *parts, size_t count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = count};
@@ -149,6 +153,8 @@ static int send_now(struct box *box, const struct iovec *parts, size_t count)
     while (sendmsg(box->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
         if (errno == EAGAIN || errno == ENOBUFS)
             return 0;
+        if (errno == EPIPE || errno == ECONNRESET)
+            return 1;
         if (errno != EINTR)
             return -errno;
     }
@@ -269,8 +275,8 @@ static void receive(struct box *box)
         ssize_t length = recv(box->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC);
         struct frame frame;
 
-        if (length < 0 && errno == EINTR)
-            continue;
+        if (length < 0 && (errno == EINTR || errno == ECONNRESET))
+            continue; /* reset: it closed with frames of ours unread; its own still come */
         if (length < 0 && errno == EAGAIN)
             return;
         if (length <= 0)
