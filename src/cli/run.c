@@ -72,9 +72,8 @@ static int execute(const struct job *job)
     if (signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
     output_init(&ending.output, request->is_raw, cancel_fd);
-    sink = (struct oneshot_sink){.write = output_write,
-                                 .ctx = &ending.output,
-                                 .fd = {STDOUT_FILENO, STDERR_FILENO}};
+    sink = (struct oneshot_sink){
+        .write = output_write, .ctx = &ending.output, .fd = {STDOUT_FILENO, STDERR_FILENO}};
     result_init(&result, &job->config->limits);
 
     oneshot_run(

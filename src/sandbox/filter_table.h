@@ -94,7 +94,8 @@ struct filter_row {
     ROW(name, FILTER_ALLOW, FILTER_GUEST | FILTER_WARDEN, reason), \
         ROW(name, FILTER_DENY, FILTER_OFFLINE, reason)
 
-#define BY_NAME_REASON "not held by Landlock: without a mount namespace it would reach the caller's files"
+#define BY_NAME_REASON \
+    "not held by Landlock: without a mount namespace it would reach the caller's files"
 #define BY_NAME(name) SHARED(name, BY_NAME_REASON)
 
 #define FILTER_NEW_NAMESPACES UINT32_C(0x7e020000) /* every CLONE_NEW* that clone() knows */

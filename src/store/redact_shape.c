@@ -10,8 +10,9 @@
 #define PEM_SECRET_MIN 16    /* characters of base64 that make a body */
 #define URL_PASSWORD_MAX 256 /* how far "://user:password@" is followed */
 #define BEARER_MIN 8
-#define BEARER_LONG 20 /* without a digit it has to be this long: "bearer certificates" is prose \
-                        */
+#define BEARER_LONG                                                              \
+    20 /* without a digit it has to be this long: "bearer certificates" is prose \
+        */
 
 enum {
     LETTER = 1 << 0,

@@ -40,7 +40,8 @@ struct cgroup_host {
 /* Fills the site from this process's own files. No groups to be had is CGROUP_NONE, not an error.
  */
 void cgroup_find(struct cgroup_site *site);
-/* Is memory on v1 here? A cheap look: v1 groups can be made after a clone, v2 ones must be before. */
+/* Is memory on v1 here? A cheap look: v1 groups can be made after a clone, v2 ones must be before.
+ */
 bool cgroup_is_v1(void);
 void cgroup_find_in(const struct cgroup_host *host, struct cgroup_site *site);
 

@@ -10,8 +10,9 @@
 #include "base/limits.h"
 #include "base/str.h"
 
-#define ANSWER_MAX (256 * KIB) /* 100 rows of check_imports.py, each character escaped, fit twice \
-                                */
+#define ANSWER_MAX                                                                 \
+    (256 * KIB) /* 100 rows of check_imports.py, each character escaped, fit twice \
+                 */
 #define ROWS_MAX 100
 #define MODULE_MAX 200 /* bytes of a module's name */
 #define WORDS_SIZE 256 /* of the code's own words that a message repeats */
