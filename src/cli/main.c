@@ -23,7 +23,7 @@ static int fill_standard_streams(void)
     int stdin_is_closed = 0;
 
     for (int fd = 0; fd <= 2; fd++) {
-        if (fcntl(fd, F_GETFD) >= 0)
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
             continue;
         /* The lowest free descriptor is `fd`; it stays open for programs of ours: no O_CLOEXEC. */
         if (open("/dev/null", O_RDWR) != fd)

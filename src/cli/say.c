@@ -5,6 +5,8 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/sanitize.h"
+#include "model/text.h"
 
 #define SAY_TEXT_MAX 2048
 
@@ -105,16 +108,13 @@ int print_json(json_t *json)
     /* A terminal gets ASCII: the same document, and nothing of a guest's that could steer it. */
     size_t flags =
         JSON_COMPACT | JSON_REAL_PRECISION(15) | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0);
-    CLEANUP(freep) char *document = json ? json_dumps(json, flags) : NULL;
-    struct buf line;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* a result has its own ceilings */
+    bool is_whole =
+        json && text_of_json(json, flags, &text) == 0 && buf_append_text(&text, "\n") == 0;
 
     json_decref(json);
-    if (!document) {
-        say("out of memory printing the result");
-        return STATUS_BAD_INPUT;
-    }
-    line = (struct buf){.data = document, .length = strlen(document)};
-    document[line.length] = '\n'; /* in the place of the NUL: one write, one line */
-    line.length++;
-    return print_text(&line);
+    if (is_whole)
+        return print_text(&text);
+    say("out of memory printing the result");
+    return STATUS_BAD_INPUT;
 }

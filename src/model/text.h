@@ -2,7 +2,7 @@
  * text.h - bytes of any kind as JSON text. Pure functions over caller-owned buffers.
  *
  * Jansson refuses strings that are not UTF-8, and guests write whatever they like: every string
- * that goes out passes here first. Called by model/ and store/.
+ * that goes out passes here first. Called by model/, store/ and cli/.
  */
 #ifndef BAILEY_MODEL_TEXT_H
 #define BAILEY_MODEL_TEXT_H
@@ -25,5 +25,8 @@ int text_clean(struct buf *to, const char *data, size_t length, bool is_cut,
 
 /* A JSON string of any bytes, cleaned; NULL when memory is out. */
 json_t *text_to_json(const char *data, size_t length);
+
+/* A document as text, appended to `to`: whole, or an error (jansson alone may drop a piece). */
+int text_of_json(json_t *json, size_t flags, struct buf *to);
 
 #endif

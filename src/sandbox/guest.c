@@ -13,37 +13,27 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/guest_stage.h"
 #include "base/str.h"
 #include "sandbox/stage.h"
 #include "sys/calls.h"
 
 #define GUEST_OOM_SCORE "500" /* so that the kernel never chooses the warden */
 
-static const struct {
-    const char *name;
-    int (*run)(const struct sandbox *sandbox, const struct guest_start *start);
-} guest_stages[] = {
-    {"set up standard streams", guest_stdio},
-    {"raise oom score", guest_oom_score},
-    {"set resource limits", guest_rlimits},
-    {"become the guest's id", guest_ids},
-    {"drop capabilities", guest_caps},
-    {"enter the working folder", guest_folder},
-    {"restrict by landlock", guest_landlock},
-    {"put on the seccomp filter", guest_filter},
-    {"execute", guest_exec},
+static int (*const guest_stages[_GUEST_STAGE_MAX])(const struct sandbox *,
+                                                   const struct guest_start *) = {
+    [GUEST_STAGE_STDIO] = guest_stdio,       [GUEST_STAGE_OOM_SCORE] = guest_oom_score,
+    [GUEST_STAGE_RLIMITS] = guest_rlimits,   [GUEST_STAGE_IDS] = guest_ids,
+    [GUEST_STAGE_CAPS] = guest_caps,         [GUEST_STAGE_FOLDER] = guest_folder,
+    [GUEST_STAGE_LANDLOCK] = guest_landlock, [GUEST_STAGE_FILTER] = guest_filter,
+    [GUEST_STAGE_EXEC] = guest_exec,
 };
-
-const char *sandbox_guest_stage_name(unsigned stage)
-{
-    return stage < ARRAY_SIZE(guest_stages) ? guest_stages[stage].name : "unknown stage";
-}
 
 int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
                         uint16_t *ret_stage)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(guest_stages); i++) {
-        int r = guest_stages[i].run(sandbox, start);
+        int r = guest_stages[i](sandbox, start);
 
         *ret_stage = (uint16_t)i;
         if (r < 0)

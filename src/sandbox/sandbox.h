@@ -62,9 +62,9 @@ struct guest_start {
     int note_fd;     /* gets the monotonic time (8 bytes) right before the exec */
 };
 
-/* Only returns on failure: the negative errno, with the stage in *ret_stage. */
+/* Only returns on failure: the negative errno, with the stage (base/guest_stage.h) in *ret_stage.
+ */
 int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
                         uint16_t *ret_stage);
-const char *sandbox_guest_stage_name(unsigned stage);
 
 #endif

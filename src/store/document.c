@@ -182,14 +182,12 @@ int document_make(const struct artifact *artifact, char **ret, struct error *err
 {
     CLEANUP(document_free) struct document document = {0};
     CLEANUP(json_decrefp) json_t *tree = NULL;
-    char *text = NULL;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* its parts have their ceilings */
 
     if (collect_known(&document, artifact->env) == 0)
         tree = make_tree(&document, artifact);
-    if (tree)
-        text = json_dumps(tree, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    if (!text)
+    if (!tree || text_of_json(tree, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    *ret = text;
+    *ret = ptr_take(&text.data);
     return 0;
 }

@@ -213,8 +213,9 @@ static int put_finish(struct put *put, const char *path, struct error *err)
         return error_set(err, -ENOSPC, ERROR_TOO_LARGE,
                          "copying in '%s': the box's disk is full; give it more with --disk", path);
     if (put->error.num < 0)
-        return error_set(err, put->error.num, ERROR_BAD_INPUT, "copying in '%s': %s", path,
-                         put->error.text);
+        return error_set(err, put->error.num,
+                         put->error.code == ERROR_BOX_LOST ? ERROR_BOX_LOST : ERROR_BAD_INPUT,
+                         "copying in '%s': %s", path, put->error.text);
     return 0;
 }
 

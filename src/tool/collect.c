@@ -30,6 +30,8 @@ struct found {
 };
 
 struct listing {
+    uint64_t disk_bytes; /* the box's limit: more than that cannot be real */
+    uint64_t bytes;      /* of what will be fetched */
     struct found *files;
     size_t count;
     uint64_t total;
@@ -78,6 +80,7 @@ static const char *bad_name(const char *name)
             break;
         at += length + 1;
     }
+    name = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
     return strcasecmp(name, "bailey.yaml") == 0 ? "would be configuration" : NULL;
 }
 
@@ -102,6 +105,11 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     files[listing->count].skipped = kind_name(entry->mode);
     if (!files[listing->count].skipped)
         files[listing->count].skipped = bad_name(entry->name);
+    /* Sparse files claim what the box's disk never held, and would fill the caller's with zeros. */
+    if (!files[listing->count].skipped && entry->bytes > listing->disk_bytes - listing->bytes)
+        files[listing->count].skipped = "larger than the box's disk (sparse)";
+    if (!files[listing->count].skipped)
+        listing->bytes += entry->bytes;
     listing->count++;
 }
 
@@ -164,7 +172,7 @@ static int enter_parent(int out_fd, const char *name, int *ret_fd, const char **
 
 struct fetch {
     int fd;
-    uint64_t bytes;
+    uint64_t bytes, expected;
     int write_error;
     bool is_done;
     struct error error;
@@ -174,6 +182,8 @@ static size_t on_data(void *ctx, const void *data, size_t length)
 {
     struct fetch *fetch = ctx;
 
+    if (length > fetch->expected - fetch->bytes)
+        return 0; /* nobody is left in the box who could have made it longer */
     /* After a failed write the rest is taken and dropped: the box has other files to give. */
     if (fetch->write_error == 0)
         fetch->write_error = fd_write_all(fetch->fd, data, length);
@@ -207,17 +217,17 @@ static int fetch_bytes(struct drive *drive, const char *name, struct fetch *fetc
         return error_set(err, fetch->write_error, ERROR_ENGINE, "writing '%s' to %s: %s", name,
                          drive->shot->out, strerror(-fetch->write_error));
     if (fetch->error.num < 0)
-        return error_set(err, fetch->error.num, ERROR_ENGINE, "reading '%s' from the box: %s", name,
-                         fetch->error.text);
+        return error_set(err, fetch->error.num, fetch->error.code, "reading '%s' from the box: %s",
+                         name, fetch->error.text);
     return 0;
 }
 
 /* One file: temporary name, bytes, then in its place. Nothing half written is ever seen. */
-static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_t *ret_bytes,
+static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_t *bytes,
                       struct error *err)
 {
     CLEANUP(fd_closep) int dir_fd = -1;
-    struct fetch fetch = {.fd = -1};
+    struct fetch fetch = {.fd = -1, .expected = *bytes};
     char temporary[64];
     const char *last = name;
     int r = enter_parent(out_fd, name, &dir_fd, &last);
@@ -238,7 +248,7 @@ static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_
         r = error_errno(err, "putting '%s' in its place", name);
     if (r < 0)
         unlinkat(dir_fd, temporary, 0);
-    *ret_bytes = fetch.bytes;
+    *bytes = fetch.bytes;
     return r;
 }
 
@@ -270,7 +280,10 @@ static int fetch_all(struct drive *drive, struct listing *listing, struct error 
 
 int transfer_collect(struct drive *drive, struct error *err)
 {
-    CLEANUP(listing_free) struct listing listing = {0};
+    CLEANUP(listing_free)
+    struct listing listing = {
+        .disk_bytes = drive->result->limits.disk_bytes,
+    };
     int r = list_outputs(drive, &listing, err);
 
     if (r < 0)

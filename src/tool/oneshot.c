@@ -196,6 +196,13 @@ static void explain_unreachable(const struct run *run, struct error *err)
             run->interpreter.path);
 }
 
+static int cancelled(const struct run *run, struct error *err)
+{
+    return error_set(err, -ECANCELED, ERROR_CANCELLED, "%s",
+                     run->drive.is_sink_dead ? "nobody reads the output any more"
+                                             : "the run was ended by its caller");
+}
+
 static int run_program(struct run *run, struct error *err)
 {
     struct exec_spec spec = {
@@ -209,6 +216,8 @@ static int run_program(struct run *run, struct error *err)
 
     if (r < 0) {
         *err = run->drive.failure;
+        if (run->drive.is_cancelled) /* killed before it became the program: not the box's fault */
+            return cancelled(run, err);
         if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
             error_prefix(err, run->argv[0]);
         explain_unreachable(run, err);
@@ -216,9 +225,7 @@ static int run_program(struct run *run, struct error *err)
     }
     note_end(run);
     if (run->drive.is_cancelled)
-        return error_set(err, -ECANCELED, ERROR_CANCELLED, "%s",
-                         run->drive.is_sink_dead ? "nobody reads the output any more"
-                                                 : "the run was ended by its caller");
+        return cancelled(run, err);
     return run->drive.end.has_output ? transfer_collect(&run->drive, err) : 0;
 }
 

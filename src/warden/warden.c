@@ -27,8 +27,10 @@ static void reap(struct warden *warden)
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
-        command_exited(warden, pid, status);
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0 || (pid < 0 && errno == EINTR)) {
+        if (pid > 0)
+            command_exited(warden, pid, status);
+    }
 }
 
 static void signals_ready(struct loop_source *source, uint32_t events)

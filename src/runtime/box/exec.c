@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/guest_stage.h"
 #include "runtime/box/inside.h"
 #include "wire/pack.h"
 
@@ -233,9 +234,6 @@ static void no_exec_error(const struct message_fail *fail, struct error *err)
                   strerror(number));
 }
 
-#define GUEST_STAGE_FOLDER 5 /* "enter the working folder" in sandbox/guest.c */
-#define GUEST_STAGE_EXEC 8
-
 static bool on_no_exec(struct box *box, struct call *call, const struct frame *frame)
 {
     const struct exec_events *events = call->on.exec;
@@ -251,9 +249,7 @@ static bool on_no_exec(struct box *box, struct call *call, const struct frame *f
         error_set(&err, fail.error ? -(int)fail.error : -EIO, ERROR_BAD_INPUT,
                   "the working folder: %s", strerror(fail.error));
     else
-        error_set(&err, fail.error ? -(int)fail.error : -EIO, ERROR_BOX_FAILED,
-                  "preparing the program (stage %u): %s (%s)", fail.stage, error_name(fail.error),
-                  strerror(fail.error));
+        error_stage(&err, guest_stage_name(fail.stage), fail.error ? -(int)fail.error : -EIO);
     box_call_free(box, call);
     events->failed(ctx, &err);
     return true;
