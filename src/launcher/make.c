@@ -27,8 +27,8 @@
 #include "sys/calls.h"
 #include "warden/warden.h"
 
-#define NAMESPACES \
-    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+/* The network namespace is made inside, beside the rest (sandbox/names.c). */
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 #define GO_SPLIT 1u  /* two ids are mapped */
 #define GO_GROUPS 2u /* setgroups(2) is allowed */
@@ -437,7 +437,7 @@ static int try_way(const struct launch_spec *spec, struct draft *draft, const st
 static bool is_refusal(int r, const struct error *err)
 {
     static const char *const stages[] = {"clone namespaces", "write id maps", "set ids",
-                                         "mount root"};
+                                         "enter network", "mount root"};
 
     if (r != -EPERM && r != -EACCES && r != -ENOSYS && r != -EINVAL && r != -ENOSPC && r != -EUSERS)
         return false;

@@ -1,9 +1,21 @@
-/* names.c - the small namespaces: a host name of its own, a loopback of its own. */
+/*
+ * names.c - the small namespaces: a host name of its own, a network with nothing but loopback.
+ *
+ * Making a network namespace is the slowest single thing of a bring-up (0.4 ms of 2). So a helper
+ * makes it on another processor while the root is put together: a fork that shares our descriptors,
+ * makes the namespace, brings loopback up, leaves a descriptor of it behind and ends. Being of the
+ * same user namespace we may enter it.
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <net/if.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -19,14 +31,63 @@ int stage_host_name(struct sandbox *sandbox)
 }
 
 /* Servers on 127.0.0.1 work in the box; there is no other interface and no route. */
-int stage_loopback(struct sandbox *sandbox)
+static int loopback_up(int fd)
 {
-    CLEANUP(fd_closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct ifreq request = {.ifr_flags = IFF_UP | IFF_RUNNING};
 
-    (void)sandbox;
-    if (fd < 0)
-        return errno == EAFNOSUPPORT ? 0 : -errno;
     str_copy(request.ifr_name, sizeof(request.ifr_name), "lo");
     return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+/* A descriptor of a new network namespace, or a negative errno. */
+static int make_network(void)
+{
+    int fd, r;
+
+    if (unshare(CLONE_NEWNET) < 0)
+        return -errno;
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    r = loopback_up(fd);
+    if (r == 0)
+        r = ioctl(fd, SIOCGSKNS); /* the namespace of a socket: needs no /proc */
+    return r < 0 ? -errno : r;
+}
+
+/* Must: come first, so that it is done by the time the rest is. */
+int stage_network_begin(struct sandbox *sandbox)
+{
+    int ends[2];
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    sandbox->network_fd = ends[0];
+    pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid < 0)
+        return -errno;
+    if (pid == 0) {
+        int fd = make_network();
+
+        fd_write_all(ends[1], &fd, sizeof(fd));
+        _exit(0); /* shared descriptors stay open: the warden closes what it does not keep */
+    }
+    return 0;
+}
+
+/* Must: come before the capabilities go. The warden reaps the helper like any orphan. */
+int stage_network_end(struct sandbox *sandbox)
+{
+    CLEANUP(fd_closep) int network_fd = -1;
+    int fd = -EPIPE;
+    ssize_t length = fd_read_all(sandbox->network_fd, &fd, sizeof(fd));
+
+    if (length != sizeof(fd) || fd < 0)
+        return length < 0 ? (int)length : fd < 0 ? fd : -EPIPE;
+    network_fd = fd;
+    if (setns(network_fd, CLONE_NEWNET) < 0)
+        return -errno;
+    sandbox_have(sandbox, LAYER_NETNS);
+    return 0;
 }

@@ -25,7 +25,8 @@ int stage_root_steps(struct sandbox *sandbox);    /* root.c */
 int stage_root_pivot(struct sandbox *sandbox);    /* root.c */
 int stage_shares(struct sandbox *sandbox);        /* root.c */
 int stage_host_name(struct sandbox *sandbox);     /* names.c */
-int stage_loopback(struct sandbox *sandbox);      /* names.c */
+int stage_network_begin(struct sandbox *sandbox); /* names.c */
+int stage_network_end(struct sandbox *sandbox);   /* names.c */
 int stage_ruleset(struct sandbox *sandbox);       /* landlock.c */
 int stage_warden_caps(struct sandbox *sandbox);   /* caps.c */
 int stage_no_new_privs(struct sandbox *sandbox);  /* caps.c */

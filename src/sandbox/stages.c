@@ -14,14 +14,15 @@ struct stage {
 };
 
 /*
- * What needs no ids comes first, while the engine writes the id maps; the control group, which the
- * engine makes meanwhile, is joined as late as can be: before the capabilities go.
+ * What needs no ids comes first, while the engine writes the id maps; the network, which a helper
+ * makes, and the control group, which the engine makes meanwhile, are entered as late as can be:
+ * before the capabilities go.
  */
 static const struct stage stages[] = {
+    {"network namespace", stage_network_begin, true},
     {"reset signals", stage_signals, false},
     {"empty bounding set", stage_bounding_set, false},
     {"set host name", stage_host_name, true},
-    {"loopback up", stage_loopback, true},
     {"wait for id maps", stage_wait_maps, false},
     {"set ids", stage_ids, false},
     {"scrub", stage_scrub, false},
@@ -30,6 +31,7 @@ static const struct stage stages[] = {
     {"pivot root", stage_root_pivot, true},
     {"open shares", stage_shares, false},
     {"landlock ruleset", stage_ruleset, false},
+    {"enter network", stage_network_end, true},
     {"join cgroup", stage_cgroup, false},
     {"drop capabilities", stage_warden_caps, false},
     {"no_new_privs", stage_no_new_privs, false},
@@ -57,6 +59,7 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
     memset(sandbox, 0, sizeof(*sandbox));
     sandbox->plan = plan;
     sandbox->root_fd = -1;
+    sandbox->network_fd = -1;
     sandbox->proc_fd = -1;
     sandbox->ruleset_fd = -1;
     for (int i = 0; i < _SHARE_MAX; i++)
@@ -66,8 +69,8 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
 /* What the clone itself gave, or could not give. */
 static void note_namespaces(struct sandbox *sandbox)
 {
-    static const enum layer namespaces[] = {LAYER_USERNS, LAYER_MOUNTNS, LAYER_PIDNS,
-                                            LAYER_NETNS,  LAYER_IPCNS,   LAYER_UTSNS};
+    static const enum layer namespaces[] = {LAYER_USERNS, LAYER_MOUNTNS, LAYER_PIDNS, LAYER_IPCNS,
+                                            LAYER_UTSNS};
 
     for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
         if (sandbox->plan->has_namespaces)
@@ -76,6 +79,7 @@ static void note_namespaces(struct sandbox *sandbox)
             sandbox_lack(sandbox, namespaces[i], -EPERM);
     }
     if (!sandbox->plan->has_namespaces) {
+        sandbox_lack(sandbox, LAYER_NETNS, -EPERM);
         sandbox_lack(sandbox, LAYER_CGROUPNS, -EPERM);
         sandbox_lack(sandbox, LAYER_PROC, -EPERM);
     }
