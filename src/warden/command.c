@@ -522,7 +522,9 @@ static int command_start(struct command *command, const struct message_exec *exe
     start.argv = strings.argv;
     start.env = strings.env;
     start.cwd = strings.cwd;
-    r = spawn_guest(command->warden->sandbox, &start, exec->flags & EXEC_STDIN, &spawned);
+    r = spawn_guest(command->warden->sandbox, &start, exec->flags & EXEC_STDIN,
+                    !command->warden->has_guests, &spawned);
+    command->warden->has_guests = true;
     if (r < 0)
         return r;
     command->pid = spawned.pid;

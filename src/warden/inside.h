@@ -32,6 +32,7 @@ struct warden {
     struct buf args;    /* strings for the next EXEC */
     struct command *commands;
     struct file_op *files;
+    bool has_guests;     /* one was started, and somebody of it may still be there */
     bool watchdog_fired; /* memory went over the limit that nobody else holds */
     bool disk_was_full;
 };
@@ -73,8 +74,13 @@ struct spawned {
 struct exec_failure {
     uint16_t stage, error;
 };
+/*
+ * The first guest of a box is started by vfork(2), which copies nothing (0.1 ms); later ones by
+ * fork(2): a guest that is already there could stop the child before its exec, and with it the
+ * warden.
+ */
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *start, bool has_stdin,
-                struct spawned *ret);
+                bool is_first, struct spawned *ret);
 
 /* files.c */
 void file_put(struct warden *warden, const struct frame *frame);

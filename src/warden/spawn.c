@@ -1,6 +1,7 @@
 /* spawn.c - starting a guest: pipes, fork, and the note that tells when its program runs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -12,7 +13,9 @@ static int make_pipe(int ends[2])
     return pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
 }
 
-/* In the child. Every guest stage but the exec comes before the time is noted: it is our own work.
+/*
+ * In the child, which may share our memory until its exec: it reads the plan and makes system
+ * calls. Every guest stage but the exec comes before the time is noted: it is our own work.
  */
 static _Noreturn void become_guest(const struct sandbox *sandbox, const struct guest_start *start)
 {
@@ -57,7 +60,7 @@ static int open_pipes(struct pipes *pipes, bool has_stdin)
 }
 
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted, bool has_stdin,
-                struct spawned *ret)
+                bool is_first, struct spawned *ret)
 {
     CLEANUP(close_pipes)
     struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
@@ -71,11 +74,14 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
     start.stdio[1] = pipes.out[1];
     start.stdio[2] = pipes.err[1];
     start.note_fd = pipes.note[1];
-    pid = fork();
+    pid = is_first ? vfork() : fork();
     if (pid < 0)
         return -errno;
     if (pid == 0)
         become_guest(sandbox, &start);
+    /* The change of ids in a child that shares our memory set the flag to fs.suid_dumpable. */
+    if (is_first)
+        prctl(PR_SET_DUMPABLE, 0);
     fd_set_nonblocking(pipes.out[0], true);
     fd_set_nonblocking(pipes.err[0], true);
     fd_set_nonblocking(pipes.note[0], true);
