@@ -99,6 +99,7 @@ def test_closed_standard_streams(closed):
         assert ended.status == 0, ended
 
 
+@support.not_with_counters
 def test_closed_stdin_with_stdin_wanted():
     room = support.Room()
     ended = fault.call(["sh", "-c", 'exec 0<&-; exec "$@"', "sh", *support.command(
@@ -145,6 +146,7 @@ def test_odd_tmpdir(tmpdir, name):
         assert "TMPDIR" in text or tmpdir in text, done
 
 
+@support.not_with_counters
 @pytest.mark.parametrize("limit", ["--nproc=0", "--fsize=0", "--data=1000000", "--stack=262144",
                                    "--memlock=0", "--sigpending=0", "--msgqueue=0",
                                    "--as=200000000"])

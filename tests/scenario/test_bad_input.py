@@ -201,6 +201,7 @@ def test_a_closed_stdin_as_source():
     assert b"standard input" in err or b"stdin" in err
 
 
+@support.not_with_counters
 def test_a_closed_stdin_that_was_to_be_passed_on():
     process = support.start("run", "--stdin", "-c", "print(repr(input()))", preexec_fn=closing(0))
     out, err = process.communicate(timeout=support.PATIENCE)
