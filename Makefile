@@ -22,7 +22,7 @@ all: build
 
 build: ## build/bailey, one static file
 	@tools/setup run
-	@tools/build build
+	@TARGETS=bailey tools/build build
 
 run: build ## runs agent-written Python in a box and shows what held it
 	@build/bailey run --explain examples/hello.py

@@ -214,6 +214,8 @@ def test_numpy_and_polars_work_inside(science):
 
 
 def test_numpy_works_where_namespaces_are_refused(science):
+    if not all(folder.stat().st_mode & 0o001 for folder in science.absolute().parents):
+        pytest.skip("the repository lies in a folder that only its owner may enter")
     code = SCIENCE.replace("/tmp/x.csv", "x.csv")
     result = support.run_json(code, "--timeout", "20", env={"SANDBOX_PYTHON": science},
                               deny=support.NO_NAMESPACES)
