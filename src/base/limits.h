@@ -32,6 +32,8 @@
 
 /* what one disk of a box may hold besides bytes: one inode for each 4 KiB, at least this many */
 #define LIMIT_INODES_MIN 4096
+#define LIMIT_INODES(disk_bytes) \
+    ((disk_bytes) / 4096 > LIMIT_INODES_MIN ? (disk_bytes) / 4096 : LIMIT_INODES_MIN)
 
 /* frames */
 #define WIRE_FRAME_MAX (64 * KIB)      /* header and payload */

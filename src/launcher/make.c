@@ -27,7 +27,7 @@
 #include "sys/calls.h"
 #include "warden/warden.h"
 
-/* The network namespace is made inside, beside the rest (sandbox/names.c). */
+/* The network namespace is made inside, beside the rest (sandbox/names.c), wherever that works. */
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 #define GO_SPLIT 1u  /* two ids are mapped */
@@ -165,6 +165,7 @@ static int close_others(const struct child *child, const struct sandbox *sandbox
 {
     int keep[] = {child->channel_fd,
                   sandbox->proc_fd,
+                  sandbox->outer_proc_fd,
                   sandbox->ruleset_fd,
                   sandbox->share_fd[SHARE_WORKSPACE],
                   sandbox->share_fd[SHARE_TMP],
@@ -264,6 +265,7 @@ static int clone_warden(struct child *child, struct launched *launched, struct e
     CLEANUP(fd_closep) int ours = -1;
     int pair[2];
     int group_fd = -1;
+    uint64_t flags = 0;
     pid_t pid;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -272,7 +274,9 @@ static int clone_warden(struct child *child, struct launched *launched, struct e
     child->channel_fd = pair[1];
     if (launched->group.flavour == CGROUP_V2)
         group_fd = launched->group.join_fd[0];
-    pid = sys_clone_fork(child->plan.has_namespaces ? NAMESPACES : 0, &launched->pid_fd, group_fd);
+    if (child->plan.has_namespaces)
+        flags = NAMESPACES | (child->plan.has_network ? CLONE_NEWNET : 0);
+    pid = sys_clone_fork(flags, &launched->pid_fd, group_fd);
     if (pid == 0) {
         close(pair[0]);
         child_run(child);
@@ -313,10 +317,6 @@ static void note_ready(struct launched *launched, const struct message_ready *re
 {
     launched->layers = ready->layers & LAYER_ALL;
     launched->missing = ready->missing & LAYER_ALL;
-    /* The watchdog counts through the box's own /proc; without one nothing holds the memory. */
-    if (launched->memory == HELD_BY_WARDEN && launched->layers & LAYER_BIT(LAYER_PIDNS) &&
-        launched->missing & LAYER_BIT(LAYER_PROC))
-        launched->memory = HELD_BY_NOTHING;
     for (unsigned i = 0; i < ready->stage_count; i++) {
         if (launched->timing_count < LAUNCH_TIMINGS_MAX)
             launched->timings[launched->timing_count++] =
@@ -475,7 +475,15 @@ static void draft_free(struct draft **draft)
     free(*draft);
 }
 
-static int make_way(const struct launch_spec *spec, bool namespaces, const struct id_plan *ids,
+/* How a box is made, best first: each is tried when the one before it was refused as such. */
+enum way {
+    WAY_NAMESPACES,     /* all of them, the network's by a helper */
+    WAY_CLONED_NETWORK, /* the same where setns(2) is refused */
+    WAY_PRIVATE_FOLDER, /* none: Landlock and seccomp */
+    _WAY_MAX,
+};
+
+static int make_way(const struct launch_spec *spec, enum way way, const struct id_plan *ids,
                     struct launched *launched, struct error *err)
 {
     CLEANUP(draft_free) struct draft *draft = calloc(1, sizeof(*draft));
@@ -484,10 +492,11 @@ static int make_way(const struct launch_spec *spec, bool namespaces, const struc
 
     if (!draft)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    if (namespaces)
-        r = root_draft(draft, spec, err);
-    else
+    if (way == WAY_PRIVATE_FOLDER)
         r = private_draft(draft, spec, ids, launched, err);
+    else
+        r = root_draft(draft, spec, err);
+    draft->plan.has_network = way == WAY_CLONED_NETWORK;
     if (r < 0)
         return r;
     draft_common(draft, spec, launched);
@@ -499,7 +508,7 @@ static int make_way(const struct launch_spec *spec, bool namespaces, const struc
         str_equal(err->stage, "clone namespaces")) {
         /* The group may not be entered by the likes of us: made without, and said so. */
         cgroup_remove(&launched->group);
-        return make_way(spec, namespaces, ids, launched, err);
+        return make_way(spec, way, ids, launched, err);
     }
     return r;
 }
@@ -518,11 +527,13 @@ int launcher_make(const struct launch_spec *spec, struct launched *ret, struct e
     if (!cgroup_is_v1())
         make_group(spec, &launched);
     timing(&launched, "cgroup v2", &since);
-    r = make_way(spec, true, &ids, &launched, &own);
-    if (r < 0 && is_refusal(r, &own)) {
+    r = make_way(spec, WAY_NAMESPACES, &ids, &launched, &own);
+    for (enum way way = WAY_CLONED_NETWORK; way < _WAY_MAX && r < 0 && is_refusal(r, &own); way++) {
+        if (way == WAY_CLONED_NETWORK && !str_equal(own.stage, "enter network"))
+            continue;
         why = own;
         own = (struct error){0};
-        r = make_way(spec, false, &ids, &launched, &own);
+        r = make_way(spec, way, &ids, &launched, &own);
     }
     if (r == 0)
         r = check_minimum(&launched, spec->minimum, &why, &own);

@@ -242,7 +242,7 @@ static const char *choose_base(const struct launch_spec *spec)
 int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err)
 {
     struct sandbox_plan *plan = &draft->plan;
-    uint64_t inodes = MAX(spec->disk_bytes / 4096, (uint64_t)LIMIT_INODES_MIN);
+    uint64_t inodes = LIMIT_INODES(spec->disk_bytes);
     int r = 0;
 
     plan->has_namespaces = true;

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "model/result.h"
 #include "model/text.h"
 
@@ -223,6 +224,21 @@ static json_t *make_cpus(const struct writer *writer)
     return millis ? thousandths(millis) : json_null();
 }
 
+/* Deadlines and output limits are the engine's own, whatever the runtime. */
+static json_t *make_by_engine(const struct writer *writer)
+{
+    (void)writer;
+    return text(limit_by_name(LIMIT_BY_ENGINE));
+}
+
+/* Only a file system of the box's own counts inodes. */
+static json_t *make_inodes(const struct writer *writer)
+{
+    return writer->result->disk_by == LIMIT_BY_TMPFS
+               ? count(LIMIT_INODES(writer->result->limits.disk_bytes))
+               : json_null();
+}
+
 static json_t *make_level(const struct writer *writer)
 {
     return text(isolation_name(isolation_of_layers(writer->result->layers)));
@@ -275,6 +291,7 @@ static const struct row usage_rows[] = {
 
 static const struct row limit_rows[] = {
     {"timeout_s", .make = make_timeout},
+    {"timeout_by", .make = make_by_engine},
     {"memory_bytes", MEMBER(KIND_COUNT, limits.memory_bytes)},
     {"memory_by", MEMBER(KIND_BY, memory_by)},
     {"pids", .make = make_pids},
@@ -282,8 +299,10 @@ static const struct row limit_rows[] = {
     {"cpus", .make = make_cpus},
     {"cpu_by", MEMBER(KIND_BY, cpu_by)},
     {"disk_bytes", MEMBER(KIND_COUNT, limits.disk_bytes)},
+    {"disk_inodes", .make = make_inodes},
     {"disk_by", MEMBER(KIND_BY, disk_by)},
     {"output_bytes", MEMBER(KIND_COUNT, limits.output_bytes)},
+    {"output_by", .make = make_by_engine},
 };
 
 static const struct row isolation_rows[] = {

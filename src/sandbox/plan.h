@@ -59,7 +59,7 @@ struct plan_rlimit {
 
 struct sandbox_plan {
     bool has_namespaces; /* false: Landlock and seccomp only, in a private folder of the host */
-    bool has_cgroup;     /* the box's limits are held by `group` */
+    bool has_network;    /* the clone gave a network namespace; else a helper makes one */
     bool has_split;      /* warden and guest have an id each */
     bool clears_groups;  /* setgroups(2) is allowed in the box's user namespace */
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -162,6 +163,22 @@ static int step_devpts(struct sandbox *sandbox, const struct plan_step *step)
 }
 
 /*
+ * Without a /proc of its own the warden counts the box's memory through the one outside. It can
+ * look at nobody there but its own children: others belong to a user namespace in which it is
+ * nobody.
+ */
+static void keep_outer_proc(struct sandbox *sandbox)
+{
+    char text[32] = "";
+
+    if (sandbox->plan->watch_memory_bytes == 0 ||
+        readlink("/proc/self", text, sizeof(text) - 1) <= 0)
+        return;
+    sandbox->outer_pid = (pid_t)strtol(text, NULL, 10);
+    sandbox->outer_proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/*
  * Inside an outer container that hides parts of /proc the kernel refuses a fresh one, which would
  * show them. The box then has an empty /proc; that is said, and the steps on it are passed over.
  */
@@ -171,6 +188,7 @@ static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
 
     if (r == -EPERM) {
         sandbox_lack(sandbox, LAYER_PROC, r);
+        keep_outer_proc(sandbox);
         return 0;
     }
     if (r < 0)

@@ -13,6 +13,7 @@
 #define BAILEY_SANDBOX_SANDBOX_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/layer.h"
 #include "sandbox/plan.h"
@@ -40,6 +41,8 @@ struct sandbox {
     int root_fd;    /* the new root while it is put together; -1 before and after */
     int network_fd; /* where the network helper says that it is done */
     int proc_fd;    /* a /proc that may be written; -1: none */
+    int outer_proc_fd; /* the host's /proc, kept only where the box has none; -1 */
+    pid_t outer_pid;   /* the warden's number there */
     int ruleset_fd; /* Landlock; -1: missing */
     int share_fd[_SHARE_MAX];
 };

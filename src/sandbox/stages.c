@@ -61,6 +61,7 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
     sandbox->root_fd = -1;
     sandbox->network_fd = -1;
     sandbox->proc_fd = -1;
+    sandbox->outer_proc_fd = -1;
     sandbox->ruleset_fd = -1;
     for (int i = 0; i < _SHARE_MAX; i++)
         sandbox->share_fd[i] = -1;

@@ -103,8 +103,11 @@ static int add_host(struct cargo *cargo, int dir_fd, const char *name, const cha
     if (fd < 0 || fstat(fd, &status) < 0) {
         int number = errno;
 
-        return error_set(err, -number, number == ENOENT ? ERROR_NOT_FOUND : ERROR_BAD_INPUT,
-                         "--file %s: %s", shown, strerror(number));
+        return error_set(
+            err, -number, number == ENOENT ? ERROR_NOT_FOUND : ERROR_BAD_INPUT,
+            "--file %s: %s; it is looked up from the working folder, or give its whole "
+            "path",
+            shown, strerror(number));
     }
     if (S_ISDIR(status.st_mode))
         return add_folder(cargo, fd_take(&fd), shown, box, depth, err);
@@ -133,6 +136,9 @@ static int box_path(const struct oneshot_file *file, char *path, size_t size, st
     if (path[strlen(path) - 1] == '/')
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "--file %s: the place in the box ends in '/'", file->host);
+    if (strstr(path, "/../") || str_ends(path, "/.."))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--file %s: the place in the box may not have '..' in it", file->host);
     if (!str_starts(path, "/workspace/") && !str_starts(path, "/tmp/") &&
         !str_starts(path, "/home/user/"))
         return error_set(err, -EACCES, ERROR_BAD_INPUT,

@@ -2,8 +2,11 @@
 #include "tool/oneshot.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -76,11 +79,33 @@ static int make_argv(struct run *run, struct error *err)
     return 0;
 }
 
+/* What the run leaves must have a place to go before anything is done for it. */
+static int check_out(const char *out, struct error *err)
+{
+    char parent[LIMIT_PATH_BYTES + 1];
+    struct stat status;
+
+    if (!out)
+        return 0;
+    if (!str_copy(parent, sizeof(parent), out))
+        return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "--out: the path is too long");
+    if (stat(out, &status) == 0 && !S_ISDIR(status.st_mode))
+        return error_set(err, -ENOTDIR, ERROR_BAD_INPUT,
+                         "--out %s: not a folder; name a folder, it is made when it is missing",
+                         out);
+    if (access(out, W_OK | X_OK) == 0 || (errno == ENOENT && access(dirname(parent), W_OK) == 0))
+        return 0;
+    return error_set(err, -errno, ERROR_BAD_INPUT, "--out %s: %s; name a folder you may write to",
+                     out, strerror(errno));
+}
+
 static int prepare(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
-    int r;
+    int r = check_out(shot->out, err);
 
+    if (r < 0)
+        return r;
     if (shot->language) {
         const char *name = shot->name;
 
@@ -276,6 +301,13 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
     return r;
 }
 
+/* Was it the request that was wrong, so that there is no execution to keep? */
+static bool is_callers_fault(const char *code)
+{
+    return code == ERROR_BAD_INPUT || code == ERROR_BAD_CONFIG || code == ERROR_NOT_FOUND ||
+           code == ERROR_NO_INTERPRETER || code == ERROR_TOO_LARGE;
+}
+
 static void store_artifact(const struct oneshot *shot, const struct result *result,
                            struct oneshot_extra *extra)
 {
@@ -289,7 +321,8 @@ static void store_artifact(const struct oneshot *shot, const struct result *resu
         .result = result,
     };
 
-    if (!shot->keep_artifact || !shot->language || shot->config->store_code == STORE_NEVER ||
+    if (!shot->keep_artifact || !shot->language || is_callers_fault(result->error.code) ||
+        shot->config->store_code == STORE_NEVER ||
         (shot->config->store_code == STORE_ON_ERROR && !failed))
         return;
     artifact_write(&artifact, &extra->artifact_path, &extra->artifact_error);

@@ -81,10 +81,9 @@ static void add_children(struct crowd *crowd, int proc_fd, pid_t pid, const char
 }
 
 /* Everybody who descends from the warden, level by level. */
-static void read_descendants(struct crowd *crowd, int proc_fd)
+static void read_descendants(struct crowd *crowd, int proc_fd, pid_t pid)
 {
     size_t next = 0;
-    pid_t pid = getpid();
 
     for (;;) {
         char path[64];
@@ -109,10 +108,10 @@ static void read_descendants(struct crowd *crowd, int proc_fd)
 
 static struct crowd *crowd_read(const struct sandbox *sandbox)
 {
-    static struct crowd crowd; /* one thread; too large for the stack */
-    bool has_namespace = sandbox->plan->has_namespaces;
-    const char *path = has_namespace ? "." : "/proc";
-    int fd = openat(has_namespace ? sandbox->proc_fd : AT_FDCWD, path,
+    static struct crowd crowd;           /* one thread; too large for the stack */
+    bool is_own = sandbox->proc_fd >= 0; /* a /proc that shows the box and nobody else */
+    int from = is_own ? sandbox->proc_fd : sandbox->outer_proc_fd;
+    int fd = openat(from >= 0 ? from : AT_FDCWD, from >= 0 ? "." : "/proc",
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *proc = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -120,11 +119,11 @@ static struct crowd *crowd_read(const struct sandbox *sandbox)
     crowd.count = 0;
     if (!proc)
         return &crowd;
-    if (has_namespace) {
+    if (is_own) {
         while ((entry = readdir(proc)))
             add_member(&crowd, dirfd(proc), entry->d_name);
     } else {
-        read_descendants(&crowd, dirfd(proc));
+        read_descendants(&crowd, dirfd(proc), from >= 0 ? sandbox->outer_pid : getpid());
     }
     closedir(proc);
     return &crowd;

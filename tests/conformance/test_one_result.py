@@ -20,8 +20,9 @@ META = {
     "resource_limits": "object", "isolation": "object",
 }
 USAGE = {"cpu_ms": INT, "max_rss_bytes": INT}
-LIMITS = {"timeout_s": "number", "memory_bytes": INT, "memory_by": TEXT, "pids": INT,
-          "disk_bytes": INT, "output_bytes": INT}
+LIMITS = {"timeout_s": "number", "timeout_by": TEXT, "memory_bytes": INT, "memory_by": TEXT,
+          "pids": INT, "pids_by": TEXT, "cpu_by": TEXT, "disk_bytes": INT,
+          "disk_inodes": "int or null", "disk_by": TEXT, "output_bytes": INT, "output_by": TEXT}
 ISOLATION = {"level": TEXT, "layers": "texts", "missing": "texts"}
 LAYERS = {"userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "seccomp",
           "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc"}

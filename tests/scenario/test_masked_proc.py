@@ -65,3 +65,12 @@ def test_the_host_proc_is_never_shown_instead():
             f"print(exists('/proc/{os.getpid()}'), exists('/proc/1/environ'))")
     result = support.Result(masked("run", "--json", "-c", code, user=support.ORDINARY_UID))
     assert result["stdout"] == "False False\n", result
+
+
+def test_memory_is_watched_through_the_proc_outside():
+    code = ("import time\nx = bytearray(400 << 20)\n"
+            "for at in range(0, len(x), 4096): x[at] = 1\ntime.sleep(60)")
+    result = support.Result(masked("run", "--json", "--memory", "64m", "--timeout", "30", "-c", code,
+                                   user=support.ORDINARY_UID))
+    assert result.meta["resource_limits"]["memory_by"].startswith("watchdog")
+    assert result.meta["oom_killed"] and not result.meta["timed_out"], result
