@@ -3,7 +3,6 @@
 
 static const char *const names[_GUEST_STAGE_MAX] = {
     [GUEST_STAGE_STDIO] = "set up standard streams",
-    [GUEST_STAGE_OOM_SCORE] = "raise oom score",
     [GUEST_STAGE_RLIMITS] = "set resource limits",
     [GUEST_STAGE_IDS] = "become the guest's id",
     [GUEST_STAGE_CAPS] = "drop capabilities",

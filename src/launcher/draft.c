@@ -101,6 +101,9 @@ static void draft_limits(struct draft *draft, const struct launch_spec *spec,
     draft_rlimit(draft, RLIMIT_MEMLOCK, 64 * KIB);
     draft_rlimit(draft, RLIMIT_RTPRIO, 0);
     draft_rlimit(draft, RLIMIT_NICE, 0);
+    /* Counted for the host's user too: a guest must not use them up for him. */
+    draft_rlimit(draft, RLIMIT_SIGPENDING, 1024);
+    draft_rlimit(draft, RLIMIT_MSGQUEUE, 256 * KIB);
     launched->memory = HELD_BY_WARDEN;
     plan->watch_memory_bytes = spec->memory_bytes;
     launched->pids = HELD_BY_RLIMIT;

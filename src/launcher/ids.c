@@ -92,6 +92,34 @@ static bool range_is_taken(uint64_t start, uint64_t count)
     return false;
 }
 
+/*
+ * Root of a container has only the ids of its own map. A range outside of it is replaced by the
+ * upper half of the largest extent there is.
+ */
+static void fit_into_own_map(uint64_t *start, uint64_t *count)
+{
+    CLEANUP(freep) char *text = read_file("/proc/self/uid_map");
+    char *rest = text, *line;
+    uint64_t best_start = *start, best_count = 0;
+
+    while (rest && (line = strsep(&rest, "\n"))) {
+        unsigned long long inside, outside, length;
+
+        if (sscanf(line, "%llu %llu %llu", &inside, &outside, &length) != 3)
+            continue;
+        if (*start >= inside && *start - inside < length && *count <= length - (*start - inside))
+            return;
+        if (length > best_count) {
+            best_start = inside;
+            best_count = length;
+        }
+    }
+    if (best_count >= 4) {
+        *start = best_start + best_count / 2;
+        *count = best_count - best_count / 2;
+    }
+}
+
 static void choose_for_root(const struct launch_spec *spec, struct id_plan *ids)
 {
     uint64_t start = spec->id_base, count = ID_RANGE, slot;
@@ -103,6 +131,7 @@ static void choose_for_root(const struct launch_spec *spec, struct id_plan *ids)
     }
     for (int tries = 0; tries < 64 && range_is_taken(start, count); tries++)
         start += ID_RANGE;
+    fit_into_own_map(&start, &count);
     slot =
         (uint64_t)getpid() % (count / 2); /* two boxes rarely share, and lose little if they do */
     ids->way = IDS_DIRECT;

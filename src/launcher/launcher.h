@@ -58,6 +58,7 @@ struct launched {
     struct cgroup_site site;
     bool has_tried_group;
     struct cgroup group;
+    int folder_fd;    /* holds the lock on it; -1: none */
     char folder[256]; /* private folder of a box without namespaces; empty: none */
     uint32_t layers, missing;
     enum launch_holder memory, pids, cpu, disk;

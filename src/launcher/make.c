@@ -166,6 +166,7 @@ static int close_others(const struct child *child, const struct sandbox *sandbox
     int keep[] = {child->channel_fd,
                   sandbox->proc_fd,
                   sandbox->outer_proc_fd,
+                  sandbox->oom_fd,
                   sandbox->ruleset_fd,
                   sandbox->share_fd[SHARE_WORKSPACE],
                   sandbox->share_fd[SHARE_TMP],
@@ -368,6 +369,8 @@ static void end_process(struct launched *launched, struct rusage *usage)
     launched->channel_fd = -1;
     if (launched->layers & LAYER_BIT(LAYER_PIDNS) || launched->layers == 0)
         sys_pidfd_send_signal(launched->pid_fd, SIGKILL);
+    else
+        cgroup_stop_forks(&launched->group);
     while (wait4(launched->pid, NULL, __WALL, usage) < 0 && errno == EINTR)
         ;
     launched->pid = 0;
@@ -515,7 +518,7 @@ static int make_way(const struct launch_spec *spec, enum way way, const struct i
 
 int launcher_make(const struct launch_spec *spec, struct launched *ret, struct error *err)
 {
-    struct launched launched = {.pid_fd = -1, .channel_fd = -1};
+    struct launched launched = {.pid_fd = -1, .channel_fd = -1, .folder_fd = -1};
     struct error own = {0}, why = {0};
     uint64_t since = clock_now_ns();
     struct id_plan ids;
@@ -569,4 +572,7 @@ void launcher_end(struct launched *launched, struct launch_usage *usage)
     cgroup_remove(&launched->group);
     private_remove(launched->folder);
     launched->folder[0] = 0;
+    if (launched->folder_fd > 0)
+        fd_closep(&launched->folder_fd);
+    launched->folder_fd = -1;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,6 +80,10 @@ static int make_folders(const struct id_plan *ids, struct launched *launched, st
         launched->folder[0] = 0;
         return r;
     }
+    /* Held while the box lives: a sweeper in another pid namespace does not see our process. */
+    launched->folder_fd = open(launched->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (launched->folder_fd < 0 || flock(launched->folder_fd, LOCK_EX | LOCK_NB) < 0)
+        return error_errno(err, "locking the private folder %s", launched->folder);
     for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
         const char *path = draft_text(draft, "%s/%s", launched->folder, names[i]);
 
@@ -117,7 +122,10 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
         draft_rule(draft, RULE_READ_DIR, draft_text(draft, "%s", spec->binds[i].host));
     for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
         draft_rule(draft, RULE_DEVICE_FILE, devices[i]);
-    draft_rule(draft, RULE_WRITE_DIR, launched->folder);
+    /* The shares, not the folder that holds them: what is written has to be where it is measured.
+     */
+    for (int i = 0; i < _SHARE_MAX; i++)
+        draft_rule(draft, RULE_WRITE_DIR, plan->share_path[i]);
     if (draft->is_full)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE, "too many folders to show");
     return 0;
@@ -222,14 +230,20 @@ void private_remove(const char *path)
     }
 }
 
-/* Anybody may make a folder with such a name; only those of ids we give to boxes are swept. */
-static bool is_ours(const char *path)
+/*
+ * Anybody may make a folder with such a name; only those of ids we give to boxes are swept, and of
+ * those only what no living engine has locked.
+ */
+static bool is_ours_to_sweep(const char *path)
 {
+    CLEANUP(fd_closep) int fd = open_folder(AT_FDCWD, path);
     struct stat status;
 
-    if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode))
+    if (fd < 0 || fstat(fd, &status) < 0)
         return false;
-    return status.st_uid == geteuid() || (geteuid() == 0 && status.st_uid >= 65536);
+    if (status.st_uid != geteuid() && (geteuid() != 0 || status.st_uid < 65536))
+        return false;
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
 void private_sweep(void)
@@ -249,7 +263,8 @@ void private_sweep(void)
         pid = strtol(entry->d_name + strlen(FOLDER_PREFIX), &end, 10);
         if (!str_starts(end, "-box_") || pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
-        if (str_format(path, sizeof(path), "%s/%s", base, entry->d_name) == 0 && is_ours(path))
+        if (str_format(path, sizeof(path), "%s/%s", base, entry->d_name) == 0 &&
+            is_ours_to_sweep(path))
             private_remove(path);
     }
     closedir(folder);

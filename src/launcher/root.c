@@ -157,7 +157,7 @@ static void devices_and_shares(struct draft *draft)
     draft_step(draft, STEP_SYMLINK, "dev/stdout", "/proc/self/fd/1", 0);
     draft_step(draft, STEP_SYMLINK, "dev/stderr", "/proc/self/fd/2", 0);
     draft_step(draft, STEP_SYMLINK, "dev/ptmx", "pts/ptmx", 0);
-    draft_step(draft, STEP_DEVPTS, "dev/pts", "newinstance,ptmxmode=0666,mode=0620", 0);
+    draft_step(draft, STEP_DEVPTS, "dev/pts", "newinstance,ptmxmode=0666,mode=0620,max=64", 0);
     draft_step(draft, STEP_SHARE, "dev/shm", NULL, 01777);
     draft_step(draft, STEP_SHARE, "tmp", NULL, 01777);
     draft_step(draft, STEP_DIR, "tmp/output", NULL, 0755)->is_guests = true;

@@ -18,15 +18,12 @@
 #include "sandbox/stage.h"
 #include "sys/calls.h"
 
-#define GUEST_OOM_SCORE "500" /* so that the kernel never chooses the warden */
-
 static int (*const guest_stages[_GUEST_STAGE_MAX])(const struct sandbox *,
                                                    const struct guest_start *) = {
-    [GUEST_STAGE_STDIO] = guest_stdio,       [GUEST_STAGE_OOM_SCORE] = guest_oom_score,
-    [GUEST_STAGE_RLIMITS] = guest_rlimits,   [GUEST_STAGE_IDS] = guest_ids,
-    [GUEST_STAGE_CAPS] = guest_caps,         [GUEST_STAGE_FOLDER] = guest_folder,
-    [GUEST_STAGE_LANDLOCK] = guest_landlock, [GUEST_STAGE_FILTER] = guest_filter,
-    [GUEST_STAGE_EXEC] = guest_exec,
+    [GUEST_STAGE_STDIO] = guest_stdio,   [GUEST_STAGE_RLIMITS] = guest_rlimits,
+    [GUEST_STAGE_IDS] = guest_ids,       [GUEST_STAGE_CAPS] = guest_caps,
+    [GUEST_STAGE_FOLDER] = guest_folder, [GUEST_STAGE_LANDLOCK] = guest_landlock,
+    [GUEST_STAGE_FILTER] = guest_filter, [GUEST_STAGE_EXEC] = guest_exec,
 };
 
 int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
@@ -61,21 +58,6 @@ int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
         return -errno;
     umask(022);
     return 0;
-}
-
-/* Raising is always allowed. Without a /proc of our own it is only a comfort that is missing. */
-int guest_oom_score(const struct sandbox *sandbox, const struct guest_start *start)
-{
-    int r;
-
-    (void)start;
-    if (sandbox->proc_fd >= 0)
-        r = fd_write_text_at(sandbox->proc_fd, "self/oom_score_adj", GUEST_OOM_SCORE);
-    else if (!sandbox->plan->has_namespaces)
-        r = fd_write_text_at(AT_FDCWD, "/proc/self/oom_score_adj", GUEST_OOM_SCORE);
-    else
-        return 0;
-    return r == -EACCES || r == -ENOENT ? 0 : r;
 }
 
 /* A limit above the one we inherited cannot be had without CAP_SYS_RESOURCE: the lower one stays.

@@ -1,5 +1,6 @@
 /* ids.c - who the warden is, who the guest is, and what is forgotten about who started them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/stage.h"
 
 /* Raw calls: glibc's wrappers would signal every thread; there is only one. */
@@ -18,6 +20,30 @@ static int set_ids(uid_t id, bool clears_groups)
         return -errno;
     if (syscall(SYS_setresuid, id, id, id) < 0)
         return -errno;
+    return 0;
+}
+
+/*
+ * Must: come before the ids change, after which the file belongs to the host's root. The warden
+ * raises its own score for the moment of a guest's fork, so that the kernel never chooses the
+ * warden. Without such a file (an outer container hides it) that comfort is missing.
+ */
+int stage_oom_score(struct sandbox *sandbox)
+{
+    sandbox->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    return 0;
+}
+
+/*
+ * What a box may take of objects that the kernel counts for the owner of its user namespace too:
+ * the caller's own inotify must not run out because of a guest. Refused in some containers: then
+ * not.
+ */
+int stage_counts(struct sandbox *sandbox)
+{
+    (void)sandbox;
+    fd_write_text_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "16");
+    fd_write_text_at(AT_FDCWD, "/proc/sys/user/max_inotify_watches", "8192");
     return 0;
 }
 

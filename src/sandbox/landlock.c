@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -113,4 +114,24 @@ int guest_landlock(const struct sandbox *sandbox, const struct guest_start *star
     if (sandbox->ruleset_fd < 0)
         return 0;
     return sys_landlock_restrict_self(sandbox->ruleset_fd) < 0 ? -errno : 0;
+}
+
+/*
+ * Without a pid namespace: the warden enters a domain of its own that no signal leaves. Its guests
+ * are nested in it, so kill(-1) then ends all of them at once, which walking a crowd that forks
+ * cannot. Believed only after it was seen: the engine, our parent, must be out of reach.
+ */
+int stage_scope(struct sandbox *sandbox)
+{
+    struct landlock_attr attr = {.scoped = LANDLOCK_SCOPE_SIGNAL_BIT};
+    CLEANUP(fd_closep) int fd = -1;
+
+    if (sandbox->plan->has_namespaces ||
+        sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 6)
+        return 0;
+    fd = sys_landlock_create_ruleset(&attr, sizeof(attr), 0);
+    if (fd < 0 || sys_landlock_restrict_self(fd) < 0)
+        return 0;
+    sandbox->has_scope = kill(getppid(), 0) < 0 && errno == EPERM;
+    return 0;
 }

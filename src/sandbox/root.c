@@ -136,9 +136,16 @@ static int step_bind_file(struct sandbox *sandbox, const struct plan_step *step)
 /* Device nodes cannot be made in a user namespace; the host's are shown, without nodev. */
 static int step_device(struct sandbox *sandbox, const struct plan_step *step)
 {
+    struct mount_attr attr = {.attr_set =
+                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
     int r = make_node(sandbox, step->target);
 
-    return r < 0 ? r : mount_at(sandbox, step->source, NULL, step, MS_BIND, NULL);
+    if (r == 0)
+        r = mount_at(sandbox, step->source, NULL, step, MS_BIND, NULL);
+    if (r < 0)
+        return r;
+    /* Read-only is the node's mode and times; the device is written all the same. */
+    return sys_mount_setattr(sandbox->root_fd, step->target, 0, &attr) < 0 ? -errno : 0;
 }
 
 /* The folder is mounted on itself: that mount stays writable when the root's becomes read-only. */

@@ -16,6 +16,9 @@ void sandbox_lack(struct sandbox *sandbox, enum layer layer, int negative_errno)
 /* bring-up */
 int stage_wait_maps(struct sandbox *sandbox);     /* stages.c */
 int stage_cgroup(struct sandbox *sandbox);        /* cgroup.c */
+int stage_oom_score(struct sandbox *sandbox);     /* ids.c */
+int stage_counts(struct sandbox *sandbox);        /* ids.c */
+int stage_scope(struct sandbox *sandbox);         /* landlock.c */
 int stage_signals(struct sandbox *sandbox);       /* ids.c */
 int stage_bounding_set(struct sandbox *sandbox);  /* caps.c */
 int stage_ids(struct sandbox *sandbox);           /* ids.c */
@@ -33,11 +36,10 @@ int stage_no_new_privs(struct sandbox *sandbox);  /* caps.c */
 int stage_warden_filter(struct sandbox *sandbox); /* seccomp.c */
 
 /* the guest */
-int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start);     /* guest.c */
-int guest_oom_score(const struct sandbox *sandbox, const struct guest_start *start); /* guest.c */
-int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start);   /* guest.c */
-int guest_ids(const struct sandbox *sandbox, const struct guest_start *start);       /* ids.c */
-int guest_caps(const struct sandbox *sandbox, const struct guest_start *start);      /* caps.c */
+int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start);    /* guest.c */
+int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start);  /* guest.c */
+int guest_ids(const struct sandbox *sandbox, const struct guest_start *start);      /* ids.c */
+int guest_caps(const struct sandbox *sandbox, const struct guest_start *start);     /* caps.c */
 int guest_landlock(const struct sandbox *sandbox, const struct guest_start *start); /* landlock.c */
 int guest_filter(const struct sandbox *sandbox, const struct guest_start *start);   /* seccomp.c */
 int guest_folder(const struct sandbox *sandbox, const struct guest_start *start);   /* guest.c */

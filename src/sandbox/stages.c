@@ -20,6 +20,8 @@ struct stage {
  */
 static const struct stage stages[] = {
     {"network namespace", stage_network_begin, true},
+    {"open oom score", stage_oom_score, false},
+    {"limit kernel objects", stage_counts, true},
     {"reset signals", stage_signals, false},
     {"empty bounding set", stage_bounding_set, false},
     {"set host name", stage_host_name, true},
@@ -35,6 +37,7 @@ static const struct stage stages[] = {
     {"join cgroup", stage_cgroup, false},
     {"drop capabilities", stage_warden_caps, false},
     {"no_new_privs", stage_no_new_privs, false},
+    {"scope signals", stage_scope, false},
     {"seccomp", stage_warden_filter, false},
 };
 
@@ -62,6 +65,7 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
     sandbox->network_fd = -1;
     sandbox->proc_fd = -1;
     sandbox->outer_proc_fd = -1;
+    sandbox->oom_fd = -1;
     sandbox->ruleset_fd = -1;
     for (int i = 0; i < _SHARE_MAX; i++)
         sandbox->share_fd[i] = -1;

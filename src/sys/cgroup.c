@@ -302,6 +302,10 @@ static int set_limits(const struct cgroup *group, const struct cgroup_limits *li
          * accounting; then there is nothing to close. */
         set_limit(group, CONTROLLER_MEMORY, v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max",
                   v1 ? limits->memory_bytes : 0, false, NULL);
+        /* v1 counts socket buffers apart, and without a limit of theirs not at all. */
+        if (v1)
+            set_limit(group, CONTROLLER_MEMORY, "memory.kmem.tcp.limit_in_bytes",
+                      limits->memory_bytes, false, NULL);
     }
     if (limits->pids)
         r = set_limit(group, CONTROLLER_PIDS, "pids.max", limits->pids, true, err);
@@ -394,6 +398,12 @@ uint64_t cgroup_oom_kills(const struct cgroup *group)
     if (!word || sscanf(word, "oom_kill %llu", &count) != 1)
         return 0;
     return count;
+}
+
+void cgroup_stop_forks(const struct cgroup *group)
+{
+    if (group->flavour != CGROUP_NONE)
+        set_limit(group, CONTROLLER_PIDS, "pids.max", 0, false, NULL);
 }
 
 /* The last member may still be on its way out when its parent has already been told. */

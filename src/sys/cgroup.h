@@ -75,6 +75,9 @@ int cgroup_join(const struct cgroup *group);
 /* Facts that nobody inside can forge. */
 uint64_t cgroup_oom_kills(const struct cgroup *group);
 
+/* Nobody in the group can make a process any more: for an end that has to win a race. */
+void cgroup_stop_forks(const struct cgroup *group);
+
 /* Closes and removes; a group that still has members is tried again for a moment. NULL is fine. */
 void cgroup_remove(struct cgroup *group);
 

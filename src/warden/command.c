@@ -213,8 +213,9 @@ static bool command_finish(struct command *command)
         return false;
     if (!command->has_failed) {
         for (int i = 0; i < 2; i++) {
-            /* Orphans may hold the pipe open for ever; what the command itself wrote is in it. */
-            if (command->out[i].fd >= 0 && !command->ends_box) {
+            /* The pipe may stay open for ever, in an orphan or on its way through a socket that
+             * nobody reads; what was written is in it. */
+            if (command->out[i].fd >= 0 && (!command->ends_box || command->warden->is_alone)) {
                 stream_read(&command->out[i]);
                 if (command->out[i].fd >= 0 && !stream_is_full(&command->out[i]))
                     stream_close(&command->out[i]);
@@ -227,6 +228,15 @@ static bool command_finish(struct command *command)
     }
     command_free(command);
     return true;
+}
+
+bool command_is_ending(const struct warden *warden)
+{
+    for (const struct command *command = warden->commands; command; command = command->next) {
+        if (command->has_exited && command->ends_box)
+            return true;
+    }
+    return false;
 }
 
 bool command_produce(struct warden *warden)

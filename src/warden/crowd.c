@@ -165,8 +165,10 @@ static void kill_descendants(const struct sandbox *sandbox)
 
 void crowd_kill(const struct sandbox *sandbox)
 {
-    if (sandbox->plan->has_namespaces)
-        kill(-1, SIGKILL); /* everybody in the pid namespace but its PID 1 */
+    /* Everybody in the pid namespace but its PID 1; or everybody in the warden's Landlock domain
+     * but itself. Never where neither is there: it would reach all processes of the caller. */
+    if (sandbox->plan->has_namespaces || sandbox->has_scope)
+        kill(-1, SIGKILL);
     else
         kill_descendants(sandbox);
 }

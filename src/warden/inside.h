@@ -32,6 +32,7 @@ struct warden {
     struct buf args;    /* strings for the next EXEC */
     struct command *commands;
     struct file_op *files;
+    bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
     bool has_guests;     /* one was started, and somebody of it may still be there */
     bool watchdog_fired; /* memory went over the limit that nobody else holds */
     bool disk_was_full;
@@ -61,6 +62,8 @@ void command_stdin_end(struct warden *warden, uint32_t id);
 void command_signal(struct warden *warden, const struct frame *frame);
 bool command_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
 void command_exited(struct warden *warden, pid_t pid, int status);
+bool command_is_ending(
+    const struct warden *warden);            /* one that ends the box waits for the others */
 bool command_produce(struct warden *warden); /* true when it sent something */
 
 /* spawn.c */
@@ -110,6 +113,8 @@ bool watch_disk_full(const struct warden *warden);
 /* crowd.c: everybody in the box but the warden */
 void crowd_kill(const struct sandbox *sandbox);
 uint64_t crowd_memory(const struct sandbox *sandbox); /* bytes, roughly */
+
+void warden_reap(struct warden *warden);
 
 /* Ends the box: nothing can be done any more. */
 _Noreturn void warden_end(struct warden *warden);

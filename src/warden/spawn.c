@@ -1,12 +1,15 @@
 /* spawn.c - starting a guest: pipes, fork, and the note that tells when its program runs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "warden/inside.h"
+
+#define GUEST_OOM_SCORE "500" /* the kernel takes the guest before the warden */
 
 static int make_pipe(int ends[2])
 {
@@ -25,6 +28,13 @@ static _Noreturn void become_guest(const struct sandbox *sandbox, const struct g
     failure.error = (uint16_t)-r;
     fd_write_all(start->note_fd, &failure, sizeof(failure));
     _exit(127);
+}
+
+/* A file that cannot be written was replaced by nothing better: the guest then has the warden's. */
+static void oom_score(const struct sandbox *sandbox, const char *score)
+{
+    if (sandbox->oom_fd >= 0 && pwrite(sandbox->oom_fd, score, strlen(score), 0) < 0)
+        return;
 }
 
 struct pipes {
@@ -74,11 +84,14 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
     start.stdio[1] = pipes.out[1];
     start.stdio[2] = pipes.err[1];
     start.note_fd = pipes.note[1];
+    oom_score(sandbox, GUEST_OOM_SCORE); /* inherited by the child */
     pid = is_first ? vfork() : fork();
-    if (pid < 0)
-        return -errno;
     if (pid == 0)
         become_guest(sandbox, &start);
+    r = -errno;
+    oom_score(sandbox, "0");
+    if (pid < 0)
+        return r;
     /* The change of ids in a child that shares our memory set the flag to fs.suid_dumpable. */
     if (is_first)
         prctl(PR_SET_DUMPABLE, 0);

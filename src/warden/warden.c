@@ -7,22 +7,36 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "warden/inside.h"
 
+/*
+ * PID 1's end is the box's end. Without a pid namespace everybody has to be found and buried: who
+ * has no children any more has no descendants either, since orphans come to us.
+ */
 void warden_end(struct warden *warden)
 {
+    struct timespec pause = {.tv_nsec = 500000};
+
     crowd_kill(warden->sandbox);
-    /* PID 1's end is the box's end; without a pid namespace the dead are ours to bury. */
-    while (!warden->sandbox->plan->has_namespaces && waitpid(-1, NULL, __WALL) > 0)
-        ;
+    while (!warden->sandbox->plan->has_namespaces) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG | __WALL);
+
+        if (pid < 0 && errno == ECHILD)
+            break;
+        if (pid == 0) {
+            nanosleep(&pause, NULL);
+            crowd_kill(warden->sandbox);
+        }
+    }
     _exit(0);
 }
 
 /* Orphans become ours; only commands that we started are reported. */
-static void reap(struct warden *warden)
+void warden_reap(struct warden *warden)
 {
     int status;
     pid_t pid;
@@ -31,6 +45,7 @@ static void reap(struct warden *warden)
         if (pid > 0)
             command_exited(warden, pid, status);
     }
+    warden->is_alone = pid < 0 && errno == ECHILD;
 }
 
 static void signals_ready(struct loop_source *source, uint32_t events)
@@ -41,7 +56,7 @@ static void signals_ready(struct loop_source *source, uint32_t events)
     (void)events;
     while (read(source->fd, info, sizeof(info)) > 0)
         ;
-    reap(warden);
+    warden_reap(warden);
 }
 
 static int signals_open(struct warden *warden)
@@ -57,6 +72,7 @@ static int signals_open(struct warden *warden)
     if (fd < 0)
         return -errno;
     warden->signals.ready = signals_ready;
+    warden_reap(warden); /* the network's helper has ended before we listened */
     return loop_add(&warden->loop, &warden->signals, fd, EPOLLIN);
 }
 

@@ -19,8 +19,12 @@
 #include "warden/inside.h"
 
 #define WATCH_MS 50
+#define HIDDEN_BYTES (UINT64_C(1) << 50) /* adds up without wrapping */
 
-/* Bytes below a folder of the host; depth and names are the guest's, so both are bounded. */
+/*
+ * Bytes below a folder of the host; depth and names are the guest's, so both are bounded. What
+ * cannot be looked into, by its mode or its depth, counts as more than any limit.
+ */
 static uint64_t folder_bytes(int dir_fd, int depth)
 {
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -30,7 +34,7 @@ static uint64_t folder_bytes(int dir_fd, int depth)
 
     if (!folder) {
         fd_closep(&fd);
-        return 0;
+        return HIDDEN_BYTES;
     }
     while ((entry = readdir(folder))) {
         struct stat status;
@@ -42,14 +46,18 @@ static uint64_t folder_bytes(int dir_fd, int depth)
         if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         total += (uint64_t)status.st_blocks * 512;
-        if (!S_ISDIR(status.st_mode) || depth >= LIMIT_TREE_DEPTH)
+        if (!S_ISDIR(status.st_mode))
             continue;
+        if (depth >= LIMIT_TREE_DEPTH) {
+            total += HIDDEN_BYTES;
+            break;
+        }
         below =
             openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below >= 0) {
-            total += folder_bytes(below, depth + 1);
-            close(below);
-        }
+        if (below < 0 && errno == ENOENT)
+            continue; /* gone meanwhile */
+        total += below < 0 ? HIDDEN_BYTES : folder_bytes(below, depth + 1);
+        fd_closep(&below);
     }
     closedir(folder);
     return total;
@@ -86,6 +94,10 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     (void)events;
     if (read(source->fd, &ticks, sizeof(ticks)) < 0 || !warden->commands)
         return;
+    if (command_is_ending(warden) && !warden->is_alone) {
+        crowd_kill(warden->sandbox); /* somebody forked faster than we looked */
+        warden_reap(warden);
+    }
     if (plan->watch_memory_bytes && crowd_memory(warden->sandbox) > plan->watch_memory_bytes) {
         warden->watchdog_fired = true;
         crowd_kill(warden->sandbox);

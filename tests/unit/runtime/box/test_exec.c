@@ -1,6 +1,8 @@
 /* test_exec.c - commands in a box, the host's side, against wardens good and bad. */
 #include "runtime/box/fake_warden.h"
 
+#include "base/guest_stage.h"
+
 #include <signal.h>
 
 #define WINDOW ((size_t)WIRE_STREAM_WINDOW)
@@ -289,7 +291,7 @@ static void say_started_twice(struct fake *fake, uint32_t id)
 static void say_no_exec_after_start(struct fake *fake, uint32_t id)
 {
     say_started(fake, id);
-    say_fail(fake, id, 8, ENOENT);
+    say_fail(fake, id, GUEST_STAGE_EXEC, ENOENT);
 }
 
 static void say_short_no_exec(struct fake *fake, uint32_t id)
@@ -437,12 +439,18 @@ static void test_no_exec(void **state)
         uint16_t stage, error;
         const char *code;
     } cases[] = {
-        {8, ENOENT, ERROR_COMMAND_NOT_FOUND}, {8, EACCES, ERROR_NOT_EXECUTABLE},
-        {8, ENOEXEC, ERROR_NOT_EXECUTABLE},   {8, EISDIR, ERROR_NOT_EXECUTABLE},
-        {8, EPERM, ERROR_NOT_EXECUTABLE},     {8, ENOMEM, ERROR_BOX_FAILED},
-        {8, ELOOP, ERROR_BOX_FAILED},         {5, ENOENT, ERROR_BAD_INPUT},
-        {5, EACCES, ERROR_BAD_INPUT},         {7, ENOENT, ERROR_BOX_FAILED},
-        {0, ECHILD, ERROR_BOX_FAILED},        {65535, EIO, ERROR_BOX_FAILED},
+        {GUEST_STAGE_EXEC, ENOENT, ERROR_COMMAND_NOT_FOUND},
+        {GUEST_STAGE_EXEC, EACCES, ERROR_NOT_EXECUTABLE},
+        {GUEST_STAGE_EXEC, ENOEXEC, ERROR_NOT_EXECUTABLE},
+        {GUEST_STAGE_EXEC, EISDIR, ERROR_NOT_EXECUTABLE},
+        {GUEST_STAGE_EXEC, EPERM, ERROR_NOT_EXECUTABLE},
+        {GUEST_STAGE_EXEC, ENOMEM, ERROR_BOX_FAILED},
+        {GUEST_STAGE_EXEC, ELOOP, ERROR_BOX_FAILED},
+        {GUEST_STAGE_FOLDER, ENOENT, ERROR_BAD_INPUT},
+        {GUEST_STAGE_FOLDER, EACCES, ERROR_BAD_INPUT},
+        {GUEST_STAGE_FILTER, ENOENT, ERROR_BOX_FAILED},
+        {0, ECHILD, ERROR_BOX_FAILED},
+        {65535, EIO, ERROR_BOX_FAILED},
     };
     struct fake *fake = *state;
 
@@ -457,7 +465,7 @@ static void test_no_exec(void **state)
         assert_int_equal(fake->seen[0].err.num, -cases[i].error);
         assert_ptr_equal(fake->seen[0].err.code, cases[i].code);
     }
-    say_fail(fake, start_exec(fake, 1, 0), 8, 0); /* not even an errno */
+    say_fail(fake, start_exec(fake, 1, 0), GUEST_STAGE_EXEC, 0); /* not even an errno */
     check_alive(fake);
     assert_int_equal(fake->seen[1].err.num, -EIO);
 }

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include "base/guest_stage.h"
 #include "runtime/box/inside.h"
 
 /* The deadline begins with STARTED only: a warden that never says it has all the time. */
@@ -108,7 +109,7 @@ static void test_folder_without_errno(void **state)
 {
     struct fake *fake = *state;
 
-    say_fail(fake, start_exec(fake, 0, 0), 5, 0);
+    say_fail(fake, start_exec(fake, 0, 0), GUEST_STAGE_FOLDER, 0);
     check_alive(fake);
     assert_int_equal(fake->seen[0].failed, 1);
     assert_true(fake->seen[0].err.num < 0);
