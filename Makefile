@@ -1,7 +1,11 @@
 # A thin front for meson and ninja. `make help` lists what there is.
 #
-#   CC=clang         another compiler          PREFIX=/usr/local  DESTDIR=   where install goes
-#   FUZZ_SECONDS=30  for each fuzz target      SOAK_RUNS=10000    runs of `make soak`
+# What stands behind "settings:" is the end of that list.
+#
+# settings: CC=clang        another compiler, as in `make CC=clang`
+# settings: PREFIX=/usr     where install goes (/usr/local); DESTDIR= in front of it, for packages
+# settings: FUZZ_SECONDS=30 for each fuzz target
+# settings: SOAK_RUNS=10000 runs of `make soak`
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -15,7 +19,7 @@ export CC FUZZ_SECONDS SOAK_RUNS
 
 COMMANDS := run exec doctor config tool
 
-.PHONY: all build setup run test test-sanitize check-style format coverage bench fuzz soak install \
+.PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak install \
 	clean help
 
 all: build
@@ -34,7 +38,7 @@ test: ## all tests, built with gcc; clang has to compile everything too
 	@tools/build build-fault -Dfault=true
 	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
 
-test-sanitize: ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+test-sanitize: ## units, scenario, conformance and escape under Address- and UBSanitizer
 	@tools/setup test
 	@CC=clang tools/build build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@tools/run-tests build-asan --sanitize --suites scenario,conformance,escape
@@ -80,3 +84,4 @@ clean: ## removes everything that was built
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^# settings: //p' Makefile

@@ -60,6 +60,8 @@ struct command {
     bool rest_starts_at_operand; /* the first operand does what "--" does */
     /* Returns the exit status. */
     int (*run)(const struct invocation *invocation);
+    /* The answer to arguments that could not be read when --json is among them; NULL: words. */
+    int (*refuse)(const struct error *err);
 };
 
 extern const struct command *const command_table[]; /* in the order of help */

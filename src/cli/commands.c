@@ -40,9 +40,16 @@ const struct command *command_find(const char *name)
 
 int command_unknown(const char *name, struct error *err)
 {
+    static const char *const planned[] = {"mcp", "serve", "session", "shell"};
     const char *names[WORDS_LIST_MAX];
     const char *nearest;
 
+    for (size_t i = 0; i < ARRAY_SIZE(planned); i++)
+        if (str_equal(name, planned[i]))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "the command '%s' is not in this version; 'bailey help' lists those "
+                             "that are",
+                             name);
     words_list(WORDS_COMMAND, names);
     nearest = str_nearest(name, names);
     if (nearest)

@@ -20,6 +20,8 @@
 #include "cli/signals.h"
 #include "tool/oneshot.h"
 
+#define TRIAL_TIMEOUT_MS 10000
+
 static void find_interpreters(struct doctor *doctor, const struct config *config)
 {
     for (size_t i = 0; i < language_count && i < DOCTOR_LANGUAGES_MAX; i++) {
@@ -44,6 +46,77 @@ static void run_box(struct doctor *doctor, struct config *config, int cancel_fd)
         &doctor->box, &extra);
     oneshot_extra_free(&extra);
     config->isolation = doctor->wanted;
+}
+
+/* The last line of what it said on standard error; empty when it said nothing. */
+static void last_words(const struct result *result, char *text, size_t size)
+{
+    CLEANUP(buf_free) struct buf words = BUF_INIT(64 * KIB);
+    uint64_t invalid;
+    char *line;
+
+    text[0] = 0;
+    if (capture_text(&result->err, &words, &invalid) < 0 || words.length == 0)
+        return;
+    while (words.length > 0 && words.data[words.length - 1] == '\n')
+        words.data[--words.length] = 0;
+    line = strrchr(words.data, '\n');
+    line = line ? line + 1 : words.data;
+    line[utf8_floor(line, MIN(strlen(line), size - 1))] = 0;
+    str_copy(text, size, line);
+}
+
+static void judge(struct doctor_interpreter *row, const struct result *result)
+{
+    char words[128];
+
+    if (result->error.code)
+        str_format(row->reason, sizeof(row->reason), "%.200s", result->error.text);
+    else if (result->timed_out)
+        str_format(row->reason, sizeof(row->reason), "it did not end within %d s",
+                   TRIAL_TIMEOUT_MS / 1000);
+    else if (result->signal > 0)
+        str_format(row->reason, sizeof(row->reason), "killed by signal %d (%s)", result->signal,
+                   strsignal(result->signal));
+    else if (result->exit_code != 0) {
+        last_words(result, words, sizeof(words));
+        str_format(row->reason, sizeof(row->reason), "exit status %d%s%s", result->exit_code,
+                   words[0] ? ": " : "", words);
+    } else {
+        row->works = true;
+    }
+}
+
+/* A file that is there need not be one that runs: each interpreter gets a box and a comment. */
+static void try_interpreters(struct doctor *doctor, const struct config *config, int cancel_fd)
+{
+    static const char code[] = "# does nothing\n";
+    static const char *const no_arguments[] = {NULL};
+    struct config trial = *config; /* borrowed but for what changes */
+
+    trial.isolation = ISOLATION_PROCESS;
+    trial.limits.timeout_ms = TRIAL_TIMEOUT_MS;
+    trial.block_imports = false;
+    for (size_t i = 0; i < doctor->interpreter_count; i++) {
+        struct doctor_interpreter *row = &doctor->interpreters[i];
+        struct oneshot_extra extra = {0};
+        struct result result;
+
+        if (!row->found.path)
+            continue;
+        result_init(&result, &trial.limits);
+        oneshot_run(&(struct oneshot){.config = &trial,
+                                      .language = row->language->name,
+                                      .code = code,
+                                      .code_length = sizeof(code) - 1,
+                                      .argv = no_arguments,
+                                      .stdin_fd = -1,
+                                      .cancel_fd = cancel_fd},
+                    &result, &extra);
+        judge(row, &result);
+        oneshot_extra_free(&extra);
+        result_free(&result);
+    }
 }
 
 bool doctor_is_fine(const struct doctor *doctor)
@@ -114,7 +187,7 @@ static int run_doctor(const struct invocation *invocation)
     int signal;
 
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        config_load(&config, request.config_file, invocation->env, &err) < 0 ||
+        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
         signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
@@ -122,6 +195,7 @@ static int run_doctor(const struct invocation *invocation)
     probe_layers(doctor.rows, &doctor.probe_err);
     find_interpreters(&doctor, &config);
     run_box(&doctor, &config, cancel_fd);
+    try_interpreters(&doctor, &config, cancel_fd);
     signal = signals_taken(cancel_fd);
     if (signal) {
         say("interrupted");
@@ -137,7 +211,7 @@ const struct command doctor_command = {
     .description = "Tries every layer of isolation as this user on this kernel, then runs a real "
                    "box, and shows "
                    "what it got, what is missing and the command that would give it, the "
-                   "interpreters found and "
+                   "interpreters found and whether they work, and "
                    "the level that results.\n\n"
                    "The exit status is 0 when the level reaches SANDBOX_ISOLATION, else 1.",
     .options = report_options,

@@ -20,6 +20,8 @@ struct doctor_interpreter {
     const struct language_row *language;
     struct interpreter found; /* path NULL: none */
     struct error err;         /* then: why */
+    bool works;               /* it ran a program in a box */
+    char reason[256];         /* when it did not: why; one line */
 };
 
 struct doctor {

@@ -48,10 +48,11 @@ static json_t *interpreters_json(const struct doctor *doctor)
     for (size_t i = 0; i < doctor->interpreter_count; i++) {
         const struct doctor_interpreter *row = &doctor->interpreters[i];
 
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s?, s:s?, s:s?}", "language", row->language->name,
-                                        "path", row->found.path, "found_by", row->found.found_by,
-                                        "error", row->found.path ? NULL : row->err.text));
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:b, s:s?, s:s?}", "language",
+                                              row->language->name, "path", row->found.path,
+                                              "found_by", row->found.found_by, "works", row->works,
+                                              "reason", row->reason[0] ? row->reason : NULL,
+                                              "error", row->found.path ? NULL : row->err.text));
     }
     return list;
 }
@@ -111,6 +112,9 @@ static int layer_lines(const struct doctor *doctor, int layer, bool is_utf8, str
 
 static int interpreter_line(const struct doctor_interpreter *row, bool is_utf8, struct buf *to)
 {
+    if (row->found.path && !row->works)
+        return buf_printf(to, "  %s %-13s %s: %s\n", mark(false, is_utf8), row->language->name,
+                          row->found.path, row->reason[0] ? row->reason : "not tried");
     if (row->found.path)
         return buf_printf(to, "  %s %-13s %s (%s)\n", mark(true, is_utf8), row->language->name,
                           row->found.path, row->found.found_by ? row->found.found_by : "found");
@@ -155,7 +159,10 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
     failed |= buf_append_text(to, "\nlimits are held by\n");
     failed |= buf_printf(to, "  memory: %s, processes: %s, cpu: %s, disk: %s\n",
                          limit_by_name(box->memory_by), limit_by_name(box->pids_by),
-                         limit_by_name(box->cpu_by), limit_by_name(box->disk_by));
+                         box->limits.cpu_millis == 0 && box->cpu_by == LIMIT_BY_NONE
+                             ? "no limit asked for"
+                             : limit_by_name(box->cpu_by),
+                         limit_by_name(box->disk_by));
     failed |= buf_append_text(to, "\ninterpreters\n");
     for (size_t i = 0; i < doctor->interpreter_count; i++)
         failed |= interpreter_line(&doctor->interpreters[i], is_utf8, to);

@@ -40,6 +40,8 @@ static void say_why_it_ended(const struct ending *ending, const struct result *r
         explain_seconds(result->limits.timeout_ms, limit, sizeof(limit));
         say("timed out after %s; --timeout TIME gives it longer", limit);
     }
+    if (result->signal > 0 && !result->timed_out && !result->oom_killed)
+        say("killed by signal %d (%s)", result->signal, strsignal(result->signal));
     if (result->oom_killed) {
         str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
         say("out of memory (limit %s): --memory SIZE gives it more, or let it hold less at once",
@@ -53,6 +55,22 @@ static void say_why_it_ended(const struct ending *ending, const struct result *r
     }
 }
 
+/* "58 bytes", "2 KB", "1.5 MB": for people, who do not type it back. */
+static void size_text(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"KB", "MB", "GB", "TB"};
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+
+    if (bytes < KIB) {
+        str_format(text, size, "%llu byte%s", (unsigned long long)bytes, bytes == 1 ? "" : "s");
+        return;
+    }
+    for (; value >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++)
+        value /= 1024;
+    str_format(text, size, "%.10g %s", (double)(uint64_t)(value * 10 + 0.5) / 10, units[unit]);
+}
+
 static void say_file(const struct output_file *file)
 {
     CLEANUP(buf_free) struct buf name = BUF_INIT(SANITIZE_GROWTH * (LIMIT_PATH_BYTES + 1));
@@ -64,7 +82,7 @@ static void say_file(const struct output_file *file)
         say("not fetched: %s (%s)", buf_text(&name), file->skipped ? file->skipped : "left behind");
         return;
     }
-    str_from_bytes(file->bytes, size, sizeof(size));
+    size_text(file->bytes, size, sizeof(size));
     say("fetched %s (%s)", buf_text(&name), size);
 }
 

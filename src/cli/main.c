@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,6 +65,21 @@ static int no_command(void)
     return STATUS_BAD_INPUT;
 }
 
+/* The parser stopped somewhere: whether the caller reads JSON is looked up by the word alone. */
+static bool wants_json(const char *const *words)
+{
+    for (; *words && !str_equal(*words, "--"); words++)
+        if (str_equal(*words, "--json") || str_equal(*words, "-j"))
+            return true;
+    return false;
+}
+
+static int bad_arguments(const struct command *command, const char *const *words,
+                         const struct error *err)
+{
+    return command->refuse && wants_json(words) ? command->refuse(err) : say_bad_input(err);
+}
+
 int main(int argc, char **argv)
 {
     struct invocation invocation = {.env = environ};
@@ -85,7 +101,7 @@ int main(int argc, char **argv)
     }
     if (options_parse(invocation.command, argc - 2, (const char *const *)argv + 2,
                       &invocation.parsed, &err) < 0)
-        status = say_bad_input(&err);
+        status = bad_arguments(invocation.command, (const char *const *)argv + 2, &err);
     else if (invocation.parsed.wants_help)
         status = show_help(invocation.command);
     else

@@ -180,6 +180,7 @@ const struct command run_command = {
     .operand_max = 1,
     .has_rest = true,
     .run = run_main,
+    .refuse = run_refuse,
 };
 
 const struct command exec_command = {
@@ -196,6 +197,7 @@ const struct command exec_command = {
     .has_rest = true,
     .rest_starts_at_operand = true,
     .run = exec_main,
+    .refuse = run_refuse,
 };
 
 static int report_json(void *target, const char *value, struct error *err)
@@ -218,28 +220,34 @@ const struct option_row report_options[REPORT_OPTION_COUNT] = {
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = report_config},
 };
 
+int request_config(struct config *config, const char *file, char *const *env, struct error *err)
+{
+    int result = config_load(config, file, env, err);
+    struct error cause = *err;
+
+    if (result != -ENOENT)
+        return result;
+    return error_set(err, result, cause.code, "%.300s; check the name %s, or leave it out",
+                     cause.text, file ? "behind --config" : "in BAILEY_CONFIG");
+}
+
 int request_load(const struct invocation *invocation, struct request *request,
                  struct config *config, struct error *err)
 {
+    const struct parsed *parsed = &invocation->parsed;
     int result;
 
     *request = (struct request){.caller_env = invocation->env};
-    result = options_take(&invocation->parsed, request, err);
+    /* First of all: it decides how an error of the others is told. */
+    for (size_t i = 0; i < parsed->use_count; i++)
+        request->is_json |= parsed->uses[i].row->take == take_is_json;
+    result = options_take(parsed, request, err);
     if (result < 0)
-        goto no_request;
-    result = config_load(config, request->config_file, invocation->env, err);
+        return result;
+    result = request_config(config, request->config_file, invocation->env, err);
     if (result < 0)
-        goto no_request;
-    result = options_configure(&invocation->parsed, config, err);
-    if (result < 0)
-        goto no_config;
-    return 0;
-
-no_config:
-    config_free(config);
-no_request:
-    request_free(request);
-    return result;
+        return result;
+    return options_configure(parsed, config, err);
 }
 
 void request_free(struct request *request)

@@ -34,9 +34,15 @@ struct report_request {
 #define REPORT_OPTION_COUNT 2
 extern const struct option_row report_options[REPORT_OPTION_COUNT]; /* --json, --config */
 
-/* Options into `request` and `config`: on success both belong to the caller. */
+/*
+ * Options into `request` and `config`. Both belong to the caller, also after an error: then is_json
+ * is right, and `config` is what was read until then, maybe nothing.
+ */
 int request_load(const struct invocation *invocation, struct request *request,
                  struct config *config, struct error *err);
+
+/* config_load() for a command's --config: a file that is not there comes with what to do. */
+int request_config(struct config *config, const char *file, char *const *env, struct error *err);
 void request_free(struct request *request);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "cli/run.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/ending.h"
 #include "cli/output.h"
@@ -58,6 +60,45 @@ static int check_size(const char *const *argv, char *const *env, struct error *e
     return 0;
 }
 
+/* The module that the last line of standard error says is missing; 0: none. Borrowed. */
+static size_t missing_module(const struct result *result, const char **ret)
+{
+    static const char words[] = "ModuleNotFoundError: No module named '";
+    const struct buf *kept = &result->err.kept;
+    size_t end = kept->length, start, length = 0;
+
+    if (result->err.is_truncated || result->exit_code == 0)
+        return 0;
+    while (end > 0 && kept->data[end - 1] == '\n')
+        end--;
+    for (start = end; start > 0 && kept->data[start - 1] != '\n';)
+        start--;
+    if (end - start < sizeof(words) || memcmp(kept->data + start, words, sizeof(words) - 1) != 0)
+        return 0;
+    *ret = kept->data + start + sizeof(words) - 1;
+    while (isalnum((unsigned char)(*ret)[length]) || (*ret)[length] == '_' || (*ret)[length] == '.')
+        length++;
+    return *ret + length + 1 == kept->data + end && (*ret)[length] == '\'' ? length : 0;
+}
+
+static void say_missing_module(const struct job *job, const struct result *result)
+{
+    CLEANUP(interpreter_free) struct interpreter interpreter = {0};
+    struct error ignored = {0};
+    const char *module;
+    size_t length;
+
+    if (job->request->is_json || job->request->is_quiet || !job->language ||
+        !str_equal(job->language->name, "python"))
+        return;
+    length = missing_module(result, &module);
+    if (length == 0 || interpreter_find(job->language, job->config, &interpreter, &ignored) < 0)
+        return;
+    say("the interpreter %s has no module '%.*s'; activate a venv that has it, or name one with "
+        "SANDBOX_PYTHON=/VENV/bin/python",
+        interpreter.path, (int)MIN(length, (size_t)100), module);
+}
+
 static int execute(const struct job *job)
 {
     CLEANUP(fd_closep) int cancel_fd = -1;
@@ -71,6 +112,8 @@ static int execute(const struct job *job)
 
     if (signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
+    if (job->config->auto_install && job->language && !request->is_quiet)
+        log_warning("SANDBOX_AUTO_INSTALL is not in this version, continuing without it");
     output_init(&ending.output, request->is_raw, cancel_fd);
     sink = (struct oneshot_sink){
         .write = output_write, .ctx = &ending.output, .fd = {STDOUT_FILENO, STDERR_FILENO}};
@@ -98,27 +141,40 @@ static int execute(const struct job *job)
     output_finish(&ending.output);
     ending.signal = signals_taken(cancel_fd);
     status = ending_report(&ending, &result, &extra);
+    say_missing_module(job, &result);
     oneshot_extra_free(&extra);
     result_free(&result);
     return status;
 }
 
-/* The input is bad, the usage is not: with --json that is a result too. */
-static int refuse(const struct job *job, const struct error *err)
+/* Bad input, whatever is wrong with it: with --json that is a result too. */
+static int refuse(const struct request *request, const struct config *config,
+                  const struct error *err)
 {
-    struct ending ending = {.request = job->request};
+    CLEANUP(config_free) struct config defaults = {0};
+    struct ending ending = {.request = request};
     struct oneshot_extra extra = {0};
+    struct error ignored = {0};
     struct result result;
     int status;
 
-    result_init(&result, &job->config->limits);
-    result.runtime = job->config->type;
+    /* The configuration itself may be what is wrong. */
+    if (!config->type &&
+        config_load_text(&defaults, "", 0, "", (char *const[]){NULL}, &ignored) == 0)
+        config = &defaults;
+    result_init(&result, &config->limits);
+    result.runtime = config->type;
     id_make(result.execution_id, "exec");
     result.exit_code = 1;
     result.error = *err;
     status = ending_report(&ending, &result, &extra);
     result_free(&result);
     return status;
+}
+
+int run_refuse(const struct error *err)
+{
+    return refuse(&(struct request){.is_json = true}, &(struct config){0}, err);
 }
 
 /* Which of FILE, - and -c it is. Borrowed; *ret_path stays NULL for -c. */
@@ -167,12 +223,18 @@ int run_main(const struct invocation *invocation)
     const char *path = NULL;
 
     if (request_load(invocation, &request, &config, &err) < 0 ||
-        choose_source(invocation, &request, &path, &job.argv, &err) < 0)
-        return say_bad_input(&err);
-    if (load_source(&job, &source, path, invocation, &err) < 0 ||
+        choose_source(invocation, &request, &path, &job.argv, &err) < 0 ||
+        load_source(&job, &source, path, invocation, &err) < 0 ||
         check_size(job.argv, request.env, &err) < 0)
-        return refuse(&job, &err);
+        return refuse(&request, &config, &err);
     return execute(&job);
+}
+
+static int check_program(const char *const *argv, struct error *err)
+{
+    if (!argv[0] || !argv[0][0])
+        return usage_error(err, "nothing to run: name a program, as in 'bailey exec -- ls -l'");
+    return 0;
 }
 
 int exec_main(const struct invocation *invocation)
@@ -182,13 +244,8 @@ int exec_main(const struct invocation *invocation)
     struct job job = {.request = &request, .config = &config, .argv = invocation->parsed.rest};
     struct error err = {0};
 
-    if (request_load(invocation, &request, &config, &err) < 0)
-        return say_bad_input(&err);
-    if (!job.argv[0] || !job.argv[0][0]) {
-        usage_error(&err, "nothing to run: name a program, as in 'bailey exec -- ls -l'");
-        return say_bad_input(&err);
-    }
-    if (check_size(job.argv, request.env, &err) < 0)
-        return refuse(&job, &err);
+    if (request_load(invocation, &request, &config, &err) < 0 ||
+        check_program(job.argv, &err) < 0 || check_size(job.argv, request.env, &err) < 0)
+        return refuse(&request, &config, &err);
     return execute(&job);
 }

@@ -8,4 +8,7 @@
 int run_main(const struct invocation *invocation);
 int exec_main(const struct invocation *invocation);
 
+/* Arguments that could not be read, as the one result in JSON. Returns the exit status. */
+int run_refuse(const struct error *err);
+
 #endif

@@ -42,11 +42,11 @@ static const struct step_row {
     const char *code;
     const char *step;
 } step_table[] = {
-    {ERROR_REFUSED, "run 'bailey doctor' to see what is missing and how to get it, or ask for less "
-                    "with --isolation"},
+    {ERROR_REFUSED, "or ask for less with --isolation LEVEL"}, /* its text names the doctor */
     {ERROR_BOX_FAILED, "run 'bailey doctor' to see what this kernel and this user can have"},
     {ERROR_BOX_LOST, "run it again; 'bailey doctor' shows whether boxes work here at all"},
-    {ERROR_COMMAND_NOT_FOUND, "the box has the programs of this machine's /usr, or of --root DIR; "
+    {ERROR_COMMAND_NOT_FOUND, "or the interpreter in its first line is not there: the box has the "
+                              "programs of this machine's /usr, or of --root DIR; "
                               "--file copies others in"},
     {ERROR_NOT_EXECUTABLE, "make it executable, or name an interpreter in front of it"},
 };

@@ -71,7 +71,7 @@ static int run_config(const struct invocation *invocation)
     struct error err = {0};
 
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        config_load(&config, request.config_file, invocation->env, &err) < 0 ||
+        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         options_configure(&invocation->parsed, &config, &err) < 0)
         return say_bad_input(&err);
     if (request.is_json)

@@ -140,11 +140,29 @@ static int unknown_language(const char *name, struct error *err)
                      buf_text(&known));
 }
 
+/* Whether the source is meant for a language that is promised and not there. */
+static bool is_javascript(const char *name, const char *path)
+{
+    static const char *const names[] = {"javascript", "js", "typescript", "node"};
+    static const char *const extensions[] = {".js", ".mjs", ".ts"};
+
+    for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
+        if (str_equal(name, names[i]))
+            return true;
+    for (size_t i = 0; !name && path && i < ARRAY_SIZE(extensions); i++)
+        if (str_ends(path, extensions[i]))
+            return true;
+    return false;
+}
+
 int source_language(const char *name, const char *path, const struct config *config,
                     const struct language_row **ret, struct error *err)
 {
     const struct language_row *found = NULL;
 
+    if (is_javascript(name, path))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "JavaScript is not in this version (python and bash are)");
     if (name) {
         found = language_find(name);
         if (!found)

@@ -69,7 +69,7 @@ static int run_tool(const struct invocation *invocation)
     if (!tool)
         return unknown_tool(invocation->parsed.operands[0]);
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        config_load(&config, request.config_file, invocation->env, &err) < 0 ||
+        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 || read_input(invocation, &input, &err) < 0 ||
         signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);

@@ -21,10 +21,10 @@ static const struct advice {
     const char *module;
     const char *instead;
 } advices[] = {
-    {"subprocess", "the box has no shell service; use Python's own libraries, or `bailey exec`"},
+    {"subprocess", "use Python's own libraries in this process"},
     {"os", "pathlib for paths, tempfile for scratch files"},
     {"shutil", "pathlib and open()"},
-    {"socket", "the box has no network; pass data in with --file"},
+    {"socket", "the box has no network; work with the data you were given"},
 };
 
 static const char general_advice[] = "do without it, or take it off SANDBOX_BLOCKED_IMPORTS";

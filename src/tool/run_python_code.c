@@ -28,7 +28,10 @@ static const char *advice(const char *code)
         {ERROR_REFUSED,
          "Nothing was run. This machine cannot give the isolation that is asked for; "
          "tell the user to run 'bailey doctor'."},
-        {ERROR_NO_INTERPRETER, "Nothing was run. Tell the user to install Python."},
+        {ERROR_NO_INTERPRETER,
+         "Nothing was run. Tell the user to install Python or to set SANDBOX_PYTHON."},
+        {ERROR_BAD_CONFIG, "Nothing was run. Tell the user: the configuration is wrong; calling "
+                           "again does not help."},
         {ERROR_BOX_FAILED, "Nothing was run. Tell the user to run 'bailey doctor'."},
         {ERROR_TOO_LARGE, "Make it smaller and call again."},
         {ERROR_CANCELLED, "The run was cancelled."},
@@ -144,6 +147,18 @@ static int truncation(const struct result *result, struct buf *reply)
                       (unsigned long long)result->limits.output_bytes);
 }
 
+static int no_output(const struct result *result, struct buf *reply)
+{
+    unsigned long long files = result->total_output_files;
+
+    if (files == 0)
+        return buf_append_text(reply, "(no output; print() what you want to see)\n");
+    return buf_printf(reply,
+                      "(no output; %llu file%s written to /tmp/output and %s gone with the box. "
+                      "print() what you want to see)\n",
+                      files, files == 1 ? " was" : "s were", files == 1 ? "is" : "are");
+}
+
 int run_python_code_reply(const struct result *result, struct buf *reply)
 {
     CLEANUP(buf_free) struct buf out = BUF_INIT(TOOL_REPLY_MAX);
@@ -162,7 +177,7 @@ int run_python_code_reply(const struct result *result, struct buf *reply)
     failed |= section("stderr", &err, reply);
     failed |= truncation(result, reply);
     if (failed == 0 && reply->length == 0)
-        failed |= buf_append_text(reply, "(no output; print() what you want to see)\n");
+        failed |= no_output(result, reply);
     return failed < 0 ? -ENOMEM : 0;
 }
 
@@ -232,6 +247,8 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
     if (answer != 0)
         return answer < 0 ? answer : 0;
 
+    if (config.auto_install)
+        log_warning("SANDBOX_AUTO_INSTALL is not in this version, continuing without it");
     result_init(&result, &config.limits);
     oneshot_run(
         &(struct oneshot){

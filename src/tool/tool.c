@@ -86,7 +86,7 @@ static int unknown_member(const char *what, const char *name, json_t *known, str
     failed = buf_printf(reply, "Error: unknown %s '%.60s'", what, name);
     if (nearest)
         failed |= buf_printf(reply, "; did you mean '%s'?", nearest);
-    failed |= buf_append_text(reply, " Known:");
+    failed |= buf_append_text(reply, nearest ? " Known:" : ". Known:");
     for (size_t i = 0; names[i]; i++)
         failed |= buf_printf(reply, "%s %s", i > 0 ? "," : "", names[i]);
     return failed | buf_append_text(reply, ".\n");

@@ -230,3 +230,67 @@ def test_bad_input_leaves_the_working_folder_as_it_was(room):
     for args in (["run", "nowhere.py"], ["run", "-c", ""], ["run", "--timeout", "0", "-c", "1"]):
         support.bailey(*args, room=room)
     assert os.listdir(room.work) == []
+
+
+@pytest.mark.parametrize("words", [
+    ["run", "--json", "--timeout", "0", "-c", "1"], ["run", "-c", "1", "--memory", "12x", "--json"],
+    ["run", "--json"], ["run", "--json", "--no-such-option", "-c", "1"], ["run", "-c", "--json"],
+    ["exec", "--json"], ["exec", "--no-such-option", "--json", "--", "true"],
+], ids=" ".join)
+def test_with_json_bad_input_is_the_one_result(words):
+    done = support.bailey(*words)
+    if words == ["run", "-c", "--json"]:
+        assert done.status == 1 and b"NameError" in done.err  # the source, not the option
+        return
+    assert (done.status, done.err) == (125, b""), done
+    result = done.json()
+    assert result["exit_code"] == 1
+    assert result["meta"]["error"]["code"] == "bad_input"
+    assert result["meta"]["error"]["message"]
+
+
+def test_an_option_of_the_program_does_not_make_it_json():
+    assert_bad(support.bailey("exec", "--no-such-option", "--", "true", "--json"),
+               "--no-such-option")
+
+
+@pytest.mark.parametrize("name", ["a.js", "a.mjs", "a.ts"])
+def test_javascript_is_said_not_to_be_there(room, name):
+    room.write(name, "console.log('ran')")
+    assert_bad(support.bailey("run", name, room=room), "JavaScript is not in this version")
+    assert_bad(support.bailey("run", "--language", "javascript", name, room=room),
+               "JavaScript is not in this version (python and bash are)")
+
+
+@pytest.mark.parametrize("command", ["mcp", "serve", "session", "shell"])
+def test_a_planned_command_is_said_not_to_be_there(command):
+    assert_bad(support.bailey(command), command, "not in this version")
+
+
+@pytest.mark.parametrize("words", [["run", "-c", "print('ran')"],
+                                   ["tool", "run_python_code", '{"code": "print(\'ran\')"}']],
+                         ids=["run", "tool"])
+def test_auto_install_is_said_not_to_be_there_and_the_code_runs(words):
+    done = support.bailey(*words, env={"SANDBOX_AUTO_INSTALL": "true"})
+    assert (done.status, done.out) == (0, b"ran\n")
+    assert done.stderr.count("SANDBOX_AUTO_INSTALL is not in this version") == 1
+
+
+def test_a_configuration_that_is_not_there_comes_with_what_to_do():
+    assert_bad(support.bailey("run", "--config", "nofile.yaml", "-c", "1"), "nofile.yaml",
+               "check the name")
+
+
+def test_a_missing_module_comes_with_what_to_do():
+    done = support.bailey("run", "-c", "import no_such_module_here")
+    assert done.status == 1
+    last = done.stderr.splitlines()[-1]
+    assert "has no module 'no_such_module_here'" in last and "SANDBOX_PYTHON=" in last
+    caught = "import sys\ntry:\n import no_such\nexcept ImportError: print('fine')"
+    assert support.bailey("run", "-c", caught).err == b""
+
+
+def test_a_script_whose_interpreter_is_missing_is_told_apart(room):
+    room.write("odd", "#!/nowhere/interpreter\n").chmod(0o755)
+    done = support.bailey("exec", "--file", "odd", "--", "./odd", room=room)
+    assert_bad(done, "the interpreter in its first line is not there", status=127)

@@ -1,5 +1,6 @@
 """bailey doctor: every layer proved by trying it, what is missing, how to get it, and the level."""
 import json
+import shutil
 
 import pytest
 import support
@@ -68,3 +69,35 @@ def test_a_denied_landlock_is_seen():
 
 def test_doctor_takes_no_stray_arguments():
     assert support.bailey("doctor", "stray").status == 125
+
+
+def interpreters(report):
+    return {row["language"]: row for row in report["interpreters"]}
+
+
+def test_interpreters_are_proved_by_running_them(way):
+    for row in interpreters(doctor(way)).values():
+        assert (row["works"], row["reason"]) == (True, None), row
+
+
+def test_an_interpreter_that_does_not_work_is_told_with_the_reason(room):
+    folder = room.path / "broken" / "bin"
+    library = room.path / "broken" / "lib" / "python3.11"
+    folder.mkdir(parents=True)
+    library.mkdir(parents=True)
+    (library / "os.py").touch()  # looks like a Python; only trying can tell
+    shutil.copy("/bin/false", folder / "python3")
+    env = {"SANDBOX_PYTHON": str(folder / "python3")}
+    done = support.bailey("doctor", "--json", room=room, env=env)
+    row = interpreters(done.json())["python"]
+    assert done.status == 0  # the level is another question
+    assert (row["path"], row["works"]) == (str(folder / "python3"), False)
+    assert "exit status 1" in row["reason"]
+    text = support.bailey("doctor", room=room, env=env).stdout
+    assert f"{folder}/python3: exit status 1" in text
+
+
+def test_a_cpu_limit_that_nobody_asked_for_is_not_called_missing():
+    assert "cpu: no limit asked for" in support.bailey("doctor").stdout
+    assert "no limit asked for" not in support.bailey(
+        "doctor", env={"SANDBOX_CPU_LIMIT": "0.5"}).stdout

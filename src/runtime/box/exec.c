@@ -224,7 +224,8 @@ static void no_exec_error(const struct message_fail *fail, struct error *err)
     int number = (int)fail->error;
 
     if (number == ENOENT)
-        error_set(err, -number, ERROR_COMMAND_NOT_FOUND, "the box has no such program");
+        error_set(err, -number, ERROR_COMMAND_NOT_FOUND,
+                  "the box has no such program (or not the interpreter in its first line)");
     else if (number == EACCES || number == ENOEXEC || number == EISDIR || number == EPERM)
         error_set(err, -number, ERROR_NOT_EXECUTABLE, "the program cannot be executed: %s",
                   strerror(number));

@@ -245,6 +245,7 @@ static void test_doctor_says_what_is_missing_and_the_remedy(void **state)
     expect(&text, "ENOSYS");
     expect(&text, layer_table[LAYER_LANDLOCK].remedy);
     expect(&text, "no Python here");
+    expect(&text, "cpu: no limit asked for,");
     expect(&text, "runs are refused");
     assert_null(strstr(buf_text(&text), layer_table[LAYER_USERNS].remedy));
     buf_clear(&text);
@@ -254,6 +255,33 @@ static void test_doctor_says_what_is_missing_and_the_remedy(void **state)
     expect(&text, "✗ landlock");
     expect(&text, "✓ userns");
     expect(&text, "runs are allowed");
+    doctor_free(&doctor);
+}
+
+static void test_doctor_tells_an_interpreter_that_does_not_work(void **state)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    struct doctor_interpreter *row;
+    struct doctor doctor;
+    json_t *json, *found;
+
+    (void)state;
+    make_doctor(&doctor);
+    row = &doctor.interpreters[0];
+    row->found.path = strdup("/opt/python3");
+    str_copy(row->reason, sizeof(row->reason), "exit status 3");
+    assert_int_equal(doctor_text(&doctor, false, &text), 0);
+    expect(&text, "- python        /opt/python3: exit status 3\n");
+    json = doctor_json(&doctor);
+    found = json_array_get(json_object_get(json, "interpreters"), 0);
+    assert_true(json_is_false(json_object_get(found, "works")));
+    assert_string_equal(json_string_value(json_object_get(found, "reason")), "exit status 3");
+    json_decref(json);
+    row->reason[0] = 0;
+    row->works = true;
+    buf_clear(&text);
+    assert_int_equal(doctor_text(&doctor, false, &text), 0);
+    expect(&text, "+ python        /opt/python3 (found)\n");
     doctor_free(&doctor);
 }
 
@@ -299,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_config_shows_value_and_source),
         cmocka_unit_test(test_explain_names_each_limit_and_its_holder),
         cmocka_unit_test(test_doctor_says_what_is_missing_and_the_remedy),
+        cmocka_unit_test(test_doctor_tells_an_interpreter_that_does_not_work),
         cmocka_unit_test(test_doctor_json_agrees),
     };
 

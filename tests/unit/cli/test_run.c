@@ -200,7 +200,7 @@ static void test_an_error_says_what_to_do(void **state)
     RUN(run_command, &outcome, "-c", "x");
     assert_int_equal(outcome.status, 126);
     assert_string_equal(outcome.out, "");
-    expect(outcome.err, "bailey: landlock is missing; run 'bailey doctor'");
+    expect(outcome.err, "bailey: landlock is missing; or ask for less with --isolation");
 }
 
 static int act_limits(const struct oneshot *shot, struct result *result,
@@ -252,9 +252,30 @@ static void test_output_files_are_told(void **state)
     RUN(run_command, &outcome, "-c", "x", "--quiet");
     assert_string_equal(outcome.err, "");
     RUN(run_command, &outcome, "-c", "x", "--out", "got");
-    expect(outcome.err, "bailey: fetched /got/a\\x0abailey: b (2k)\n");
+    expect(outcome.err, "bailey: fetched /got/a\\x0abailey: b (2 KB)\n");
     expect(outcome.err, "bailey: not fetched: link (symlink)\n");
     expect(outcome.err, "bailey: 1 more");
+}
+
+static int act_segfault(const struct oneshot *shot, struct result *result,
+                        struct oneshot_extra *extra)
+{
+    (void)shot;
+    (void)extra;
+    result->signal = SIGSEGV;
+    result->exit_code = 128 + SIGSEGV;
+    return 0;
+}
+
+static void test_the_signal_that_ended_it_is_named(void **state)
+{
+    struct outcome outcome;
+
+    (void)state;
+    act = act_segfault;
+    RUN(run_command, &outcome, "-c", "x");
+    assert_int_equal(outcome.status, 128 + SIGSEGV);
+    assert_string_equal(outcome.err, "bailey: killed by signal 11 (Segmentation fault)\n");
 }
 
 static int act_signal(const struct oneshot *shot, struct result *result,
@@ -370,7 +391,7 @@ static void test_bad_input_starts_nothing(void **state)
 
     (void)state;
     memset(large, 'x', sizeof(large) - 1);
-    BAD(run_command, "nothing to run", "--json");
+    BAD(run_command, "nothing to run", "--quiet");
     BAD(run_command, "only one of them", "-c", "x", "a.py");
     BAD(run_command, "--stdin", "-", "--stdin");
     BAD(run_command, "no file", "/nowhere/a.py");
@@ -382,21 +403,43 @@ static void test_bad_input_starts_nothing(void **state)
     BAD(exec_command, "nothing to run", "--", "");
 }
 
-static void test_bad_input_with_json_is_a_result(void **state)
+/* One result with the code, and limits that a reader may rely on. */
+static void expect_bad_json(const struct command *command, const char *const *words,
+                            const char *code)
 {
     struct outcome outcome;
+    const char *runtime, *got;
+    int exit_code, timeout;
     json_t *json;
 
-    (void)state;
-    RUN(run_command, &outcome, "--json", "/nowhere/a.py");
+    run_at(command, words, -1, &outcome);
     assert_int_equal(outcome.status, 125);
     assert_int_equal(calls, 0);
     assert_string_equal(outcome.err, "");
     json = json_loads(outcome.out, 0, NULL);
-    assert_string_equal(json_string_value(json_object_get(
-                            json_object_get(json_object_get(json, "meta"), "error"), "code")),
-                        "not_found");
+    assert_int_equal(json_unpack(json, "{s:i, s:{s:s, s:{s:s}, s:{s:i}}}", "exit_code", &exit_code,
+                                 "meta", "runtime", &runtime, "error", "code", &got,
+                                 "resource_limits", "timeout_s", &timeout),
+                     0);
+    assert_string_equal(got, code);
+    assert_string_equal(runtime, "local");
+    assert_int_equal(exit_code, 1);
+    assert_int_equal(timeout, 30);
     json_decref(json);
+}
+#define BAD_JSON(command, code, ...) \
+    expect_bad_json(&(command), (const char *const[]){__VA_ARGS__, NULL}, code)
+
+static void test_bad_input_with_json_is_a_result(void **state)
+{
+    (void)state;
+    BAD_JSON(run_command, "not_found", "--json", "/nowhere/a.py");
+    BAD_JSON(run_command, "bad_input", "--json");
+    BAD_JSON(run_command, "bad_input", "--timeout", "0", "-c", "x", "-j");
+    BAD_JSON(run_command, "bad_input", "--memory", "12x", "-c", "x", "--json");
+    BAD_JSON(run_command, "bad_input", "--env", "1x", "-c", "x", "--json");
+    BAD_JSON(run_command, "bad_config", "--config", "/nowhere/b.yaml", "-c", "x", "--json");
+    BAD_JSON(exec_command, "bad_input", "--json");
 }
 
 static int act_nothing(const struct oneshot *shot, struct result *result,
@@ -431,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_an_error_says_what_to_do),
         cmocka_unit_test(test_limits_that_were_hit_are_said),
         cmocka_unit_test(test_output_files_are_told),
+        cmocka_unit_test(test_the_signal_that_ended_it_is_named),
         cmocka_unit_test(test_a_signal_interrupts),
         cmocka_unit_test(test_a_reader_that_left_ends_the_run_quietly),
         cmocka_unit_test(test_a_full_disk_under_standard_output_is_said),

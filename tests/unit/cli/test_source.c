@@ -165,6 +165,11 @@ static void test_the_language(void **state)
     assert_string_equal(row->name, "python");
     assert_true(source_language("ruby", NULL, &config, &row, &err) < 0);
     assert_non_null(strstr(err.text, "python, bash"));
+    assert_true(source_language("javascript", NULL, &config, &row, &err) < 0);
+    assert_string_equal(err.text, "JavaScript is not in this version (python and bash are)");
+    assert_true(source_language(NULL, "a.mjs", &config, &row, &err) < 0);
+    assert_non_null(strstr(err.text, "not in this version"));
+    assert_int_equal(source_language("python", "a.js", &config, &row, &err), 0);
     /* known, by name or extension, and switched off */
     assert_true(source_language("bash", NULL, &config, &row, &err) < 0);
     assert_non_null(strstr(err.text, "SANDBOX_SUPPORTED_LANGUAGES"));

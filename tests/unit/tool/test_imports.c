@@ -55,18 +55,17 @@ static void nothing_blocked(void **state)
 static void each_module_once_with_advice(void **state)
 {
     (void)state;
-    answers(
-        ANSWER(ROW("subprocess", "3", "import subprocess") ", " ROW(
-            "os.path", "4", "import os.path") ", " ROW("subprocess", "9", "import subprocess")),
-        2,
-        "line 3: import subprocess: the module 'subprocess' is blocked. Instead: the box has no "
-        "shell service; use Python's own libraries, or `bailey exec`.\n"
-        "line 4: import os.path: the module 'os.path' is blocked. Instead: pathlib for paths, "
-        "tempfile for scratch files.");
+    answers(ANSWER(ROW("subprocess", "3", "import subprocess") ", " ROW(
+                "os.path", "4", "import os.path") ", " ROW("subprocess", "9", "import subprocess")),
+            2,
+            "line 3: import subprocess: the module 'subprocess' is blocked. Instead: use "
+            "Python's own libraries in this process.\n"
+            "line 4: import os.path: the module 'os.path' is blocked. Instead: pathlib for paths, "
+            "tempfile for scratch files.");
     answers(ANSWER(ROW("shutil", "1", "x") ", " ROW("socket", "2", "y")), 2,
             "line 1: x: the module 'shutil' is blocked. Instead: pathlib and open().\n"
-            "line 2: y: the module 'socket' is blocked. Instead: the box has no network; pass data "
-            "in with --file.");
+            "line 2: y: the module 'socket' is blocked. Instead: the box has no network; work with "
+            "the data you were given.");
     answers(ANSWER(ROW("ossa", "1", "import ossa")), 1,
             "line 1: import ossa: the module 'ossa' is blocked. Instead: do without it, or take it "
             "off SANDBOX_BLOCKED_IMPORTS.");

@@ -88,7 +88,7 @@ static void test_what_is_wrong_is_a_reply(void **state)
         {"{\"code\":5}", "code has to be a string"},
         {"{\"code\":\" \\n\"}", "code is empty"},
         {"{\"cod\":\"a\"}", "did you mean 'code'?"},
-        {"{\"code\":\"a\",\"zzz\":1}", "unknown parameter 'zzz'"},
+        {"{\"code\":\"a\",\"zzz\":1}", "unknown parameter 'zzz'. Known: code, timeout."},
         {"{\"code\":\"a\",\"timeout\":0}", "timeout"},
         {"{\"code\":\"a\",\"timeout\":-1}", "at most 86400"},
         {"{\"code\":\"a\",\"timeout\":1000000000}", "at most 86400"},
@@ -187,13 +187,32 @@ static void set_refused(struct result *result)
     error_set(&result->error, -EPERM, ERROR_REFUSED, "missing: userns");
 }
 
+static void set_bad_config(struct result *result)
+{
+    result->exit_code = 1;
+    error_set(&result->error, -EINVAL, ERROR_BAD_CONFIG, "no such root");
+}
+
+static void set_no_interpreter(struct result *result)
+{
+    result->exit_code = 1;
+    error_set(&result->error, -ENOENT, ERROR_NO_INTERPRETER, "no Python");
+}
+
+static void set_files(struct result *result)
+{
+    result->total_output_files = 2;
+}
+
 static void test_success(void **state)
 {
     (void)state;
     assert_string_equal(reply_for(NULL, "Hello\n", ""), "Hello\n");
     assert_string_equal(reply_for(NULL, "Hello", "careful\n"), "Hello\n[stderr]\ncareful\n");
     assert_string_equal(reply_for(NULL, "", "careful\n"), "[stderr]\ncareful\n");
-    expect(reply_for(NULL, "", ""), "no output");
+    expect(reply_for(NULL, "", ""), "no output; print()");
+    expect(reply_for(set_files, "", ""), "2 files were written to /tmp/output and are gone");
+    assert_string_equal(reply_for(set_files, "Hello\n", ""), "Hello\n");
 }
 
 static void test_an_exception_leads_the_reply(void **state)
@@ -245,6 +264,8 @@ static void test_other_endings_say_what_to_do(void **state)
     reply = reply_for(set_blocked, "", "");
     expect(reply, "Error: import of 'subprocess' is blocked\n");
     expect(reply, "without that module");
+    expect(reply_for(set_bad_config, "", ""), "calling again does not help");
+    expect(reply_for(set_no_interpreter, "", ""), "set SANDBOX_PYTHON");
     reply = reply_for(set_refused, "", "");
     expect(reply, "Error: missing: userns\n");
     expect(reply, "bailey doctor");
