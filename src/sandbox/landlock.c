@@ -123,14 +123,18 @@ int guest_landlock(const struct sandbox *sandbox, const struct guest_start *star
  */
 int stage_scope(struct sandbox *sandbox)
 {
-    struct landlock_attr attr = {.scoped = LANDLOCK_SCOPE_SIGNAL_BIT};
+    /* A layer denies moving and linking between folders unless it says otherwise: it does. */
+    struct landlock_attr attr = {.handled_access_fs = LANDLOCK_ACCESS_FS_REFER,
+                                 .scoped = LANDLOCK_SCOPE_SIGNAL_BIT};
+    struct plan_rule everywhere = {.kind = RULE_WRITE_DIR, .path = "/"};
     CLEANUP(fd_closep) int fd = -1;
 
     if (sandbox->plan->has_namespaces ||
         sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 6)
         return 0;
     fd = sys_landlock_create_ruleset(&attr, sizeof(attr), 0);
-    if (fd < 0 || sys_landlock_restrict_self(fd) < 0)
+    if (fd < 0 || add_rule(fd, &everywhere, LANDLOCK_ACCESS_FS_REFER) < 0 ||
+        sys_landlock_restrict_self(fd) < 0)
         return 0;
     sandbox->has_scope = kill(getppid(), 0) < 0 && errno == EPERM;
     return 0;

@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -72,7 +73,7 @@ int stage_network_begin(struct sandbox *sandbox)
 
     if (sandbox->plan->has_network)
         return use_cloned_network(sandbox);
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     sandbox->network_fd = ends[0];
     pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -84,10 +85,14 @@ int stage_network_begin(struct sandbox *sandbox)
         fd_write_all(ends[1], &fd, sizeof(fd));
         _exit(0); /* shared descriptors stay open: the warden closes what it does not keep */
     }
+    sandbox->network_pid = pid;
     return 0;
 }
 
-/* Must: come before the capabilities go. The warden reaps the helper like any orphan. */
+/*
+ * Must: come before the capabilities go. The helper's end is waited for and not the pipe's: we
+ * share both ends of that, so that it would stay open behind a helper that could not write.
+ */
 int stage_network_end(struct sandbox *sandbox)
 {
     CLEANUP(fd_closep) int network_fd = -1;
@@ -96,9 +101,13 @@ int stage_network_end(struct sandbox *sandbox)
 
     if (sandbox->plan->has_network)
         return 0;
-    length = fd_read_all(sandbox->network_fd, &fd, sizeof(fd));
+    while (waitpid(sandbox->network_pid, NULL, __WALL) < 0) {
+        if (errno != EINTR)
+            return -errno;
+    }
+    length = read(sandbox->network_fd, &fd, sizeof(fd));
     if (length != sizeof(fd) || fd < 0)
-        return length < 0 ? (int)length : fd < 0 ? fd : -EPIPE;
+        return length == sizeof(fd) ? fd : -EPIPE;
     network_fd = fd;
     if (setns(network_fd, CLONE_NEWNET) < 0)
         return -errno;

@@ -38,7 +38,8 @@ struct sandbox {
     unsigned stage_count;
     uint16_t failed_stage, failed_step; /* valid when bring-up returned an error */
     bool has_bounding_set;              /* it could not be emptied */
-    int root_fd;       /* the new root while it is put together; -1 before and after */
+    int root_fd; /* the new root while it is put together; -1 before and after */
+    pid_t network_pid;
     int network_fd;    /* where the network helper says that it is done */
     int proc_fd;       /* a /proc that may be written; -1: none */
     int oom_fd;        /* the warden's own oom_score_adj; -1: none */

@@ -270,13 +270,15 @@ static void test_options_reach_request_and_config(void **state)
 
 static void expect_bad_value(const char *option, const char *value, const char *mention)
 {
-    struct request request;
-    struct config config;
+    struct request request = {0};
+    struct config config = {0};
     struct error err;
 
     assert_true(LOAD(&request, &config, &err, option, value) < 0);
     if (!strstr(err.text, option) || !strstr(err.text, mention))
         fail_msg("%s '%s': '%s' does not mention '%s'", option, value, err.text, mention);
+    request_free(&request);
+    config_free(&config);
 }
 
 static void test_bad_values_name_option_and_value(void **state)
