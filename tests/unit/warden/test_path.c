@@ -15,7 +15,7 @@ struct room {
 
 static int set_up(void **state)
 {
-    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home"};
+    static const char *const names[_SHARE_MAX] = {"desk", "tmp", "home"};
     struct room *room = calloc(1, sizeof(*room));
 
     if (!room)
@@ -26,7 +26,7 @@ static int set_up(void **state)
         room->sandbox.share_fd[i] =
             open(scratch_folder(&room->scratch, names[i]), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scratch_write(&room->scratch, "canary", "out");
-    scratch_write(&room->scratch, "work/file", "in");
+    scratch_write(&room->scratch, "desk/file", "in");
     *state = room;
     return 0;
 }
@@ -127,9 +127,9 @@ static void test_opens_beneath_only(void **state)
     assert_int_equal(refusal(room, "/workspace/nothing"), -ENOENT);
     assert_int_equal(refusal(room, "/workspace/../canary"), -EXDEV);
     assert_int_equal(refusal(room, "/workspace/.."), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/../work/file"), -EXDEV); /* out and in again */
+    assert_int_equal(refusal(room, "/workspace/../desk/file"), -EXDEV); /* out and in again */
     snprintf(outside, sizeof(outside), "%s", scratch_path(&room->scratch, "canary"));
-    scratch_folder(&room->scratch, "work/sub");
+    scratch_folder(&room->scratch, "desk/sub");
     assert_int_equal(symlinkat(outside, room->sandbox.share_fd[0], "absolute"), 0);
     assert_int_equal(symlinkat("../canary", room->sandbox.share_fd[0], "escaping"), 0);
     assert_int_equal(symlinkat("../../canary", room->sandbox.share_fd[0], "sub/escaping"), 0);
@@ -187,7 +187,7 @@ static void test_makes_parents(void **state)
     struct room *room = *state;
     char name[256];
 
-    check_same(make_parent(room, "/workspace/a", name), scratch_path(&room->scratch, "work"));
+    check_same(make_parent(room, "/workspace/a", name), scratch_path(&room->scratch, "desk"));
     assert_string_equal(name, "a");
     check_same(make_parent(room, "/tmp/x/y//z", name), scratch_path(&room->scratch, "tmp/x/y"));
     assert_string_equal(name, "z");
@@ -213,7 +213,7 @@ static void test_parents_that_are_none(void **state)
     memset(path + 11, 'l', 256);
     assert_int_equal(make_parent(room, path, name), -EINVAL); /* 256 bytes are no name */
     path[11 + 255] = 0;
-    check_same(make_parent(room, path, name), scratch_path(&room->scratch, "work"));
+    check_same(make_parent(room, path, name), scratch_path(&room->scratch, "desk"));
     assert_int_equal(strlen(name), 255);
 
     snprintf(outside, sizeof(outside), "%s", scratch_folder(&room->scratch, "outside"));
