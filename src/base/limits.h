@@ -40,10 +40,9 @@
 #define WIRE_STREAM_WINDOW (256 * KIB) /* bytes of one stream in flight, not acknowledged yet */
 
 /* what comes back */
-#define LIMIT_OUTPUT_FILES 1000           /* fetched by --out in one run */
-#define LIMIT_OUTPUT_FILE_BYTES (4 * GIB) /* one fetched file; the box's disk is the real limit */
-#define LIMIT_LIST_ENTRIES 100000         /* entries of one listing */
-#define LIMIT_TREE_DEPTH 64               /* folders below /tmp/output that are looked into */
+#define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
+#define LIMIT_LIST_ENTRIES 100000 /* entries of one listing */
+#define LIMIT_TREE_DEPTH 64       /* folders below /tmp/output that are looked into */
 
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000 /* a box that is not ready by then has failed */

@@ -2,9 +2,9 @@
  * make.c - one box from specification to READY, and its end; see launcher.h.
  *
  * Everything that allocates, parses or may be refused happens in a draft before the clone. Where
- * namespaces are refused the box is made a second way, in a private folder behind Landlock and
- * seccomp; whether what then holds is enough is decided by the specification's minimum, never
- * quietly.
+ * the best way is refused the next is tried (enum way): the network with the clone, then a private
+ * folder behind Landlock and seccomp. Whether what then holds is enough is decided by the
+ * specification's minimum, never quietly.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
  * walk a table of stages, one kernel facility each, and stop at the first that fails: the caller
  * reports {stage, step, errno}. Between clone and exec nothing allocates, locks or uses stdio.
  *
- * Order, learned from how others broke: control group, ids, mounts, capabilities, no_new_privs,
- * Landlock, seccomp last.
+ * Order, learned from how others broke: ids, mounts, control group, capabilities, no_new_privs,
+ * Landlock, seccomp last. No guest exists before the whole of it.
  */
 #ifndef BAILEY_SANDBOX_SANDBOX_H
 #define BAILEY_SANDBOX_SANDBOX_H

@@ -33,11 +33,6 @@ static bool is_ready(int fd)
     return fd < 0 || poll(&poll_fd, 1, 0) != 0;
 }
 
-static void on_started(void *ctx)
-{
-    (void)ctx;
-}
-
 /* The capture takes everything; the sink takes what its reader can. */
 static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
 {
@@ -120,7 +115,6 @@ static void stdin_read(struct drive *drive)
 }
 
 static const struct exec_events exec_events = {
-    .started = on_started,
     .output = on_output,
     .ended = on_ended,
     .failed = on_failed,

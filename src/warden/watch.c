@@ -1,9 +1,9 @@
 /*
  * watch.c - limits that no kernel facility holds here, looked after by a clock.
  *
- * The timer runs only when the plan gives the warden something to watch: memory where there is no
- * control group, the disk where it is a folder of the host. Both are approximate and are called so
- * in the result. A box with a disk of its own is looked at too, to say `disk_full` truly.
+ * Memory where there is no control group, the disk where it is a folder of the host: both are
+ * approximate and are called so in the result. A disk of the box's own is looked at too, to say
+ * `disk_full` truly; and who outlived the command that ends the box is killed again.
  */
 #include <dirent.h>
 #include <errno.h>

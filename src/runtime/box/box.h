@@ -33,7 +33,7 @@ struct exec_end {
 };
 
 struct exec_events {
-    void (*started)(void *ctx);
+    void (*started)(void *ctx); /* may be NULL */
     /* Return the number of bytes taken; less than length stops the stream until box_resume(). */
     size_t (*output)(void *ctx, enum box_stream stream, const void *data, size_t length);
     void (*ended)(void *ctx, const struct exec_end *end); /* exactly one of these two */
