@@ -14,6 +14,7 @@
 
 #include "base/limits.h"
 #include "runtime/box/box.h"
+#include "runtime/box/files.h"
 #include "wire/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -89,9 +90,10 @@ static void start_calls(struct box *box, struct pending pending[4], uint32_t id[
     struct error err = {0};
 
     check(box_exec(box, &spec, &exec_events, &pending[0], &id[0], &err) == 0);
-    check(box_put(box, "/tmp/a", 0644, &put_events, &pending[1], &id[1], &err) == 0);
-    check(box_get(box, "/tmp/b", &get_events, &pending[2], &id[2], &err) == 0);
-    check(box_list(box, "/tmp/c", &list_events, &pending[3], &id[3], &err) == 0);
+    check(box_put(box, &(struct put_spec){.path = "/tmp/a", .mode = 0644}, &put_events, &pending[1],
+                  &id[1], &err) == 0);
+    check(box_get(box, "/tmp/b", 0, 0, &get_events, &pending[2], &id[2], &err) == 0);
+    check(box_list(box, "/tmp/c", 0, &list_events, &pending[3], &id[3], &err) == 0);
     check(box_stdin(box, id[0], "input", 5) == 5);
     check(box_put_data(box, id[1], "bytes", 5) == 5);
 }

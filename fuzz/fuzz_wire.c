@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/message.h"
+#include "wire/file_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

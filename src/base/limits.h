@@ -37,7 +37,26 @@
 
 /* frames */
 #define WIRE_FRAME_MAX (64 * KIB)      /* header and payload */
-#define WIRE_STREAM_WINDOW (256 * KIB) /* bytes of one stream in flight, not acknowledged yet */
+#define WIRE_STREAM_WINDOW (512 * KIB) /* bytes of one stream in flight, not acknowledged yet */
+#define LIMIT_COMMANDS 128             /* of one box at once, and as many that have ended */
+#define LIMIT_FILE_OPS 256             /* of one box at once */
+#define LIMIT_WATCHES 8192             /* folders that one box's watches look at */
+#define LIMIT_TERMINAL 4096            /* rows or columns */
+
+/* the daemon */
+#define LIMIT_SESSIONS 10000          /* SANDBOX_MAX_SESSIONS may not exceed it */
+#define LIMIT_EXECUTIONS 10000        /* of one session that are remembered */
+#define LIMIT_SPOOL_BYTES (64 * MIB)  /* of one stream kept on disk: the newest */
+#define LIMIT_REQUEST_JSON (32 * MIB) /* a JSON body: content of 5 MB, every byte as \u00XX */
+#define LIMIT_CONTENT_BYTES (5 * MIB) /* sandbox_write_file */
+#define LIMIT_EDIT_BYTES (64 * MIB)   /* a file that sandbox_edit_file changes */
+#define LIMIT_TOOL_OUTPUTS 20         /* files fetched after each sandbox_exec */
+#define LIMIT_NAME 64                 /* bytes of a session's name, a dataset's name */
+#define LIMIT_DATASETS 256            /* of one session */
+#define LIMIT_EVENTS 4096             /* of the bus that can be asked for again */
+#define LIMIT_ENDED_SESSIONS 1000     /* that are remembered with why they ended */
+#define LIMIT_CLIENTS 1024            /* connections at once */
+#define LIMIT_EXEC_TIMEOUT_S 300      /* of sandbox_exec */
 
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */

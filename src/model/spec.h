@@ -60,6 +60,9 @@ struct exec_spec {
     bool stdin_open;        /* the caller will send standard input; else it is /dev/null */
     bool ends_box;          /* when it ends, all that runs in the box ends too (one-shot) */
     uint64_t timeout_ms;    /* 0: none */
+    bool keeps;             /* stays known to the warden after its end, until box_forget() */
+    bool is_pty;            /* on a terminal of its own; implies stdin_open */
+    unsigned rows, columns; /* of it */
 };
 
 #endif

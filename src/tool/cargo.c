@@ -229,7 +229,8 @@ int transfer_put(struct drive *drive, const char *path, uint32_t mode, const voi
                  size_t length, struct error *err)
 {
     struct put put = {.drive = drive};
-    int r = box_put(drive->box, path, mode, &put_events, &put, &put.id, err);
+    struct put_spec spec = {.path = path, .mode = mode};
+    int r = box_put(drive->box, &spec, &put_events, &put, &put.id, err);
 
     if (r == 0)
         r = put_piece(&put, data, length, err);
@@ -244,7 +245,8 @@ static int send_item(const struct item *item, struct drive *drive, struct error 
 
     if (!data)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    r = box_put(drive->box, item->box, item->mode, &put_events, &put, &put.id, err);
+    r = box_put(drive->box, &(struct put_spec){.path = item->box, .mode = item->mode}, &put_events,
+                &put, &put.id, err);
     while (r == 0 && !put.is_done) {
         ssize_t length = read(item->fd, data, READ_CHUNK);
 

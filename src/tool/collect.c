@@ -130,7 +130,7 @@ static int list_outputs(struct drive *drive, struct listing *listing, struct err
 {
     static const struct list_events events = {.entry = on_entry, .done = on_listed};
     uint32_t id;
-    int r = box_list(drive->box, OUTPUT_FOLDER, &events, listing, &id, err);
+    int r = box_list(drive->box, OUTPUT_FOLDER, 0, &events, listing, &id, err);
 
     if (r == 0)
         r = drive_until(drive, &listing->is_done, err);
@@ -208,7 +208,7 @@ static int fetch_bytes(struct drive *drive, const char *name, struct fetch *fetc
     int r = str_format(path, sizeof(path), OUTPUT_FOLDER "/%s", name);
 
     if (r == 0)
-        r = box_get(drive->box, path, &events, fetch, &id, err);
+        r = box_get(drive->box, path, 0, 0, &events, fetch, &id, err);
     if (r == 0)
         r = drive_until(drive, &fetch->is_done, err);
     if (r < 0)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "runtime/box/box.h"
+#include "runtime/box/files.h"
 #include "tool/oneshot.h"
 
 struct drive {

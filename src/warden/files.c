@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "warden/inside.h"
+#include "wire/file_message.h"
 
 enum file_kind { FILE_PUT, FILE_GET, FILE_LIST };
 
@@ -271,7 +272,7 @@ static void list_entry(struct warden *warden, struct file_op *op, struct dirent 
 {
     int dir_fd = dirfd(op->folders[op->depth - 1]);
     struct message_path message = {0};
-    static uint8_t payload[LIMIT_PATH_BYTES + 16];
+    static uint8_t payload[LIMIT_PATH_BYTES + MESSAGE_PATH_HEADER];
     struct stat status;
     ssize_t length;
     size_t before = op->prefix.length;
@@ -285,6 +286,8 @@ static void list_entry(struct warden *warden, struct file_op *op, struct dirent 
     }
     message.mode = status.st_mode;
     message.bytes = (uint64_t)status.st_size;
+    message.time_ns =
+        (uint64_t)status.st_mtim.tv_sec * 1000000000 + (uint64_t)status.st_mtim.tv_nsec;
     message.path = op->prefix.data;
     message.path_length = op->prefix.length;
     length = message_path_pack(&message, payload, sizeof(payload));

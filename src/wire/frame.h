@@ -10,8 +10,9 @@
  *
  * Flow control. Bytes (standard input, output, file contents) count in streams, each with offsets
  * from 0. A sender may be at most WIRE_STREAM_WINDOW bytes ahead of the last ACK; it keeps what is
- * not acknowledged, so that a reader which reconnects can ask again. Control frames need no credit
- * and are sent before bytes that wait, so a flood on stdout never delays a kill.
+ * not acknowledged, so that a reader which reconnects can ask again (HELLO, INVENTORY, RESUME).
+ * Control frames need no credit and are sent before bytes that wait, so a flood on stdout never
+ * delays a kill.
  *
  * No I/O, no allocation here. Every decoder treats its input as hostile.
  */
@@ -41,8 +42,19 @@ enum frame_type {
     FRAME_PUT,       /* create a file: path and mode */
     FRAME_PUT_DATA,
     FRAME_PUT_END,
-    FRAME_GET,  /* read a file */
-    FRAME_LIST, /* list a folder and all below it */
+    FRAME_GET,    /* read a file */
+    FRAME_LIST,   /* list a folder and all below it */
+    FRAME_HELLO,  /* a new host took the channel: what of the old one is left? id: a generation */
+    FRAME_RESUME, /* send a command's output again from these offsets */
+    FRAME_FORGET, /* a command that has ended is recorded: drop it */
+    FRAME_RESIZE, /* a terminal's size */
+    FRAME_STAT,   /* one ENTRY about a name, then DONE */
+    FRAME_MKDIR,  /* a folder and those above it */
+    FRAME_MOVE,
+    FRAME_REMOVE,
+    FRAME_CHMOD,
+    FRAME_WATCH,  /* CHANGED for each change until CANCEL */
+    FRAME_CANCEL, /* end a file operation: DONE with ECANCELED follows, whatever else was sent */
     /* both ways */
     FRAME_ACK, /* the stream's bytes before this offset are done with */
     /* warden to host */
@@ -52,9 +64,12 @@ enum frame_type {
     FRAME_NOEXEC,  /* it does not: stage and errno */
     FRAME_OUTPUT,
     FRAME_EXITED,
-    FRAME_DATA,  /* contents of a file */
-    FRAME_ENTRY, /* one line of a listing */
-    FRAME_DONE,  /* a file operation has ended, with an errno or 0 */
+    FRAME_DATA,      /* contents of a file */
+    FRAME_ENTRY,     /* one line of a listing */
+    FRAME_DONE,      /* a file operation has ended, with an errno or 0 */
+    FRAME_INVENTORY, /* after HELLO: one command that is there */
+    FRAME_WELCOME,   /* the end of the inventory; id: the generation of the HELLO */
+    FRAME_CHANGED,   /* WATCH: something changed */
     _FRAME_TYPE_MAX,
 };
 

@@ -86,6 +86,8 @@ ssize_t message_exec_pack(const struct message_exec *exec, uint8_t *data, size_t
     pack_u32(&pack, exec->argc);
     pack_u32(&pack, exec->envc);
     pack_u32(&pack, exec->args_length);
+    pack_u16(&pack, exec->rows);
+    pack_u16(&pack, exec->columns);
     return packed(&pack);
 }
 
@@ -97,6 +99,8 @@ int message_exec_unpack(const struct frame *frame, struct message_exec *ret)
     ret->argc = unpack_u32(&unpack);
     ret->envc = unpack_u32(&unpack);
     ret->args_length = unpack_u32(&unpack);
+    ret->rows = unpack_u16(&unpack);
+    ret->columns = unpack_u16(&unpack);
     if (ret->argc == 0 || ret->argc > LIMIT_ARGV_COUNT || ret->envc > LIMIT_ENV_COUNT ||
         ret->args_length > LIMIT_ARGV_BYTES)
         return -EPROTO;
@@ -169,6 +173,8 @@ ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, 
     pack_u64(&pack, exited->duration_ns);
     pack_u64(&pack, exited->out_bytes);
     pack_u64(&pack, exited->err_bytes);
+    pack_u64(&pack, exited->cpu_us);
+    pack_u64(&pack, exited->max_rss_bytes);
     return packed(&pack);
 }
 
@@ -182,7 +188,82 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
     ret->duration_ns = unpack_u64(&unpack);
     ret->out_bytes = unpack_u64(&unpack);
     ret->err_bytes = unpack_u64(&unpack);
+    ret->cpu_us = unpack_u64(&unpack);
+    ret->max_rss_bytes = unpack_u64(&unpack);
     if (ret->signal > 64 || ret->exit_code < 0 || ret->exit_code > 255)
+        return -EPROTO;
+    return unpacked(&unpack);
+}
+
+ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_t *data,
+                               size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, inventory->flags);
+    pack_u64(&pack, inventory->start_ns);
+    for (int i = 0; i < 2; i++) {
+        pack_u64(&pack, inventory->acked[i]);
+        pack_u64(&pack, inventory->read[i]);
+    }
+    pack_u64(&pack, inventory->input_received);
+    pack_u8(&pack, inventory->input_ended);
+    return packed(&pack);
+}
+
+int message_inventory_unpack(const struct frame *frame, struct message_inventory *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->flags = unpack_u32(&unpack);
+    ret->start_ns = unpack_u64(&unpack);
+    for (int i = 0; i < 2; i++) {
+        ret->acked[i] = unpack_u64(&unpack);
+        ret->read[i] = unpack_u64(&unpack);
+    }
+    ret->input_received = unpack_u64(&unpack);
+    ret->input_ended = unpack_u8(&unpack);
+    for (int i = 0; i < 2; i++) {
+        if (ret->acked[i] > ret->read[i])
+            return -EPROTO;
+    }
+    return unpacked(&unpack);
+}
+
+ssize_t message_resume_pack(const struct message_resume *resume, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u64(&pack, resume->offset[0]);
+    pack_u64(&pack, resume->offset[1]);
+    return packed(&pack);
+}
+
+int message_resume_unpack(const struct frame *frame, struct message_resume *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->offset[0] = unpack_u64(&unpack);
+    ret->offset[1] = unpack_u64(&unpack);
+    return unpacked(&unpack);
+}
+
+ssize_t message_size_pack(const struct message_size *terminal, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u16(&pack, terminal->rows);
+    pack_u16(&pack, terminal->columns);
+    return packed(&pack);
+}
+
+int message_size_unpack(const struct frame *frame, struct message_size *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->rows = unpack_u16(&unpack);
+    ret->columns = unpack_u16(&unpack);
+    if (ret->rows > LIMIT_TERMINAL || ret->columns > LIMIT_TERMINAL)
         return -EPROTO;
     return unpacked(&unpack);
 }
@@ -200,27 +281,5 @@ int message_number_unpack(const struct frame *frame, uint32_t *ret)
     struct unpack unpack = unpack_frame(frame);
 
     *ret = unpack_u32(&unpack);
-    return unpacked(&unpack);
-}
-
-ssize_t message_path_pack(const struct message_path *path, uint8_t *data, size_t size)
-{
-    struct pack pack = {.data = data, .capacity = size};
-
-    pack_u32(&pack, path->mode);
-    pack_u64(&pack, path->bytes);
-    pack_bytes(&pack, path->path, path->path_length);
-    return packed(&pack);
-}
-
-int message_path_unpack(const struct frame *frame, struct message_path *ret)
-{
-    struct unpack unpack = unpack_frame(frame);
-
-    ret->mode = unpack_u32(&unpack);
-    ret->bytes = unpack_u64(&unpack);
-    ret->path = unpack_rest(&unpack, &ret->path_length);
-    if (ret->path_length > LIMIT_PATH_BYTES || memchr(ret->path, 0, ret->path_length))
-        return -EPROTO;
     return unpacked(&unpack);
 }

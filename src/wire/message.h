@@ -47,10 +47,15 @@ int message_fail_unpack(const struct frame *frame, struct message_fail *ret);
 #define EXEC_STDIN 1u /* standard input comes as STDIN frames; else it is empty */
 #define EXEC_ENDS_BOX \
     2u /* when it ends everybody in the box ends, and the box too if no output waits */
+#define EXEC_KEEP 4u /* after its end it stays until FORGET, for a host that may come back */
+#define EXEC_PTY                                                                    \
+    8u /* on a terminal of its own: output is stream 1 alone, input is STDIN frames \
+        */
 struct message_exec {
     uint32_t flags;
     uint32_t argc, envc;
     uint32_t args_length;
+    uint16_t rows, columns; /* EXEC_PTY */
 };
 ssize_t message_exec_pack(const struct message_exec *exec, uint8_t *data, size_t size);
 int message_exec_unpack(const struct frame *frame, struct message_exec *ret);
@@ -88,22 +93,46 @@ struct message_exited {
     uint32_t flags;
     uint64_t duration_ns;
     uint64_t out_bytes, err_bytes;
+    uint64_t cpu_us, max_rss_bytes; /* of the command and those of its children it waited for */
 };
 ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, size_t size);
 int message_exited_unpack(const struct frame *frame, struct message_exited *ret);
 
-/* SIGNAL and DONE: one number. */
+/* INVENTORY: a command as the warden knows it. */
+#define INVENTORY_STARTED 1u
+#define INVENTORY_EXITED 2u /* EXITED follows a RESUME once all output is sent again */
+#define INVENTORY_PTY 4u
+struct message_inventory {
+    uint32_t flags;
+    uint64_t start_ns;       /* monotonic; 0: not started */
+    uint64_t acked[2];       /* the first byte of each stream that can still be had */
+    uint64_t read[2];        /* bytes written by the guest so far */
+    uint64_t input_received; /* standard input continues at this offset */
+    bool input_ended;
+};
+ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_t *data,
+                               size_t size);
+int message_inventory_unpack(const struct frame *frame, struct message_inventory *ret);
+
+/* WELCOME: the highest id that the warden has ever seen, so that none is used twice. */
+/* (packed as one number, below) */
+
+/* RESUME: offsets of both streams; acked <= offset <= read, else the warden ends the box. */
+struct message_resume {
+    uint64_t offset[2];
+};
+ssize_t message_resume_pack(const struct message_resume *resume, uint8_t *data, size_t size);
+int message_resume_unpack(const struct frame *frame, struct message_resume *ret);
+
+/* RESIZE */
+struct message_size {
+    uint16_t rows, columns;
+};
+ssize_t message_size_pack(const struct message_size *terminal, uint8_t *data, size_t size);
+int message_size_unpack(const struct frame *frame, struct message_size *ret);
+
+/* SIGNAL, DONE and WELCOME: one number. */
 ssize_t message_number_pack(uint32_t number, uint8_t *data, size_t size);
 int message_number_unpack(const struct frame *frame, uint32_t *ret);
-
-/* PUT, GET, LIST and ENTRY: mode, size and a path (no NUL in it; not terminated). */
-struct message_path {
-    uint32_t mode;
-    uint64_t bytes;
-    const char *path;
-    size_t path_length;
-};
-ssize_t message_path_pack(const struct message_path *path, uint8_t *data, size_t size);
-int message_path_unpack(const struct frame *frame, struct message_path *ret);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/result.h"
 #include "model/spec.h"
 
 struct box;
@@ -30,6 +31,7 @@ struct exec_end {
     bool memory_watchdog; /* the warden's watchdog ended it: no cgroup held the memory limit */
     bool has_output;      /* something is in /tmp/output */
     uint64_t duration_ns;
+    struct usage usage; /* the warden's word, as wait4(2) told it */
 };
 
 struct exec_events {
@@ -47,38 +49,41 @@ int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_ev
 long box_stdin(struct box *box, uint32_t id, const void *data, size_t length);
 void box_stdin_end(struct box *box, uint32_t id);
 void box_resume(struct box *box, uint32_t id, enum box_stream stream);
-/* SIGKILL ends the whole box's guests when the exec has ends_box. */
+/*
+ * SIGKILL ends the whole box's guests when the exec has ends_box, else the command with everybody
+ * it started; other signals go to its process group.
+ */
 void box_signal(struct box *box, uint32_t id, int signal);
+int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns); /* -ENOTTY: no pty */
+/* An exec with `keeps` that has ended is recorded by the caller: the warden may drop it. */
+void box_forget(struct box *box, uint32_t id);
 
-/* Files: bytes in and out; names are resolved in the box, by its kernel, beneath allowed roots. */
-struct put_events {
-    void (*done)(void *ctx, const struct error *err); /* err->num 0: it is there */
-    void (*more)(void *ctx);                          /* room for more bytes; may be NULL */
+/*
+ * A box whose earlier host is gone (box_new() on the same channel). Everything that comes before
+ * the WELCOME is dropped; then found() is called for each command that is there, and done() once.
+ * In found() the caller may adopt a command: output comes again from these offsets, then its end.
+ * timeout_ms counts from now. Whoever is not adopted is killed and forgotten. File operations of
+ * the earlier host are gone, half an upload with them.
+ */
+struct box_found {
+    uint32_t id;
+    bool has_started, has_exited, is_pty;
+    uint64_t start_ns;
+    uint64_t first[2];   /* offsets of the oldest bytes that can still be had */
+    uint64_t written[2]; /* by the guest so far */
+    uint64_t input;      /* standard input continues here */
 };
-int box_put(struct box *box, const char *path, uint32_t mode, const struct put_events *events,
-            void *ctx, uint32_t *ret_id, struct error *err);
-long box_put_data(struct box *box, uint32_t id, const void *data, size_t length);
-void box_put_end(struct box *box, uint32_t id);
+struct adopt_events {
+    void (*found)(void *ctx, const struct box_found *found);
+    void (*done)(void *ctx, const struct error *err); /* err->num 0: the box can be used */
+};
+int box_hello(struct box *box, uint32_t generation, const struct adopt_events *events, void *ctx,
+              struct error *err);
+/* Only inside found(). stdin: box_stdin() goes on behind what was received. */
+int box_adopt(struct box *box, uint32_t id, const uint64_t offset[2], uint64_t timeout_ms,
+              const struct exec_events *events, void *ctx, struct error *err);
 
-struct get_events {
-    size_t (*data)(void *ctx, const void *data, size_t length); /* all is taken or the get fails */
-    void (*done)(void *ctx, const struct error *err);
-};
-int box_get(struct box *box, const char *path, const struct get_events *events, void *ctx,
-            uint32_t *ret_id, struct error *err);
-
-/* One entry of a recursive listing. */
-struct box_entry {
-    const char *name; /* relative to the listed folder; not checked by anybody yet */
-    uint32_t mode;    /* st_mode */
-    uint64_t bytes;
-};
-struct list_events {
-    void (*entry)(void *ctx, const struct box_entry *entry);
-    void (*done)(void *ctx, const struct error *err);
-};
-int box_list(struct box *box, const char *path, const struct list_events *events, void *ctx,
-             uint32_t *ret_id, struct error *err);
+/* What happens with files is in files.h. */
 
 /* For runtimes: a box over a connected SOCK_SEQPACKET descriptor, which it then owns. */
 int box_new(int fd, void *wall, struct box **ret, struct error *err);

@@ -4,13 +4,15 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "runtime/box/files.h"
 #include "runtime/box/inside.h"
+#include "wire/file_message.h"
 
 static int send_path(struct box *box, enum frame_type type, struct call *call, const char *path,
                      uint32_t mode, struct error *err)
 {
     struct message_path message = {.mode = mode, .path = path, .path_length = strlen(path)};
-    uint8_t payload[LIMIT_PATH_BYTES + 16];
+    uint8_t payload[LIMIT_PATH_BYTES + MESSAGE_PATH_HEADER];
     ssize_t length = -EMSGSIZE;
     int r;
 
@@ -28,7 +30,7 @@ static int send_path(struct box *box, enum frame_type type, struct call *call, c
     return 0;
 }
 
-int box_put(struct box *box, const char *path, uint32_t mode, const struct put_events *events,
+int box_put(struct box *box, const struct put_spec *spec, const struct put_events *events,
             void *ctx, uint32_t *ret_id, struct error *err)
 {
     struct call *call = box_call_new(box, CALL_PUT, ctx, err);
@@ -37,7 +39,7 @@ int box_put(struct box *box, const char *path, uint32_t mode, const struct put_e
         return -EPIPE;
     call->on.put = events;
     *ret_id = call->id;
-    return send_path(box, FRAME_PUT, call, path, mode, err);
+    return send_path(box, FRAME_PUT, call, spec->path, spec->mode, err);
 }
 
 long box_put_data(struct box *box, uint32_t id, const void *data, size_t length)
@@ -59,25 +61,27 @@ void box_put_end(struct box *box, uint32_t id)
     box_send(box, FRAME_PUT_END, id, NULL, 0);
 }
 
-int box_get(struct box *box, const char *path, const struct get_events *events, void *ctx,
-            uint32_t *ret_id, struct error *err)
+int box_get(struct box *box, const char *path, uint64_t offset, uint64_t bytes,
+            const struct get_events *events, void *ctx, uint32_t *ret_id, struct error *err)
 {
     struct call *call = box_call_new(box, CALL_GET, ctx, err);
 
     if (!call)
         return -EPIPE;
+    (void)offset, (void)bytes;
     call->on.get = events;
     *ret_id = call->id;
     return send_path(box, FRAME_GET, call, path, 0, err);
 }
 
-int box_list(struct box *box, const char *path, const struct list_events *events, void *ctx,
-             uint32_t *ret_id, struct error *err)
+int box_list(struct box *box, const char *path, unsigned depth, const struct list_events *events,
+             void *ctx, uint32_t *ret_id, struct error *err)
 {
     struct call *call = box_call_new(box, CALL_LIST, ctx, err);
 
     if (!call)
         return -EPIPE;
+    (void)depth;
     call->on.list = events;
     *ret_id = call->id;
     return send_path(box, FRAME_LIST, call, path, 0, err);
@@ -150,7 +154,8 @@ static bool on_entry(struct call *call, const struct frame *frame)
         return false;
     memcpy(name, message.path, message.path_length);
     name[message.path_length] = 0;
-    entry = (struct box_entry){.name = name, .mode = message.mode, .bytes = message.bytes};
+    entry = (struct box_entry){
+        .name = name, .mode = message.mode, .bytes = message.bytes, .time_ns = message.time_ns};
     call->on.list->entry(call->ctx, &entry);
     return true;
 }

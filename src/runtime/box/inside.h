@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "runtime/box/box.h"
+#include "runtime/box/files.h"
 #include "wire/message.h"
 
 enum call_kind { CALL_EXEC, CALL_PUT, CALL_GET, CALL_LIST };

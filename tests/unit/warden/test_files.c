@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "warden/inside.h"
+#include "wire/file_message.h"
 
 struct room {
     struct scratch scratch;
@@ -69,7 +70,7 @@ static void give_path(struct room *room, enum frame_type type, uint32_t id, cons
                       uint32_t mode)
 {
     struct message_path message = {.mode = mode, .path = path, .path_length = strlen(path)};
-    static uint8_t payload[LIMIT_PATH_BYTES + 16];
+    static uint8_t payload[LIMIT_PATH_BYTES + MESSAGE_PATH_HEADER];
 
     give(room, type, id, payload, (size_t)message_path_pack(&message, payload, sizeof(payload)));
 }

@@ -17,6 +17,7 @@
 #include "base/guest_stage.h"
 #include "warden/inside.h"
 #include "warden/warden.h"
+#include "wire/file_message.h"
 
 #define PATIENCE_MS 60000 /* a warden that says nothing for so long has failed */
 

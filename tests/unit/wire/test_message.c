@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/message.h"
+#include "wire/file_message.h"
 
 /* Unpacks into memory that is thrown away: only the verdict counts. */
 static int unpack_any(enum frame_type type, const struct frame *frame)

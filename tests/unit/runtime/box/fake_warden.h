@@ -18,7 +18,8 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "runtime/box/box.h"
-#include "wire/message.h"
+#include "runtime/box/files.h"
+#include "wire/file_message.h"
 
 /* What happened to one call. */
 struct seen {

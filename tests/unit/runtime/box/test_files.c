@@ -13,8 +13,8 @@ enum { EXEC, PUT, GET, LIST };
 
 static uint32_t start_put(struct fake *fake)
 {
-    assert_int_equal(box_put(fake->box, "/workspace/a", 0600, &put_seen, &fake->seen[PUT],
-                             &fake->id[PUT], &fake->err),
+    assert_int_equal(box_put(fake->box, &(struct put_spec){.path = "/workspace/a", .mode = 0600},
+                             &put_seen, &fake->seen[PUT], &fake->id[PUT], &fake->err),
                      0);
     return fake->id[PUT];
 }
@@ -22,13 +22,14 @@ static uint32_t start_put(struct fake *fake)
 static uint32_t start_get(struct fake *fake)
 {
     assert_int_equal(
-        box_get(fake->box, "/tmp/b", &get_seen, &fake->seen[GET], &fake->id[GET], &fake->err), 0);
+        box_get(fake->box, "/tmp/b", 0, 0, &get_seen, &fake->seen[GET], &fake->id[GET], &fake->err),
+        0);
     return fake->id[GET];
 }
 
 static uint32_t start_list(struct fake *fake)
 {
-    assert_int_equal(box_list(fake->box, "/tmp/output", &list_seen, &fake->seen[LIST],
+    assert_int_equal(box_list(fake->box, "/tmp/output", 0, &list_seen, &fake->seen[LIST],
                               &fake->id[LIST], &fake->err),
                      0);
     return fake->id[LIST];
@@ -352,9 +353,10 @@ static void test_calls_on_a_lost_box(void **state)
     assert_int_equal(fake_pump(fake), -EPIPE);
     assert_true(box_exec(fake->box, &spec, &exec_seen, &fake->seen[0], &id, &err) < 0);
     assert_ptr_equal(err.code, ERROR_BOX_LOST);
-    assert_true(box_put(fake->box, "/tmp/x", 0, &put_seen, &fake->seen[1], &id, &err) < 0);
-    assert_true(box_get(fake->box, "/tmp/x", &get_seen, &fake->seen[2], &id, &err) < 0);
-    assert_true(box_list(fake->box, "/tmp/x", &list_seen, &fake->seen[3], &id, &err) < 0);
+    assert_true(box_put(fake->box, &(struct put_spec){.path = "/tmp/x"}, &put_seen, &fake->seen[1],
+                        &id, &err) < 0);
+    assert_true(box_get(fake->box, "/tmp/x", 0, 0, &get_seen, &fake->seen[2], &id, &err) < 0);
+    assert_true(box_list(fake->box, "/tmp/x", 0, &list_seen, &fake->seen[3], &id, &err) < 0);
     assert_int_equal(fake_pump(fake), -EPIPE);
     for (int i = 0; i < 4; i++) /* refused at once, not called back */
         assert_int_equal(fake->seen[i].ended + fake->seen[i].failed, 0);
@@ -367,11 +369,12 @@ static void test_path_too_long(void **state)
     uint32_t id;
 
     memset(path, 'p', sizeof(path) - 1);
-    assert_int_equal(box_get(fake->box, path, &get_seen, &fake->seen[GET], &id, &fake->err),
+    assert_int_equal(box_get(fake->box, path, 0, 0, &get_seen, &fake->seen[GET], &id, &fake->err),
                      -ENAMETOOLONG);
     hear_nothing(fake);
     path[LIMIT_PATH_BYTES] = 0;
-    assert_int_equal(box_get(fake->box, path, &get_seen, &fake->seen[GET], &id, &fake->err), 0);
+    assert_int_equal(box_get(fake->box, path, 0, 0, &get_seen, &fake->seen[GET], &id, &fake->err),
+                     0);
     hear_path(fake, FRAME_GET, id, path, 0);
 }
 

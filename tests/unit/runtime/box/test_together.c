@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "runtime/box/box.h"
+#include "runtime/box/files.h"
 #include "sandbox/sandbox.h"
 #include "warden/warden.h"
 
@@ -118,7 +119,7 @@ static void check_alive(struct together *self)
     static const struct list_events events = {.entry = saw_entry, .done = saw_done};
     uint32_t id;
 
-    assert_int_equal(box_list(self->box, "/tmp", &events, self, &id, &self->err), 0);
+    assert_int_equal(box_list(self->box, "/tmp", 0, &events, self, &id, &self->err), 0);
     assert_int_equal(pump(self, 2), 0);
     assert_int_equal(self->err.num, 0);
 }
@@ -130,7 +131,9 @@ static void test_early_failed_put(void **state)
     struct together *self = *state;
     uint32_t id;
 
-    assert_int_equal(box_put(self->box, "/etc/x", 0600, &events, self, &id, &self->err), 0);
+    assert_int_equal(box_put(self->box, &(struct put_spec){.path = "/etc/x", .mode = 0600}, &events,
+                             self, &id, &self->err),
+                     0);
     assert_int_equal(box_put_data(self->box, id, "bytes", 5), 5);
     assert_int_equal(pump(self, 1), 0);
     assert_int_equal(self->err.num, -EACCES);

@@ -95,8 +95,9 @@ static void test_ack_behind_done(void **state)
     struct fake *fake = *state;
     uint32_t id;
 
-    assert_int_equal(
-        box_put(fake->box, "/workspace/a", 0600, &put_seen, &fake->seen[0], &id, &fake->err), 0);
+    assert_int_equal(box_put(fake->box, &(struct put_spec){.path = "/workspace/a", .mode = 0600},
+                             &put_seen, &fake->seen[0], &id, &fake->err),
+                     0);
     assert_int_equal(box_put_data(fake->box, id, "abc", 3), 3);
     say_done(fake, id, ENOSPC);
     say_ack(fake, id, 0, 3);
@@ -141,8 +142,9 @@ static void test_put_done_before_its_end(void **state)
     struct fake *fake = *state;
     uint32_t id;
 
-    assert_int_equal(
-        box_put(fake->box, "/workspace/a", 0600, &put_seen, &fake->seen[0], &id, &fake->err), 0);
+    assert_int_equal(box_put(fake->box, &(struct put_spec){.path = "/workspace/a", .mode = 0600},
+                             &put_seen, &fake->seen[0], &id, &fake->err),
+                     0);
     say_done(fake, id, 0);
     fake_pump(fake);
     assert_int_equal(fake->seen[0].ended, 1);
