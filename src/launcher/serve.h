@@ -1,0 +1,66 @@
+/*
+ * serve.h - the daemon's processes: stub, launcher, broker.
+ *
+ * Theory of operation. serve_run() is called once, by `bailey serve`, with one thread, and returns
+ * when the daemon is over. It
+ *   1. opens and assembles what needs the caller's rights: the folders, the listening socket, the
+ *      interpreters' trees, a control group handed to the engine's id, both programs (as sealed
+ *      copies in memory: they can be executed inside wherever they lie, and nobody can change
+ *      them);
+ *   2. clones the launcher into the engine's user, mount and pid namespaces, writes its id maps
+ *      (a range for root or with newuidmap, else one id), and becomes the stub: no privilege, it
+ *      forwards SIGTERM and SIGINT and leaves with the launcher's status;
+ *   3. the launcher executes itself inside (so that its memory belongs there), is PID 1 of the
+ *      namespace, mounts a /proc of its own, and runs launcher_main(): it starts the broker, starts
+ *      it again whenever it ends unasked, and answers protocol.h.
+ * The kernel ends everything inside when the launcher dies; the launcher dies with the stub.
+ * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
+ */
+#ifndef BAILEY_LAUNCHER_SERVE_H
+#define BAILEY_LAUNCHER_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "launcher/launcher.h"
+
+/* The daemon's folders below the state folder, made (0700) by serve_run(), the broker's own. */
+#define STATE_FOLDERS                                  \
+    {                                                  \
+        "index", "output", "artifacts", "data", "logs" \
+    }
+
+/*
+ * Descriptors of the broker, by number: LAUNCHER_CONTROL_FD, then these. Its argv is
+ * {"bailey-engine", "broker"}; its environment is `broker_env` and nothing else.
+ */
+#define BROKER_LISTEN_FD 4   /* the listening unix socket, nonblocking */
+#define BROKER_SETTINGS_FD 5 /* a sealed memfd with `settings`, at offset 0 */
+#define BROKER_LOG_FD 2
+#define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
+#define BROKER_DATASET_FD 32 /* + index: the configured dataset folders */
+
+struct serve_spec {
+    const char *state;    /* absolute; exists, 0700 */
+    const char *socket;   /* absolute path; its folder exists, 0700 */
+    const char *engine;   /* path of bailey-engine */
+    const char *settings; /* JSON for the broker: text that is handed over, not read here */
+    size_t settings_length;
+    const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
+    const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
+    struct launch_spec box;             /* root, binds, id_base: the same for every box */
+    unsigned stop_grace_ms;
+    int ready_fd;  /* gets "ready\n", or an error's text and the end of file; -1: nobody waits */
+    int stderr_fd; /* the daemon's log */
+};
+
+/* Returns when the daemon has ended: 0, or why it could not be started. */
+int serve_run(const struct serve_spec *spec, struct error *err);
+
+/* `bailey` executed by itself inside: argv is {"bailey", SERVE_INSIDE_WORD}. Does not return. */
+#define SERVE_INSIDE_WORD "launcher-inside"
+_Noreturn void serve_inside(void);
+
+#endif
