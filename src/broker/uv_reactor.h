@@ -1,0 +1,14 @@
+/* uv_reactor.h - base/reactor.h over libuv's loop. The broker has one. */
+#ifndef BAILEY_BROKER_UV_REACTOR_H
+#define BAILEY_BROKER_UV_REACTOR_H
+
+#include "base/error.h"
+#include "base/reactor.h"
+
+/* POLLRDHUP may be asked for and is reported (UV_DISCONNECT). */
+int uv_reactor_new(struct reactor **ret, struct error *err);
+int uv_reactor_run(struct reactor *reactor); /* until uv_reactor_stop() */
+void uv_reactor_stop(struct reactor *reactor);
+void uv_reactor_free(struct reactor *reactor); /* watches and timers left are dropped */
+
+#endif

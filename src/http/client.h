@@ -1,0 +1,63 @@
+/*
+ * client.h - HTTP over a unix socket, for the command line and the MCP door: calls that wait and
+ * exchanges that go on beside other descriptors.
+ *
+ * libcurl's multi interface. One thread. Callbacks come from http_client_wait() only; they may
+ * start and cancel exchanges.
+ */
+#ifndef BAILEY_HTTP_CLIENT_H
+#define BAILEY_HTTP_CLIENT_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+struct http_client;
+struct http_exchange;
+
+int http_client_open(const char *socket_path, struct http_client **ret, struct error *err);
+void http_client_close(struct http_client *client); /* cancels everything; NULL is fine */
+
+struct http_call {
+    const char *method;
+    const char *path;           /* with its query, encoded */
+    const char *const *headers; /* NULL-terminated "Name: value"; may be NULL */
+    const void *body;           /* NULL and length 0: none */
+    size_t body_length;
+    /* A body that is read while it is sent, instead: bytes, 0 at the end, -1 to abort. */
+    long (*body_read)(void *ctx, void *data, size_t size);
+    int64_t body_total; /* -1: unknown */
+};
+struct http_call_events {
+    /* Before the first byte; may be NULL. header(): looks one up, only inside. */
+    void (*status)(void *ctx, unsigned status);
+    int (*data)(void *ctx, const void *data, size_t length); /* <0 aborts */
+    /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there. */
+    void (*done)(void *ctx, unsigned status, const struct error *err);
+};
+int http_call_start(struct http_client *client, const struct http_call *call,
+                    const struct http_call_events *events, void *ctx, struct http_exchange **ret,
+                    struct error *err);
+/* A response header of a running exchange, inside status(), data() or done(); or NULL. */
+const char *http_call_header(struct http_exchange *exchange, const char *name);
+void http_call_cancel(struct http_exchange *exchange); /* no callback comes any more */
+
+/*
+ * Waits for the exchanges and for `fds` (revents are filled) at most timeout_ms (-1: no limit) and
+ * calls back. Returns the number of exchanges that still run, or a negative errno.
+ */
+int http_client_wait(struct http_client *client, struct pollfd *fds, size_t fd_count,
+                     int timeout_ms);
+
+/* One call from beginning to end; `reply` gets the body up to its maximum (then -EFBIG). */
+int http_call(struct http_client *client, const struct http_call *call, unsigned *ret_status,
+              struct buf *reply, struct error *err);
+
+/* Percent-encodes a path segment or query value. 0, -EFBIG, -ENOMEM. */
+int http_encode(struct buf *text, const char *value);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * server.h - an HTTP/1.1 server on a listening socket: routes as rows, bodies and replies that
+ * stream, clients that leave.
+ *
+ * libmicrohttpd on the caller's reactor. One thread, never blocks. Knows no tool and no JSON: a row
+ * says which handler gets which method and path, the handler answers now or later. A request lives
+ * until its reply is out or its client left; `gone` (at most once) says that nobody waits any more,
+ * after which the handler must not touch the request. Every size has a ceiling.
+ */
+#ifndef BAILEY_HTTP_SERVER_H
+#define BAILEY_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/reactor.h"
+
+struct http_server;
+struct http_request;
+
+enum http_body {
+    HTTP_NO_BODY,     /* one that comes is read and dropped up to 64 KiB, then 413 */
+    HTTP_WHOLE_BODY,  /* collected up to body_max, then 413; handle() is called when it is there */
+    HTTP_STREAM_BODY, /* handle() is called at once and takes it by http_body_read() */
+};
+
+struct http_route {
+    const char *method;  /* "GET"; HEAD is answered by GET rows */
+    const char *pattern; /* "/v1/sessions/{id}/outputs/{name*}": {x} one segment, {x*} the rest */
+    enum http_body body;
+    size_t body_max;
+    void (*handle)(struct http_request *request, void *ctx);
+    const void *row; /* the caller's own */
+};
+
+struct http_server_spec {
+    int listen_fd; /* borrowed */
+    const struct http_route *routes;
+    size_t route_count;
+    void *ctx; /* of the handlers */
+    unsigned client_max;
+    /* No route: is_path says whether the path exists with another method (405 and `allow`). */
+    void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
+    /* The request is over: method, path, status, bytes, ms; for logs. May be NULL. */
+    void (*done)(void *ctx, const char *method, const char *path, unsigned status, uint64_t bytes,
+                 uint64_t duration_ms);
+};
+int http_server_start(struct reactor *reactor, const struct http_server_spec *spec,
+                      struct http_server **ret, struct error *err);
+void http_server_quiesce(struct http_server *server); /* no new connections */
+unsigned http_server_clients(const struct http_server *server);
+void http_server_stop(struct http_server *server); /* every request is gone(); NULL is fine */
+
+/* The request. Strings are valid while it lives. */
+const void *http_row(const struct http_request *request);
+const char *http_method(const struct http_request *request);
+const char *http_path(const struct http_request *request);
+const char *http_param(const struct http_request *request, const char *name); /* decoded; or NULL */
+const char *http_query(const struct http_request *request, const char *name); /* decoded; or NULL */
+/* Calls for each query argument; for finding unknown ones. */
+void http_query_each(const struct http_request *request,
+                     void (*each)(void *ctx, const char *name, const char *value), void *ctx);
+const char *http_header(const struct http_request *request, const char *name); /* or NULL */
+const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
+int64_t http_body_length(const struct http_request *request); /* Content-Length; -1: unknown */
+
+/* Who is told that the client left before the reply was out; set it before handle() returns. */
+void http_on_gone(struct http_request *request, void (*gone)(void *ctx), void *ctx);
+
+/*
+ * STREAM_BODY: data() takes what it can (less than length: it is called again after
+ * http_body_resume()), end() comes once after the last byte. A reply may be sent at any time; what
+ * still comes is then dropped.
+ */
+struct http_body_events {
+    size_t (*data)(void *ctx, const void *data, size_t length);
+    void (*end)(void *ctx);
+};
+void http_body_read(struct http_request *request, const struct http_body_events *events, void *ctx);
+void http_body_resume(struct http_request *request);
+
+/* A whole reply; the bytes are copied. Headers: NULL-terminated "Name: value", may be NULL. */
+void http_reply(struct http_request *request, unsigned status, const char *type,
+                const char *const *headers, const void *data, size_t length);
+
+/*
+ * A reply that is made while it is sent. more() fills at most `size` bytes and returns how many;
+ * 0: not now, http_reply_more() calls it again; HTTP_END; HTTP_ABORT breaks the connection so that
+ * nobody takes half for the whole. freed() is called once, last, whatever happened (instead of
+ * gone()). length -1: unknown (chunked).
+ */
+#define HTTP_END (-1L)
+#define HTTP_ABORT (-2L)
+struct http_source {
+    long (*more)(void *ctx, void *data, size_t size);
+    void (*freed)(void *ctx);
+};
+void http_reply_stream(struct http_request *request, unsigned status, const char *type,
+                       const char *const *headers, int64_t length, const struct http_source *source,
+                       void *ctx);
+void http_reply_more(struct http_request *request);
+
+#endif

@@ -1,0 +1,24 @@
+/* sse.h - server-sent events, both ways: one event as text, and bytes back into events. Pure. */
+#ifndef BAILEY_HTTP_SSE_H
+#define BAILEY_HTTP_SSE_H
+
+#include "base/buf.h"
+
+/* Appends one event; id and event may be NULL; newlines in data become several data lines. */
+int sse_write(struct buf *text, const char *id, const char *event, const char *data, size_t length);
+
+/* A reader: any pieces in, whole events out. Over its ceiling: -EFBIG, and it stays broken. */
+struct sse_reader {
+    struct buf line, data;
+    char event[64];
+    char id[96];
+};
+#define SSE_READER_INIT(maximum_) \
+    ((struct sse_reader){.line = {.maximum = (maximum_)}, .data = {.maximum = (maximum_)}})
+int sse_read(struct sse_reader *reader, const void *data, size_t length,
+             void (*event)(void *ctx, const char *id, const char *event, const char *data,
+                           size_t length),
+             void *ctx);
+void sse_reader_free(struct sse_reader *reader);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * bus.h - the events of the daemon: published once, kept for a while, read by whoever subscribed.
+ *
+ * Never fails the publisher: an event that finds no memory is counted as lost. Ids only grow, also
+ * over a restart of the broker (they begin at the wall clock's microseconds). A subscriber reads at
+ * its own pace; what it missed because it was slower than LIMIT_EVENTS is told as one gap. One
+ * thread, no I/O.
+ */
+#ifndef BAILEY_OBSERVE_BUS_H
+#define BAILEY_OBSERVE_BUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+
+typedef struct json_t json_t;
+struct bus;
+struct bus_reader;
+
+enum event_type {
+    EVENT_SESSION_CREATED, /* "session.created" */
+    EVENT_EXEC_STARTED,    /* "exec.started" */
+    EVENT_OUTPUT,          /* "output": how far a stream is, not its bytes */
+    EVENT_EXEC_EXITED,     /* "exec.exited" */
+    EVENT_FILE_CHANGED,    /* "file.changed": by a call, or seen by a watch */
+    EVENT_VISUALIZATION,   /* "visualization": an image came out */
+    EVENT_SESSION_ENDED,   /* "session.ended" with the reason */
+    EVENT_GAP,             /* "gap": events were lost; only made by bus_next() */
+    _EVENT_TYPE_MAX,
+};
+const char *event_name(enum event_type type);
+
+struct bus_event {
+    uint64_t id;
+    uint64_t time_ms;
+    enum event_type type;
+    char session[ID_MAX]; /* empty: none */
+    json_t *data;         /* borrowed; an object, may be NULL */
+};
+
+struct bus *bus_new(void); /* NULL: no memory */
+void bus_free(struct bus *bus);
+
+/* Takes over `data` (may be NULL), also when it fails. */
+void bus_publish(struct bus *bus, enum event_type type, const char *session, json_t *data);
+
+/*
+ * Reads events of one session (NULL: all) behind last_id (0: only new ones). notify() is called,
+ * from inside bus_publish(), when there is something to read; it may not publish.
+ */
+struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t last_id,
+                                 void (*notify)(void *ctx), void *ctx);
+/* True and the event, valid until the next publish; false: nothing more now. */
+bool bus_next(struct bus_reader *reader, struct bus_event *ret);
+void bus_unsubscribe(struct bus_reader *reader); /* NULL is fine */
+
+/* {"id","time","type","session_id",...data}; new reference or NULL. */
+json_t *bus_event_json(const struct bus_event *event);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * index.h - the daemon's memory of sessions, executions, datasets and outputs, in SQLite (WAL).
+ *
+ * No runtime state: what runs is known by launcher and wardens; this says what they cannot (names,
+ * environments, deadlines, why something ended). Opened by descriptor of its folder. Every call is
+ * one transaction: it happened or it did not, also when the disk is full (-ENOSPC, ERROR_ENGINE
+ * with words) or the process is killed. A damaged or newer index is an error that says what to do;
+ * nothing is deleted. Blocks for the disk. One process, one thread. Times are milliseconds since
+ * 1970.
+ */
+#ifndef BAILEY_STORE_INDEX_H
+#define BAILEY_STORE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/id.h"
+
+struct index;
+
+/* The file is "index.db" in the folder that folder_fd names. Migrates forward (user_version). */
+int index_open(int folder_fd, struct index **ret, struct error *err);
+void index_close(struct index *index); /* NULL is fine */
+
+struct index_session {
+    char id[ID_MAX];
+    const char *name;                         /* NULL: none */
+    const char *env;                          /* JSON object */
+    uint64_t created_ms, used_ms, expires_ms; /* expires: the age limit, absolute */
+    uint64_t idle_ms;                         /* it ends this long after its last use */
+    uint32_t next_execution;
+    bool has_box;       /* one was made for it */
+    uint64_t ended_ms;  /* 0: it lives */
+    const char *reason; /* why it ended; NULL */
+};
+/* Inserts or replaces the row. */
+int index_put_session(struct index *index, const struct index_session *session, struct error *err);
+/* Calls for each, oldest first; strings are borrowed for the call. */
+int index_each_session(struct index *index,
+                       void (*each)(void *ctx, const struct index_session *session), void *ctx,
+                       struct error *err);
+/* Drops the oldest ended ones (with their rows elsewhere) until at most `keep` are left. */
+int index_prune(struct index *index, unsigned keep, struct error *err);
+
+struct index_execution {
+    char session[ID_MAX];
+    uint32_t number;
+    const char *argv; /* JSON array */
+    uint64_t started_ms;
+    uint64_t deadline_ms; /* 0: none */
+    uint32_t flags;       /* EXECUTION_* of session/, opaque here */
+    uint64_t ended_ms;    /* 0: it runs, as far as is known */
+    int exit_code, signal;
+    uint64_t duration_ns;
+    uint64_t out_bytes, err_bytes;
+    const char *error_code, *error_text; /* NULL: it ran */
+    uint64_t cpu_us, max_rss_bytes;
+};
+int index_put_execution(struct index *index, const struct index_execution *execution,
+                        struct error *err);
+int index_each_execution(struct index *index, const char *session,
+                         void (*each)(void *ctx, const struct index_execution *execution),
+                         void *ctx, struct error *err);
+
+/* A dataset (kind 'd') or an output (kind 'o') of a session, by name. */
+struct index_file {
+    char session[ID_MAX];
+    char kind;
+    const char *name;
+    uint64_t bytes, time_ns;
+    const char *type; /* MIME; may be NULL */
+    bool is_fetched;  /* an output that was saved on disk */
+};
+int index_put_file(struct index *index, const struct index_file *file, struct error *err);
+int index_each_file(struct index *index, const char *session, char kind,
+                    void (*each)(void *ctx, const struct index_file *file), void *ctx,
+                    struct error *err);
+
+#endif
