@@ -18,6 +18,32 @@ const char ERROR_BOX_LOST[] = "box_lost";
 const char ERROR_TOO_LARGE[] = "too_large";
 const char ERROR_CANCELLED[] = "cancelled";
 const char ERROR_ENGINE[] = "engine";
+const char ERROR_BAD_JSON[] = "bad_json";
+const char ERROR_UNKNOWN_PARAMETER[] = "unknown_parameter";
+const char ERROR_UNKNOWN_TOOL[] = "unknown_tool";
+const char ERROR_NO_ROUTE[] = "not_found";
+const char ERROR_METHOD[] = "method_not_allowed";
+const char ERROR_SESSION_NOT_FOUND[] = "session_not_found";
+const char ERROR_SESSION_AMBIGUOUS[] = "session_ambiguous";
+const char ERROR_SESSION_ENDED[] = "session_ended";
+const char ERROR_NAME_TAKEN[] = "name_taken";
+const char ERROR_TOO_MANY_SESSIONS[] = "too_many_sessions";
+const char ERROR_EXECUTION_NOT_FOUND[] = "execution_not_found";
+const char ERROR_EXECUTION_ENDED[] = "execution_ended";
+const char ERROR_NOT_A_TERMINAL[] = "not_a_terminal";
+const char ERROR_OFFSET_GONE[] = "offset_gone";
+const char ERROR_PATH_INVALID[] = "path_invalid";
+const char ERROR_PATH_NOT_FOUND[] = "path_not_found";
+const char ERROR_PATH_REFUSED[] = "path_refused";
+const char ERROR_PATH_IS_FOLDER[] = "path_is_folder";
+const char ERROR_PATH_NOT_FOLDER[] = "path_not_folder";
+const char ERROR_PATH_EXISTS[] = "path_exists";
+const char ERROR_FOLDER_NOT_EMPTY[] = "folder_not_empty";
+const char ERROR_READ_ONLY[] = "read_only";
+const char ERROR_DATASET_TAKEN[] = "dataset_taken";
+const char ERROR_DISK_FULL[] = "disk_full";
+const char ERROR_SHUTTING_DOWN[] = "shutting_down";
+const char ERROR_NO_DAEMON[] = "no_daemon";
 
 __attribute__((format(printf, 4, 0))) static void fill(struct error *err, int num, const char *code,
                                                        const char *format, va_list args)

@@ -31,6 +31,34 @@ extern const char ERROR_TOO_LARGE[];         /* over a ceiling of base/limits.h 
 extern const char ERROR_CANCELLED[]; /* the caller ended the run (Ctrl-C, SIGTERM, SIGHUP) */
 extern const char ERROR_ENGINE[];    /* anything else: disk full, out of memory, ... */
 
+/* the daemon's: docs/rest.md says which HTTP status each has */
+extern const char ERROR_BAD_JSON[];            /* the body is not JSON */
+extern const char ERROR_UNKNOWN_PARAMETER[];   /* a member that nobody knows */
+extern const char ERROR_UNKNOWN_TOOL[];        /* there is no such tool */
+extern const char ERROR_NO_ROUTE[];            /* no such address */
+extern const char ERROR_METHOD[];              /* the address has other methods */
+extern const char ERROR_SESSION_NOT_FOUND[];   /* no session by that id or name */
+extern const char ERROR_SESSION_AMBIGUOUS[];   /* a shortened id that fits several */
+extern const char ERROR_SESSION_ENDED[];       /* it was there; the text says why it ended */
+extern const char ERROR_NAME_TAKEN[];          /* another live session has the name */
+extern const char ERROR_TOO_MANY_SESSIONS[];   /* SANDBOX_MAX_SESSIONS */
+extern const char ERROR_EXECUTION_NOT_FOUND[]; /* no such execution in the session */
+extern const char ERROR_EXECUTION_ENDED[];     /* input or a signal for one that has ended */
+extern const char ERROR_NOT_A_TERMINAL[];      /* resize without a pty */
+extern const char ERROR_OFFSET_GONE[];         /* output that is not kept any more */
+extern const char ERROR_PATH_INVALID[];        /* not below a folder that files may be named in */
+extern const char ERROR_PATH_NOT_FOUND[];      /* no such file in the box */
+extern const char ERROR_PATH_REFUSED[];        /* a link leads out, or the box's kernel said no */
+extern const char ERROR_PATH_IS_FOLDER[];      /* a file was wanted */
+extern const char ERROR_PATH_NOT_FOLDER[];     /* a folder was wanted */
+extern const char ERROR_PATH_EXISTS[];         /* it is there already */
+extern const char ERROR_FOLDER_NOT_EMPTY[];    /* remove it with what it holds */
+extern const char ERROR_READ_ONLY[];           /* /tmp/data */
+extern const char ERROR_DATASET_TAKEN[];       /* two datasets would have one file name */
+extern const char ERROR_DISK_FULL[];           /* of the box or of the state folder */
+extern const char ERROR_SHUTTING_DOWN[];       /* the daemon says goodbye */
+extern const char ERROR_NO_DAEMON[];           /* nobody listens on the socket */
+
 struct error {
     int num;           /* negative errno; 0 while unset */
     const char *code;  /* one of the words above; NULL while unset */

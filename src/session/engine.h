@@ -1,0 +1,121 @@
+/*
+ * engine.h - all sessions of a daemon: made, found, ended, and taken over after a broker's death.
+ *
+ * Owns the sessions, their boxes, and the one-shot runs under way. One thread, never blocks but for
+ * the index. Called by tool/ and api/ (through session.h) and started by broker/.
+ */
+#ifndef BAILEY_SESSION_ENGINE_H
+#define BAILEY_SESSION_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/reactor.h"
+#include "config/config.h"
+
+typedef struct json_t json_t;
+struct audit;
+struct bus;
+struct engine;
+struct index;
+struct maker;
+struct made;
+struct session;
+
+/* Descriptors and names of the state folders; all borrowed. */
+struct engine_folders {
+    int index_fd, output_fd, artifacts_fd, data_fd, logs_fd;
+    const char *output; /* absolute, as the daemon's user sees it; for replies */
+    const char *artifacts;
+    const int *dataset_fds;             /* configured folders, opened read-only */
+    const char *const *dataset_folders; /* their names as configured, NULL-terminated */
+};
+
+/* An interpreter in every box, found when the daemon started. */
+struct engine_language {
+    const char *name; /* "python" */
+    const char
+        *program; /* path in the box; NULL: this machine has none, `missing` says what to do */
+    const char *missing;
+};
+
+struct engine_spec {
+    struct reactor *reactor;
+    const struct config *config;
+    struct engine_folders folders;
+    const struct engine_language *languages;
+    size_t language_count;
+    struct index *index;
+    struct bus *bus;
+    struct audit *audit;
+};
+int engine_new(const struct engine_spec *spec, struct engine **ret, struct error *err);
+void engine_free(struct engine *engine);
+
+/*
+ * Start: the maker has named the boxes of an earlier broker through engine_found(); then
+ * engine_start() takes them over (HELLO to each warden), ends in the index what has no box any
+ * more, and calls ready() when every box has answered or was given up.
+ */
+void engine_set_maker(struct engine *engine, struct maker *maker);
+void engine_found(struct engine *engine, const struct made *made);
+void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx);
+void engine_box_ended(struct engine *engine, uint32_t number); /* by itself */
+
+/* Goodbye: SIGTERM to everything that runs, SIGKILL after the grace, everything recorded; done().
+ */
+void engine_stop(struct engine *engine, uint64_t grace_ms, void (*done)(void *ctx), void *ctx);
+
+/* Is anything alive? For a daemon that leaves when nobody needs it. */
+bool engine_is_idle(const struct engine *engine);
+unsigned engine_session_count(const struct engine *engine); /* alive */
+const struct config *engine_config(const struct engine *engine);
+struct bus *engine_bus(struct engine *engine);
+struct audit *engine_audit(struct engine *engine);
+const struct engine_language *engine_language(const struct engine *engine, const char *name);
+
+struct session_spec {
+    const char *name; /* NULL: none */
+    json_t *env;      /* object of strings, or NULL; borrowed */
+    uint64_t idle_ms; /* 0: as configured */
+    uint64_t age_ms;  /* 0: as configured */
+};
+/* Errors: name_taken, bad_input, too_many_sessions (with err->num -EAGAIN and engine_retry_s()). */
+int engine_create(struct engine *engine, const struct session_spec *spec, struct session **ret,
+                  struct error *err);
+unsigned
+engine_retry_s(const struct engine *engine); /* until a place will be free, at the latest */
+
+/*
+ * By id, by the beginning of one (at least 4 characters behind "s_", or without it) while that is
+ * unique, or by name. Errors: session_not_found, session_ambiguous, session_ended.
+ */
+int engine_find(struct engine *engine, const char *word, struct session **ret, struct error *err);
+/* The same, also for sessions that ended. */
+int engine_find_any(struct engine *engine, const char *word, struct session **ret,
+                    struct error *err);
+/* Live ones first, newest first. */
+void engine_each(struct engine *engine, bool with_ended,
+                 void (*each)(void *ctx, struct session *session), void *ctx);
+
+/* ---- one-shot runs (run.c): a fresh box each, gone afterwards ---- */
+struct run;
+struct result;
+struct run_spec {
+    const char *language; /* "python" */
+    const char *code;
+    size_t code_length;
+    json_t *env;       /* object of strings, or NULL */
+    const char *input; /* standard input; NULL: none */
+    size_t input_length;
+    uint64_t timeout_ms; /* 0: as configured */
+};
+/* done() comes once, with a result for every ending; the result is the callee's to free. */
+int engine_run(struct engine *engine, const struct run_spec *spec,
+               void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
+               struct error *err);
+void engine_run_cancel(struct run *run); /* the box is ended; done() does not come any more */
+
+#endif

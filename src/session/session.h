@@ -1,0 +1,178 @@
+/*
+ * session.h - one agent's workspace, create to end: its box, executions, files, datasets, outputs.
+ *
+ * Owned by its engine; a pointer is good until the session is dropped from memory, which never
+ * happens while a call on it is pending. Never blocks. After session_end() every execution has
+ * ended and every pending call has failed with session_ended.
+ *
+ * States (state.c has the table of what may follow what):
+ *   NEW       no box yet; everything may be asked for, the first use makes the box
+ *   STARTING  the box is being made (or taken over); calls wait
+ *   READY     the box stands
+ *   ENDING    the box is being taken away; nothing may be asked for
+ *   ENDED     only its record, its outputs on disk and why it ended
+ */
+#ifndef BAILEY_SESSION_SESSION_H
+#define BAILEY_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/id.h"
+#include "model/result.h"
+#include "runtime/box/box.h"
+#include "runtime/box/files.h"
+#include "runtime/runtime.h"
+
+typedef struct json_t json_t;
+struct engine;
+struct execution;
+struct session;
+
+enum session_state {
+    SESSION_NEW,
+    SESSION_STARTING,
+    SESSION_READY,
+    SESSION_ENDING,
+    SESSION_ENDED,
+    _SESSION_STATE_MAX,
+};
+const char *session_state_name(enum session_state state);
+
+const char *session_id(const struct session *session);
+enum session_state session_state(const struct session *session);
+struct engine *session_engine(const struct session *session);
+json_t *session_json(struct session *session); /* as docs/rest.md says; new reference or NULL */
+
+/* Somebody used it: its idle time begins anew. Done by every call below. */
+void session_touch(struct session *session);
+void session_extend(struct session *session, uint64_t more_ms);
+
+/* reason: "deleted", "idle", ... (static). done (may be NULL) once nothing is left. */
+void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);
+
+/*
+ * The box, made when it is not there yet: ready() with the box, or with an error and NULL; from
+ * the reactor or at once. The box is good until the caller returns to the loop or its calls end:
+ * pending calls on it fail when the session ends. cancel: by its ctx.
+ */
+void session_box(struct session *session,
+                 void (*ready)(void *ctx, struct box *box, const struct error *err), void *ctx);
+void session_box_cancel(struct session *session, void *ctx);
+
+/* ---- executions (execution.c) ---- */
+struct execution_spec {
+    const char *const *argv;
+    json_t *env;     /* object of strings over the session's own; NULL: none */
+    const char *cwd; /* NULL: /workspace */
+    bool stdin_open;
+    uint64_t timeout_ms; /* 0: until the session ends */
+    bool is_pty, is_background;
+    unsigned rows, columns;
+};
+/*
+ * Starts a command, also when the box has to be made first. It is owned by the session, which keeps
+ * the newest LIMIT_EXECUTIONS; a pointer is good while somebody watches it.
+ */
+int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
+                 struct error *err);
+/* "3" or "s_....3". Errors: execution_not_found. */
+int session_find_execution(struct session *session, const char *word, struct execution **ret,
+                           struct error *err);
+void session_each_execution(struct session *session,
+                            void (*each)(void *ctx, struct execution *execution), void *ctx);
+
+uint32_t execution_number(const struct execution *execution);
+struct session *execution_session(const struct execution *execution);
+bool execution_has_ended(const struct execution *execution); /* its result is there */
+bool execution_is_background(const struct execution *execution);
+void execution_set_background(struct execution *execution); /* nobody's leaving ends it now */
+json_t *execution_json(const struct execution *execution);  /* docs/rest.md, "process" */
+
+/*
+ * A watcher is told when there is more to read or when it has ended; it reads at its own pace. One
+ * that paces holds the guest back when it is far behind, so that nothing is lost to it.
+ */
+struct execution_watcher;
+struct execution_watch_events {
+    void (*started)(void *ctx); /* may be NULL */
+    void (*more)(void *ctx);    /* output, or the end */
+};
+struct execution_watcher *execution_watch(struct execution *execution, bool paces,
+                                          const struct execution_watch_events *events, void *ctx);
+/* How far it has read; what lies before may be given up. */
+void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[2]);
+/*
+ * The watcher leaves. If it was the last, the execution is not in the background and ends_it is
+ * set, the command is killed: nobody waits for it.
+ */
+void execution_unwatch(struct execution_watcher *watcher, bool ends_it);
+
+/* Bytes of stream 1 or 2 from an offset; 0: none yet (or the end); -ERANGE: not kept any more. */
+ssize_t execution_read(const struct execution *execution, int stream, uint64_t offset, void *data,
+                       size_t size);
+uint64_t execution_written(const struct execution *execution, int stream);
+uint64_t execution_first(const struct execution *execution, int stream);
+
+/*
+ * The one result, of one that has ended or (exit_code 0, meta as far as known) so far. Output is
+ * read from the beginning, up to the limit. `result` is inited by the callee, freed by the caller.
+ */
+void execution_result(const struct execution *execution, uint64_t output_bytes,
+                      struct result *result);
+
+long execution_stdin(struct execution *execution, const void *data, size_t length,
+                     struct error *err);
+/* ready() once, when more input can be taken or never will be; cancel with ready NULL. */
+void execution_stdin_wait(struct execution *execution, void (*ready)(void *ctx), void *ctx);
+int execution_stdin_end(struct execution *execution, struct error *err);
+int execution_signal(struct execution *execution, int signal, struct error *err);
+int execution_resize(struct execution *execution, unsigned rows, unsigned columns,
+                     struct error *err);
+
+/* ---- outputs (outputs.c): /tmp/output to output/session_{id}/ ---- */
+struct session_output {
+    const char *name; /* relative to /tmp/output */
+    uint64_t bytes;
+    uint64_t time_ns;
+    const char *type; /* MIME */
+    const char *kind; /* "text", "image", "binary" */
+    bool is_saved;
+    const char *skipped; /* why it was not, though it could have been; NULL */
+};
+/*
+ * Fetches what changed: done() with those that are new or changed since the last time, at most
+ * LIMIT_TOOL_OUTPUTS of them saved, and how many regular files there are in all. Announces images
+ * on the bus. Calls made meanwhile wait for a collection of their own.
+ */
+void session_collect(struct session *session,
+                     void (*done)(void *ctx, const struct session_output *changed, size_t count,
+                                  uint64_t total, const struct error *err),
+                     void *ctx);
+void session_collect_cancel(struct session *session, void *ctx);
+/* All known outputs: {"folder","total","outputs":[...]}; new reference or NULL. */
+json_t *session_outputs_json(struct session *session);
+json_t *session_output_json(struct session *session, const struct session_output *output);
+/* A saved one, for reading; -ENOENT. Never follows a link. */
+int session_output_open(struct session *session, const char *name, struct error *err);
+const char *session_output_folder(struct session *session); /* absolute */
+
+/* ---- datasets (datasets.c): data/{id}/ bound at /tmp/data ---- */
+struct dataset_upload;
+/* Errors: bad_input (name), dataset_taken, disk_full. Nothing is seen in the box before the end. */
+int dataset_begin(struct session *session, const char *name, struct dataset_upload **ret,
+                  struct error *err);
+int dataset_write(struct dataset_upload *upload, const void *data, size_t length,
+                  struct error *err);
+int dataset_end(struct dataset_upload *upload, struct error *err); /* frees it in any case */
+void dataset_cancel(struct dataset_upload *upload);                /* NULL is fine */
+/* A file of a configured folder, by its absolute path. Errors: bad_input, path_not_found. */
+int dataset_from_folder(struct session *session, const char *name, const char *path,
+                        struct error *err);
+/* "sales 2024/q1" becomes "sales_2024_q1.csv". Errors: bad_input. Pure. */
+int dataset_file_name(const char *name, char *ret, size_t size, struct error *err);
+json_t *session_datasets_json(struct session *session);
+
+#endif
