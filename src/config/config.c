@@ -175,6 +175,7 @@ void config_free(struct config *config)
     free(config->file);
     strv_free(config->blocked_imports);
     strv_free(config->languages);
+    strv_free(config->dataset_folders);
     memset(config, 0, sizeof(*config));
 }
 

@@ -38,6 +38,12 @@ enum config_key {
     KEY_ID_BASE,
     KEY_ROOT,
     KEY_PYTHON,
+    KEY_STATE_DIR,
+    KEY_SESSION_IDLE,
+    KEY_SESSION_AGE,
+    KEY_MAX_SESSIONS,
+    KEY_DATASET_FOLDERS,
+    KEY_STOP_GRACE,
     KEY_DOCKER_IMAGE,
     KEY_DOCKER_NETWORK,
     KEY_DOCKER_CPU,
@@ -76,6 +82,12 @@ struct config {
     const char *type;   /* "local"; borrowed from values[] */
     const char *root;   /* NULL: the host's /usr */
     const char *python; /* NULL: look for one */
+
+    /* the daemon */
+    const char *state; /* NULL: the XDG state folder */
+    uint64_t session_idle_ms, session_age_ms, stop_grace_ms;
+    uint32_t max_sessions;
+    char **dataset_folders; /* strv of absolute paths; empty: none */
 };
 
 /* What a key is, for config, help, man pages and docs: all print from this table. */

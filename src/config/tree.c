@@ -86,7 +86,7 @@ static bool is_section(const char *path)
 
 static bool takes_list(int key)
 {
-    return key == KEY_BLOCKED_IMPORTS || key == KEY_LANGUAGES;
+    return key == KEY_BLOCKED_IMPORTS || key == KEY_LANGUAGES || key == KEY_DATASET_FOLDERS;
 }
 
 /* A sequence of words, as the text with commas that the environment has too. */

@@ -216,6 +216,34 @@ static int parse_program(const struct rule *rule, const char *text, struct parse
     return text[0] != '/' && strchr(text, '/') ? -EINVAL : 0;
 }
 
+/* The daemon's folders are named without regard to where it was started. */
+static int parse_absolute(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    (void)ret;
+    return text[0] == '/' && strlen(text) <= LIMIT_PATH_BYTES ? 0 : -EINVAL;
+}
+
+static int parse_folders(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    CLEANUP(strv_freep) char **list = strv_new();
+
+    (void)rule;
+    if (!list)
+        return -ENOMEM;
+    while (*text) {
+        size_t length = strcspn(text, ",");
+
+        if (text[0] != '/' || length > LIMIT_PATH_BYTES)
+            return -EINVAL;
+        if (strv_push_n(&list, text, length) < 0)
+            return -ENOMEM;
+        text += length + (text[length] == ',');
+    }
+    ret->list = ptr_take(&list);
+    return 0;
+}
+
 static const char *const type_words[] = {"local", "docker", "kubernetes", "url", "e2b", NULL};
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
@@ -277,6 +305,20 @@ static const struct rule rules[_KEY_MAX] = {
                      INTO(FIELD_U64, id_base)},
     [KEY_ROOT] = {.parse = parse_root, .noun = "a root folder", INTO(FIELD_TEXT, root)},
     [KEY_PYTHON] = {.parse = parse_program, .noun = "a program", INTO(FIELD_TEXT, python)},
+    [KEY_STATE_DIR] = {.parse = parse_absolute,
+                       .noun = "an absolute path",
+                       INTO(FIELD_TEXT, state)},
+    [KEY_SESSION_IDLE] = {SPAN, INTO(FIELD_U64, session_idle_ms)},
+    [KEY_SESSION_AGE] = {SPAN, INTO(FIELD_U64, session_age_ms)},
+    [KEY_MAX_SESSIONS] = {.parse = parse_count,
+                          .noun = "a whole number",
+                          .minimum = 1,
+                          .maximum = LIMIT_SESSIONS,
+                          INTO(FIELD_U32, max_sessions)},
+    [KEY_DATASET_FOLDERS] = {.parse = parse_folders,
+                             .noun = "a list of absolute paths",
+                             INTO(FIELD_LIST, dataset_folders)},
+    [KEY_STOP_GRACE] = {SPAN, INTO(FIELD_U64, stop_grace_ms)},
     [KEY_DOCKER_IMAGE] = {NAME},
     [KEY_DOCKER_NETWORK] = {TRUTH},
     [KEY_DOCKER_CPU] = {CORES},
