@@ -56,7 +56,7 @@ const struct config_row config_table[_KEY_MAX] = {
                     "an absolute path or a name on PATH; e.g. python3.12",
                     "the Python interpreter to use, in place of the first one on PATH"},
     [KEY_STATE_DIR] =
-        {"BAILEY_STATE_DIR", "engine.state_dir", NULL, "an absolute path; e.g. /var/lib/bailey",
+        {"BAILEY_STATE_DIR", "bailey.state_dir", NULL, "an absolute path; e.g. /var/lib/bailey",
          "folder of the daemon: index, outputs, artifacts, datasets, logs; without it "
          "$XDG_STATE_HOME/bailey"},
     [KEY_SESSION_IDLE] = {"SANDBOX_SESSION_IDLE", "sandbox.session_idle", "15m",
