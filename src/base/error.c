@@ -45,6 +45,57 @@ const char ERROR_DISK_FULL[] = "disk_full";
 const char ERROR_SHUTTING_DOWN[] = "shutting_down";
 const char ERROR_NO_DAEMON[] = "no_daemon";
 
+/* In the order of error.h. */
+static const char *const codes[] = {
+    ERROR_BAD_INPUT,
+    ERROR_BAD_CONFIG,
+    ERROR_NOT_FOUND,
+    ERROR_COMMAND_NOT_FOUND,
+    ERROR_NOT_EXECUTABLE,
+    ERROR_NO_INTERPRETER,
+    ERROR_REFUSED,
+    ERROR_BLOCKED_IMPORT,
+    ERROR_BOX_FAILED,
+    ERROR_BOX_LOST,
+    ERROR_TOO_LARGE,
+    ERROR_CANCELLED,
+    ERROR_ENGINE,
+    ERROR_BAD_JSON,
+    ERROR_UNKNOWN_PARAMETER,
+    ERROR_UNKNOWN_TOOL,
+    ERROR_METHOD,
+    ERROR_SESSION_NOT_FOUND,
+    ERROR_SESSION_AMBIGUOUS,
+    ERROR_SESSION_ENDED,
+    ERROR_NAME_TAKEN,
+    ERROR_TOO_MANY_SESSIONS,
+    ERROR_EXECUTION_NOT_FOUND,
+    ERROR_EXECUTION_ENDED,
+    ERROR_NOT_A_TERMINAL,
+    ERROR_OFFSET_GONE,
+    ERROR_PATH_INVALID,
+    ERROR_PATH_NOT_FOUND,
+    ERROR_PATH_REFUSED,
+    ERROR_PATH_IS_FOLDER,
+    ERROR_PATH_NOT_FOLDER,
+    ERROR_PATH_EXISTS,
+    ERROR_FOLDER_NOT_EMPTY,
+    ERROR_READ_ONLY,
+    ERROR_DATASET_TAKEN,
+    ERROR_DISK_FULL,
+    ERROR_SHUTTING_DOWN,
+    ERROR_NO_DAEMON,
+};
+
+const char *error_code_find(const char *word)
+{
+    for (size_t i = 0; word && i < sizeof(codes) / sizeof(codes[0]); i++) {
+        if (strcmp(codes[i], word) == 0)
+            return codes[i];
+    }
+    return ERROR_ENGINE;
+}
+
 __attribute__((format(printf, 4, 0))) static void fill(struct error *err, int num, const char *code,
                                                        const char *format, va_list args)
 {

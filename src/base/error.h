@@ -59,6 +59,9 @@ extern const char ERROR_DISK_FULL[];           /* of the box or of the state fol
 extern const char ERROR_SHUTTING_DOWN[];       /* the daemon says goodbye */
 extern const char ERROR_NO_DAEMON[];           /* nobody listens on the socket */
 
+/* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
+const char *error_code_find(const char *word);
+
 struct error {
     int num;           /* negative errno; 0 while unset */
     const char *code;  /* one of the words above; NULL while unset */

@@ -35,7 +35,8 @@ struct engine_folders {
 
 /* An interpreter in every box, found when the daemon started. */
 struct engine_language {
-    const char *name; /* "python" */
+    const char *name;   /* "python" */
+    const char *script; /* "main.py": what a run's source is called */
     const char
         *program; /* path in the box; NULL: this machine has none, `missing` says what to do */
     const char *missing;

@@ -68,6 +68,8 @@ struct execution_spec {
     json_t *env;     /* object of strings over the session's own; NULL: none */
     const char *cwd; /* NULL: /workspace */
     bool stdin_open;
+    const void *input; /* all of its standard input, copied; NULL: none, or by execution_stdin() */
+    size_t input_length;
     uint64_t timeout_ms; /* 0: until the session ends */
     bool is_pty, is_background;
     unsigned rows, columns;

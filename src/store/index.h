@@ -47,6 +47,7 @@ int index_prune(struct index *index, unsigned keep, struct error *err);
 struct index_execution {
     char session[ID_MAX];
     uint32_t number;
+    uint32_t call;    /* its id in the box */
     const char *argv; /* JSON array */
     uint64_t started_ms;
     uint64_t deadline_ms; /* 0: none */

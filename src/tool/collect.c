@@ -1,11 +1,7 @@
 /*
  * collect.c - files of /tmp/output back to the caller's folder.
  *
- * The list comes out of a box and is hostile: names are checked component by component, folders are
- * made and files created beneath a descriptor of the caller's folder without following links,
- * without execute bits, first under a temporary name. Hidden names are refused (a later program of
- * the host might obey them: .git/hooks, .bashrc, .env), and so is bailey.yaml, our own
- * configuration.
+ * The list comes out of a box and is hostile; store/output_file.h says what is done about it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +15,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "store/output_file.h"
 #include "tool/transfer.h"
 
 #define OUTPUT_FOLDER "/tmp/output"
@@ -47,43 +44,6 @@ static void listing_free(struct listing *listing)
     free(listing->files);
 }
 
-static const char *kind_name(uint32_t mode)
-{
-    if (S_ISLNK(mode))
-        return "symbolic link";
-    if (S_ISFIFO(mode))
-        return "fifo";
-    if (S_ISSOCK(mode))
-        return "socket";
-    if (S_ISCHR(mode) || S_ISBLK(mode))
-        return "device";
-    return S_ISREG(mode) ? NULL : "not a regular file";
-}
-
-/* Why a name must not come out; NULL when it may. */
-static const char *bad_name(const char *name)
-{
-    for (const char *at = name;;) {
-        size_t length = strcspn(at, "/");
-
-        if (length == 0)
-            return "empty name";
-        if (at[0] == '.')
-            return "hidden name";
-        if (length > 255)
-            return "name too long";
-        for (size_t i = 0; i < length; i++) {
-            if ((unsigned char)at[i] < 0x20 || at[i] == 0x7f)
-                return "control character in the name";
-        }
-        if (!at[length])
-            break;
-        at += length + 1;
-    }
-    name = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
-    return strcasecmp(name, "bailey.yaml") == 0 ? "would be configuration" : NULL;
-}
-
 static void on_entry(void *ctx, const struct box_entry *entry)
 {
     struct listing *listing = ctx;
@@ -102,9 +62,9 @@ static void on_entry(void *ctx, const struct box_entry *entry)
         listing->has_no_memory = true;
         return;
     }
-    files[listing->count].skipped = kind_name(entry->mode);
+    files[listing->count].skipped = output_kind_problem(entry->mode);
     if (!files[listing->count].skipped)
-        files[listing->count].skipped = bad_name(entry->name);
+        files[listing->count].skipped = output_name_problem(entry->name);
     /* Sparse files claim what the box's disk never held, and would fill the caller's with zeros. */
     if (!files[listing->count].skipped && entry->bytes > listing->disk_bytes - listing->bytes)
         files[listing->count].skipped = "larger than the box's disk (sparse)";
@@ -143,35 +103,8 @@ static int list_outputs(struct drive *drive, struct listing *listing, struct err
     return 0; /* a folder that the guest removed has no files: not an error */
 }
 
-/* Walks down to the folder of a name, making what is missing. */
-static int enter_parent(int out_fd, const char *name, int *ret_fd, const char **ret_last)
-{
-    CLEANUP(fd_closep) int fd = fcntl(out_fd, F_DUPFD_CLOEXEC, 0);
-    const char *slash;
-
-    if (fd < 0)
-        return -errno;
-    while ((slash = strchr(name, '/'))) {
-        char part[256];
-        int next;
-
-        str_format(part, sizeof(part), "%.*s", (int)(slash - name), name);
-        if (mkdirat(fd, part, 0777) < 0 && errno != EEXIST)
-            return -errno;
-        next = openat(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (next < 0)
-            return -errno;
-        close(fd);
-        fd = next;
-        name = slash + 1;
-    }
-    *ret_fd = fd_take(&fd);
-    *ret_last = name;
-    return 0;
-}
-
 struct fetch {
-    int fd;
+    struct output_writer writer;
     uint64_t bytes, expected;
     int write_error;
     bool is_done;
@@ -182,11 +115,11 @@ static size_t on_data(void *ctx, const void *data, size_t length)
 {
     struct fetch *fetch = ctx;
 
-    if (length > fetch->expected - fetch->bytes)
-        return 0; /* nobody is left in the box who could have made it longer */
+    if (fetch->write_error == 0 && length > fetch->expected - fetch->bytes)
+        fetch->write_error = -EFBIG; /* nobody is left in the box who could have made it longer */
     /* After a failed write the rest is taken and dropped: the box has other files to give. */
     if (fetch->write_error == 0)
-        fetch->write_error = fd_write_all(fetch->fd, data, length);
+        fetch->write_error = output_write(&fetch->writer, data, length);
     fetch->bytes += length;
     return length;
 }
@@ -226,28 +159,21 @@ static int fetch_bytes(struct drive *drive, const char *name, struct fetch *fetc
 static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_t *bytes,
                       struct error *err)
 {
-    CLEANUP(fd_closep) int dir_fd = -1;
-    struct fetch fetch = {.fd = -1, .expected = *bytes};
-    char temporary[64];
-    const char *last = name;
-    int r = enter_parent(out_fd, name, &dir_fd, &last);
+    struct fetch fetch = {.writer = OUTPUT_WRITER_INIT, .expected = *bytes};
+    int r = output_begin(&fetch.writer, out_fd, name, 0666);
 
     if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "making the folder for '%s': %s", name,
+        return error_set(err, r, ERROR_ENGINE, "creating '%s' in %s: %s", name, drive->shot->out,
                          strerror(-r));
-    str_format(temporary, sizeof(temporary), ".bailey-out-%d", (int)getpid());
-    unlinkat(dir_fd, temporary, 0); /* of a run that was killed and had the same number */
-    fetch.fd =
-        openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fetch.fd < 0)
-        return error_errno(err, "creating a file in %s", drive->shot->out);
     r = fetch_bytes(drive, name, &fetch, err);
-    if (close(fetch.fd) < 0 && r == 0)
-        r = error_errno(err, "writing '%s'", name);
-    if (r == 0 && renameat(dir_fd, temporary, dir_fd, last) < 0)
-        r = error_errno(err, "putting '%s' in its place", name);
-    if (r < 0)
-        unlinkat(dir_fd, temporary, 0);
+    if (r < 0) {
+        output_cancel(&fetch.writer);
+    } else {
+        r = output_end(&fetch.writer);
+        if (r < 0)
+            error_set(err, r, ERROR_ENGINE, "writing '%s' to %s: %s", name, drive->shot->out,
+                      strerror(-r));
+    }
     *bytes = fetch.bytes;
     return r;
 }

@@ -17,7 +17,7 @@
 #include "runtime/runtime.h"
 #include "store/artifact.h"
 #include "tool/drive.h"
-#include "tool/imports.h"
+#include "session/imports.h"
 #include "tool/language.h"
 #include "tool/transfer.h"
 

@@ -141,6 +141,35 @@ static void lose(struct box *box)
     }
 }
 
+void box_fail(struct box *box, const struct error *err)
+{
+    struct call *next;
+
+    if (!box->is_lost) {
+        box->is_lost = true;
+        box->lost = *err;
+    }
+    for (struct call *call = box->calls; call; call = next) {
+        next = call->next;
+        if (!call->has_exited)
+            call_failed(call, err);
+        else
+            call->on.exec->ended(call->ctx, &call->end); /* its reader was only slow */
+        box_call_free(box, call);
+    }
+}
+
+void box_on_wake(struct box *box, void (*wake)(void *ctx), void *ctx)
+{
+    box->wake = wake;
+    box->wake_ctx = ctx;
+}
+
+uint32_t box_next_id(const struct box *box)
+{
+    return box->next_id + 1;
+}
+
 /*
  * 1 taken, 0 no room, negative: cannot be sent. A warden that has gone takes nothing any more, but
  * its last frames may still wait to be read: that it is gone is learned from the end of what it
@@ -173,8 +202,11 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
     frame_header(header, type, id, length);
     if (box->queue.length == 0)
         r = send_now(box, parts, length > 0 ? 2 : 1);
-    if (r > 0)
+    if (r > 0) {
+        if (box->wake && type != FRAME_STDIN && type != FRAME_PUT_DATA && type != FRAME_ACK)
+            box->wake(box->wake_ctx); /* a deadline may have been set with it */
         return 0;
+    }
     /* A frame is queued whole or not at all. */
     if (r == 0 && FRAME_HEADER + length > box->queue.maximum - box->queue.length)
         r = -ENOBUFS;
@@ -184,6 +216,8 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
         r = buf_append(&box->queue, payload, length);
     if (r < 0)
         box_break(box, r == -ENOBUFS ? "it takes no more frames" : "its warden is gone");
+    if (box->wake)
+        box->wake(box->wake_ctx);
     return r;
 }
 

@@ -90,7 +90,13 @@ int box_new(int fd, void *wall, struct box **ret, struct error *err);
 void *box_wall(const struct box *box); /* what the runtime gave */
 void box_free(struct box *box); /* pending calls are forgotten, not called back; NULL is fine */
 
+/* Every pending call fails with this error; the box takes no more. Not from inside a callback. */
+void box_fail(struct box *box, const struct error *err);
+
 /* The loop's side. */
+/* wake() is called when poll events or the deadline may have changed outside of box_pump(). */
+void box_on_wake(struct box *box, void (*wake)(void *ctx), void *ctx);
+uint32_t box_next_id(const struct box *box); /* the id that the next call will have */
 int box_fd(const struct box *box); /* -1 once it is lost: nothing more will come */
 short box_poll_events(const struct box *box);
 uint64_t box_next_deadline_ms(const struct box *box); /* clock_now_ms() scale; UINT64_MAX: none */

@@ -49,6 +49,8 @@ struct box {
     uint32_t next_id;
     struct call *calls;
     struct buf queue;   /* whole frames the socket did not take yet */
+    void (*wake)(void *ctx); /* see box_on_wake() */
+    void *wake_ctx;
     const char *broken; /* why it will be lost at the end of this turn; NULL: it stands */
     bool is_lost;
     struct error lost;

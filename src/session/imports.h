@@ -3,8 +3,8 @@
  * imports, and what to tell its author. Pure; the line comes out of a box and is treated as
  * hostile.
  */
-#ifndef BAILEY_TOOL_IMPORTS_H
-#define BAILEY_TOOL_IMPORTS_H
+#ifndef BAILEY_SESSION_IMPORTS_H
+#define BAILEY_SESSION_IMPORTS_H
 
 #include <stddef.h>
 

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "tool/imports.h"
+#include "session/imports.h"
 
 #define ROW(module, line, text) \
     "{\"module\": \"" module "\", \"line\": " line ", \"import\": \"" text "\"}"

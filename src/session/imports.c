@@ -1,5 +1,5 @@
 /* imports.c - the import check's answer, checked and put into words; see imports.h. */
-#include "tool/imports.h"
+#include "session/imports.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,0 +1,262 @@
+/*
+ * adopt.c - a new broker takes over what an earlier one left: rows of the index, boxes that the
+ * launcher holds, commands that the wardens know.
+ *
+ * Who says what: the index which sessions and executions there are, the launcher which boxes stand,
+ * a warden which commands it has and how far their output was acknowledged, the spools how far it
+ * was kept. Nothing else is believed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+struct found {
+    struct found *next;
+    struct made made;
+};
+
+void engine_found(struct engine *engine, const struct made *made)
+{
+    struct found *found = calloc(1, sizeof(*found));
+
+    if (!found || str_starts(made->key, "r_")) {
+        /* A one-shot run whose client is gone with the broker that served it. */
+        engine->maker->ops->end(engine->maker, made->number, made->box, NULL, NULL);
+        free(found);
+        return;
+    }
+    found->made = *made;
+    found->next = engine->found;
+    engine->found = found;
+}
+
+static struct found *take_found(struct engine *engine, const char *key)
+{
+    for (struct found **at = &engine->found; *at; at = &(*at)->next) {
+        if (str_equal((*at)->made.key, key)) {
+            struct found *found = *at;
+
+            *at = found->next;
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* Words that outlive the row they came from: reasons are static everywhere else. */
+static const char *known_reason(const char *reason)
+{
+    static const char *const reasons[] = {"deleted",    "idle",     "age",
+                                          "over_quota", "box_lost", "engine_stopped"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+        if (str_equal(reasons[i], reason))
+            return reasons[i];
+    }
+    return "unknown";
+}
+
+/* ---- rows ---- */
+
+static void load_execution(void *ctx, const struct index_execution *row)
+{
+    struct session *session = ctx;
+    struct execution *execution = execution_new(session, row->number);
+    struct error err = {0};
+
+    if (!execution)
+        return;
+    execution->call = row->call;
+    execution->argv = json_loads(row->argv, 0, NULL);
+    execution->flags = row->flags;
+    execution->timeout_ms = row->deadline_ms;
+    execution->started_ms = row->started_ms;
+    execution->ended_ms = row->ended_ms;
+    execution->end = (struct exec_end){
+        .exit_code = row->exit_code,
+        .signal = row->signal,
+        .duration_ns = row->duration_ns,
+        .usage = {.cpu_us = row->cpu_us, .max_rss_bytes = row->max_rss_bytes},
+    };
+    if (row->error_code) {
+        error_set(&execution->error, -EIO, error_code_find(row->error_code), "%s",
+                  row->error_text ? row->error_text : "");
+    }
+    execution->state = EXECUTION_SENT;
+    if (row->ended_ms)
+        execution->state = row->error_code ? EXECUTION_FAILED : EXECUTION_EXITED;
+    else
+        session->running++;
+    session->next_execution = MAX(session->next_execution, row->number + 1);
+    if (execution_open_spools(execution, &err) < 0)
+        log_error("output of %s.%u: %s", session->id, execution->number, err.text);
+}
+
+static void load_session(void *ctx, const struct index_session *row)
+{
+    struct engine *engine = ctx;
+    struct session *session = session_new(engine);
+    json_t *env = json_loads(row->env, 0, NULL);
+
+    if (!session)
+        return;
+    str_copy(session->id, sizeof(session->id), row->id);
+    session->name = row->name ? strdup(row->name) : NULL;
+    if (env) {
+        json_decref(session->env);
+        session->env = env;
+    }
+    session->created_ms = row->created_ms;
+    session->used_ms = row->used_ms;
+    session->expires_ms = row->expires_ms;
+    session->idle_ms = row->idle_ms;
+    session->next_execution = row->next_execution;
+    session->has_box = row->has_box;
+    session->limits = engine->spec.config->limits;
+    session->ended_ms = row->ended_ms;
+    if (row->ended_ms) {
+        session->reason = known_reason(row->reason);
+        session->state = SESSION_ENDED;
+        engine->ended++;
+    } else {
+        engine->alive++;
+    }
+}
+
+/* ---- boxes ---- */
+
+static void adopted(struct engine *engine)
+{
+    if (--engine->adopting > 0)
+        return;
+    engine_expect(engine);
+    engine->ready(engine->ready_ctx);
+}
+
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static void take_over(struct session *session, struct execution *execution,
+                      const struct box_found *found)
+{
+    uint64_t now = engine_now_ms(), timeout_ms = execution->timeout_ms;
+    uint64_t offset[2];
+    struct error err = {0};
+
+    for (int i = 0; i < 2; i++) {
+        offset[i] = clamp(execution->out[i].length, found->first[i], found->written[i]);
+        if (offset[i] != execution->out[i].length)
+            execution->flags |= EXECUTION_UNKEPT; /* the disk was full: a piece is missing */
+    }
+    if (timeout_ms) {
+        uint64_t used = now - MIN(now, execution->started_ms);
+
+        timeout_ms = used < timeout_ms ? timeout_ms - used : 1;
+    }
+    /* Whoever waited for it is gone, and may come back: nobody's leaving ends it now. */
+    execution->flags |= EXECUTION_BACKGROUND;
+    if (found->has_started)
+        execution->state = EXECUTION_RUNNING;
+    execution->is_adopted = true;
+    if (box_adopt(session->box, found->id, offset, timeout_ms, &execution_exec_events, execution,
+                  &err) < 0) {
+        execution_fail(execution, &err);
+        return;
+    }
+    if (execution->flags & EXECUTION_STDIN && input_open(execution) == 0) {
+        execution->input_at = found->input;
+        input_push(execution);
+    }
+}
+
+static void on_found(void *ctx, const struct box_found *found)
+{
+    struct session *session = ctx;
+
+    for (struct execution *at = session->executions; at; at = at->next) {
+        if (at->call == found->id && !execution_has_ended(at)) {
+            take_over(session, at, found);
+            return;
+        }
+    }
+}
+
+static void on_done(void *ctx, const struct error *err)
+{
+    struct session *session = ctx;
+    struct error lost = {0};
+
+    if (err->num < 0) {
+        session_lost(session, err);
+        adopted(session->engine);
+        return;
+    }
+    error_set(&lost, -ECONNRESET, ERROR_ENGINE,
+              "the engine was restarted before the command was started; start it again");
+    for (struct execution *at = session->executions; at; at = at->next) {
+        if (!at->is_adopted)
+            execution_fail(at, &lost);
+    }
+    if (session->state == SESSION_STARTING)
+        session_become(session, SESSION_READY);
+    session_touch(session);
+    adopted(session->engine);
+}
+
+static const struct adopt_events adopt_events = {.found = on_found, .done = on_done};
+
+static void adopt(struct session *session, const struct made *made)
+{
+    struct engine *engine = session->engine;
+    struct error err = {0};
+    int r = index_each_execution(engine->spec.index, session->id, load_execution, session, &err);
+
+    session_become(session, SESSION_STARTING);
+    session_stand(session, made);
+    engine->adopting++;
+    if (r == 0)
+        r = box_hello(session->box, engine->generation, &adopt_events, session, &err);
+    if (r < 0)
+        on_done(session, &err);
+}
+
+void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx)
+{
+    struct error err = {0};
+
+    engine->generation = generation;
+    engine->ready = ready;
+    engine->ready_ctx = ctx;
+    engine->adopting = 1; /* until every box was asked */
+    if (index_each_session(engine->spec.index, load_session, engine, &err) < 0)
+        log_error("reading the index: %s", err.text);
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        CLEANUP(freep) struct found *found = NULL;
+
+        if (session->state == SESSION_ENDED)
+            continue;
+        found = take_found(engine, session->id);
+        if (found)
+            adopt(session, &found->made);
+        else if (generation == 1)
+            session_end(session, "engine_stopped", NULL, NULL);
+        else if (session->has_box)
+            session_end(session, "box_lost", NULL, NULL);
+    }
+    while (engine->found) {
+        struct found *found = engine->found;
+
+        log_warning("a box for '%s' that nobody knows is ended", found->made.key);
+        engine->found = found->next;
+        engine->maker->ops->end(engine->maker, found->made.number, found->made.box, NULL, NULL);
+        free(found);
+    }
+    adopted(engine);
+}

@@ -1,0 +1,182 @@
+/* describe.c - sessions and executions as JSON (docs/rest.md), and the one result of an execution.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/inside.h"
+
+static json_t *time_json(uint64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    char text[48];
+    struct tm time;
+    size_t length;
+
+    if (ms == 0)
+        return json_null();
+    gmtime_r(&seconds, &time);
+    length = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &time);
+    str_format(text + length, sizeof(text) - length, ".%03uZ", (unsigned)(ms % 1000));
+    return json_string(text);
+}
+
+static json_t *layer_names(uint32_t layers)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < _LAYER_MAX; i++) {
+        if (layers & LAYER_BIT(i))
+            json_array_append_new(list, json_string(layer_table[i].name));
+    }
+    return list;
+}
+
+static json_t *isolation_json(const struct session *session)
+{
+    const struct box_facts *facts = &session->facts;
+
+    if (!session->has_box)
+        return json_null();
+    return json_pack("{s:s, s:o, s:o}", "level", isolation_name(isolation_of_layers(facts->layers)),
+                     "layers", layer_names(facts->layers), "missing", layer_names(facts->missing));
+}
+
+json_t *session_json(struct session *session)
+{
+    const struct limits *limits = &session->limits;
+    uint64_t expires = session->state < SESSION_ENDING ? session_deadline_ms(session) : 0;
+
+    return json_pack(
+        "{s:s, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
+        "s:{s:I, s:I, s:I, s:I}, s:o}",
+        "id", session->id, "name", session->name, "state", session_state_name(session->state),
+        "created_at", time_json(session->created_ms), "last_used_at", time_json(session->used_ms),
+        "expires_at", time_json(expires), "age_limit_at", time_json(session->expires_ms),
+        "idle_timeout_s", (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms),
+        "end_reason", session->reason, "env", session->env, "datasets",
+        session_datasets_json(session), "running", (json_int_t)session->running, "executions",
+        (json_int_t)(session->next_execution - 1), "output_folder", session_output_folder(session),
+        "limits", "memory_bytes", (json_int_t)limits->memory_bytes, "disk_bytes",
+        (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids, "cpu_millis",
+        (json_int_t)limits->cpu_millis, "isolation", isolation_json(session));
+}
+
+static const char *state_word(const struct execution *execution)
+{
+    static const char *const words[_EXECUTION_STATE_MAX] = {
+        [EXECUTION_WAITING] = "waiting", [EXECUTION_SENT] = "waiting",
+        [EXECUTION_RUNNING] = "running", [EXECUTION_CLOSING] = "running",
+        [EXECUTION_EXITED] = "exited",   [EXECUTION_FAILED] = "failed",
+    };
+
+    return words[execution->state];
+}
+
+/* As in the one result: -1 on a timeout, 128 + n for a signal. */
+static int exit_code(const struct execution *execution)
+{
+    if (execution->flags & EXECUTION_TIMED_OUT)
+        return -1;
+    return execution->end.signal ? 128 + execution->end.signal : execution->end.exit_code;
+}
+
+static void execution_id(const struct execution *execution, char id[ID_MAX])
+{
+    str_format(id, ID_MAX, "%s.%u", execution->session->id, execution->number);
+}
+
+json_t *execution_json(const struct execution *execution)
+{
+    bool has_exited = execution->state == EXECUTION_EXITED;
+    bool has_signal = has_exited && execution->end.signal;
+    char id[ID_MAX];
+
+    execution_id(execution, id);
+    return json_pack("{s:s, s:I, s:O, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
+                     "execution_id", id, "number", (json_int_t)execution->number, "argv",
+                     execution->argv, "state", state_word(execution), "started_at",
+                     time_json(execution->started_ms), "ended_at", time_json(execution->ended_ms),
+                     "exit_code", has_exited ? json_integer(exit_code(execution)) : json_null(),
+                     "signal", has_signal ? json_integer(execution->end.signal) : json_null(),
+                     "timed_out", (execution->flags & EXECUTION_TIMED_OUT) != 0, "oom_killed",
+                     (execution->flags & EXECUTION_OOM) != 0, "background",
+                     (execution->flags & EXECUTION_BACKGROUND) != 0, "pty",
+                     (execution->flags & EXECUTION_PTY) != 0, "stdout_bytes",
+                     (json_int_t)execution_written(execution, 1), "stderr_bytes",
+                     (json_int_t)execution_written(execution, 2), "error",
+                     execution->error.code ? json_pack("{s:s, s:s}", "code", execution->error.code,
+                                                       "message", execution->error.text)
+                                           : json_null());
+}
+
+/* The beginning of a stream, up to the limit, as it is kept on disk. */
+static void fill_capture(const struct execution *execution, int stream, uint64_t limit,
+                         struct capture *capture)
+{
+    uint64_t total = execution_written(execution, stream), at = 0;
+    char data[16384];
+
+    while (at < MIN(total, limit)) {
+        ssize_t length = execution_read(execution, stream, at, data,
+                                        (size_t)MIN((uint64_t)sizeof(data), limit - at));
+
+        if (length <= 0)
+            break;
+        capture_add(capture, data, (size_t)length, limit);
+        at += (uint64_t)length;
+    }
+    capture->is_truncated = total > capture->kept.length;
+    capture->total_bytes = total;
+}
+
+static void fill_end(const struct execution *execution, struct result *result)
+{
+    const struct exec_end *end = &execution->end;
+
+    result->duration_ns = end->duration_ns;
+    result->disk_full = execution->flags & EXECUTION_DISK_FULL;
+    result->oom_killed = execution->flags & EXECUTION_OOM;
+    result->timed_out = execution->flags & EXECUTION_TIMED_OUT;
+    result->exit_code = execution->state == EXECUTION_FAILED ? 1 : exit_code(execution);
+    result->usage = end->usage;
+    if (result->timed_out)
+        result_note(result, "timed out after %g s", (double)execution->timeout_ms / 1000);
+    else
+        result->signal = end->signal;
+    if (execution->state == EXECUTION_FAILED)
+        result->error = execution->error;
+}
+
+void execution_result(const struct execution *execution, uint64_t output_bytes,
+                      struct result *result)
+{
+    const struct session *session = execution->session;
+    const struct box_facts *facts = &session->facts;
+    struct limits limits = session->limits;
+
+    limits.timeout_ms = execution->timeout_ms;
+    limits.output_bytes = output_bytes;
+    result_init(result, &limits);
+    result->runtime = session->engine->spec.config->type;
+    execution_id(execution, result->execution_id);
+    str_copy(result->session_id, sizeof(result->session_id), session->id);
+    fill_capture(execution, 1, output_bytes, &result->out);
+    fill_capture(execution, 2, output_bytes, &result->err);
+    result->layers = facts->layers;
+    result->missing = facts->missing;
+    result->memory_by = facts->memory_by;
+    result->pids_by = facts->pids_by;
+    result->cpu_by = facts->cpu_by;
+    result->disk_by = facts->disk_by;
+    fill_end(execution, result);
+    if (execution->flags & EXECUTION_UNKEPT)
+        result_note(result,
+                    "output from byte %llu of stdout and %llu of stderr on could not be "
+                    "kept: no space in the state folder",
+                    (unsigned long long)execution->out[0].length,
+                    (unsigned long long)execution->out[1].length);
+}

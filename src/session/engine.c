@@ -1,0 +1,395 @@
+/* engine.c - all sessions: made, found, ended in time, started and stopped; see engine.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+#define PREFIX_MIN 4 /* characters of a shortened id */
+
+uint64_t engine_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* The oldest ended sessions are dropped from memory; the index prunes by the same count. */
+static void forget_ended(struct engine *engine)
+{
+    unsigned count = 0;
+    struct session *next;
+
+    for (struct session *session = engine->sessions; session; session = next) {
+        next = session->next;
+        if (session->state != SESSION_ENDED || ++count <= LIMIT_ENDED_SESSIONS)
+            continue;
+        for (struct execution *execution = session->executions; execution;
+             execution = execution->next) {
+            if (execution->users > 0)
+                return; /* somebody still reads */
+        }
+        session_free(session);
+    }
+}
+
+static void on_later(void *ctx)
+{
+    struct engine *engine = ctx;
+    struct session *next;
+
+    engine->has_later = false;
+    for (struct session *session = engine->sessions; session; session = next) {
+        next = session->next;
+        session_settle(session);
+    }
+    forget_ended(engine);
+    engine_check_stopped(engine);
+}
+
+void engine_later(struct engine *engine)
+{
+    if (engine->has_later)
+        return;
+    engine->has_later = true;
+    engine->spec.reactor->ops->timer_set(engine->later, 0);
+}
+
+static bool is_alive(const struct session *session)
+{
+    return session->state < SESSION_ENDING;
+}
+
+/* The timer goes to the first session that would end if nobody came. */
+void engine_expect(struct engine *engine)
+{
+    uint64_t now = engine_now_ms(), next = UINT64_MAX;
+
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (is_alive(session))
+            next = MIN(next, session_deadline_ms(session));
+    }
+    engine->spec.reactor->ops->timer_set(engine->expiry, next == UINT64_MAX ? UINT64_MAX
+                                                         : next > now       ? next - now
+                                                                            : 0);
+}
+
+static void on_expiry(void *ctx)
+{
+    struct engine *engine = ctx;
+    uint64_t now = engine_now_ms();
+
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        if (!is_alive(session) || session_deadline_ms(session) > now)
+            continue;
+        session_end(session, now >= session->expires_ms ? "age" : "idle", NULL, NULL);
+    }
+    engine_expect(engine);
+}
+
+int engine_new(const struct engine_spec *spec, struct engine **ret, struct error *err)
+{
+    struct engine *engine = calloc(1, sizeof(*engine));
+
+    if (!engine)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    engine->spec = *spec;
+    engine->later = reactor_timer(spec->reactor, on_later, engine);
+    engine->expiry = reactor_timer(spec->reactor, on_expiry, engine);
+    if (!engine->later || !engine->expiry) {
+        engine_free(engine);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    *ret = engine;
+    return 0;
+}
+
+void engine_free(struct engine *engine)
+{
+    const struct reactor_ops *ops;
+
+    if (!engine)
+        return;
+    ops = engine->spec.reactor->ops;
+    while (engine->sessions)
+        session_free(engine->sessions);
+    ops->timer_remove(engine->later);
+    ops->timer_remove(engine->expiry);
+    ops->timer_remove(engine->grace);
+    free(engine);
+}
+
+void engine_set_maker(struct engine *engine, struct maker *maker)
+{
+    engine->maker = maker;
+}
+
+void engine_box_ended(struct engine *engine, uint32_t number)
+{
+    struct error err = {0};
+
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        if (session->box && session->number == number) {
+            error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box was lost: its warden is gone");
+            session_lost(session, &err);
+            return;
+        }
+    }
+    run_box_ended(engine, number);
+}
+
+/* ---- the end ---- */
+
+void engine_check_stopped(struct engine *engine)
+{
+    if (!engine->is_stopping || !engine->stopped || engine->runs)
+        return;
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->state != SESSION_ENDED)
+            return;
+    }
+    engine->spec.reactor->ops->timer_set(engine->grace, UINT64_MAX);
+    engine->stopped(engine->stopped_ctx);
+    engine->stopped = NULL;
+}
+
+static void end_all(void *ctx)
+{
+    struct engine *engine = ctx;
+    struct error err = {0};
+
+    error_set(&err, -ECANCELED, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    runs_fail(engine, &err);
+    for (struct session *session = engine->sessions; session; session = session->next)
+        session_end(session, "engine_stopped", NULL, NULL);
+    engine_later(engine);
+}
+
+void engine_stop(struct engine *engine, uint64_t grace_ms, void (*done)(void *ctx), void *ctx)
+{
+    unsigned running = 0;
+
+    engine->is_stopping = true;
+    engine->stopped = done;
+    engine->stopped_ctx = ctx;
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        for (struct execution *execution = session->executions; execution;
+             execution = execution->next) {
+            if (!execution_has_ended(execution)) {
+                running++;
+                execution_signal(execution, 15, NULL);
+            }
+        }
+    }
+    engine->grace = reactor_timer(engine->spec.reactor, end_all, engine);
+    if (!engine->grace || (running == 0 && !engine->runs)) {
+        end_all(engine);
+        return;
+    }
+    engine->spec.reactor->ops->timer_set(engine->grace, grace_ms);
+}
+
+/* ---- facts ---- */
+
+bool engine_is_idle(const struct engine *engine)
+{
+    return engine->alive == 0 && !engine->runs;
+}
+
+unsigned engine_session_count(const struct engine *engine)
+{
+    return engine->alive;
+}
+
+const struct config *engine_config(const struct engine *engine)
+{
+    return engine->spec.config;
+}
+
+struct bus *engine_bus(struct engine *engine)
+{
+    return engine->spec.bus;
+}
+
+struct audit *engine_audit(struct engine *engine)
+{
+    return engine->spec.audit;
+}
+
+const struct engine_language *engine_language(const struct engine *engine, const char *name)
+{
+    for (size_t i = 0; i < engine->spec.language_count; i++) {
+        if (str_equal(engine->spec.languages[i].name, name))
+            return &engine->spec.languages[i];
+    }
+    return NULL;
+}
+
+/* ---- making ---- */
+
+unsigned engine_retry_s(const struct engine *engine)
+{
+    uint64_t now = engine_now_ms(), next = UINT64_MAX;
+
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (is_alive(session))
+            next = MIN(next, session_deadline_ms(session));
+    }
+    return next == UINT64_MAX || next < now ? 1 : (unsigned)((next - now + 999) / 1000);
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 0 && length <= LIMIT_NAME && !str_starts(name, "s_") &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+               length;
+}
+
+static int check_name(struct engine *engine, const char *name, struct error *err)
+{
+    if (!name)
+        return 0;
+    if (!is_name(name))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "name: 1 to %d letters, digits, '.', '_' or '-', and not beginning with "
+                         "\"s_\"",
+                         LIMIT_NAME);
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (is_alive(session) && str_equal(session->name, name))
+            return error_set(err, -EEXIST, ERROR_NAME_TAKEN,
+                             "the name '%s' belongs to the session %s; use it, or another name",
+                             name, session->id);
+    }
+    return 0;
+}
+
+static int check_env(json_t *env, struct error *err)
+{
+    const char *name;
+    json_t *value;
+    size_t bytes = 0;
+
+    json_object_foreach(env, name, value)
+    {
+        if (!*name || strchr(name, '=') || !json_is_string(value) ||
+            strlen(json_string_value(value)) != json_string_length(value))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "env.%.60s: names without '=' and values that are strings without "
+                             "NUL",
+                             name);
+        bytes += strlen(name) + json_string_length(value) + 2;
+    }
+    if (json_object_size(env) > LIMIT_ENV_COUNT || bytes > LIMIT_ARGV_BYTES / 2)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "env: too much (at most %llu KB)",
+                         (unsigned long long)(LIMIT_ARGV_BYTES / 2 / KIB));
+    return 0;
+}
+
+int engine_create(struct engine *engine, const struct session_spec *spec, struct session **ret,
+                  struct error *err)
+{
+    const struct config *config = engine->spec.config;
+    struct session *session;
+    int r = check_name(engine, spec->name, err);
+
+    if (r == 0)
+        r = check_env(spec->env, err);
+    if (r < 0)
+        return r;
+    if (engine->is_stopping)
+        return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    if (engine->alive >= config->max_sessions)
+        return error_set(
+            err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
+            "%u sessions live, which is all that SANDBOX_MAX_SESSIONS allows; the next "
+            "place is free in %u s at the latest, or at once when one is deleted",
+            engine->alive, engine_retry_s(engine));
+    session = session_new(engine);
+    if (!session || id_make(session->id, "s") < 0 ||
+        (spec->name && !(session->name = strdup(spec->name)))) {
+        if (session)
+            session_free(session);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    if (spec->env)
+        json_object_update(session->env, spec->env);
+    session->idle_ms = spec->idle_ms ? spec->idle_ms : config->session_idle_ms;
+    session->expires_ms =
+        session->created_ms + (spec->age_ms ? spec->age_ms : config->session_age_ms);
+    session->limits = config->limits;
+    engine->alive++;
+    session_save(session);
+    bus_publish(engine->spec.bus, EVENT_SESSION_CREATED, session->id,
+                json_pack("{s:s?}", "name", session->name));
+    engine_expect(engine);
+    *ret = session;
+    return 0;
+}
+
+/* ---- finding ---- */
+
+static bool fits(const struct session *session, const char *word)
+{
+    const char *bare = str_starts(word, "s_") ? word + 2 : word;
+
+    return strlen(bare) >= PREFIX_MIN && str_starts(session->id + 2, bare);
+}
+
+int engine_find_any(struct engine *engine, const char *word, struct session **ret,
+                    struct error *err)
+{
+    struct session *found = NULL, *ended = NULL;
+
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        bool is_exact = str_equal(session->id, word) || str_equal(session->name, word);
+
+        if (is_exact && is_alive(session)) {
+            *ret = session;
+            return 0;
+        }
+        if (is_exact && !ended)
+            ended = session;
+    }
+    for (struct session *session = engine->sessions; session && !ended; session = session->next) {
+        if (!fits(session, word))
+            continue;
+        if (found)
+            return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
+                             "'%.48s' fits several sessions; use more of the id", word);
+        found = session;
+    }
+    found = ended ? ended : found;
+    if (!found)
+        return error_set(err, -ENOENT, ERROR_SESSION_NOT_FOUND,
+                         "there is no session '%.64s'; 'bailey session ls' lists them", word);
+    *ret = found;
+    return 0;
+}
+
+int engine_find(struct engine *engine, const char *word, struct session **ret, struct error *err)
+{
+    int r = engine_find_any(engine, word, ret, err);
+
+    return r == 0 && !is_alive(*ret) ? session_ended_error(*ret, err) : r;
+}
+
+void engine_each(struct engine *engine, bool with_ended,
+                 void (*each)(void *ctx, struct session *session), void *ctx)
+{
+    for (int ended = 0; ended <= (with_ended ? 1 : 0); ended++) {
+        struct session *next;
+
+        for (struct session *session = engine->sessions; session; session = next) {
+            next = session->next;
+            if (is_alive(session) == !ended)
+                each(ctx, session);
+        }
+    }
+}

@@ -1,0 +1,508 @@
+/*
+ * execution.c - one command of a session, from the request to its recorded end; see session.h.
+ *
+ * Its output goes to two spools in logs/<session>/, <number>.out and <number>.err.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+#define PACE_BYTES (LIMIT_SPOOL_BYTES / 2) /* how far a watcher that paces may be behind */
+#define OUTPUT_EVENT_MS 250
+
+/* What a command needs until the box stands. */
+struct exec_request {
+    char **argv, **env;
+    char *cwd;
+    unsigned rows, columns;
+};
+
+static void request_free(struct exec_request *request)
+{
+    if (!request)
+        return;
+    strv_free(request->argv);
+    strv_free(request->env);
+    free(request->cwd);
+    free(request);
+}
+
+int logs_folder(const struct session *session)
+{
+    int logs_fd = session->engine->spec.folders.logs_fd;
+    int fd;
+
+    if (mkdirat(logs_fd, session->id, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    fd = openat(logs_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+struct execution *execution_new(struct session *session, uint32_t number)
+{
+    struct execution *execution = calloc(1, sizeof(*execution));
+
+    if (!execution)
+        return NULL;
+    execution->session = session;
+    execution->number = number;
+    execution->input_fd = -1;
+    execution->out[0].fd = execution->out[1].fd = -1;
+    execution->next = session->executions;
+    session->executions = execution;
+    session->execution_count++;
+    return execution;
+}
+
+int execution_open_spools(struct execution *execution, struct error *err)
+{
+    static const char *const names[2] = {"out", "err"};
+    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session);
+    int r = 0;
+
+    if (folder_fd < 0)
+        return error_set(err, folder_fd, folder_fd == -ENOSPC ? ERROR_DISK_FULL : ERROR_ENGINE,
+                         "the folder for a command's output: %s", strerror(-folder_fd));
+    for (int i = 0; i < 2 && r == 0; i++) {
+        char name[32];
+
+        str_format(name, sizeof(name), "%u.%s", execution->number, names[i]);
+        r = spool_open(&execution->out[i], folder_fd, name, LIMIT_SPOOL_BYTES, err);
+    }
+    return r;
+}
+
+void execution_free(struct execution *execution)
+{
+    struct session *session = execution->session;
+
+    for (struct execution **at = &session->executions; *at; at = &(*at)->next) {
+        if (*at == execution) {
+            *at = execution->next;
+            session->execution_count--;
+            break;
+        }
+    }
+    while (execution->watchers) {
+        struct execution_watcher *watcher = execution->watchers;
+
+        execution->watchers = watcher->next;
+        free(watcher);
+    }
+    request_free(execution->asked);
+    spool_close(&execution->out[0]);
+    spool_close(&execution->out[1]);
+    fd_closep(&execution->input_fd);
+    json_decref(execution->argv);
+    free(execution);
+}
+
+void execution_save(struct execution *execution)
+{
+    CLEANUP(freep) char *argv = json_dumps(execution->argv, JSON_COMPACT);
+    const struct exec_end *end = &execution->end;
+    struct index_execution row = {
+        .number = execution->number,
+        .call = execution->call,
+        .argv = argv ? argv : "[]",
+        .started_ms = execution->started_ms,
+        .deadline_ms = execution->timeout_ms,
+        .flags = execution->flags,
+        .ended_ms = execution->ended_ms,
+        .exit_code = end->exit_code,
+        .signal = end->signal,
+        .duration_ns = end->duration_ns,
+        .out_bytes = execution->out[0].length,
+        .err_bytes = execution->out[1].length,
+        .error_code = execution->error.code,
+        .error_text = execution->error.code ? execution->error.text : NULL,
+        .cpu_us = end->usage.cpu_us,
+        .max_rss_bytes = end->usage.max_rss_bytes,
+    };
+    struct error err = {0};
+
+    str_copy(row.session, sizeof(row.session), execution->session->id);
+    if (index_put_execution(execution->session->engine->spec.index, &row, &err) < 0)
+        log_error("execution %s.%u could not be recorded: %s, continuing without it",
+                  execution->session->id, execution->number, err.text);
+}
+
+bool execution_has_ended(const struct execution *execution)
+{
+    return execution->state >= EXECUTION_EXITED;
+}
+
+/* ---- who watches ---- */
+
+static void tell(struct execution *execution, bool has_started)
+{
+    struct execution_watcher *next;
+
+    execution->users++; /* a watcher may leave, and be the last */
+    for (struct execution_watcher *watcher = execution->watchers; watcher; watcher = next) {
+        next = watcher->next;
+        if (!has_started)
+            watcher->events->more(watcher->ctx);
+        else if (watcher->events->started)
+            watcher->events->started(watcher->ctx);
+    }
+    execution->users--;
+}
+
+struct execution_watcher *execution_watch(struct execution *execution, bool paces,
+                                          const struct execution_watch_events *events, void *ctx)
+{
+    struct execution_watcher *watcher = calloc(1, sizeof(*watcher));
+
+    if (!watcher)
+        return NULL;
+    *watcher = (struct execution_watcher){
+        .next = execution->watchers,
+        .execution = execution,
+        .paces = paces,
+        .events = events,
+        .ctx = ctx,
+        .offset = {execution_written(execution, 1), execution_written(execution, 2)},
+    };
+    execution->watchers = watcher;
+    execution->users++;
+    return watcher;
+}
+
+void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[2])
+{
+    struct execution *execution = watcher->execution;
+
+    for (int i = 0; i < 2; i++) {
+        watcher->offset[i] = offset[i];
+        if (execution->is_held[i])
+            engine_later(execution->session->engine);
+    }
+}
+
+void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
+{
+    struct execution *execution = watcher->execution;
+
+    for (struct execution_watcher **at = &execution->watchers; *at; at = &(*at)->next) {
+        if (*at == watcher) {
+            *at = watcher->next;
+            break;
+        }
+    }
+    free(watcher);
+    execution->users--;
+    if (execution->is_held[0] || execution->is_held[1])
+        engine_later(execution->session->engine);
+    if (ends_it && !execution->watchers && !execution_is_background(execution) &&
+        !execution_has_ended(execution))
+        execution_signal(execution, SIGKILL, NULL);
+}
+
+/* ---- its end ---- */
+
+static void ended(struct execution *execution, enum execution_state state)
+{
+    struct session *session = execution->session;
+
+    execution->state = state;
+    execution->ended_ms = engine_now_ms();
+    fd_closep(&execution->input_fd);
+    execution->input_fd = -1;
+    session->running--;
+    execution_save(execution);
+    if (session->box && execution->call)
+        box_forget(session->box, execution->call);
+    session_touch(session);
+    engine_expect(session->engine);
+    bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->id,
+                execution_json(execution));
+    if (execution->input_ready) {
+        void (*ready)(void *) = execution->input_ready;
+
+        execution->input_ready = NULL;
+        ready(execution->input_ctx);
+    }
+    tell(execution, false);
+}
+
+void execution_fail(struct execution *execution, const struct error *err)
+{
+    if (execution_has_ended(execution))
+        return;
+    execution->error = *err;
+    ended(execution, EXECUTION_FAILED);
+}
+
+static void on_usage(void *ctx, const struct box_facts *facts)
+{
+    struct execution *execution = ctx;
+    struct session *session = execution->session;
+
+    execution->users--;
+    if (facts && facts->oom_kills > session->facts.oom_kills) {
+        execution->flags |= EXECUTION_OOM;
+        session->facts.oom_kills = facts->oom_kills;
+    }
+    if (!execution_has_ended(execution))
+        ended(execution, EXECUTION_EXITED);
+}
+
+static void on_ended(void *ctx, const struct exec_end *end)
+{
+    struct execution *execution = ctx;
+    struct session *session = execution->session;
+    struct maker *maker = session->engine->maker;
+
+    execution->end = *end;
+    execution->flags |= (end->timed_out ? EXECUTION_TIMED_OUT : 0) |
+                        (end->disk_full ? EXECUTION_DISK_FULL : 0) |
+                        (end->memory_watchdog ? EXECUTION_OOM : 0);
+    if (end->signal != SIGKILL || end->timed_out || end->memory_watchdog || !session->box) {
+        ended(execution, EXECUTION_EXITED);
+        return;
+    }
+    /* Killed, and not by us: whether memory was the reason is the launcher's to say. */
+    execution->state = EXECUTION_CLOSING;
+    execution->users++;
+    maker->ops->usage(maker, session->number, on_usage, execution);
+}
+
+static void on_failed(void *ctx, const struct error *err)
+{
+    struct execution *execution = ctx;
+    struct error own = *err;
+    const char *program = json_string_value(json_array_get(execution->argv, 0));
+
+    if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
+        error_prefix(&own, program ? program : "");
+    execution_fail(execution, &own);
+}
+
+/* ---- its life ---- */
+
+static void on_started(void *ctx)
+{
+    struct execution *execution = ctx;
+    struct session *session = execution->session;
+
+    execution->state = EXECUTION_RUNNING;
+    execution->flags |= EXECUTION_STARTED;
+    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
+                execution_json(execution));
+    input_push(execution);
+    tell(execution, true);
+}
+
+/* How much more the slowest watcher that paces allows. */
+static uint64_t room(const struct execution *execution, int stream)
+{
+    uint64_t room = UINT64_MAX;
+
+    for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
+        uint64_t behind = execution->out[stream].length - at->offset[stream];
+
+        if (at->paces)
+            room = MIN(room, behind < PACE_BYTES ? PACE_BYTES - behind : 0);
+    }
+    return room;
+}
+
+static void tell_output(struct execution *execution)
+{
+    struct session *session = execution->session;
+    uint64_t now = engine_now_ms();
+    char id[ID_MAX];
+
+    if (now - execution->told_ms < OUTPUT_EVENT_MS)
+        return;
+    execution->told_ms = now;
+    str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
+    bus_publish(session->engine->spec.bus, EVENT_OUTPUT, session->id,
+                json_pack("{s:s, s:I, s:I}", "execution_id", id, "stdout_bytes",
+                          (json_int_t)execution->out[0].length, "stderr_bytes",
+                          (json_int_t)execution->out[1].length));
+}
+
+static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    struct execution *execution = ctx;
+    struct spool *spool = &execution->out[stream - 1];
+    size_t taken = (size_t)MIN((uint64_t)length, room(execution, (int)stream - 1));
+    struct error err = {0};
+
+    if (taken < length)
+        execution->is_held[stream - 1] = true;
+    if (taken == 0)
+        return 0;
+    if (!(execution->flags & EXECUTION_UNKEPT) && spool_append(spool, data, taken, &err) < 0) {
+        /* Better a command that goes on than one that hangs; the result says what is missing. */
+        execution->flags |= EXECUTION_UNKEPT;
+        log_error("output of %s.%u: %s, continuing without it", execution->session->id,
+                  execution->number, err.text);
+    }
+    tell_output(execution);
+    tell(execution, false);
+    return taken;
+}
+
+static void on_stdin_ready(void *ctx)
+{
+    struct execution *execution = ctx;
+
+    if (execution->input_fd >= 0) {
+        input_push(execution);
+    } else if (execution->input_ready) {
+        void (*ready)(void *) = execution->input_ready;
+
+        execution->input_ready = NULL;
+        ready(execution->input_ctx);
+    }
+}
+
+const struct exec_events execution_exec_events = {
+    .started = on_started,
+    .output = on_output,
+    .ended = on_ended,
+    .failed = on_failed,
+    .stdin_ready = on_stdin_ready,
+};
+
+/* ---- its beginning ---- */
+
+static void on_box(void *ctx, struct box *box, const struct error *err)
+{
+    struct execution *execution = ctx;
+    struct exec_request *asked = execution->asked;
+    struct exec_spec spec = {
+        .argv = (const char *const *)asked->argv,
+        .env = (const char *const *)asked->env,
+        .cwd = asked->cwd,
+        .stdin_open = execution->flags & EXECUTION_STDIN,
+        .timeout_ms = execution->timeout_ms,
+        .keeps = true,
+        .is_pty = execution->flags & EXECUTION_PTY,
+        .rows = asked->rows,
+        .columns = asked->columns,
+    };
+    struct error own = {0};
+
+    if (!box) {
+        execution_fail(execution, err);
+        return;
+    }
+    /* Recorded first: a broker that dies now leaves a row, and the warden knows the rest. */
+    execution->call = box_next_id(box);
+    execution->state = EXECUTION_SENT;
+    execution->started_ms = engine_now_ms();
+    execution_save(execution);
+    if (box_exec(box, &spec, &execution_exec_events, execution, &execution->call, &own) < 0)
+        execution_fail(execution, &own);
+    request_free(execution->asked);
+    execution->asked = NULL;
+}
+
+char **env_vector(json_t *base, json_t *over)
+{
+    CLEANUP(strv_freep) char **list = strv_new();
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
+    const char *name;
+    json_t *value;
+    int r = list ? 0 : -ENOMEM;
+
+    for (int i = 0; i < 2; i++) {
+        json_object_foreach(i == 0 ? base : over, name, value)
+        {
+            if (r < 0 || (i == 0 && json_object_get(over, name)))
+                continue;
+            buf_clear(&text);
+            r = buf_printf(&text, "%s=%s", name, json_string_value(value));
+            if (r == 0)
+                r = strv_push(&list, buf_text(&text));
+        }
+    }
+    return r < 0 ? NULL : ptr_take(&list);
+}
+
+static int request_new(struct session *session, const struct execution_spec *spec,
+                       struct execution *execution)
+{
+    struct exec_request *asked = calloc(1, sizeof(*asked));
+
+    execution->asked = asked;
+    execution->argv = json_array();
+    if (!asked)
+        return -ENOMEM;
+    asked->argv = strv_copy(spec->argv);
+    asked->env = env_vector(session->env, spec->env);
+    asked->cwd = spec->cwd ? strdup(spec->cwd) : NULL;
+    asked->rows = spec->rows;
+    asked->columns = spec->columns;
+    for (size_t i = 0; spec->argv[i]; i++) {
+        if (json_array_append_new(execution->argv, json_string(spec->argv[i])) < 0)
+            json_array_append_new(execution->argv, json_string("(not UTF-8)"));
+    }
+    return !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM : 0;
+}
+
+/* The oldest that have ended and that nobody reads make room. */
+static void forget_old(struct session *session)
+{
+    struct execution *oldest = NULL;
+
+    for (struct execution *at = session->executions; at; at = at->next) {
+        if (execution_has_ended(at) && at->users == 0)
+            oldest = at;
+    }
+    if (session->execution_count > LIMIT_EXECUTIONS && oldest)
+        execution_free(oldest);
+}
+
+int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
+                 struct error *err)
+{
+    struct execution *execution;
+    int r;
+
+    if (session->state >= SESSION_ENDING)
+        return session_ended_error(session, err);
+    if (session->running >= LIMIT_COMMANDS)
+        return error_set(err, -EAGAIN, ERROR_BAD_INPUT,
+                         "%u commands run in this session, which is the most it may have; wait for "
+                         "one to end, or end one",
+                         session->running);
+    forget_old(session);
+    execution = execution_new(session, session->next_execution);
+    if (!execution)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
+                       (spec->is_pty ? EXECUTION_PTY : 0) |
+                       (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
+    execution->timeout_ms = spec->timeout_ms;
+    r = request_new(session, spec, execution);
+    if (r < 0)
+        error_set(err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0)
+        r = execution_open_spools(execution, err);
+    if (r == 0 && spec->input)
+        r = input_store(execution, spec->input, spec->input_length, err);
+    if (r < 0) {
+        execution_free(execution);
+        return r;
+    }
+    session->next_execution++;
+    session->running++;
+    *ret = execution;
+    session_box(session, on_box, execution);
+    return 0;
+}

@@ -1,0 +1,355 @@
+/* session.c - one session's life: its box at the first use, its end, its record; see session.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+struct session *session_new(struct engine *engine)
+{
+    struct session *session = calloc(1, sizeof(*session));
+
+    if (!session)
+        return NULL;
+    session->engine = engine;
+    session->env = json_object();
+    session->created_ms = session->used_ms = engine_now_ms();
+    session->next_execution = 1;
+    session->next = engine->sessions;
+    engine->sessions = session;
+    return session;
+}
+
+static void waiters_call(struct session *session, struct box *box, const struct error *err)
+{
+    struct waiter *list = NULL;
+
+    /* They came in at the front: the first that asked is called first. */
+    while (session->waiters) {
+        struct waiter *waiter = session->waiters;
+
+        session->waiters = waiter->next;
+        waiter->next = list;
+        list = waiter;
+    }
+    while (list) {
+        struct waiter *waiter = list;
+
+        list = waiter->next;
+        waiter->ready(waiter->ctx, box, err);
+        free(waiter);
+    }
+}
+
+void session_free(struct session *session)
+{
+    for (struct session **at = &session->engine->sessions; *at; at = &(*at)->next) {
+        if (*at == session) {
+            *at = session->next;
+            break;
+        }
+    }
+    while (session->executions)
+        execution_free(session->executions);
+    pump_stop(&session->pump);
+    box_free(session->box);
+    outputs_free(session);
+    while (session->waiters) {
+        struct waiter *waiter = session->waiters;
+
+        session->waiters = waiter->next;
+        free(waiter);
+    }
+    while (session->mourners) {
+        struct mourner *mourner = session->mourners;
+
+        session->mourners = mourner->next;
+        free(mourner);
+    }
+    json_decref(session->env);
+    free(session->name);
+    free(session);
+}
+
+const char *session_id(const struct session *session)
+{
+    return session->id;
+}
+
+enum session_state session_state(const struct session *session)
+{
+    return session->state;
+}
+
+struct engine *session_engine(const struct session *session)
+{
+    return session->engine;
+}
+
+void session_save(struct session *session)
+{
+    CLEANUP(freep) char *env = json_dumps(session->env, JSON_COMPACT);
+    struct index_session row = {
+        .name = session->name,
+        .env = env ? env : "{}",
+        .created_ms = session->created_ms,
+        .used_ms = session->used_ms,
+        .expires_ms = session->expires_ms,
+        .idle_ms = session->idle_ms,
+        .next_execution = session->next_execution,
+        .has_box = session->has_box,
+        .ended_ms = session->ended_ms,
+        .reason = session->reason,
+    };
+    struct error err = {0};
+
+    str_copy(row.id, sizeof(row.id), session->id);
+    if (index_put_session(session->engine->spec.index, &row, &err) < 0)
+        log_error("session %s could not be recorded: %s, continuing without it", session->id,
+                  err.text);
+}
+
+uint64_t session_deadline_ms(const struct session *session)
+{
+    uint64_t idle = session->used_ms + session->idle_ms;
+
+    if (session->running > 0 || session->uploads > 0)
+        return session->expires_ms; /* somebody works in it */
+    return MIN(idle, session->expires_ms);
+}
+
+void session_touch(struct session *session)
+{
+    session->used_ms = engine_now_ms();
+}
+
+void session_extend(struct session *session, uint64_t more_ms)
+{
+    session_touch(session);
+    session->expires_ms += more_ms;
+    session_save(session);
+    engine_expect(session->engine);
+}
+
+int session_ended_error(const struct session *session, struct error *err)
+{
+    char when[32];
+    time_t seconds = (time_t)(session->ended_ms / 1000);
+    struct tm time;
+
+    gmtime_r(&seconds, &time);
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &time);
+    return error_set(err, -ESHUTDOWN, ERROR_SESSION_ENDED,
+                     "the session %s ended at %s (%s); make a new one", session->id, when,
+                     session->reason ? session->reason : "unknown");
+}
+
+/* ---- the box ---- */
+
+void session_stand(struct session *session, const struct made *made)
+{
+    session->number = made->number;
+    session->box = made->box;
+    session->facts = made->facts;
+    session->limits.memory_bytes = made->limits.memory_bytes;
+    session->limits.disk_bytes = made->limits.disk_bytes;
+    session->limits.pids = made->limits.pids;
+    session->limits.cpu_millis = made->limits.cpu_millis;
+    session->has_box = true;
+    if (pump_start(&session->pump, session->engine->spec.reactor, made->box, session_lost,
+                   session) < 0) {
+        struct error err = {0};
+
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        session_lost(session, &err);
+    }
+}
+
+static void on_made(void *ctx, const struct made *made)
+{
+    struct session *session = ctx;
+
+    session->make_serial = 0;
+    session_stand(session, made);
+    if (session->state != SESSION_STARTING)
+        return; /* ended meanwhile: the box is given back by session_settle() */
+    session_become(session, SESSION_READY);
+    session_save(session);
+    waiters_call(session, session->box, NULL);
+}
+
+static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
+{
+    struct session *session = ctx;
+
+    session->make_serial = 0;
+    session->facts = *facts;
+    if (session->state == SESSION_STARTING)
+        session_become(session, SESSION_NEW); /* the next use tries again */
+    waiters_call(session, NULL, err);
+}
+
+static const struct make_events make_events = {.made = on_made, .refused = on_refused};
+
+static void start_box(struct session *session)
+{
+    struct engine *engine = session->engine;
+    struct make_request request = {
+        .key = session->id,
+        .limits = engine->spec.config->limits,
+        .minimum = engine->spec.config->isolation,
+        .has_data = true,
+    };
+    struct error err = {0};
+    int r = datasets_prepare(session, &err);
+
+    session_become(session, SESSION_STARTING);
+    if (r == 0)
+        r = engine->maker->ops->make(engine->maker, &request, &make_events, session,
+                                     &session->make_serial, &err);
+    if (r < 0)
+        on_refused(session, &err, &session->facts);
+}
+
+void session_box(struct session *session,
+                 void (*ready)(void *ctx, struct box *box, const struct error *err), void *ctx)
+{
+    struct waiter *waiter;
+    struct error err = {0};
+
+    session_touch(session);
+    if (session->state >= SESSION_ENDING) {
+        session_ended_error(session, &err);
+        ready(ctx, NULL, &err);
+        return;
+    }
+    if (session->state == SESSION_READY) {
+        ready(ctx, session->box, NULL);
+        return;
+    }
+    waiter = calloc(1, sizeof(*waiter));
+    if (!waiter) {
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        ready(ctx, NULL, &err);
+        return;
+    }
+    *waiter = (struct waiter){.next = session->waiters, .ready = ready, .ctx = ctx};
+    session->waiters = waiter;
+    if (session->state == SESSION_NEW)
+        start_box(session);
+}
+
+void session_box_cancel(struct session *session, void *ctx)
+{
+    for (struct waiter **at = &session->waiters; *at;) {
+        struct waiter *waiter = *at;
+
+        if (waiter->ctx == ctx) {
+            *at = waiter->next;
+            free(waiter);
+        } else {
+            at = &waiter->next;
+        }
+    }
+}
+
+void session_lost(void *ctx, const struct error *err)
+{
+    struct session *session = ctx;
+
+    if (session->state < SESSION_ENDING)
+        log_warning("session %s: %s", session->id, err->text);
+    session_end(session, "box_lost", NULL, NULL);
+}
+
+/* ---- the end ---- */
+
+static void box_gone(void *ctx, const struct box_facts *facts)
+{
+    struct session *session = ctx;
+    struct engine *engine = session->engine;
+
+    (void)facts;
+    session_become(session, SESSION_ENDED);
+    datasets_remove(session);
+    remove_tree(engine->spec.folders.logs_fd, session->id);
+    session_save(session);
+    index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
+    bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->id,
+                json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
+    while (session->mourners) {
+        struct mourner *mourner = session->mourners;
+
+        session->mourners = mourner->next;
+        mourner->done(mourner->ctx);
+        free(mourner);
+    }
+    engine_later(engine); /* whoever waits for the last to end */
+}
+
+/* Not from inside box_pump(): this is the turn of its own that engine_later() gives. */
+static void leave(struct session *session)
+{
+    struct maker *maker = session->engine->maker;
+    struct error err = {0};
+
+    session->is_leaving = true;
+    session_ended_error(session, &err);
+    if (session->make_serial) {
+        maker->ops->make_cancel(maker, session->make_serial);
+        session->make_serial = 0;
+    }
+    waiters_call(session, NULL, &err);
+    pump_stop(&session->pump);
+    if (session->box)
+        box_fail(session->box, &err);
+    for (struct execution *execution = session->executions; execution; execution = execution->next)
+        execution_fail(execution, &err);
+    outputs_fail(session, &err);
+    if (session->box)
+        maker->ops->end(maker, session->number, ptr_take(&session->box), box_gone, session);
+    else
+        box_gone(session, &session->facts);
+}
+
+void session_settle(struct session *session)
+{
+    if (session->state == SESSION_ENDING && !session->is_leaving)
+        leave(session);
+    for (struct execution *execution = session->executions; execution && session->box;
+         execution = execution->next) {
+        for (int i = 0; i < 2; i++) {
+            if (!execution->is_held[i] || execution->call == 0)
+                continue;
+            execution->is_held[i] = false;
+            box_resume(session->box, execution->call, (enum box_stream)(i + 1));
+        }
+    }
+}
+
+void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx)
+{
+    struct mourner *mourner;
+
+    if (session->state == SESSION_ENDED) {
+        if (done)
+            done(ctx);
+        return;
+    }
+    if (done && (mourner = calloc(1, sizeof(*mourner)))) {
+        *mourner = (struct mourner){.next = session->mourners, .done = done, .ctx = ctx};
+        session->mourners = mourner;
+    }
+    if (session->state == SESSION_ENDING)
+        return;
+    session->reason = reason;
+    session->ended_ms = engine_now_ms();
+    session_become(session, SESSION_ENDING);
+    session->engine->alive--;
+    session->engine->ended++;
+    engine_later(session->engine);
+}

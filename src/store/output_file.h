@@ -1,0 +1,33 @@
+/*
+ * output_file.h - a file that came out of a box, put into a folder of the host.
+ *
+ * Names and modes come from a box and are hostile: names are checked component by component,
+ * folders are made and files created beneath a descriptor without following links, without execute
+ * bits, first under a temporary name. Hidden names are refused (a later program of the host might
+ * obey them: .git/hooks, .bashrc, .env), and so is bailey.yaml, our own configuration.
+ */
+#ifndef BAILEY_STORE_OUTPUT_FILE_H
+#define BAILEY_STORE_OUTPUT_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Why it must not come out; NULL when it may. Static words. Pure. */
+const char *output_kind_problem(uint32_t mode);
+const char *output_name_problem(const char *name);
+
+/* A file on its way; -1 descriptors: none. */
+struct output_writer {
+    int dir_fd, fd;
+    const char *last; /* borrowed: the end of the name given to begin */
+    char temporary[64];
+};
+#define OUTPUT_WRITER_INIT ((struct output_writer){.dir_fd = -1, .fd = -1})
+
+/* `name` has passed output_name_problem() and stays until the end. 0 or a negative errno. */
+int output_begin(struct output_writer *writer, int folder_fd, const char *name, uint32_t mode);
+int output_write(struct output_writer *writer, const void *data, size_t length);
+int output_end(struct output_writer *writer); /* in its place, or a negative errno and nothing */
+void output_cancel(struct output_writer *writer); /* safe twice */
+
+#endif
