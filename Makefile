@@ -17,6 +17,9 @@ SOAK_RUNS ?= 10000
 PYTHON := /usr/bin/python3
 export CC FUZZ_SECONDS SOAK_RUNS
 
+# The second program, once its main file is there.
+ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
+
 COMMANDS := run exec doctor config tool
 
 .PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak install \
@@ -24,9 +27,9 @@ COMMANDS := run exec doctor config tool
 
 all: build
 
-build: ## build/bailey, one static file
+build: ## build/bailey, one static file, and build/bailey-engine, which serves
 	@tools/setup run
-	@TARGETS=bailey tools/build build
+	@TARGETS="bailey $(ENGINE)" tools/build build
 
 run: build ## runs agent-written Python in a box and shows what held it
 	@build/bailey run --explain examples/hello.py
@@ -70,8 +73,11 @@ soak: build ## SOAK_RUNS runs, then looks for anything left behind
 install: build ## the program, man pages and completions, below DESTDIR/PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/libexec
 	install -s -m 755 build/bailey $(DESTDIR)$(PREFIX)/bin/bailey
+	for program in $(ENGINE); do \
+		install -s -m 755 build/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
+	done
 	build/bailey man > $(DESTDIR)$(PREFIX)/share/man/man1/bailey.1
 	for command in $(COMMANDS); do \
 		build/bailey man $$command > $(DESTDIR)$(PREFIX)/share/man/man1/bailey-$$command.1 || exit 1; \
