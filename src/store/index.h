@@ -2,11 +2,11 @@
  * index.h - the daemon's memory of sessions, executions, datasets and outputs, in SQLite (WAL).
  *
  * No runtime state: what runs is known by launcher and wardens; this says what they cannot (names,
- * environments, deadlines, why something ended). Opened by descriptor of its folder. Every call is
- * one transaction: it happened or it did not, also when the disk is full (-ENOSPC, ERROR_ENGINE
- * with words) or the process is killed. A damaged or newer index is an error that says what to do;
- * nothing is deleted. Blocks for the disk. One process, one thread. Times are milliseconds since
- * 1970.
+ * environments, deadlines, why something ended). Every call is one transaction: it happened or it
+ * did not, also when the disk is full (-ENOSPC, ERROR_DISK_FULL; later calls work again once there
+ * is space) or the process is killed; what a call did survives a kill -9, and a power cut but for
+ * the last moments. Blocks for the disk. One process (it is locked while it is open), one thread.
+ * Times are milliseconds since 1970.
  */
 #ifndef BAILEY_STORE_INDEX_H
 #define BAILEY_STORE_INDEX_H
@@ -20,7 +20,12 @@
 
 struct index;
 
-/* The file is "index.db" in the folder that folder_fd names. Migrates forward (user_version). */
+/*
+ * The file is "index.db" (0600, never through a link) in the folder behind folder_fd, which is
+ * needed for the call only; no path to it has to exist, but /proc has to. Migrates forward
+ * (user_version). Errors say what to do and nothing is deleted or changed by them: -EUCLEAN
+ * (damaged, or not ours), -ENOTSUP (of a newer bailey), -EBUSY (another process has it), -ENOSPC.
+ */
 int index_open(int folder_fd, struct index **ret, struct error *err);
 void index_close(struct index *index); /* NULL is fine */
 
@@ -37,7 +42,11 @@ struct index_session {
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);
-/* Calls for each, oldest first; strings are borrowed for the call. */
+/*
+ * Calls for each, oldest first; strings are borrowed for the call. each() may use other functions
+ * of the index, but not this one again (-EBUSY); rows that it puts may or may not be seen. An error
+ * may come after some calls.
+ */
 int index_each_session(struct index *index,
                        void (*each)(void *ctx, const struct index_session *session), void *ctx,
                        struct error *err);
@@ -59,8 +68,13 @@ struct index_execution {
     const char *error_code, *error_text; /* NULL: it ran */
     uint64_t cpu_us, max_rss_bytes;
 };
+/*
+ * Inserts or replaces the row by session (-ENOENT: that is not in the index) and number. Ended ones
+ * that are LIMIT_EXECUTIONS older than this one are dropped.
+ */
 int index_put_execution(struct index *index, const struct index_execution *execution,
                         struct error *err);
+/* By number. */
 int index_each_execution(struct index *index, const char *session,
                          void (*each)(void *ctx, const struct index_execution *execution),
                          void *ctx, struct error *err);
@@ -74,7 +88,9 @@ struct index_file {
     const char *type; /* MIME; may be NULL */
     bool is_fetched;  /* an output that was saved on disk */
 };
+/* Inserts or replaces the row by session (-ENOENT), kind and name. */
 int index_put_file(struct index *index, const struct index_file *file, struct error *err);
+/* By name. */
 int index_each_file(struct index *index, const char *session, char kind,
                     void (*each)(void *ctx, const struct index_file *file), void *ctx,
                     struct error *err);
