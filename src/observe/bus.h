@@ -1,10 +1,9 @@
 /*
  * bus.h - the events of the daemon: published once, kept for a while, read by whoever subscribed.
  *
- * Never fails the publisher: an event that finds no memory is counted as lost. Ids only grow, also
- * over a restart of the broker (they begin at the wall clock's microseconds). A subscriber reads at
- * its own pace; what it missed because it was slower than LIMIT_EVENTS is told as one gap. One
- * thread, no I/O.
+ * Never fails the publisher: publishing allocates nothing. Ids only grow, also over a restart of
+ * the broker (they begin at the wall clock's microseconds). A subscriber reads at its own pace;
+ * what it missed because it was slower than LIMIT_EVENTS is told as one gap. One thread, no I/O.
  */
 #ifndef BAILEY_OBSERVE_BUS_H
 #define BAILEY_OBSERVE_BUS_H
@@ -42,20 +41,29 @@ struct bus_event {
 struct bus *bus_new(void); /* NULL: no memory */
 void bus_free(struct bus *bus);
 
-/* Takes over `data` (may be NULL), also when it fails. */
+/* Takes over `data` (an object or NULL) and its contents: the caller changes neither any more. */
 void bus_publish(struct bus *bus, enum event_type type, const char *session, json_t *data);
 
 /*
- * Reads events of one session (NULL: all) behind last_id (0: only new ones). notify() is called,
- * from inside bus_publish(), when there is something to read; it may not publish.
+ * Reads events of one session (NULL: all) behind last_id (0: only new ones). A last_id that is not
+ * known any more, or not yet, begins with a gap, then all that is kept. notify() (may be NULL) is
+ * called from inside bus_publish() for each event that is to be read. It may read, subscribe and
+ * unsubscribe whomever it likes, itself too; it may not publish (such an event is kept, but nobody
+ * is told before the next). NULL: no memory.
  */
 struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t last_id,
                                  void (*notify)(void *ctx), void *ctx);
-/* True and the event, valid until the next publish; false: nothing more now. */
+/*
+ * True and the event, valid until the next publish or read; false: nothing more now. A gap has the
+ * id of the last event that was missed, and {"missed": how many} where that is known.
+ */
 bool bus_next(struct bus_reader *reader, struct bus_event *ret);
-void bus_unsubscribe(struct bus_reader *reader); /* NULL is fine */
+void bus_unsubscribe(struct bus_reader *reader); /* NULL is fine; also after bus_free() */
 
-/* {"id","time","type","session_id",...data}; new reference or NULL. */
+/*
+ * {"id","time","type","session_id",...data}: time as in 2026-11-15T08:15:04.123Z, session_id null
+ * when there is none; these four win over members of data. New reference, or NULL: no memory.
+ */
 json_t *bus_event_json(const struct bus_event *event);
 
 #endif

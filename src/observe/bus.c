@@ -1,0 +1,252 @@
+/*
+ * bus.c - a ring of the newest events, and readers that each know how far they are; see bus.h.
+ *
+ * Ids are consecutive, so that an event's place in the ring follows from its id. Before the oldest
+ * one is overwritten, each reader that still had to read it is moved on, and counts it when it was
+ * for it: a reader never points to something that is gone, and one that waits for a quiet session
+ * is not told of gaps that others made.
+ */
+#include "observe/bus.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+
+struct bus_reader {
+    struct bus *bus; /* NULL: it is gone */
+    struct bus_reader *previous, *next;
+    char session[ID_MAX]; /* empty: all */
+    uint64_t next_id;
+    uint64_t missed;
+    bool has_gap;     /* to be told before anything else */
+    json_t *gap_data; /* of the gap that was told last */
+    void (*notify)(void *ctx);
+    void *ctx;
+};
+
+struct bus {
+    struct bus_event ring[LIMIT_EVENTS]; /* an event is at its id modulo the size */
+    uint64_t oldest_id, next_id;         /* the same: none are kept */
+    struct bus_reader *readers;
+    struct bus_reader *to_notify; /* the next one, while it is being told */
+    bool is_notifying;
+};
+
+static const char *const names[_EVENT_TYPE_MAX] = {
+    [EVENT_SESSION_CREATED] = "session.created",
+    [EVENT_EXEC_STARTED] = "exec.started",
+    [EVENT_OUTPUT] = "output",
+    [EVENT_EXEC_EXITED] = "exec.exited",
+    [EVENT_FILE_CHANGED] = "file.changed",
+    [EVENT_VISUALIZATION] = "visualization",
+    [EVENT_SESSION_ENDED] = "session.ended",
+    [EVENT_GAP] = "gap",
+};
+
+const char *event_name(enum event_type type)
+{
+    return (unsigned)type < _EVENT_TYPE_MAX ? names[type] : "unknown";
+}
+
+static uint64_t wall_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* ---- the bus ----------------------------------------------------------------------------------
+ */
+
+struct bus *bus_new(void)
+{
+    struct bus *bus = calloc(1, sizeof(*bus));
+
+    if (bus)
+        bus->oldest_id = bus->next_id = wall_us();
+    return bus;
+}
+
+void bus_free(struct bus *bus)
+{
+    if (!bus)
+        return;
+    for (struct bus_reader *reader = bus->readers; reader; reader = reader->next)
+        reader->bus = NULL;
+    for (size_t i = 0; i < LIMIT_EVENTS; i++)
+        json_decref(bus->ring[i].data);
+    free(bus);
+}
+
+static struct bus_event *event_of(struct bus *bus, uint64_t id)
+{
+    return &bus->ring[id % LIMIT_EVENTS];
+}
+
+static bool is_for(const struct bus_reader *reader, const char *session)
+{
+    return !reader->session[0] || str_equal(reader->session, session);
+}
+
+static void drop_oldest(struct bus *bus)
+{
+    struct bus_event *event = event_of(bus, bus->oldest_id);
+
+    for (struct bus_reader *reader = bus->readers; reader; reader = reader->next) {
+        if (reader->next_id != event->id)
+            continue;
+        reader->next_id++;
+        if (is_for(reader, event->session)) {
+            reader->missed++;
+            reader->has_gap = true;
+        }
+    }
+    json_decref(event->data);
+    event->data = NULL;
+    bus->oldest_id++;
+}
+
+/* Whatever a reader does to the list meanwhile: bus_unsubscribe() keeps to_notify right. */
+static void notify_readers(struct bus *bus, const char *session)
+{
+    bus->is_notifying = true;
+    bus->to_notify = bus->readers;
+    while (bus->to_notify) {
+        struct bus_reader *reader = bus->to_notify;
+
+        bus->to_notify = reader->next;
+        if (reader->notify && is_for(reader, session))
+            reader->notify(reader->ctx);
+    }
+    bus->is_notifying = false;
+}
+
+void bus_publish(struct bus *bus, enum event_type type, const char *session, json_t *data)
+{
+    struct bus_event *event;
+
+    if (bus->next_id - bus->oldest_id == LIMIT_EVENTS)
+        drop_oldest(bus);
+    event = event_of(bus, bus->next_id);
+    event->id = bus->next_id++;
+    event->time_ms = wall_us() / 1000;
+    event->type = type;
+    event->data = data;
+    str_copy(event->session, sizeof(event->session), session ? session : "");
+    if (!bus->is_notifying)
+        notify_readers(bus, event->session);
+}
+
+/* ---- readers ----------------------------------------------------------------------------------
+ */
+
+struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t last_id,
+                                 void (*notify)(void *ctx), void *ctx)
+{
+    struct bus_reader *reader = calloc(1, sizeof(*reader));
+
+    if (!reader)
+        return NULL;
+    reader->bus = bus;
+    reader->notify = notify;
+    reader->ctx = ctx;
+    str_copy(reader->session, sizeof(reader->session), session ? session : "");
+    reader->next_id = bus->next_id;
+    if (last_id != 0) {
+        /* From the client: any number. One that was never given out comes from another life. */
+        reader->has_gap = last_id >= bus->next_id || last_id < bus->oldest_id - 1;
+        reader->next_id = reader->has_gap ? bus->oldest_id : last_id + 1;
+    }
+    /* In front: a walk that is going on does not come to it. */
+    reader->next = bus->readers;
+    if (reader->next)
+        reader->next->previous = reader;
+    bus->readers = reader;
+    return reader;
+}
+
+static void make_gap(struct bus_reader *reader, struct bus_event *ret)
+{
+    if (reader->missed > 0)
+        reader->gap_data = json_pack("{s:I}", "missed", (json_int_t)reader->missed);
+    *ret = (struct bus_event){.id = reader->next_id - 1,
+                              .time_ms = wall_us() / 1000,
+                              .type = EVENT_GAP,
+                              .data = reader->gap_data};
+    str_copy(ret->session, sizeof(ret->session), reader->session);
+    reader->has_gap = false;
+    reader->missed = 0;
+}
+
+bool bus_next(struct bus_reader *reader, struct bus_event *ret)
+{
+    struct bus *bus = reader->bus;
+
+    json_decref(reader->gap_data);
+    reader->gap_data = NULL;
+    if (!bus)
+        return false;
+    if (reader->has_gap) {
+        make_gap(reader, ret);
+        return true;
+    }
+    while (reader->next_id != bus->next_id) {
+        const struct bus_event *event = event_of(bus, reader->next_id++);
+
+        if (is_for(reader, event->session)) {
+            *ret = *event;
+            return true;
+        }
+    }
+    return false;
+}
+
+void bus_unsubscribe(struct bus_reader *reader)
+{
+    if (!reader)
+        return;
+    if (reader->bus) {
+        if (reader->bus->to_notify == reader)
+            reader->bus->to_notify = reader->next;
+        if (reader->previous)
+            reader->previous->next = reader->next;
+        else
+            reader->bus->readers = reader->next;
+        if (reader->next)
+            reader->next->previous = reader->previous;
+    }
+    json_decref(reader->gap_data);
+    free(reader);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------
+ */
+
+static void format_time(uint64_t time_ms, char *text, size_t size)
+{
+    time_t seconds = (time_t)(time_ms / 1000);
+    struct tm tm;
+
+    gmtime_r(&seconds, &tm);
+    str_format(text, size, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1,
+               tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(time_ms % 1000));
+}
+
+json_t *bus_event_json(const struct bus_event *event)
+{
+    CLEANUP(json_decrefp) json_t *json = NULL;
+    char time[64];
+
+    format_time(event->time_ms, time, sizeof(time));
+    json =
+        json_pack("{s:I, s:s, s:s, s:s?}", "id", (json_int_t)event->id, "time", time, "type",
+                  event_name(event->type), "session_id", event->session[0] ? event->session : NULL);
+    if (!json || (json_is_object(event->data) && json_object_update_missing(json, event->data) < 0))
+        return NULL;
+    return ptr_take(&json);
+}
