@@ -31,7 +31,8 @@ static const char version_1[] =
     "CREATE INDEX session_by_age ON session (created_ms, id);"
     "CREATE INDEX session_by_end ON session (ended_ms, created_ms) WHERE ended_ms <> 0;"
     "CREATE TABLE execution (session TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,"
-    " number INTEGER NOT NULL, argv TEXT NOT NULL, started_ms INTEGER NOT NULL,"
+    " number INTEGER NOT NULL, call INTEGER NOT NULL, argv TEXT NOT NULL, started_ms INTEGER NOT "
+    "NULL,"
     " deadline_ms INTEGER NOT NULL, flags INTEGER NOT NULL, ended_ms INTEGER NOT NULL,"
     " exit_code INTEGER NOT NULL, signal INTEGER NOT NULL, duration_ns INTEGER NOT NULL,"
     " out_bytes INTEGER NOT NULL, err_bytes INTEGER NOT NULL, error_code TEXT, error_text TEXT,"
@@ -63,8 +64,8 @@ enum statement {
 #define SESSION_COLUMNS                                                                            \
     "id, name, env, created_ms, used_ms, expires_ms, idle_ms, next_execution, has_box, ended_ms, " \
     "reason"
-#define EXECUTION_COLUMNS                                                                  \
-    "session, number, argv, started_ms, deadline_ms, flags, ended_ms, exit_code, signal, " \
+#define EXECUTION_COLUMNS                                                                        \
+    "session, number, call, argv, started_ms, deadline_ms, flags, ended_ms, exit_code, signal, " \
     "duration_ns, out_bytes, err_bytes, error_code, error_text, cpu_us, max_rss_bytes"
 #define FILE_COLUMNS "session, kind, name, bytes, time_ns, type, is_fetched"
 
@@ -80,8 +81,8 @@ static const char *const texts[_STATEMENT_MAX] = {
     [PRUNE] = "DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ended_ms <> 0"
               " ORDER BY ended_ms DESC, created_ms DESC LIMIT -1 OFFSET ?)",
     [PUT_EXECUTION] =
-        "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-        " ON CONFLICT (session, number) DO UPDATE SET argv = excluded.argv,"
+        "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        " ON CONFLICT (session, number) DO UPDATE SET call = excluded.call, argv = excluded.argv,"
         " started_ms = excluded.started_ms, deadline_ms = excluded.deadline_ms,"
         " flags = excluded.flags, ended_ms = excluded.ended_ms, exit_code = excluded.exit_code,"
         " signal = excluded.signal, duration_ns = excluded.duration_ns,"
@@ -341,6 +342,7 @@ static int put_execution(struct index *index, const struct index_execution *exec
 
     put_text(&place, execution->session);
     put_number(&place, execution->number);
+    put_number(&place, execution->call);
     put_text(&place, execution->argv ? execution->argv : "[]");
     put_number(&place, execution->started_ms);
     put_number(&place, execution->deadline_ms);
@@ -401,6 +403,7 @@ static void execution_row(struct place *place, void *ctx)
 
     take_id(place, execution.session);
     execution.number = (uint32_t)take_number(place);
+    execution.call = (uint32_t)take_number(place);
     execution.argv = take_text(place);
     execution.started_ms = take_number(place);
     execution.deadline_ms = take_number(place);

@@ -77,7 +77,8 @@ static int enter_parent(int out_fd, const char *name, int *ret_fd, const char **
     return 0;
 }
 
-int output_begin(struct output_writer *writer, int folder_fd, const char *name, uint32_t mode)
+int output_writer_begin(struct output_writer *writer, int folder_fd, const char *name,
+                        uint32_t mode)
 {
     int r = enter_parent(folder_fd, name, &writer->dir_fd, &writer->last);
 
@@ -91,16 +92,16 @@ int output_begin(struct output_writer *writer, int folder_fd, const char *name, 
         return 0;
     r = -errno;
     writer->temporary[0] = 0;
-    output_cancel(writer);
+    output_writer_cancel(writer);
     return r;
 }
 
-int output_write(struct output_writer *writer, const void *data, size_t length)
+int output_writer_write(struct output_writer *writer, const void *data, size_t length)
 {
     return fd_write_all(writer->fd, data, length);
 }
 
-int output_end(struct output_writer *writer)
+int output_writer_end(struct output_writer *writer)
 {
     int r = close(fd_take(&writer->fd)) < 0 ? -errno : 0;
 
@@ -108,11 +109,11 @@ int output_end(struct output_writer *writer)
         r = -errno;
     if (r == 0)
         writer->temporary[0] = 0;
-    output_cancel(writer);
+    output_writer_cancel(writer);
     return r;
 }
 
-void output_cancel(struct output_writer *writer)
+void output_writer_cancel(struct output_writer *writer)
 {
     fd_closep(&writer->fd);
     writer->fd = -1;

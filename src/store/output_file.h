@@ -25,9 +25,11 @@ struct output_writer {
 #define OUTPUT_WRITER_INIT ((struct output_writer){.dir_fd = -1, .fd = -1})
 
 /* `name` has passed output_name_problem() and stays until the end. 0 or a negative errno. */
-int output_begin(struct output_writer *writer, int folder_fd, const char *name, uint32_t mode);
-int output_write(struct output_writer *writer, const void *data, size_t length);
-int output_end(struct output_writer *writer); /* in its place, or a negative errno and nothing */
-void output_cancel(struct output_writer *writer); /* safe twice */
+int output_writer_begin(struct output_writer *writer, int folder_fd, const char *name,
+                        uint32_t mode);
+int output_writer_write(struct output_writer *writer, const void *data, size_t length);
+int output_writer_end(
+    struct output_writer *writer); /* in its place, or a negative errno and nothing */
+void output_writer_cancel(struct output_writer *writer); /* safe twice */
 
 #endif

@@ -119,7 +119,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
         fetch->write_error = -EFBIG; /* nobody is left in the box who could have made it longer */
     /* After a failed write the rest is taken and dropped: the box has other files to give. */
     if (fetch->write_error == 0)
-        fetch->write_error = output_write(&fetch->writer, data, length);
+        fetch->write_error = output_writer_write(&fetch->writer, data, length);
     fetch->bytes += length;
     return length;
 }
@@ -160,16 +160,16 @@ static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_
                       struct error *err)
 {
     struct fetch fetch = {.writer = OUTPUT_WRITER_INIT, .expected = *bytes};
-    int r = output_begin(&fetch.writer, out_fd, name, 0666);
+    int r = output_writer_begin(&fetch.writer, out_fd, name, 0666);
 
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "creating '%s' in %s: %s", name, drive->shot->out,
                          strerror(-r));
     r = fetch_bytes(drive, name, &fetch, err);
     if (r < 0) {
-        output_cancel(&fetch.writer);
+        output_writer_cancel(&fetch.writer);
     } else {
-        r = output_end(&fetch.writer);
+        r = output_writer_end(&fetch.writer);
         if (r < 0)
             error_set(err, r, ERROR_ENGINE, "writing '%s' to %s: %s", name, drive->shot->out,
                       strerror(-r));

@@ -1,0 +1,275 @@
+/*
+ * datasets.c - what a session is given to work on: files in data/<session>/, which is bound
+ * read-only at /tmp/data when the box is made, so that one given later just appears.
+ *
+ * An upload is written beside the session's folder and renamed into it at its end. The index keeps
+ * the names as they were given; two names that become one file are an error.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+#include "sys/calls.h"
+
+#define COPY_CHUNK (1 * MIB)
+
+struct dataset_upload {
+    struct session *session;
+    char name[LIMIT_NAME + 1];   /* as given */
+    char file[LIMIT_NAME + 8];   /* in the session's folder */
+    char temporary[ID_MAX + 16]; /* in data/ */
+    int fd;
+    uint64_t bytes;
+};
+
+int dataset_file_name(const char *name, char *ret, size_t size, struct error *err)
+{
+    size_t length = strlen(name);
+
+    if (length == 0 || length > LIMIT_NAME || name[0] == '.')
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "dataset '%.64s': a name has 1 to %d bytes and does not begin with '.'",
+                         name, LIMIT_NAME);
+    str_copy(ret, size, name);
+    for (char *at = ret; *at; at++) {
+        if (*at == '/' || *at == ' ' || *at == '\t')
+            *at = '_';
+        else if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "dataset: a name has no control characters");
+    }
+    if (!str_ends(ret, ".csv"))
+        str_format(ret + length, size - length, ".csv");
+    return 0;
+}
+
+static int disk_error(int r, struct error *err)
+{
+    return error_set(err, r, r == -ENOSPC || r == -EDQUOT ? ERROR_DISK_FULL : ERROR_ENGINE,
+                     "storing the dataset in the state folder: %s", strerror(-r));
+}
+
+int datasets_prepare(struct session *session, struct error *err)
+{
+    int data_fd = session->engine->spec.folders.data_fd;
+
+    if (mkdirat(data_fd, session->id, 0755) < 0 && errno != EEXIST)
+        return disk_error(-errno, err);
+    /* The guest reads it, under an id that is nobody here. */
+    if (fchmodat(data_fd, session->id, 0755, 0) < 0)
+        return disk_error(-errno, err);
+    return 0;
+}
+
+void datasets_remove(struct session *session)
+{
+    int r = remove_tree(session->engine->spec.folders.data_fd, session->id);
+
+    if (r < 0)
+        log_warning("datasets of %s: %s, continuing without removing them", session->id,
+                    strerror(-r));
+}
+
+struct clash {
+    const char *name, *file;
+    char other[LIMIT_NAME + 1];
+    unsigned count;
+};
+
+static void look_for_clash(void *ctx, const struct index_file *row)
+{
+    struct clash *clash = ctx;
+    char file[LIMIT_NAME + 8];
+
+    clash->count++;
+    if (!str_equal(row->name, clash->name) &&
+        dataset_file_name(row->name, file, sizeof(file), NULL) == 0 && str_equal(file, clash->file))
+        str_copy(clash->other, sizeof(clash->other), row->name);
+}
+
+static int check_clash(struct session *session, const char *name, const char *file,
+                       struct error *err)
+{
+    struct clash clash = {.name = name, .file = file};
+    int r =
+        index_each_file(session->engine->spec.index, session->id, 'd', look_for_clash, &clash, err);
+
+    if (r < 0)
+        return r;
+    if (clash.other[0])
+        return error_set(err, -EEXIST, ERROR_DATASET_TAKEN,
+                         "the datasets '%s' and '%s' would both be /tmp/data/%s; rename one",
+                         clash.other, name, file);
+    if (clash.count >= LIMIT_DATASETS)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "a session has at most %d datasets",
+                         LIMIT_DATASETS);
+    return 0;
+}
+
+int dataset_begin(struct session *session, const char *name, struct dataset_upload **ret,
+                  struct error *err)
+{
+    CLEANUP(freep) struct dataset_upload *upload = calloc(1, sizeof(*upload));
+    static unsigned serial;
+    int data_fd = session->engine->spec.folders.data_fd;
+    int r;
+
+    if (!upload)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (session->state >= SESSION_ENDING)
+        return session_ended_error(session, err);
+    r = dataset_file_name(name, upload->file, sizeof(upload->file), err);
+    if (r == 0)
+        r = check_clash(session, name, upload->file, err);
+    if (r == 0)
+        r = datasets_prepare(session, err);
+    if (r < 0)
+        return r;
+    str_copy(upload->name, sizeof(upload->name), name);
+    str_format(upload->temporary, sizeof(upload->temporary), ".%s-%u", session->id, serial++);
+    upload->fd = openat(data_fd, upload->temporary,
+                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (upload->fd < 0)
+        return disk_error(-errno, err);
+    fchmod(upload->fd, 0644);
+    upload->session = session;
+    session->uploads++;
+    session_touch(session);
+    *ret = ptr_take(&upload);
+    return 0;
+}
+
+int dataset_write(struct dataset_upload *upload, const void *data, size_t length, struct error *err)
+{
+    int r = fd_write_all(upload->fd, data, length);
+
+    if (r < 0)
+        return disk_error(r, err);
+    upload->bytes += length;
+    return 0;
+}
+
+void dataset_cancel(struct dataset_upload *upload)
+{
+    if (!upload)
+        return;
+    if (upload->temporary[0])
+        unlinkat(upload->session->engine->spec.folders.data_fd, upload->temporary, 0);
+    fd_closep(&upload->fd);
+    upload->session->uploads--;
+    session_touch(upload->session);
+    free(upload);
+}
+
+int dataset_end(struct dataset_upload *upload, struct error *err)
+{
+    struct session *session = upload->session;
+    int data_fd = session->engine->spec.folders.data_fd;
+    char path[ID_MAX + LIMIT_NAME + 16];
+    struct index_file row = {.kind = 'd', .name = upload->name, .bytes = upload->bytes};
+    int r = session->state >= SESSION_ENDING ? session_ended_error(session, err) : 0;
+
+    if (r == 0)
+        r = check_clash(session, upload->name, upload->file, err); /* one that was faster */
+    str_copy(row.session, sizeof(row.session), session->id);
+    str_format(path, sizeof(path), "%s/%s", session->id, upload->file);
+    if (r == 0)
+        r = index_put_file(session->engine->spec.index, &row, err);
+    if (r == 0 && renameat(data_fd, upload->temporary, data_fd, path) < 0)
+        r = disk_error(-errno, err);
+    else if (r == 0)
+        upload->temporary[0] = 0;
+    if (r == 0)
+        bus_publish(
+            session->engine->spec.bus, EVENT_FILE_CHANGED, session->id,
+            json_pack("{s:s, s:s+}", "kind", "dataset", "path", "/tmp/data/", upload->file));
+    dataset_cancel(upload);
+    return r;
+}
+
+/* A path below one of the configured folders, opened beneath it by the kernel's rules. */
+static int open_in_folders(struct session *session, const char *path, struct error *err)
+{
+    const struct engine_folders *folders = &session->engine->spec.folders;
+    struct open_how how = {
+        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+    };
+
+    for (size_t i = 0; folders->dataset_folders && folders->dataset_folders[i]; i++) {
+        const char *folder = folders->dataset_folders[i];
+        size_t length = strlen(folder);
+        struct stat status;
+        int fd;
+
+        if (!str_starts(path, folder) || path[length] != '/' || !path[length + 1])
+            continue;
+        fd = sys_openat2(folders->dataset_fds[i], path + length + 1, &how);
+        if (fd < 0)
+            return error_set(err, -errno, ERROR_PATH_NOT_FOUND, "dataset %s: %s", path,
+                             strerror(errno));
+        if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+            return fd;
+        close(fd);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "dataset %s: not a regular file", path);
+    }
+    return error_set(err, -EACCES, ERROR_BAD_INPUT,
+                     "dataset %.200s: not below a folder of SANDBOX_DATASET_FOLDERS; send its "
+                     "bytes instead",
+                     path);
+}
+
+int dataset_from_folder(struct session *session, const char *name, const char *path,
+                        struct error *err)
+{
+    CLEANUP(fd_closep) int fd = open_in_folders(session, path, err);
+    CLEANUP(freep) char *data = NULL;
+    struct dataset_upload *upload = NULL;
+    ssize_t length = 0;
+    int r = fd < 0 ? fd : dataset_begin(session, name, &upload, err);
+
+    if (r < 0)
+        return r;
+    /* The kernel copies, or shares the blocks where the file system can. */
+    while ((length = copy_file_range(fd, NULL, upload->fd, NULL, 64 * MIB, 0)) > 0)
+        upload->bytes += (uint64_t)length;
+    data = length < 0 ? malloc(COPY_CHUNK) : NULL;
+    while (length < 0 && data && (length = read(fd, data, COPY_CHUNK)) > 0 && r == 0) {
+        r = dataset_write(upload, data, (size_t)length, err);
+        length = -1;
+    }
+    if (r == 0 && length < 0)
+        r = disk_error(-errno, err);
+    if (r < 0) {
+        dataset_cancel(upload);
+        return r;
+    }
+    return dataset_end(upload, err);
+}
+
+static void add_json(void *ctx, const struct index_file *row)
+{
+    char file[LIMIT_NAME + 8];
+
+    if (dataset_file_name(row->name, file, sizeof(file), NULL) == 0)
+        json_array_append_new(ctx, json_pack("{s:s, s:s+, s:I}", "name", row->name, "path",
+                                             "/tmp/data/", file, "bytes", (json_int_t)row->bytes));
+}
+
+json_t *session_datasets_json(struct session *session)
+{
+    json_t *list = json_array();
+
+    if (list && session->state < SESSION_ENDING)
+        index_each_file(session->engine->spec.index, session->id, 'd', add_json, list, NULL);
+    return list;
+}

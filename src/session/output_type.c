@@ -1,0 +1,43 @@
+/* output_type.c - what an output is, by its name; see output_type.h. */
+#include "session/output_type.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct output_type types[] = {
+    {".csv", "text", "text/csv"},
+    {".tsv", "text", "text/tab-separated-values"},
+    {".json", "text", "application/json"},
+    {".jsonl", "text", "application/jsonl"},
+    {".ndjson", "text", "application/x-ndjson"},
+    {".txt", "text", "text/plain"},
+    {".log", "text", "text/plain"},
+    {".md", "text", "text/markdown"},
+    {".html", "text", "text/html"},
+    {".htm", "text", "text/html"},
+    {".xml", "text", "application/xml"},
+    {".yaml", "text", "application/yaml"},
+    {".yml", "text", "application/yaml"},
+    {".png", "image", "image/png"},
+    {".jpg", "image", "image/jpeg"},
+    {".jpeg", "image", "image/jpeg"},
+    {".svg", "image", "image/svg+xml"},
+};
+static const struct output_type unknown = {"", "binary", "application/octet-stream"};
+
+const struct output_type *output_type_find(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcasecmp(dot, types[i].extension) == 0)
+            return &types[i];
+    }
+    return &unknown;
+}
+
+bool output_type_is_saved(const struct output_type *type)
+{
+    return strcmp(type->kind, "binary") != 0;
+}

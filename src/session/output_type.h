@@ -1,0 +1,19 @@
+/* output_type.h - what an output is, by its name: kind and MIME type. Pure. */
+#ifndef BAILEY_SESSION_OUTPUT_TYPE_H
+#define BAILEY_SESSION_OUTPUT_TYPE_H
+
+#include <stdbool.h>
+
+struct output_type {
+    const char *extension; /* ".csv" */
+    const char *kind;      /* "text", "image", "binary" */
+    const char *mime;
+};
+
+/* Never NULL: what nobody knows is binary. */
+const struct output_type *output_type_find(const char *name);
+
+/* Texts and images are saved on the host; binaries and models stay in the box. */
+bool output_type_is_saved(const struct output_type *type);
+
+#endif

@@ -1,0 +1,497 @@
+/*
+ * outputs.c - what a session leaves in /tmp/output, fetched to output/session_<id>/.
+ *
+ * One collection at a time: list, compare with what is known, fetch what is new or changed (at most
+ * LIMIT_TOOL_OUTPUTS), tell. Names, sizes and kinds come out of a box and are hostile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/inside.h"
+#include "session/output_type.h"
+#include "store/output_file.h"
+
+#define OUTPUT_FOLDER "/tmp/output"
+#define KNOWN_MAX 10000 /* names that are remembered; more are only counted */
+
+struct output {
+    char *name;
+    uint64_t bytes, time_ns;
+    const struct output_type *type;
+    const char *skipped;
+    bool is_saved;
+    bool is_changed; /* in this collection */
+    bool is_seen;    /* in this collection */
+    bool is_left;    /* over the number that is fetched at once: next time */
+};
+
+struct request {
+    struct request *next;
+    void (*done)(void *ctx, const struct session_output *changed, size_t count, uint64_t total,
+                 const struct error *err);
+    void *ctx;
+};
+
+struct outputs {
+    struct output *known;
+    size_t count;
+    uint64_t total; /* regular files, at the last look */
+    char *folder;   /* absolute, for replies */
+    struct request *waiting, *current;
+
+    /* the collection under way */
+    uint32_t call; /* 0: none */
+    size_t at;     /* the file that is being fetched */
+    unsigned fetched;
+    struct output_writer writer;
+    int folder_fd;
+    int write_error;
+    uint64_t seen; /* entries of the listing */
+};
+
+static void start_next(struct session *session);
+
+static struct outputs *outputs_of(struct session *session)
+{
+    struct outputs *outputs = session->outputs;
+
+    if (outputs)
+        return outputs;
+    outputs = calloc(1, sizeof(*outputs));
+    if (!outputs)
+        return NULL;
+    outputs->folder_fd = -1;
+    outputs->writer = OUTPUT_WRITER_INIT;
+    session->outputs = outputs;
+    return outputs;
+}
+
+void outputs_free(struct session *session)
+{
+    struct outputs *outputs = session->outputs;
+
+    if (!outputs)
+        return;
+    for (size_t i = 0; i < outputs->count; i++)
+        free(outputs->known[i].name);
+    while (outputs->waiting) {
+        struct request *request = outputs->waiting;
+
+        outputs->waiting = request->next;
+        free(request);
+    }
+    free(outputs->current);
+    output_writer_cancel(&outputs->writer);
+    fd_closep(&outputs->folder_fd);
+    free(outputs->known);
+    free(outputs->folder);
+    free(outputs);
+    session->outputs = NULL;
+}
+
+const char *session_output_folder(struct session *session)
+{
+    struct outputs *outputs = outputs_of(session);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(2 * LIMIT_PATH_BYTES);
+
+    if (!outputs)
+        return "";
+    if (!outputs->folder &&
+        buf_printf(&text, "%s/session_%s", session->engine->spec.folders.output, session->id) == 0)
+        outputs->folder = strdup(buf_text(&text));
+    return outputs->folder ? outputs->folder : "";
+}
+
+static struct session_output view(const struct output *output)
+{
+    return (struct session_output){
+        .name = output->name,
+        .bytes = output->bytes,
+        .time_ns = output->time_ns,
+        .type = output->type->mime,
+        .kind = output->type->kind,
+        .is_saved = output->is_saved,
+        .skipped = output->skipped,
+    };
+}
+
+json_t *session_output_json(struct session *session, const struct session_output *output)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(3 * LIMIT_PATH_BYTES);
+
+    if (output->is_saved)
+        buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
+    return json_pack("{s:o, s:o, s:I, s:s, s:s, s:s?, s:I}", "name",
+                     text_to_json(output->name, strlen(output->name)), "path",
+                     output->is_saved ? text_to_json(buf_text(&path), path.length) : json_null(),
+                     "bytes", (json_int_t)output->bytes, "mime", output->type, "kind", output->kind,
+                     "skipped", output->skipped, "modified_ns", (json_int_t)output->time_ns);
+}
+
+json_t *session_outputs_json(struct session *session)
+{
+    struct outputs *outputs = outputs_of(session);
+    json_t *list = json_array();
+
+    for (size_t i = 0; outputs && i < outputs->count; i++) {
+        struct session_output output = view(&outputs->known[i]);
+
+        json_array_append_new(list, session_output_json(session, &output));
+    }
+    return json_pack("{s:s, s:I, s:o}", "folder", session_output_folder(session), "total",
+                     (json_int_t)(outputs ? outputs->total : 0), "outputs", list);
+}
+
+/* The session's folder below output/; a negative errno. */
+static int open_folder(struct session *session, bool makes_it)
+{
+    int output_fd = session->engine->spec.folders.output_fd;
+    char name[ID_MAX + 16];
+    int fd;
+
+    str_format(name, sizeof(name), "session_%s", session->id);
+    if (makes_it && mkdirat(output_fd, name, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    fd = openat(output_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int session_output_open(struct session *session, const char *name, struct error *err)
+{
+    CLEANUP(fd_closep) int folder_fd = -1;
+    const char *slash;
+    struct stat status;
+    int fd;
+
+    if (output_name_problem(name))
+        return error_set(err, -ENOENT, ERROR_PATH_NOT_FOUND, "there is no saved output '%.200s'",
+                         name);
+    folder_fd = open_folder(session, false);
+    while (folder_fd >= 0 && (slash = strchr(name, '/'))) {
+        char part[256];
+        int next;
+
+        str_format(part, sizeof(part), "%.*s", (int)(slash - name), name);
+        next = openat(folder_fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(folder_fd);
+        folder_fd = next;
+        name = slash + 1;
+    }
+    fd = folder_fd < 0 ? -1
+                       : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        return fd;
+    fd_closep(&fd);
+    return error_set(err, -ENOENT, ERROR_PATH_NOT_FOUND, "there is no saved output '%.200s'", name);
+}
+
+/* ---- the end of a collection ---- */
+
+static void finish(struct session *session, const struct error *err)
+{
+    struct outputs *outputs = session->outputs;
+    struct request *request = ptr_take(&outputs->current);
+    CLEANUP(freep) struct session_output *changed = NULL;
+    size_t count = 0;
+
+    outputs->call = 0;
+    output_writer_cancel(&outputs->writer);
+    fd_closep(&outputs->folder_fd);
+    outputs->folder_fd = -1;
+    changed = calloc(outputs->count + 1, sizeof(*changed));
+    for (size_t i = 0; changed && i < outputs->count; i++) {
+        if (outputs->known[i].is_changed)
+            changed[count++] = view(&outputs->known[i]);
+    }
+    if (request && request->done)
+        request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);
+    free(request);
+    if (session->outputs)
+        start_next(session);
+}
+
+void outputs_fail(struct session *session, const struct error *err)
+{
+    struct outputs *outputs = session->outputs;
+
+    if (!outputs)
+        return;
+    while (outputs->current || outputs->waiting) {
+        if (!outputs->current) {
+            outputs->current = outputs->waiting;
+            outputs->waiting = outputs->waiting->next;
+        }
+        finish(session, err);
+    }
+}
+
+static void announce(struct session *session, const struct output *output)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(3 * LIMIT_PATH_BYTES);
+    CLEANUP(buf_free) struct buf url = BUF_INIT(3 * LIMIT_PATH_BYTES);
+
+    if (!str_equal(output->type->kind, "image"))
+        return;
+    buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
+    buf_printf(&url, "/v1/sessions/%s/outputs/%s", session->id, output->name);
+    bus_publish(session->engine->spec.bus, EVENT_VISUALIZATION, session->id,
+                json_pack("{s:o, s:o, s:s, s:I, s:o}", "name",
+                          text_to_json(output->name, strlen(output->name)), "path",
+                          text_to_json(buf_text(&path), path.length), "mime", output->type->mime,
+                          "bytes", (json_int_t)output->bytes, "url",
+                          text_to_json(buf_text(&url), url.length)));
+}
+
+/* ---- fetching ---- */
+
+static void fetch_next(struct session *session);
+
+static size_t on_data(void *ctx, const void *data, size_t length)
+{
+    struct session *session = ctx;
+    struct outputs *outputs = session->outputs;
+
+    /* A guest may go on writing: more than the box's disk can hold is no file any more. */
+    if (outputs->write_error == 0 &&
+        length > session->limits.disk_bytes - MIN(outputs->seen, session->limits.disk_bytes))
+        outputs->write_error = -EFBIG;
+    if (outputs->write_error == 0)
+        outputs->write_error = output_writer_write(&outputs->writer, data, length);
+    outputs->seen += length;
+    return length;
+}
+
+static void on_fetched(void *ctx, const struct error *err)
+{
+    struct session *session = ctx;
+    struct outputs *outputs = session->outputs;
+    struct output *output = &outputs->known[outputs->at];
+    int r = err->num < 0 ? err->num : outputs->write_error;
+
+    outputs->call = 0;
+    if (r == 0)
+        r = output_writer_end(&outputs->writer);
+    output_writer_cancel(&outputs->writer);
+    if (r == 0) {
+        output->is_saved = true;
+        output->bytes = outputs->seen;
+        announce(session, output);
+    } else {
+        output->skipped = r == -ENOSPC ? "no space in the state folder" : "could not be read";
+        output->is_left = true;
+        log_warning("output '%s' of %s: %s", output->name, session->id, strerror(-r));
+    }
+    outputs->at++;
+    fetch_next(session);
+}
+
+static const struct get_events get_events = {.data = on_data, .done = on_fetched};
+
+static int fetch_one(struct session *session, struct output *output, struct error *err)
+{
+    struct outputs *outputs = session->outputs;
+    char path[LIMIT_PATH_BYTES + 32];
+    int r;
+
+    if (outputs->folder_fd < 0)
+        outputs->folder_fd = open_folder(session, true);
+    if (outputs->folder_fd < 0)
+        return outputs->folder_fd;
+    r = output_writer_begin(&outputs->writer, outputs->folder_fd, output->name, 0644);
+    if (r < 0)
+        return r;
+    outputs->seen = 0;
+    outputs->write_error = 0;
+    str_format(path, sizeof(path), OUTPUT_FOLDER "/%s", output->name);
+    return box_get(session->box, path, 0, 0, &get_events, session, &outputs->call, err);
+}
+
+static void fetch_next(struct session *session)
+{
+    struct outputs *outputs = session->outputs;
+    struct error err = {0};
+
+    for (; outputs->at < outputs->count; outputs->at++) {
+        struct output *output = &outputs->known[outputs->at];
+        int r;
+
+        if (!output->is_changed || output->skipped || !output_type_is_saved(output->type))
+            continue;
+        if (outputs->fetched == LIMIT_TOOL_OUTPUTS) {
+            output->skipped = "too many at once: fetched after the next command";
+            output->is_left = true;
+            continue;
+        }
+        outputs->fetched++;
+        r = fetch_one(session, output, &err);
+        if (r == 0)
+            return; /* on_fetched() goes on */
+        output_writer_cancel(&outputs->writer);
+        output->skipped = r == -ENOSPC ? "no space in the state folder" : "could not be stored";
+        output->is_left = true;
+    }
+    err = (struct error){0};
+    finish(session, &err);
+}
+
+/* ---- listing ---- */
+
+static struct output *find_known(struct outputs *outputs, const char *name)
+{
+    for (size_t i = 0; i < outputs->count; i++) {
+        if (str_equal(outputs->known[i].name, name))
+            return &outputs->known[i];
+    }
+    return NULL;
+}
+
+static struct output *add_known(struct outputs *outputs, const char *name)
+{
+    struct output *known;
+
+    if (outputs->count == KNOWN_MAX)
+        return NULL;
+    known = realloc(outputs->known, (outputs->count + 1) * sizeof(*known));
+    if (!known)
+        return NULL;
+    outputs->known = known;
+    known[outputs->count] = (struct output){.name = strdup(name), .is_left = true};
+    return known[outputs->count].name ? &known[outputs->count++] : NULL;
+}
+
+static void on_entry(void *ctx, const struct box_entry *entry)
+{
+    struct session *session = ctx;
+    struct outputs *outputs = session->outputs;
+    struct output *output;
+
+    if (S_ISDIR(entry->mode))
+        return;
+    if (S_ISREG(entry->mode))
+        outputs->total++;
+    output = find_known(outputs, entry->name);
+    if (!output)
+        output = add_known(outputs, entry->name);
+    if (!output)
+        return;
+    output->is_seen = true;
+    if (!output->is_left && output->time_ns == entry->time_ns && output->bytes == entry->bytes)
+        return;
+    output->is_changed = true;
+    output->is_left = false;
+    output->is_saved = false;
+    output->time_ns = entry->time_ns;
+    output->bytes = entry->bytes;
+    output->type = output_type_find(entry->name);
+    output->skipped = output_kind_problem(entry->mode);
+    if (!output->skipped)
+        output->skipped = output_name_problem(entry->name);
+    if (!output->skipped && entry->bytes > session->limits.disk_bytes)
+        output->skipped = "larger than the box's disk (sparse)";
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct output *)a)->name, ((const struct output *)b)->name);
+}
+
+static void on_listed(void *ctx, const struct error *err)
+{
+    struct session *session = ctx;
+    struct outputs *outputs = session->outputs;
+    size_t kept = 0;
+
+    outputs->call = 0;
+    if (err->num < 0 && err->num != -ENOENT && err->num != -ENOTDIR && err->num != -E2BIG) {
+        finish(session, err);
+        return;
+    }
+    /* What is gone in the box is forgotten here; a saved copy stays on the disk. */
+    for (size_t i = 0; i < outputs->count; i++) {
+        if (outputs->known[i].is_seen)
+            outputs->known[kept++] = outputs->known[i];
+        else
+            free(outputs->known[i].name);
+    }
+    outputs->count = kept;
+    if (kept > 1)
+        qsort(outputs->known, kept, sizeof(*outputs->known), compare_names);
+    outputs->at = 0;
+    outputs->fetched = 0;
+    fetch_next(session);
+}
+
+static const struct list_events list_events = {.entry = on_entry, .done = on_listed};
+
+static void on_box(void *ctx, struct box *box, const struct error *err)
+{
+    struct session *session = ctx;
+    struct outputs *outputs = session->outputs;
+    struct error own = {0};
+
+    if (!box) {
+        finish(session, err);
+        return;
+    }
+    outputs->total = 0;
+    for (size_t i = 0; i < outputs->count; i++)
+        outputs->known[i].is_seen = outputs->known[i].is_changed = false;
+    if (box_list(box, OUTPUT_FOLDER, 0, &list_events, session, &outputs->call, &own) < 0)
+        finish(session, &own);
+}
+
+static void start_next(struct session *session)
+{
+    struct outputs *outputs = session->outputs;
+
+    if (outputs->current || !outputs->waiting)
+        return;
+    outputs->current = outputs->waiting;
+    outputs->waiting = outputs->waiting->next;
+    session_box(session, on_box, session);
+}
+
+void session_collect(struct session *session,
+                     void (*done)(void *ctx, const struct session_output *changed, size_t count,
+                                  uint64_t total, const struct error *err),
+                     void *ctx)
+{
+    struct outputs *outputs = outputs_of(session);
+    struct request *request = outputs ? calloc(1, sizeof(*request)) : NULL;
+    struct request **end = outputs ? &outputs->waiting : NULL;
+    struct error err = {0};
+
+    if (!request) {
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        done(ctx, NULL, 0, 0, &err);
+        return;
+    }
+    *request = (struct request){.done = done, .ctx = ctx};
+    while (*end)
+        end = &(*end)->next;
+    *end = request;
+    start_next(session);
+}
+
+void session_collect_cancel(struct session *session, void *ctx)
+{
+    struct outputs *outputs = session->outputs;
+
+    if (!outputs)
+        return;
+    if (outputs->current && outputs->current->ctx == ctx)
+        outputs->current->done = NULL; /* it goes on for the sake of what is known */
+    for (struct request *at = outputs->waiting; at; at = at->next) {
+        if (at->ctx == ctx)
+            at->done = NULL;
+    }
+}
