@@ -1,0 +1,343 @@
+/* broker.c - the broker's life: open, take over, serve, say goodbye; see broker.h. */
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "api/rest/rest.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "broker/uv_reactor.h"
+#include "config/config.h"
+#include "launcher/protocol.h"
+#include "launcher/serve.h"
+#include "observe/audit.h"
+#include "observe/bus.h"
+#include "runtime/maker.h"
+#include "session/engine.h"
+#include "store/index.h"
+#include "tool/language.h"
+
+#define LANGUAGES_MAX 8
+#define FOLDERS_MAX 64
+#define IDLE_LOOK_MS 1000
+
+/* In the order of STATE_FOLDERS. */
+enum { FOLDER_INDEX, FOLDER_OUTPUT, FOLDER_ARTIFACTS, FOLDER_DATA, FOLDER_LOGS, _FOLDER_MAX };
+
+struct broker {
+    json_t *settings;
+    struct config config;
+    struct reactor *reactor;
+    struct index *index;
+    struct bus *bus;
+    struct audit *audit;
+    struct engine *engine;
+    struct maker *maker;
+    struct http_server *server;
+    struct rest_info info;
+    struct engine_language languages[LANGUAGES_MAX];
+    size_t language_count;
+    const char *dataset_folders[FOLDERS_MAX + 1];
+    int dataset_fds[FOLDERS_MAX];
+    size_t dataset_count;
+    struct buf output, artifacts; /* their names as the user sees them */
+    struct reactor_timer *idle;
+    uint64_t idle_since_ms; /* 0: somebody is there */
+    int status;
+};
+
+static int fail(const struct error *err)
+{
+    log_error("%s", err->text);
+    return 1;
+}
+
+/* ---- what the launcher gave ---- */
+
+static int read_settings(struct broker *broker, struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    json_error_t where;
+    int r;
+
+    lseek(BROKER_SETTINGS_FD, 0, SEEK_SET); /* a broker before us has read it */
+    r = buf_read_fd(&text, BROKER_SETTINGS_FD);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "reading the settings: %s", strerror(-r));
+    broker->settings = json_loadb(text.data, text.length, 0, &where);
+    if (!json_is_object(broker->settings))
+        return error_set(err, -EINVAL, ERROR_ENGINE, "the settings are not JSON: %s", where.text);
+    return 0;
+}
+
+static void read_languages(struct broker *broker)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(json_object_get(broker->settings, "languages"), name, value)
+    {
+        const struct language_row *row = language_find(name);
+
+        if (broker->language_count == LANGUAGES_MAX)
+            break;
+        broker->languages[broker->language_count++] = (struct engine_language){
+            .name = name,
+            .script = row ? row->script : "main",
+            .program = json_string_value(json_object_get(value, "program")),
+            .missing = json_string_value(json_object_get(value, "missing")),
+        };
+    }
+}
+
+static void read_dataset_folders(struct broker *broker)
+{
+    json_t *list = json_object_get(broker->settings, "dataset_folders"), *value;
+    size_t i;
+
+    json_array_foreach(list, i, value)
+    {
+        if (i == FOLDERS_MAX)
+            break;
+        broker->dataset_folders[i] = json_string_value(value);
+        broker->dataset_fds[i] = BROKER_DATASET_FD + (int)i;
+        broker->dataset_count++;
+    }
+}
+
+static int open_all(struct broker *broker, struct error *err)
+{
+    const char *state;
+    int r = read_settings(broker, err);
+
+    if (r == 0)
+        r = config_load_text(&broker->config, "", 0, "settings", environ, err);
+    if (r < 0)
+        return r;
+    state = json_string_value(json_object_get(broker->settings, "state"));
+    broker->output = BUF_INIT(LIMIT_PATH_BYTES * 2);
+    broker->artifacts = BUF_INIT(LIMIT_PATH_BYTES * 2);
+    if (buf_printf(&broker->output, "%s/output", state ? state : "") < 0 ||
+        buf_printf(&broker->artifacts, "%s/artifacts", state ? state : "") < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    read_languages(broker);
+    read_dataset_folders(broker);
+    r = index_open(BROKER_FOLDER_FD + FOLDER_INDEX, &broker->index, err);
+    if (r == 0)
+        r = uv_reactor_new(&broker->reactor, err);
+    if (r < 0)
+        return r;
+    broker->bus = bus_new();
+    broker->audit = audit_open(BROKER_FOLDER_FD + FOLDER_LOGS);
+    return broker->bus ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+static int confine(struct broker *broker, struct error *err)
+{
+    int write_fds[_FOLDER_MAX];
+    struct confine_spec spec = {
+        .write_fds = write_fds,
+        .write_count = _FOLDER_MAX,
+        .read_fds = broker->dataset_fds,
+        .read_count = broker->dataset_count,
+    };
+
+    for (int i = 0; i < _FOLDER_MAX; i++)
+        write_fds[i] = BROKER_FOLDER_FD + i;
+    return broker_confine(&spec, err);
+}
+
+/* ---- nobody needs us ---- */
+
+static void on_idle(void *ctx)
+{
+    struct broker *broker = ctx;
+    uint64_t now = clock_now_ms();
+    json_int_t limit = json_integer_value(json_object_get(broker->settings, "idle_exit_ms"));
+    bool is_idle = engine_is_idle(broker->engine) && http_server_clients(broker->server) == 0;
+
+    if (!is_idle)
+        broker->idle_since_ms = 0;
+    else if (broker->idle_since_ms == 0)
+        broker->idle_since_ms = now;
+    if (is_idle && now - broker->idle_since_ms >= (uint64_t)limit) {
+        log_info("no session and no client: leaving");
+        launched_quit(broker->maker);
+        return;
+    }
+    broker->reactor->ops->timer_set(broker->idle, IDLE_LOOK_MS);
+}
+
+/* ---- the launcher ---- */
+
+static void on_found(void *ctx, const struct made *made)
+{
+    struct broker *broker = ctx;
+
+    engine_found(broker->engine, made);
+}
+
+static void on_engine_ready(void *ctx)
+{
+    struct broker *broker = ctx;
+    struct error err = {0};
+    json_t *on_demand = json_object_get(broker->settings, "on_demand");
+
+    if (rest_start(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info,
+                   &broker->server, &err) < 0) {
+        broker->status = fail(&err);
+        uv_reactor_stop(broker->reactor);
+        return;
+    }
+    if (json_is_true(on_demand)) {
+        broker->idle = reactor_timer(broker->reactor, on_idle, broker);
+        if (broker->idle)
+            broker->reactor->ops->timer_set(broker->idle, IDLE_LOOK_MS);
+    }
+    launched_say_ready(broker->maker);
+}
+
+static void on_ready(void *ctx, uint32_t generation)
+{
+    struct broker *broker = ctx;
+
+    broker->info.generation = generation;
+    engine_start(broker->engine, generation, on_engine_ready, broker);
+}
+
+static void on_box_ended(void *ctx, uint32_t number, const struct box_facts *facts)
+{
+    struct broker *broker = ctx;
+
+    (void)facts;
+    engine_box_ended(broker->engine, number);
+}
+
+static void on_stopped(void *ctx)
+{
+    struct broker *broker = ctx;
+
+    http_server_stop(broker->server);
+    broker->server = NULL;
+    launched_quit(broker->maker);
+}
+
+static void on_stopping(void *ctx, uint32_t grace_ms)
+{
+    struct broker *broker = ctx;
+
+    if (broker->server)
+        http_server_quiesce(broker->server);
+    engine_stop(broker->engine, grace_ms, on_stopped, broker);
+}
+
+static void on_launcher_gone(void *ctx)
+{
+    struct broker *broker = ctx;
+
+    uv_reactor_stop(broker->reactor);
+}
+
+static const struct launched_events launched_events = {
+    .found = on_found,
+    .ready = on_ready,
+    .ended = on_box_ended,
+    .stopping = on_stopping,
+    .gone = on_launcher_gone,
+};
+
+/* ---- life ---- */
+
+static int number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    uint64_t number = 0;
+
+    return text && str_to_u64(text, &number) == 0 ? (int)number : 0;
+}
+
+static int start(struct broker *broker, struct error *err)
+{
+    struct engine_spec spec = {
+        .config = &broker->config,
+        .folders =
+            {
+                .index_fd = BROKER_FOLDER_FD + FOLDER_INDEX,
+                .output_fd = BROKER_FOLDER_FD + FOLDER_OUTPUT,
+                .artifacts_fd = BROKER_FOLDER_FD + FOLDER_ARTIFACTS,
+                .data_fd = BROKER_FOLDER_FD + FOLDER_DATA,
+                .logs_fd = BROKER_FOLDER_FD + FOLDER_LOGS,
+                .output = buf_text(&broker->output),
+                .artifacts = buf_text(&broker->artifacts),
+                .dataset_fds = broker->dataset_fds,
+                .dataset_folders = broker->dataset_folders,
+            },
+        .languages = broker->languages,
+        .language_count = broker->language_count,
+        .reactor = broker->reactor,
+        .index = broker->index,
+        .bus = broker->bus,
+        .audit = broker->audit,
+    };
+    int r = confine(broker, err);
+
+    broker->info = (struct rest_info){
+        .socket = json_string_value(json_object_get(broker->settings, "socket")),
+        .state = json_string_value(json_object_get(broker->settings, "state")),
+        .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
+        .broker_pid = number_of("BAILEY_BROKER_PID"),
+    };
+    if (r == 0)
+        r = engine_new(&spec, &broker->engine, err);
+    if (r == 0)
+        r = launched_open(broker->reactor, LAUNCHER_CONTROL_FD, &launched_events, broker,
+                          &broker->maker, err);
+    if (r == 0)
+        engine_set_maker(broker->engine, broker->maker);
+    return r;
+}
+
+static void broker_free(struct broker *broker)
+{
+    http_server_stop(broker->server);
+    engine_free(broker->engine);
+    launched_close(broker->maker);
+    if (broker->reactor) {
+        broker->reactor->ops->timer_remove(broker->idle);
+        uv_reactor_free(broker->reactor);
+    }
+    audit_close(broker->audit);
+    bus_free(broker->bus);
+    index_close(broker->index);
+    config_free(&broker->config);
+    json_decref(broker->settings);
+    buf_free(&broker->output);
+    buf_free(&broker->artifacts);
+}
+
+int broker_main(void)
+{
+    CLEANUP(broker_free) struct broker broker = {0};
+    struct error err = {0};
+
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* the launcher says when to stop */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    prctl(PR_SET_DUMPABLE, 0);
+    if (open_all(&broker, &err) < 0 || start(&broker, &err) < 0)
+        return fail(&err);
+    uv_reactor_run(broker.reactor);
+    return broker.status;
+}

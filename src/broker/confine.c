@@ -1,0 +1,162 @@
+/*
+ * confine.c - the broker's own walls, put on once everything is open.
+ *
+ * It talks to clients and reads what wardens say, so it is the part that may be taken over. What it
+ * needs afterwards is little: its descriptors, files beneath five folders, memory, the clock. So:
+ * no new privileges; Landlock (those folders, libraries to read, no TCP, no abstract sockets or
+ * signals outside); the guest's system call filter below a second one that leaves no way to make a
+ * process or a socket. Where a kernel has no Landlock the broker goes on with the rest and says so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "broker/broker.h"
+#include "sandbox/filter.h"
+#include "sys/calls.h"
+
+#define READ_RIGHTS \
+    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+
+static uint64_t known_rights(int abi)
+{
+    uint64_t rights = (UINT64_C(1) << 13) - 1; /* ABI 1 */
+
+    if (abi >= 2)
+        rights |= LANDLOCK_ACCESS_FS_REFER;
+    if (abi >= 3)
+        rights |= LANDLOCK_ACCESS_FS_TRUNCATE;
+    if (abi >= 5)
+        rights |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
+    return rights;
+}
+
+static int allow_fd(int ruleset_fd, int fd, uint64_t rights)
+{
+    struct landlock_path_beneath_attr attr = {.allowed_access = rights, .parent_fd = fd};
+
+    return sys_landlock_add_rule(ruleset_fd, LANDLOCK_RULE_PATH_BENEATH, &attr) < 0 ? -errno : 0;
+}
+
+static int allow_path(int ruleset_fd, const char *path, uint64_t rights)
+{
+    CLEANUP(fd_closep) int fd = open(path, O_PATH | O_CLOEXEC);
+
+    return fd < 0 ? 0 : allow_fd(ruleset_fd, fd, rights);
+}
+
+static int put_on_landlock(const struct confine_spec *spec)
+{
+    /* /proc: SQLite and artifacts name their folders by descriptor, through /proc/self/fd. */
+    static const char *const readable[] = {"/usr", "/lib", "/lib64", "/proc", "/etc/localtime"};
+    int abi = sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    struct landlock_attr attr = {0};
+    CLEANUP(fd_closep) int fd = -1;
+    size_t size = sizeof(attr.handled_access_fs);
+    int r = 0;
+
+    if (abi < 0)
+        return -errno;
+    attr.handled_access_fs = known_rights(abi);
+    if (abi >= 4) {
+        attr.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
+        size = offsetof(struct landlock_attr, scoped);
+    }
+    if (abi >= 6) {
+        attr.scoped = LANDLOCK_SCOPE_ABSTRACT_UNIX_BIT | LANDLOCK_SCOPE_SIGNAL_BIT;
+        size = sizeof(attr);
+    }
+    fd = sys_landlock_create_ruleset(&attr, size, 0);
+    if (fd < 0)
+        return -errno;
+    for (size_t i = 0; i < ARRAY_SIZE(readable) && r == 0; i++)
+        r = allow_path(fd, readable[i],
+                       i == 4 ? LANDLOCK_ACCESS_FS_READ_FILE
+                              : READ_RIGHTS & ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE);
+    for (size_t i = 0; i < spec->write_count && r == 0; i++)
+        r = allow_fd(fd, spec->write_fds[i],
+                     attr.handled_access_fs & ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE);
+    for (size_t i = 0; i < spec->read_count && r == 0; i++)
+        r = allow_fd(fd, spec->read_fds[i], READ_RIGHTS & ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE);
+    if (r == 0 && sys_landlock_restrict_self(fd) < 0)
+        r = -errno;
+    return r;
+}
+
+#define LOAD(field) \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
+/* A call that fails with EPERM. */
+#define REFUSE(call)                                             \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(call), 0, 1), \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+
+/* The calls that make a process or reach another one, a program, or a socket. */
+static const struct sock_filter no_processes[] = {
+    LOAD(nr), /* the filter below has checked the architecture */
+    REFUSE(SYS_execve),
+    REFUSE(SYS_execveat),
+#ifdef SYS_fork
+    REFUSE(SYS_fork),
+    REFUSE(SYS_vfork),
+#endif
+    REFUSE(SYS_kill),
+    REFUSE(SYS_tkill),
+    REFUSE(SYS_pidfd_send_signal),
+    REFUSE(SYS_ptrace),
+    REFUSE(SYS_process_vm_readv),
+    REFUSE(SYS_process_vm_writev),
+    REFUSE(SYS_socket),
+    REFUSE(SYS_connect),
+    REFUSE(SYS_bind),
+    REFUSE(SYS_setns),
+    REFUSE(SYS_unshare),
+    /* glibc then uses clone(2), whose flags can be looked at: a thread, or nothing. */
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_clone3, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_clone, 0, 3),
+    LOAD(args[0]), /* little endian: the low half */
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+static int put_on_filters(void)
+{
+    struct sock_fprog guest = {.len = filter_guest.length,
+                               .filter = (struct sock_filter *)filter_guest.code};
+    struct sock_fprog own = {.len = ARRAY_SIZE(no_processes),
+                             .filter = (struct sock_filter *)no_processes};
+
+    if (sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &own) < 0 ||
+        sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &guest) < 0)
+        return -errno;
+    return 0;
+}
+
+int broker_confine(const struct confine_spec *spec, struct error *err)
+{
+    int r;
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return error_errno(err, "giving up new privileges");
+    r = put_on_landlock(spec);
+    if (r == -ENOSYS || r == -EOPNOTSUPP)
+        log_warning("this kernel has no Landlock, continuing without it around the broker");
+    else if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "Landlock around the broker: %s", strerror(-r));
+    r = put_on_filters();
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "the broker's system call filter: %s", strerror(-r));
+    return 0;
+}
