@@ -32,7 +32,7 @@
 #include "base/str.h"
 
 #define FILE_MODE 0600
-#define BUSY_MS 5000 /* a broker that was just killed lets go of its lock when it is really gone \
+#define BUSY_MS 2000 /* a broker that was just killed lets go of its lock when it is really gone \
                       */
 #define PATH_SIZE 64
 
