@@ -14,8 +14,8 @@
  * kill of a process cannot reach it; a power cut may take the last transactions, never a part of
  * one.
  *
- * syscalls: openat close fstat newfstatat fcntl pread64 pwrite64 fdatasync fsync ftruncate unlink
- * access readlink fchmod geteuid getpid clock_nanosleep getrandom
+ * syscalls: openat close read fstat newfstatat fcntl pread64 pwrite64 fdatasync ftruncate unlink
+ * access readlink fchmod fchown geteuid getpid clock_nanosleep (read: /dev/urandom, where it may)
  */
 #include "store/database.h"
 
@@ -32,8 +32,9 @@
 #include "base/str.h"
 
 #define FILE_MODE 0600
-#define BUSY_MS 2000 /* a broker that was just killed lets go of its lock when it is really gone \
-                      */
+#define BUSY_MS                                                                      \
+    2000 /* a broker that was just killed lets go of its lock when it is really gone \
+          */
 #define PATH_SIZE 64
 
 /* Before anything is read. */
@@ -77,9 +78,28 @@ static const char *words_for(struct database *database, int code)
     }
 }
 
+/* The errno behind the result, where SQLite has one; 0. */
+static int errno_of(struct database *database, int code)
+{
+    sqlite3_file *log = NULL;
+    int num = 0;
+
+    if (!database->sql)
+        return 0;
+    if ((code & 0xff) == SQLITE_CANTOPEN)
+        return sqlite3_system_errno(database->sql);
+    if ((code & 0xff) != SQLITE_IOERR)
+        return 0;
+    /* All writes but a checkpoint's are to the log; a failed commit tells its errno only there. */
+    sqlite3_file_control(database->sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log && log->pMethods)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &num);
+    return num ? num : sqlite3_system_errno(database->sql);
+}
+
 int database_error(struct database *database, int code, struct error *err)
 {
-    int num = database->sql ? sqlite3_system_errno(database->sql) : 0;
+    int num = errno_of(database, code);
     const char *text = words_for(database, code);
     int primary = code & 0xff;
 
@@ -109,8 +129,6 @@ int database_error(struct database *database, int code, struct error *err)
     if (primary == SQLITE_CONSTRAINT)
         return error_set(err, -EINVAL, ERROR_ENGINE, "the index '%s' refuses a row: %s",
                          database->name, text);
-    if (primary != SQLITE_IOERR && primary != SQLITE_CANTOPEN)
-        num = 0; /* left over from something else */
     /* A quota, or a limit of the process: to SQLite only one of many, to people the same. */
     if (num == ENOSPC || num == EDQUOT || num == EFBIG)
         return say_full(database, num, err);
