@@ -148,11 +148,11 @@ static int dump_to(const char *data, size_t length, void *ctx)
     return buf_append(ctx, data, length) < 0 ? -1 : 0;
 }
 
-/* The line with its end, and an end for the one before it where that has none. */
-static int make_line(const struct audit *audit, const json_t *json, struct buf *line)
+/* The line with its end, and in front of it an end for the one before, should that have none. */
+static int make_line(const json_t *json, struct buf *line)
 {
     buf_clear(line);
-    if (audit->is_torn && buf_append_text(line, "\n") < 0)
+    if (buf_append_text(line, "\n") < 0)
         return -ENOMEM;
     if (json_dump_callback(json, dump_to, line, DUMP_FLAGS) < 0)
         return -EFBIG;
@@ -164,23 +164,25 @@ static int write_line(struct audit *audit, const char *action, json_t *fields)
     CLEANUP(buf_free) struct buf line = BUF_INIT(LIMIT_AUDIT_LINE);
     CLEANUP(json_decrefp) json_t *json = make_head(audit, action);
     CLEANUP(json_decrefp) json_t *bare = NULL;
-    int r = -ENOMEM;
+    size_t from;
+    int r;
 
-    if (!json)
-        return r;
-    if (json_is_object(fields) && json_object_update_missing(json, fields) < 0)
-        return r;
-    r = make_line(audit, json, &line);
+    if (!json || (json_is_object(fields) && json_object_update_missing(json, fields) < 0))
+        return -ENOMEM;
+    r = make_line(json, &line);
     if (r < 0) {
         /* Too long: that it happened is worth more than what it was about. */
         bare = make_head(audit, action);
         if (!bare || json_object_set_new(bare, "too_long", json_true()) < 0)
             return -ENOMEM;
-        r = make_line(audit, bare, &line);
+        r = make_line(bare, &line);
     }
     if (r == 0)
         r = make_room(audit, line.length);
-    return r < 0 ? r : append(audit, line.data, line.length);
+    if (r < 0)
+        return r;
+    from = audit->is_torn ? 0 : 1;
+    return append(audit, line.data + from, line.length - from);
 }
 
 void audit_write(struct audit *audit, const char *action, json_t *fields)
