@@ -62,6 +62,14 @@
 #define LIMIT_AUDIT_BYTES (64 * MIB)  /* of audit.jsonl, and of the one before it */
 #define LIMIT_AUDIT_LINE (1 * MIB)    /* of it: a longer line is kept without its fields */
 
+/* one HTTP request */
+#define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */
+#define LIMIT_HTTP_TARGET (8 * KIB)   /* path and query */
+#define LIMIT_HTTP_SEGMENTS 64        /* of the path */
+#define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
+#define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
+#define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
+
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
 #define LIMIT_LIST_ENTRIES 100000 /* entries of one listing */
@@ -69,6 +77,7 @@
 
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000 /* a box that is not ready by then has failed */
+#define HTTP_IDLE_MS 600000       /* a connection on which nothing moves and nobody waits */
 #define KILL_PATIENCE_MS 2000     /* after a kill the warden has this long to report the exit */
 
 #endif

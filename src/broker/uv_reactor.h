@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/reactor.h"
 
-/* POLLRDHUP may be asked for and is reported (UV_DISCONNECT). */
+/* POLLRDHUP may be asked for and is reported. A descriptor may have one watch at a time. */
 int uv_reactor_new(struct reactor **ret, struct error *err);
 int uv_reactor_run(struct reactor *reactor); /* until uv_reactor_stop() */
 void uv_reactor_stop(struct reactor *reactor);

@@ -30,7 +30,7 @@ struct http_route {
     const char *method;  /* "GET"; HEAD is answered by GET rows */
     const char *pattern; /* "/v1/sessions/{id}/outputs/{name*}": {x} one segment, {x*} the rest */
     enum http_body body;
-    size_t body_max;
+    size_t body_max; /* of a stream: 0 is no limit */
     void (*handle)(struct http_request *request, void *ctx);
     const void *row; /* the caller's own */
 };
@@ -43,6 +43,8 @@ struct http_server_spec {
     unsigned client_max;
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
+    /* A request that no handler sees: 400, 413, 414, 431, 503. NULL: `why` as plain text. */
+    void (*refuse)(struct http_request *request, unsigned status, const char *why, void *ctx);
     /* The request is over: method, path, status, bytes, ms; for logs. May be NULL. */
     void (*done)(void *ctx, const char *method, const char *path, unsigned status, uint64_t bytes,
                  uint64_t duration_ms);
@@ -66,7 +68,10 @@ const char *http_header(const struct http_request *request, const char *name); /
 const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
 int64_t http_body_length(const struct http_request *request); /* Content-Length; -1: unknown */
 
-/* Who is told that the client left before the reply was out; set it before handle() returns. */
+/*
+ * Who is told that the client left before there was a reply; set it before handle() returns. After
+ * http_reply() and http_reply_stream() nobody is told: a source is freed().
+ */
 void http_on_gone(struct http_request *request, void (*gone)(void *ctx), void *ctx);
 
 /*

@@ -1,0 +1,193 @@
+/* body.c - a request comes in: its row is found, its body collected, handed on or dropped. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "http/inside.h"
+
+/* A larger body is not read to its end before its client is told that nobody wants it. */
+#define PATIENT_BODY (64 * MIB)
+
+static bool has_body(const struct http_request *request)
+{
+    return request->body_length > 0 || http_header(request, "Transfer-Encoding");
+}
+
+static bool waits_for_continue(const struct http_request *request)
+{
+    const char *expect = http_header(request, "Expect");
+
+    return expect && strcasecmp(expect, "100-continue") == 0;
+}
+
+/* Is called for a row and where there is none. */
+static void handle(struct http_request *request)
+{
+    const struct http_server_spec *spec = &request->server->spec;
+    const struct http_route *route = request->match.route;
+    const char *allow = request->match.allow;
+
+    if (route)
+        route->handle(request, spec->ctx);
+    else
+        spec->no_route(request, allow[0] != '\0', allow, spec->ctx);
+}
+
+static size_t body_limit(const struct http_request *request)
+{
+    if (request->body_kind == HTTP_NO_BODY)
+        return LIMIT_HTTP_DROP;
+    return request->match.route->body_max;
+}
+
+static bool is_too_long(const struct http_request *request, uint64_t length)
+{
+    /* A stream without a maximum has none. */
+    if (request->body_kind == HTTP_STREAM_BODY && body_limit(request) == 0)
+        return false;
+    return length > body_limit(request);
+}
+
+/* Whether the headers are ones to go on with; else it was refused. */
+static bool look_at_headers(struct http_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const char *length = http_header(request, "Content-Length");
+
+    if (request->target_error == -ENAMETOOLONG)
+        request_refuse(request, 414, "the path or query is too long");
+    else if (request->target_error == -ENOMEM)
+        request_refuse(request, 503, "out of memory");
+    else if (request->target_error < 0)
+        request_refuse(request, 400, "the path or query is malformed");
+    else if (info && info->header_size > LIMIT_HTTP_HEADERS)
+        request_refuse(request, 431, "the headers are too large");
+    else if (length && (str_to_i64(length, &request->body_length) < 0 || request->body_length < 0))
+        request_refuse(request, 400, "the Content-Length is malformed");
+    return !request->was_answered;
+}
+
+static void find_row(struct http_request *request)
+{
+    const struct http_server_spec *spec = &request->server->spec;
+
+    route_find(spec->routes, spec->route_count, request->method, &request->target, &request->match);
+    request->body_kind = request->match.route ? request->match.route->body : HTTP_NO_BODY;
+    if (request->body_kind == HTTP_WHOLE_BODY)
+        request->body.maximum = request->match.route->body_max;
+}
+
+/*
+ * A reply that is there before the body: a client that asked whether to send it, or that has a lot
+ * of it, is answered now, and libmicrohttpd then closes the connection. Any other one sends first
+ * and reads then: its body is dropped, so that it does read.
+ */
+static bool is_answered_early(const struct http_request *request)
+{
+    return request->response && has_body(request) &&
+           (waits_for_continue(request) || request->body_length > (int64_t)PATIENT_BODY);
+}
+
+enum MHD_Result request_begin(struct http_request *request, const char *method)
+{
+    request->has_begun = true;
+    request->method = method;
+    if (look_at_headers(request)) {
+        find_row(request);
+        if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {
+            request_refuse(request, 413, "the body is too large");
+        } else if (request->body_kind == HTTP_STREAM_BODY) {
+            request->was_handled = true;
+            handle(request);
+        }
+    }
+    return is_answered_early(request) ? request_queue(request) : MHD_YES;
+}
+
+/* Gives the taker what it takes; returns how much that is. */
+static size_t hand_on(struct http_request *request, const char *data, size_t length)
+{
+    size_t done = 0;
+
+    while (done < length && !request->was_answered) {
+        size_t taken;
+
+        request->was_called_on = false;
+        if (!request->taker) {
+            request_pause(request);
+            break;
+        }
+        taken = request->taker->data(request->taker_ctx, data + done, length - done);
+        done += MIN(taken, length - done);
+        if (done < length && !request->was_called_on && !request->was_answered) {
+            request_pause(request);
+            break;
+        }
+    }
+    return request->was_answered ? length : done;
+}
+
+enum MHD_Result request_data(struct http_request *request, const char *data, size_t *length)
+{
+    size_t taken = *length;
+    int r = 0;
+
+    if (request->was_answered) {
+        *length = 0;
+        return MHD_YES;
+    }
+    if (is_too_long(request, request->body_received + taken))
+        r = -EFBIG;
+    else if (request->body_kind == HTTP_WHOLE_BODY)
+        r = buf_append(&request->body, data, taken);
+    else if (request->body_kind == HTTP_STREAM_BODY)
+        taken = hand_on(request, data, taken);
+    if (r < 0) {
+        buf_free(&request->body);
+        if (r == -EFBIG)
+            request_refuse(request, 413, "the body is too large");
+        else
+            request_refuse(request, 503, "out of memory");
+    }
+    request->body_received += taken;
+    *length -= taken;
+    return MHD_YES;
+}
+
+enum MHD_Result request_end(struct http_request *request)
+{
+    request->is_body_whole = true;
+    if (!request->was_answered) {
+        if (request->body_kind != HTTP_STREAM_BODY && !request->was_handled) {
+            request->was_handled = true;
+            handle(request);
+        } else if (request->taker) {
+            const struct http_body_events *taker = ptr_take(&request->taker);
+
+            taker->end(request->taker_ctx);
+        }
+    }
+    if (request->response)
+        return request_queue(request);
+    if (request->is_gone)
+        return MHD_NO;
+    request_pause(request);
+    return MHD_YES;
+}
+
+void http_body_read(struct http_request *request, const struct http_body_events *events, void *ctx)
+{
+    request->taker = events;
+    request->taker_ctx = ctx;
+    request_wake(request);
+}
+
+void http_body_resume(struct http_request *request)
+{
+    request->was_called_on = true;
+    if (!request->is_body_whole)
+        request_wake(request);
+}

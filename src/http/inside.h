@@ -1,0 +1,97 @@
+/*
+ * inside.h - a server's own structs, shared by its files. The flow of one request:
+ *
+ * libmicrohttpd calls on_request() once with the headers (request_begin), for each piece of the
+ * body (request_data) and once behind it (request_end). It can take a reply only in the first and
+ * in the last of these, so a reply that comes in between waits for the end of the body, which is
+ * dropped. Where a request must wait for somebody (for a taker, for the reply, for more of a
+ * stream) its connection is suspended, because libmicrohttpd would else ask again without end;
+ * whatever was waited for wakes it. A suspended connection is looked at by nobody, so the server
+ * watches every connection for its end by itself (struct link).
+ */
+#ifndef BAILEY_HTTP_INSIDE_H
+#define BAILEY_HTTP_INSIDE_H
+
+#include <microhttpd.h>
+
+#include "base/buf.h"
+#include "http/route.h"
+#include "http/server.h"
+#include "http/target.h"
+
+/* A connection. */
+struct link {
+    struct http_server *server;
+    struct reactor_watch *watch;
+    struct http_request *request; /* the one that is under way, or NULL */
+};
+
+struct http_server {
+    struct reactor *reactor;
+    struct http_server_spec spec;
+    struct MHD_Daemon *daemon;
+    struct reactor_watch *watch; /* libmicrohttpd's epoll set */
+    struct reactor_timer *timer;
+    int listen_fd;         /* a duplicate: libmicrohttpd closes it */
+    short goodbye;         /* what says that a client is gone: see server.c */
+    unsigned client_count; /* connections */
+    bool is_woken;         /* a connection was resumed: there is something to do at once */
+    struct http_request *requests;
+};
+
+struct http_request {
+    struct http_server *server;
+    struct link *link;
+    struct MHD_Connection *connection;
+    struct http_request *next, *previous; /* all that are under way */
+    uint64_t started_ms;
+
+    struct http_target target;
+    int target_error; /* what target_parse() said */
+    const char *method;
+    struct route_match match;
+    enum http_body body_kind;
+    int64_t body_length; /* -1: not said */
+
+    struct buf body;        /* WHOLE_BODY */
+    uint64_t body_received; /* bytes */
+    const struct http_body_events *taker;
+    void *taker_ctx;
+
+    void (*gone)(void *ctx);
+    void *gone_ctx;
+
+    struct MHD_Response *response; /* made and not queued yet */
+    unsigned status;
+    uint64_t sent;
+    struct http_source source;
+    void *source_ctx;
+
+    bool has_begun;     /* the headers were looked at */
+    bool is_body_whole; /* its last byte is here */
+    bool was_handled;   /* the handler, or end(), was called for the whole body */
+    bool was_answered;  /* http_reply() or http_reply_stream() was called */
+    bool was_queued;    /* libmicrohttpd has the reply */
+    bool is_paused;     /* suspended */
+    bool was_called_on; /* inside data() or more(): the thing to wait for has already come */
+    bool is_gone;       /* nobody waits any more, and everybody who must know does */
+};
+
+/* request.c */
+struct http_request *request_new(struct http_server *server, struct MHD_Connection *connection,
+                                 const char *target);
+void request_free(struct http_request *request);
+void request_lose(struct http_request *request); /* the client left; safe twice */
+void request_pause(struct http_request *request);
+void request_wake(struct http_request *request);
+
+/* body.c: libmicrohttpd's three calls */
+enum MHD_Result request_begin(struct http_request *request, const char *method);
+enum MHD_Result request_data(struct http_request *request, const char *data, size_t *length);
+enum MHD_Result request_end(struct http_request *request);
+
+/* reply.c */
+void request_refuse(struct http_request *request, unsigned status, const char *why);
+enum MHD_Result request_queue(struct http_request *request); /* its response is there */
+
+#endif

@@ -1,0 +1,116 @@
+/* reply.c - a request's reply: whole, or made while it is sent. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "http/inside.h"
+
+/* Bytes that more() is asked for at once. 64 KiB are a quarter slower, 512 not faster. */
+#define REPLY_BLOCK (256 * KIB)
+
+static void add_header(struct MHD_Response *response, const char *header)
+{
+    const char *colon = strchr(header, ':');
+    char name[128];
+
+    if (!colon || (size_t)(colon - header) >= sizeof(name))
+        return;
+    str_format(name, sizeof(name), "%.*s", (int)(colon - header), header);
+    colon++;
+    /* A value that could end the line is refused by libmicrohttpd. */
+    MHD_add_response_header(response, name, colon + strspn(colon, " "));
+}
+
+/* Takes the response, NULL included: then there was no memory and the connection is closed. */
+static void answer(struct http_request *request, unsigned status, const char *type,
+                   const char *const *headers, struct MHD_Response *response)
+{
+    request->was_answered = true;
+    request->taker = NULL;
+    request->status = status;
+    if (!response) {
+        request_lose(request);
+        return;
+    }
+    if (type)
+        MHD_add_response_header(response, "Content-Type", type);
+    for (; headers && *headers; headers++)
+        add_header(response, *headers);
+    request->response = response;
+    request_wake(request);
+}
+
+void http_reply(struct http_request *request, unsigned status, const char *type,
+                const char *const *headers, const void *data, size_t length)
+{
+    if (request->was_answered || request->is_gone)
+        return;
+    request->sent = length;
+    answer(request, status, type, headers,
+           MHD_create_response_from_buffer(length, length > 0 ? (void *)data : (void *)"",
+                                           MHD_RESPMEM_MUST_COPY));
+}
+
+void request_refuse(struct http_request *request, unsigned status, const char *why)
+{
+    const struct http_server_spec *spec = &request->server->spec;
+
+    if (spec->refuse)
+        spec->refuse(request, status, why, spec->ctx);
+    else
+        http_reply(request, status, "text/plain", NULL, why, strlen(why));
+}
+
+static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
+{
+    struct http_request *request = cls;
+    long count;
+
+    (void)position;
+    if (request->is_gone)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    do {
+        request->was_called_on = false;
+        count = request->source.more(request->source_ctx, data, size);
+    } while (count == 0 && request->was_called_on);
+    if (count == HTTP_END)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (count < 0 || (size_t)count > size)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (count == 0)
+        request_pause(request);
+    request->sent += (uint64_t)count;
+    return count;
+}
+
+void http_reply_stream(struct http_request *request, unsigned status, const char *type,
+                       const char *const *headers, int64_t length, const struct http_source *source,
+                       void *ctx)
+{
+    if (request->was_answered || request->is_gone) {
+        source->freed(ctx);
+        return;
+    }
+    request->source = *source;
+    request->source_ctx = ctx;
+    answer(request, status, type, headers,
+           MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
+                                             REPLY_BLOCK, on_more, request, NULL));
+}
+
+void http_reply_more(struct http_request *request)
+{
+    request->was_called_on = true;
+    if (request->was_queued)
+        request_wake(request);
+}
+
+enum MHD_Result request_queue(struct http_request *request)
+{
+    struct MHD_Response *response = ptr_take(&request->response);
+    enum MHD_Result result = MHD_queue_response(request->connection, request->status, response);
+
+    MHD_destroy_response(response); /* the queue has its own reference */
+    request->was_queued = result == MHD_YES;
+    return result;
+}

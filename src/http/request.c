@@ -1,0 +1,149 @@
+/* request.c - a request's life, its waiting, and what a handler can ask of it; see inside.h. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "http/inside.h"
+
+struct http_request *request_new(struct http_server *server, struct MHD_Connection *connection,
+                                 const char *target)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_request *request;
+
+    if (!info || !info->socket_context)
+        return NULL; /* there was no memory for its link */
+    request = calloc(1, sizeof(*request));
+    if (!request)
+        return NULL;
+    request->server = server;
+    request->connection = connection;
+    request->link = info->socket_context;
+    request->started_ms = clock_now_ms();
+    request->target_error = target_parse(&request->target, target ? target : "");
+    request->method = "";
+    request->body_length = -1;
+    request->next = server->requests;
+    if (request->next)
+        request->next->previous = request;
+    server->requests = request;
+    request->link->request = request;
+    return request;
+}
+
+void request_free(struct http_request *request)
+{
+    if (!request)
+        return;
+    if (request->previous)
+        request->previous->next = request->next;
+    else
+        request->server->requests = request->next;
+    if (request->next)
+        request->next->previous = request->previous;
+    request->link->request = NULL;
+    if (request->response)
+        MHD_destroy_response(request->response);
+    target_free(&request->target);
+    buf_free(&request->body);
+    free(request);
+}
+
+void request_pause(struct http_request *request)
+{
+    if (request->is_paused)
+        return;
+    request->is_paused = true;
+    MHD_suspend_connection(request->connection);
+}
+
+void request_wake(struct http_request *request)
+{
+    if (!request->is_paused)
+        return;
+    request->is_paused = false;
+    MHD_resume_connection(request->connection);
+    /* Without threads of its own libmicrohttpd does not make itself ready for this. */
+    request->server->is_woken = true;
+    request->server->reactor->ops->timer_set(request->server->timer, 0);
+}
+
+void request_lose(struct http_request *request)
+{
+    void (*tell)(void *ctx) = request->gone;
+    void *ctx = request->gone_ctx;
+
+    if (request->is_gone)
+        return;
+    request->is_gone = true;
+    request->taker = NULL;
+    if (request->source.freed) {
+        tell = request->source.freed;
+        ctx = request->source_ctx;
+    } else if (request->was_answered) {
+        tell = NULL; /* whoever answered is not there any more */
+    }
+    request_wake(request); /* to be closed */
+    if (tell)
+        tell(ctx);
+}
+
+const void *http_row(const struct http_request *request)
+{
+    return request->match.route ? request->match.route->row : NULL;
+}
+
+const char *http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->target.path ? request->target.path : "";
+}
+
+const char *http_param(const struct http_request *request, const char *name)
+{
+    return route_param(&request->match, name);
+}
+
+const char *http_query(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->target.argument_count; i++) {
+        if (str_equal(request->target.arguments[i].name, name))
+            return request->target.arguments[i].value;
+    }
+    return NULL;
+}
+
+void http_query_each(const struct http_request *request,
+                     void (*each)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    for (size_t i = 0; i < request->target.argument_count; i++)
+        each(ctx, request->target.arguments[i].name, request->target.arguments[i].value);
+}
+
+const char *http_header(const struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+const void *http_body(const struct http_request *request, size_t *ret_length)
+{
+    *ret_length = request->body.length;
+    return buf_text(&request->body);
+}
+
+int64_t http_body_length(const struct http_request *request)
+{
+    return request->body_length;
+}
+
+void http_on_gone(struct http_request *request, void (*gone)(void *ctx), void *ctx)
+{
+    request->gone = gone;
+    request->gone_ctx = ctx;
+}

@@ -1,0 +1,33 @@
+/*
+ * route.h - which row a request belongs to. Pure.
+ *
+ * The first row that fits wins, so a row with a plain word stands before one with {x} in its place.
+ */
+#ifndef BAILEY_HTTP_ROUTE_H
+#define BAILEY_HTTP_ROUTE_H
+
+#include "base/limits.h"
+#include "http/server.h"
+#include "http/target.h"
+
+#define ROUTE_ALLOW_MAX 128
+
+struct route_param {
+    const char *name; /* in the pattern, not terminated */
+    size_t name_length;
+    const char *value; /* in the target */
+};
+
+struct route_match {
+    const struct http_route *route; /* NULL: none */
+    struct route_param params[LIMIT_HTTP_PARAMS];
+    size_t param_count;
+    char allow[ROUTE_ALLOW_MAX]; /* no route: the methods that the path has, "GET, HEAD"; or "" */
+};
+
+/* {x*} joins the segments it takes in the target's memory: nobody reads those afterwards. */
+void route_find(const struct http_route *routes, size_t count, const char *method,
+                struct http_target *target, struct route_match *ret);
+const char *route_param(const struct route_match *match, const char *name); /* or NULL */
+
+#endif

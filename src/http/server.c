@@ -1,0 +1,265 @@
+/*
+ * server.c - libmicrohttpd on a reactor: starting, turning, connections, stopping; see inside.h.
+ *
+ * libmicrohttpd keeps its connections in an epoll set; the reactor watches that set, and a timer
+ * does what libmicrohttpd wants to do later or at once again.
+ *
+ * A client is gone when its socket says hang-up. On a unix socket that is the end of both
+ * directions, so one that only ended its sending (as `nc -N` does) still gets its reply; TCP cannot
+ * tell the two apart, there the end of its sending counts.
+ */
+#include "http/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "http/inside.h"
+
+/*
+ * Of one connection: half of it is its read buffer. Mapped, so that only what is touched costs. It
+ * decides how fast bodies come in: see bench/.
+ */
+#define CONNECTION_MEMORY (512 * KIB)
+/* Rounds in one turn of the loop while there is something to do at once. */
+#define ROUNDS 8
+
+static void turn(struct http_server *server)
+{
+    uint64_t wait_ms = 0;
+
+    for (int i = 0; i < ROUNDS && wait_ms == 0; i++) {
+        MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+        server->is_woken = false;
+        MHD_run(server->daemon);
+        if (server->is_woken)
+            wait_ms = 0;
+        else if (MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES)
+            wait_ms = timeout_ms;
+        else
+            wait_ms = UINT64_MAX;
+    }
+    server->reactor->ops->timer_set(server->timer, wait_ms);
+}
+
+static void on_ready(void *ctx, short events)
+{
+    (void)events;
+    turn(ctx);
+}
+
+static void on_due(void *ctx)
+{
+    turn(ctx);
+}
+
+static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, socklen_t length)
+{
+    struct http_server *server = cls;
+
+    (void)address;
+    (void)length;
+    return server->client_count < server->spec.client_max ? MHD_YES : MHD_NO;
+}
+
+static void on_goodbye(void *ctx, short events)
+{
+    struct link *link = ctx;
+    struct reactor_watch *watch = ptr_take(&link->watch);
+
+    (void)events;
+    /* It would be reported again and again. libmicrohttpd sees it too, unless it is suspended. */
+    link->server->reactor->ops->watch_remove(watch);
+    if (link->request)
+        request_lose(link->request);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = cls;
+    struct link *link = *context;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        server->client_count--;
+        if (link)
+            server->reactor->ops->watch_remove(link->watch);
+        free(link);
+        *context = NULL;
+        return;
+    }
+    server->client_count++;
+    link = calloc(1, sizeof(*link));
+    if (!link)
+        return; /* its requests are not answered, and closed */
+    link->server = server;
+    link->watch = reactor_watch(
+        server->reactor,
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+        server->goodbye, on_goodbye, link);
+    *context = link;
+}
+
+/* Is called first of all, with the target as it came. */
+static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
+{
+    return request_new(cls, connection, target);
+}
+
+/* Targets are decoded by us (target.c), because only the undecoded one tells %2F from a slash. */
+static size_t keep_escaped(void *cls, struct MHD_Connection *connection, char *text)
+{
+    (void)cls;
+    (void)connection;
+    return strlen(text);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *length, void **context)
+{
+    struct http_request *request = *context;
+
+    (void)cls;
+    (void)connection;
+    (void)url;
+    (void)version;
+    if (!request || request->is_gone)
+        return MHD_NO;
+    if (!request->has_begun)
+        return request_begin(request, method);
+    if (*length > 0)
+        return request_data(request, data, length);
+    return request_end(request);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = cls;
+    struct http_request *request = *context;
+
+    (void)connection;
+    (void)code;
+    *context = NULL;
+    if (!request)
+        return;
+    request->is_paused = false; /* it can not be woken any more */
+    request_lose(request);      /* unless it was answered, or for the end of its stream */
+    if (server->spec.done && request->has_begun)
+        server->spec.done(server->spec.ctx, request->method, http_path(request), request->status,
+                          request->sent, clock_now_ms() - request->started_ms);
+    request_free(request);
+}
+
+static int start_daemon(struct http_server *server, struct error *err)
+{
+    struct MHD_OptionItem options[] = {
+        {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
+        /* One over the maximum is closed by on_accept; here it would wait to be accepted. */
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->spec.client_max + 1, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, HTTP_IDLE_MS / 1000, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, server},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escaped, server},
+        {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    errno = 0;
+    server->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, on_accept, server, on_request,
+                         server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    if (!server->daemon)
+        return error_set(err, errno ? -errno : -EIO, ERROR_ENGINE, "the HTTP server did not start");
+    return 0;
+}
+
+static int attach(struct http_server *server)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+    server->timer = reactor_timer(server->reactor, on_due, server);
+    if (!info || !server->timer)
+        return -ENOMEM;
+    server->watch = reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server);
+    return server->watch ? 0 : -ENOMEM;
+}
+
+static short goodbye_of(int fd)
+{
+    int domain = 0;
+    socklen_t length = sizeof(domain);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX)
+        return 0; /* hang-ups only */
+    return POLLRDHUP;
+}
+
+int http_server_start(struct reactor *reactor, const struct http_server_spec *spec,
+                      struct http_server **ret, struct error *err)
+{
+    struct http_server *server = calloc(1, sizeof(*server));
+    int r;
+
+    if (!server)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    server->reactor = reactor;
+    server->spec = *spec;
+    server->goodbye = goodbye_of(spec->listen_fd);
+    server->listen_fd = fcntl(spec->listen_fd, F_DUPFD_CLOEXEC, 3);
+    r = server->listen_fd < 0 ? error_errno(err, "the HTTP server's socket") : 0;
+    if (r == 0)
+        r = fd_set_nonblocking(server->listen_fd, true);
+    if (r == 0)
+        r = start_daemon(server, err);
+    if (r == 0 && attach(server) < 0)
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (r < 0) {
+        http_server_stop(server);
+        return r;
+    }
+    *ret = server;
+    return 0;
+}
+
+void http_server_quiesce(struct http_server *server)
+{
+    if (server->listen_fd < 0)
+        return;
+    if (server->daemon)
+        MHD_quiesce_daemon(server->daemon); /* gives the socket back */
+    fd_closep(&server->listen_fd);
+    server->listen_fd = -1;
+}
+
+unsigned http_server_clients(const struct http_server *server)
+{
+    return server->client_count;
+}
+
+void http_server_stop(struct http_server *server)
+{
+    if (!server)
+        return;
+    http_server_quiesce(server);
+    /* libmicrohttpd does not survive being stopped with suspended connections. */
+    for (struct http_request *next, *request = server->requests; request; request = next) {
+        next = request->next;
+        request_lose(request);
+    }
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    server->reactor->ops->watch_remove(server->watch);
+    server->reactor->ops->timer_remove(server->timer);
+    free(server);
+}

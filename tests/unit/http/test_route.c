@@ -1,0 +1,176 @@
+/* test_route.c - targets taken apart, rows found. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "http/client.h"
+#include "http/route.h"
+#include "http/target.h"
+
+static const struct http_route routes[] = {
+    {.method = "GET", .pattern = "/"},
+    {.method = "PUT", .pattern = "/{word}"},
+    {.method = "GET", .pattern = "/v1/sessions"},
+    {.method = "POST", .pattern = "/v1/sessions"},
+    {.method = "GET", .pattern = "/v1/sessions/all"},
+    {.method = "GET", .pattern = "/v1/sessions/{id}"},
+    {.method = "DELETE", .pattern = "/v1/sessions/{id}"},
+    {.method = "GET", .pattern = "/v1/sessions/{id}/outputs/{name*}"},
+};
+
+/* The pattern that is found; "405 GET, HEAD"; "404"; "400"; "414". `param` becomes its value. */
+static const char *find(const char *method, const char *text, const char *name, char *param)
+{
+    static char answer[ROUTE_ALLOW_MAX + 8];
+    struct http_target target;
+    struct route_match match;
+    int r = target_parse(&target, text);
+
+    if (param)
+        param[0] = '\0';
+    if (r < 0) {
+        snprintf(answer, sizeof(answer), "%s", r == -EINVAL ? "400" : "414");
+    } else {
+        route_find(routes, ARRAY_SIZE(routes), method, &target, &match);
+        if (param && route_param(&match, name))
+            strcpy(param, route_param(&match, name));
+        if (match.route)
+            snprintf(answer, sizeof(answer), "%s", match.route->pattern);
+        else if (match.allow[0])
+            snprintf(answer, sizeof(answer), "405 %s", match.allow);
+        else
+            snprintf(answer, sizeof(answer), "404");
+    }
+    target_free(&target);
+    return answer;
+}
+
+static void test_rows(void **state)
+{
+    char param[256];
+
+    (void)state;
+    assert_string_equal(find("GET", "/", NULL, NULL), "/");
+    assert_string_equal(find("GET", "/v1/sessions?x=1", NULL, NULL), "/v1/sessions");
+    assert_string_equal(find("HEAD", "/v1/sessions", NULL, NULL), "/v1/sessions");
+    assert_string_equal(find("GET", "/v1/sessions/all", NULL, NULL), "/v1/sessions/all");
+    assert_string_equal(find("GET", "/v1/sessions/al", "id", param), "/v1/sessions/{id}");
+    assert_string_equal(param, "al");
+    assert_string_equal(find("GET", "/v1/sessions/a/outputs/b/c.csv", "name", param),
+                        "/v1/sessions/{id}/outputs/{name*}");
+    assert_string_equal(param, "b/c.csv");
+    assert_string_equal(find("GET", "/v1/sessions/a/outputs/b/c.csv", "id", param),
+                        "/v1/sessions/{id}/outputs/{name*}");
+    assert_string_equal(param, "a");
+}
+
+static void test_no_row(void **state)
+{
+    (void)state;
+    assert_string_equal(find("PUT", "/v1/sessions", NULL, NULL), "405 GET, HEAD, POST");
+    assert_string_equal(find("POST", "/v1/sessions/a", NULL, NULL), "405 GET, HEAD, DELETE");
+    assert_string_equal(find("get", "/v1/sessions", NULL, NULL), "405 GET, HEAD, POST");
+    assert_string_equal(find("PUT", "/", NULL, NULL), "405 GET, HEAD");
+    assert_string_equal(find("GET", "/v1", NULL, NULL), "405 PUT");
+    assert_string_equal(find("GET", "/v1/sessions/a/b", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/sessions/", NULL, NULL), "404");
+    assert_string_equal(find("GET", "//v1/sessions", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1//sessions", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/./sessions", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/x/../sessions", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/sessions/..", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/sessions/%2e%2E", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/sessions/a/outputs", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/sessions/a/outputs/", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/sessions/a/outputs/x/../y", NULL, NULL), "404");
+}
+
+static void test_escapes(void **state)
+{
+    char param[256];
+
+    (void)state;
+    find("GET", "/v1/sessions/a%2Fb%20+%c3%a4", "id", param);
+    assert_string_equal(param, "a/b +\xc3\xa4");
+    find("GET", "/v1/sessions/s/outputs/a%2Fb/%63", "name", param);
+    assert_string_equal(param, "a/b/c");
+    assert_string_equal(find("GET", "/v1/sessions/a%00b", NULL, NULL), "400");
+    assert_string_equal(find("GET", "/v1/sessions/a%", NULL, NULL), "400");
+    assert_string_equal(find("GET", "/v1/sessions/a%2", NULL, NULL), "400");
+    assert_string_equal(find("GET", "/v1/sessions/a%2/b", NULL, NULL), "400");
+    assert_string_equal(find("GET", "/v1/sessions/a%zz", NULL, NULL), "400");
+    assert_string_equal(find("GET", "/?a=%00", NULL, NULL), "400");
+    assert_string_equal(find("GET", "v1", NULL, NULL), "400");
+    assert_string_equal(find("GET", "", NULL, NULL), "400");
+    assert_string_equal(find("OPTIONS", "*", NULL, NULL), "400");
+}
+
+static void test_query(void **state)
+{
+    struct http_target target;
+
+    (void)state;
+    assert_int_equal(target_parse(&target, "/p%41?a=1&b&&c=x+y%26z=%3D&=v&d="), 0);
+    assert_string_equal(target.path, "/p%41");
+    assert_string_equal(target.segments[0], "pA");
+    assert_int_equal(target.argument_count, 5);
+    assert_string_equal(target.arguments[0].name, "a");
+    assert_string_equal(target.arguments[0].value, "1");
+    assert_string_equal(target.arguments[1].name, "b");
+    assert_string_equal(target.arguments[1].value, "");
+    assert_string_equal(target.arguments[2].name, "c");
+    assert_string_equal(target.arguments[2].value, "x y&z==");
+    assert_string_equal(target.arguments[3].name, "");
+    assert_string_equal(target.arguments[3].value, "v");
+    assert_string_equal(target.arguments[4].value, "");
+    target_free(&target);
+}
+
+static void test_ceilings(void **state)
+{
+    static char text[LIMIT_HTTP_TARGET + 2];
+
+    (void)state;
+    memset(text, 'a', sizeof(text) - 1);
+    text[0] = '/';
+    assert_string_equal(find("GET", text, NULL, NULL), "414");
+    text[LIMIT_HTTP_TARGET] = '\0';
+    assert_string_equal(find("GET", text, NULL, NULL), "405 PUT");
+    for (int i = 0; i <= LIMIT_HTTP_SEGMENTS; i++)
+        memcpy(text + 2 * i, "/a", 3);
+    assert_string_equal(find("GET", text, NULL, NULL), "414");
+    text[2 * LIMIT_HTTP_SEGMENTS] = '\0';
+    assert_string_equal(find("GET", text, NULL, NULL), "404");
+    memcpy(text, "/?", 3);
+    for (int i = 0; i <= LIMIT_HTTP_ARGUMENTS; i++)
+        memcpy(text + 2 + 2 * i, "a&", 3);
+    assert_string_equal(find("GET", text, NULL, NULL), "414");
+    text[2 + 2 * LIMIT_HTTP_ARGUMENTS] = '\0';
+    assert_string_equal(find("GET", text, NULL, NULL), "/");
+}
+
+static void test_encode(void **state)
+{
+    struct buf text = BUF_INIT(16);
+
+    (void)state;
+    assert_int_equal(http_encode(&text, "a b/\xc3\xa4~"), 0);
+    assert_string_equal(buf_text(&text), "a%20b%2F%C3%A4~");
+    assert_int_equal(http_encode(&text, "xyz"), -EFBIG);
+    assert_string_equal(buf_text(&text), "a%20b%2F%C3%A4~");
+    buf_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_no_row),
+        cmocka_unit_test(test_escapes),  cmocka_unit_test(test_query),
+        cmocka_unit_test(test_ceilings), cmocka_unit_test(test_encode),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
