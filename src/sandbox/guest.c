@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,6 +53,8 @@ int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
     if (sys_close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
         return -errno;
     if (setsid() < 0)
+        return -errno;
+    if (start->has_terminal && ioctl(0, TIOCSCTTY, 0) < 0)
         return -errno;
     sigemptyset(&none);
     if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)

@@ -63,6 +63,7 @@ const char *sandbox_stage_name(unsigned stage);
 /* What one guest gets. */
 struct guest_start {
     int stdio[3];
+    bool has_terminal; /* stdio is one: it becomes the controlling terminal */
     const char *const *argv;
     const char *const *env;
     const char *cwd; /* NULL: the workspace */

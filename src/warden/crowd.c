@@ -4,6 +4,11 @@
  * With a pid namespace the kernel knows who is in the box. Without one the warden is the subreaper
  * of all that descends from it, and has to find them: orphans come to us, so ending our children
  * again and again until there are none ends everybody.
+ *
+ * A command's own tree is found by its session, its process group and who was whose parent. A
+ * parent that dies before its child was seen hides it, so the tree is stopped before it is killed:
+ * who is stopped forks no more. Who left the session and lost its parent before is not found; it
+ * ends with the box.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -22,10 +27,13 @@
 #include "warden/inside.h"
 
 #define CROWD_MAX 8192
+#define STOP_TRIES 40 /* half a millisecond each: somebody may be deep in the kernel */
+#define KILL_TRIES 200
+#define SCAN_PIDS 131072 /* without a /proc, numbers are tried: a session that had more is rare */
 
 struct member {
-    pid_t pid;
-    bool is_dead;
+    pid_t pid, parent, group, session;
+    bool is_dead, is_stopped, is_of_tree;
     uint64_t own_pages, shared_pages;
 };
 
@@ -34,22 +42,38 @@ struct crowd {
     size_t count;
 };
 
-static bool read_member(int proc_fd, const char *name, struct member *ret)
+/* /proc/PID/stat, behind the name: state, parent, group, session, and fourteen further on threads
+ */
+#define STAT_FORMAT ") %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d"
+
+static bool read_stat(int proc_fd, const char *name, struct member *ret)
 {
     char path[64], text[1024];
-    unsigned long long size, resident, shared;
     const char *tail;
+    int threads;
     char state;
 
     if (str_format(path, sizeof(path), "%s/stat", name) < 0 ||
         fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0)
         return false;
     tail = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!tail || sscanf(tail, ") %c", &state) != 1)
+    if (!tail ||
+        sscanf(tail, STAT_FORMAT, &state, &ret->parent, &ret->group, &ret->session, &threads) != 5)
         return false;
-    ret->is_dead = state == 'Z' || state == 'X';
     ret->pid = (pid_t)strtol(name, NULL, 10);
-    if (str_format(path, sizeof(path), "%s/statm", name) < 0 ||
+    /* A first thread that has ended is a zombie too, while the others go on. */
+    ret->is_dead = (state == 'Z' && threads <= 1) || state == 'X';
+    ret->is_stopped = state == 'T' || state == 't';
+    ret->is_of_tree = false;
+    return true;
+}
+
+static bool read_member(int proc_fd, const char *name, struct member *ret)
+{
+    char path[64], text[1024];
+    unsigned long long size, resident, shared;
+
+    if (!read_stat(proc_fd, name, ret) || str_format(path, sizeof(path), "%s/statm", name) < 0 ||
         fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0 ||
         sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3)
         return false;
@@ -142,11 +166,16 @@ uint64_t crowd_memory(const struct sandbox *sandbox)
     return (pages + shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Killing a crowd that forks is a race; it is over when a look finds nobody alive. */
-static void kill_descendants(const struct sandbox *sandbox)
+static void wait_a_little(void)
 {
     struct timespec pause = {.tv_nsec = 500000};
 
+    nanosleep(&pause, NULL);
+}
+
+/* Killing a crowd that forks is a race; it is over when a look finds nobody alive. */
+static void kill_descendants(const struct sandbox *sandbox)
+{
     for (int tries = 0; tries < 4000; tries++) {
         const struct crowd *crowd = crowd_read(sandbox);
         size_t alive = 0;
@@ -159,7 +188,7 @@ static void kill_descendants(const struct sandbox *sandbox)
         }
         if (alive == 0)
             return;
-        nanosleep(&pause, NULL);
+        wait_a_little();
     }
 }
 
@@ -171,4 +200,94 @@ void crowd_kill(const struct sandbox *sandbox)
         kill(-1, SIGKILL);
     else
         kill_descendants(sandbox);
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    return ((const struct member *)a)->pid - ((const struct member *)b)->pid;
+}
+
+static bool is_of_tree(const struct crowd *crowd, const struct member *member, pid_t root)
+{
+    struct member key = {.pid = member->parent};
+    const struct member *parent;
+
+    if (member->pid == root || member->parent == root || member->group == root ||
+        member->session == root)
+        return true;
+    parent = bsearch(&key, crowd->members, crowd->count, sizeof(key), compare_pids);
+    return parent && parent->is_of_tree;
+}
+
+/* Everybody of the tree is marked, also who left its session: parents before their children, which
+ * is one look unless the numbers have wrapped around. */
+static struct crowd *tree_read(const struct sandbox *sandbox, pid_t root)
+{
+    struct crowd *crowd = crowd_read(sandbox);
+    bool has_news = true;
+
+    qsort(crowd->members, crowd->count, sizeof(crowd->members[0]), compare_pids);
+    while (has_news) {
+        has_news = false;
+        for (size_t i = 0; i < crowd->count; i++) {
+            struct member *member = &crowd->members[i];
+
+            if (!member->is_of_tree && is_of_tree(crowd, member, root))
+                has_news = member->is_of_tree = true;
+        }
+    }
+    return crowd;
+}
+
+/* Sends a signal to all of the tree who are not where it would bring them; returns how many. */
+static size_t tree_signal(const struct crowd *crowd, int number)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < crowd->count; i++) {
+        const struct member *member = &crowd->members[i];
+
+        if (!member->is_of_tree || member->is_dead || (number == SIGSTOP && member->is_stopped))
+            continue;
+        kill(member->pid, number);
+        count++;
+    }
+    return count;
+}
+
+/* Without a /proc of the box: its group, and whoever says that he is of its session. */
+static void kill_session(pid_t root)
+{
+    kill(-root, SIGKILL);
+    kill(root, SIGKILL);
+    for (int rounds = 0; rounds < 2; rounds++) {
+        for (pid_t pid = 2; pid < SCAN_PIDS; pid++) {
+            if (getsid(pid) == root && pid != getpid())
+                kill(pid, SIGKILL);
+        }
+    }
+}
+
+void crowd_kill_tree(const struct sandbox *sandbox, pid_t root)
+{
+    struct crowd *crowd;
+
+    if (sandbox->plan->has_namespaces && sandbox->proc_fd < 0) {
+        kill_session(root);
+        return;
+    }
+    for (int tries = 0; tries < STOP_TRIES; tries++) {
+        crowd = tree_read(sandbox, root);
+        if (tree_signal(crowd, SIGSTOP) == 0 && crowd->count < CROWD_MAX) {
+            tree_signal(crowd, SIGKILL); /* nobody of them has forked since we looked */
+            return;
+        }
+        wait_a_little();
+    }
+    /* Somebody cannot be stopped, or they are too many to see at once: as a crowd then. */
+    for (int tries = 0; tries < KILL_TRIES; tries++) {
+        if (tree_signal(tree_read(sandbox, root), SIGKILL) == 0)
+            return;
+        wait_a_little();
+    }
 }

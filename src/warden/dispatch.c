@@ -1,4 +1,5 @@
 /* dispatch.c - a frame from the host to whom it concerns. */
+#include "base/cleanup.h"
 #include "warden/inside.h"
 
 static void handle_args(struct warden *warden, const struct frame *frame)
@@ -34,12 +35,16 @@ static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct fra
     [FRAME_SIGNAL] = command_signal,  [FRAME_PUT] = file_put,
     [FRAME_PUT_DATA] = file_put_data, [FRAME_PUT_END] = handle_put_end,
     [FRAME_GET] = file_get,           [FRAME_LIST] = file_list,
-    [FRAME_ACK] = handle_ack,
+    [FRAME_ACK] = handle_ack,         [FRAME_HELLO] = warden_hello,
+    [FRAME_RESUME] = warden_resume,   [FRAME_FORGET] = warden_forget,
+    [FRAME_RESIZE] = command_resize,
 };
 
 void dispatch_frame(struct warden *warden, const struct frame *frame)
 {
     if (!handlers[frame->type])
         warden_end(warden);
+    if (frame->type != FRAME_HELLO) /* its id is no id */
+        warden->highest_id = MAX(warden->highest_id, frame->id);
     handlers[frame->type](warden, frame);
 }

@@ -93,6 +93,12 @@ static void op_end(struct warden *warden, struct file_op *op, int negative_errno
     op_free(warden, op);
 }
 
+void file_forget_all(struct warden *warden)
+{
+    while (warden->files)
+        op_free(warden, warden->files);
+}
+
 static int put_open(struct warden *warden, struct file_op *op, const struct message_path *path)
 {
     const struct sandbox_plan *plan = warden->sandbox->plan;

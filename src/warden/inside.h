@@ -22,17 +22,20 @@
 
 struct command;
 struct file_op;
+struct rusage;
 
 struct warden {
     struct sandbox *sandbox;
     struct loop loop;
     struct loop_source channel, signals, timer;
-    struct buf control; /* whole frames that wait, one behind the other */
-    bool is_blocked;    /* the channel took no more in this turn */
-    struct buf args;    /* strings for the next EXEC */
-    struct command *commands;
+    struct buf control;       /* whole frames that wait, one behind the other */
+    bool is_blocked;          /* the channel took no more in this turn */
+    struct buf args;          /* strings for the next EXEC */
+    struct command *commands; /* in the order of their start */
     struct file_op *files;
+    uint32_t highest_id; /* that a frame of any host named */
     bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
+    bool has_clock;      /* watch.c looks */
     bool has_guests;     /* one was started, and somebody of it may still be there */
     bool watchdog_fired; /* memory went over the limit that nobody else holds */
     bool disk_was_full;
@@ -55,21 +58,34 @@ void channel_flush(struct warden *warden); /* control first, then every producer
 /* dispatch.c */
 void dispatch_frame(struct warden *warden, const struct frame *frame);
 
-/* command.c */
+/* command.c, start.c, inflow.c */
 void command_exec(struct warden *warden, const struct frame *frame);
 void command_stdin(struct warden *warden, const struct frame *frame);
 void command_stdin_end(struct warden *warden, uint32_t id);
 void command_signal(struct warden *warden, const struct frame *frame);
+void command_resize(struct warden *warden, const struct frame *frame);
 bool command_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
-void command_exited(struct warden *warden, pid_t pid, int status);
+void command_exited(struct warden *warden, pid_t pid, int status, const struct rusage *usage);
 bool command_is_ending(
     const struct warden *warden);            /* one that ends the box waits for the others */
 bool command_produce(struct warden *warden); /* true when it sent something */
 
+/* resume.c: HELLO, RESUME, FORGET */
+void warden_hello(struct warden *warden, const struct frame *frame);
+void warden_resume(struct warden *warden, const struct frame *frame);
+void warden_forget(struct warden *warden, const struct frame *frame);
+
+/* pty.c: 0 or a negative errno */
+int pty_pair_open(const struct sandbox *sandbox, const struct message_size *size, int *ret_our,
+                  int *ret_guests);
+int pty_pair_resize(int fd, const struct message_size *size);
+/* What our end has to write for an end of file behind the byte `last`: 0, 1 or 2 bytes. */
+size_t pty_pair_end(int fd, char last, char end[2]);
+
 /* spawn.c */
 struct spawned {
     pid_t pid;
-    int fd[3];   /* our ends; [0] -1 without standard input */
+    int fd[3];   /* our ends; [0] -1 without standard input, [2] -1 of a terminal */
     int exec_fd; /* says when the program runs, or why not */
 };
 /* What comes out of exec_fd: the time (8 bytes) when the exec is tried, then this when it failed.
@@ -83,6 +99,7 @@ struct exec_failure {
  * warden.
  */
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *start, bool has_stdin,
+                const struct message_size *terminal, /* NULL: pipes */
                 bool is_first, struct spawned *ret);
 
 /* files.c */
@@ -93,6 +110,7 @@ void file_get(struct warden *warden, const struct frame *frame);
 void file_list(struct warden *warden, const struct frame *frame);
 bool file_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
 bool file_produce(struct warden *warden);
+void file_forget_all(struct warden *warden); /* a new host: nobody waits for them any more */
 bool file_has_output(const struct sandbox *sandbox); /* is anything in /tmp/output? */
 
 /* path.c: names of the host's frames, resolved by the kernel beneath the shares */
@@ -108,10 +126,13 @@ int place_make_parent(const struct sandbox *sandbox, const struct place *place, 
 
 /* watch.c */
 int watch_start(struct warden *warden);
+void watch_somebody(struct warden *warden); /* a guest was started */
 bool watch_disk_full(const struct warden *warden);
 
 /* crowd.c: everybody in the box but the warden */
 void crowd_kill(const struct sandbox *sandbox);
+/* A guest, its session, its process group and all that descend from it; nobody else. */
+void crowd_kill_tree(const struct sandbox *sandbox, pid_t root);
 uint64_t crowd_memory(const struct sandbox *sandbox); /* bytes, roughly */
 
 void warden_reap(struct warden *warden);

@@ -1,4 +1,5 @@
-/* spawn.c - starting a guest: pipes, fork, and the note that tells when its program runs. */
+/* spawn.c - starting a guest: pipes or a terminal, fork, and the note that tells when its program
+ * runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -64,25 +65,37 @@ static int open_pipes(struct pipes *pipes, bool has_stdin)
         r = make_pipe(pipes->out);
     if (r == 0)
         r = make_pipe(pipes->err);
-    if (r == 0)
-        r = make_pipe(pipes->note);
     return r;
 }
 
+/* Our end twice, since the loop knows a source by its descriptor: one to write, one to read. */
+static int open_terminal(struct pipes *pipes, const struct sandbox *sandbox,
+                         const struct message_size *terminal)
+{
+    int r = pty_pair_open(sandbox, terminal, &pipes->out[0], &pipes->in[0]);
+
+    if (r < 0)
+        return r;
+    pipes->in[1] = fcntl(pipes->out[0], F_DUPFD_CLOEXEC, 0);
+    return pipes->in[1] < 0 ? -errno : 0;
+}
+
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted, bool has_stdin,
-                bool is_first, struct spawned *ret)
+                const struct message_size *terminal, bool is_first, struct spawned *ret)
 {
     CLEANUP(close_pipes)
     struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     struct guest_start start = *wanted;
     pid_t pid;
-    int r = open_pipes(&pipes, has_stdin);
+    int r = terminal ? open_terminal(&pipes, sandbox, terminal) : open_pipes(&pipes, has_stdin);
 
+    if (r == 0)
+        r = make_pipe(pipes.note);
     if (r < 0)
         return r;
     start.stdio[0] = pipes.in[0];
-    start.stdio[1] = pipes.out[1];
-    start.stdio[2] = pipes.err[1];
+    start.stdio[1] = terminal ? pipes.in[0] : pipes.out[1];
+    start.stdio[2] = terminal ? pipes.in[0] : pipes.err[1];
     start.note_fd = pipes.note[1];
     oom_score(sandbox, GUEST_OOM_SCORE); /* inherited by the child */
     pid = is_first ? vfork() : fork();
@@ -95,15 +108,15 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
     /* The change of ids in a child that shares our memory set the flag to fs.suid_dumpable. */
     if (is_first)
         prctl(PR_SET_DUMPABLE, 0);
-    fd_set_nonblocking(pipes.out[0], true);
-    fd_set_nonblocking(pipes.err[0], true);
-    fd_set_nonblocking(pipes.note[0], true);
-    if (has_stdin)
-        fd_set_nonblocking(pipes.in[1], true);
     ret->pid = pid;
     ret->fd[0] = fd_take(&pipes.in[1]);
     ret->fd[1] = fd_take(&pipes.out[0]);
     ret->fd[2] = fd_take(&pipes.err[0]);
     ret->exec_fd = fd_take(&pipes.note[0]);
+    for (int i = 0; i < 3; i++) {
+        if (ret->fd[i] >= 0)
+            fd_set_nonblocking(ret->fd[i], true);
+    }
+    fd_set_nonblocking(ret->exec_fd, true);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,12 +39,14 @@ void warden_end(struct warden *warden)
 /* Orphans become ours; only commands that we started are reported. */
 void warden_reap(struct warden *warden)
 {
+    struct rusage usage;
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0 || (pid < 0 && errno == EINTR)) {
+    while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0 ||
+           (pid < 0 && errno == EINTR)) {
         if (pid > 0)
-            command_exited(warden, pid, status);
+            command_exited(warden, pid, status, &usage);
     }
     warden->is_alone = pid < 0 && errno == ECHILD;
 }

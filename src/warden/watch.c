@@ -85,6 +85,16 @@ bool watch_disk_full(const struct warden *warden)
     return status.f_bfree == 0 || status.f_ffree == 0;
 }
 
+static int set_clock(int fd, long every_ms)
+{
+    struct itimerspec every = {
+        .it_interval.tv_nsec = every_ms * 1000000L,
+        .it_value.tv_nsec = every_ms * 1000000L,
+    };
+
+    return timerfd_settime(fd, 0, &every, NULL) < 0 ? -errno : 0;
+}
+
 static void timer_ready(struct loop_source *source, uint32_t events)
 {
     struct warden *warden = (struct warden *)((char *)source - offsetof(struct warden, timer));
@@ -92,8 +102,13 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     uint64_t ticks;
 
     (void)events;
-    if (read(source->fd, &ticks, sizeof(ticks)) < 0 || !warden->commands)
+    if (read(source->fd, &ticks, sizeof(ticks)) < 0)
         return;
+    if (warden->is_alone) {
+        warden->has_clock = false; /* an idle box costs nothing */
+        set_clock(source->fd, 0);
+        return;
+    }
     if (command_is_ending(warden) && !warden->is_alone) {
         crowd_kill(warden->sandbox); /* somebody forked faster than we looked */
         warden_reap(warden);
@@ -111,18 +126,24 @@ static void timer_ready(struct loop_source *source, uint32_t events)
 
 int watch_start(struct warden *warden)
 {
-    struct itimerspec every = {
-        .it_interval.tv_nsec = WATCH_MS * 1000000L,
-        .it_value.tv_nsec = WATCH_MS * 1000000L,
-    };
     CLEANUP(fd_closep) int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     int r;
 
-    if (fd < 0 || timerfd_settime(fd, 0, &every, NULL) < 0)
+    if (fd < 0)
         return -errno;
     warden->timer.ready = timer_ready;
     r = loop_add(&warden->loop, &warden->timer, fd, EPOLLIN);
     if (r == 0)
         fd_take(&fd);
     return r;
+}
+
+void watch_somebody(struct warden *warden)
+{
+    warden->is_alone = false;
+    if (warden->has_clock)
+        return;
+    if (set_clock(warden->timer.fd, WATCH_MS) < 0)
+        warden_end(warden); /* limits that nobody would hold */
+    warden->has_clock = true;
 }

@@ -102,7 +102,8 @@ int message_exec_unpack(const struct frame *frame, struct message_exec *ret)
     ret->rows = unpack_u16(&unpack);
     ret->columns = unpack_u16(&unpack);
     if (ret->argc == 0 || ret->argc > LIMIT_ARGV_COUNT || ret->envc > LIMIT_ENV_COUNT ||
-        ret->args_length > LIMIT_ARGV_BYTES)
+        ret->args_length > LIMIT_ARGV_BYTES || ret->rows > LIMIT_TERMINAL ||
+        ret->columns > LIMIT_TERMINAL)
         return -EPROTO;
     return unpacked(&unpack);
 }
@@ -200,6 +201,7 @@ ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_
 {
     struct pack pack = {.data = data, .capacity = size};
 
+    pack_u32(&pack, inventory->generation);
     pack_u32(&pack, inventory->flags);
     pack_u64(&pack, inventory->start_ns);
     for (int i = 0; i < 2; i++) {
@@ -214,7 +216,9 @@ ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_
 int message_inventory_unpack(const struct frame *frame, struct message_inventory *ret)
 {
     struct unpack unpack = unpack_frame(frame);
+    uint8_t has_ended;
 
+    ret->generation = unpack_u32(&unpack);
     ret->flags = unpack_u32(&unpack);
     ret->start_ns = unpack_u64(&unpack);
     for (int i = 0; i < 2; i++) {
@@ -222,7 +226,10 @@ int message_inventory_unpack(const struct frame *frame, struct message_inventory
         ret->read[i] = unpack_u64(&unpack);
     }
     ret->input_received = unpack_u64(&unpack);
-    ret->input_ended = unpack_u8(&unpack);
+    has_ended = unpack_u8(&unpack);
+    ret->input_ended = has_ended;
+    if (has_ended > 1)
+        return -EPROTO;
     for (int i = 0; i < 2; i++) {
         if (ret->acked[i] > ret->read[i])
             return -EPROTO;

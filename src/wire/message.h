@@ -100,9 +100,11 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
 
 /* INVENTORY: a command as the warden knows it. */
 #define INVENTORY_STARTED 1u
-#define INVENTORY_EXITED 2u /* EXITED follows a RESUME once all output is sent again */
+/* EXITED follows a RESUME once all output is sent again; of one that never STARTED, NOEXEC does */
+#define INVENTORY_EXITED 2u
 #define INVENTORY_PTY 4u
 struct message_inventory {
+    uint32_t generation; /* of the HELLO that it answers: an earlier host may have asked too */
     uint32_t flags;
     uint64_t start_ns;       /* monotonic; 0: not started */
     uint64_t acked[2];       /* the first byte of each stream that can still be had */

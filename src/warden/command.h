@@ -1,0 +1,86 @@
+/*
+ * command.h - a command of the box and its streams, as the files that make up its life see them.
+ * Private to warden/; the rest of it knows inside.h.
+ *
+ * Theory of operation. An outflow is a ring: bytes are read from the guest while there is room,
+ * sent while the channel takes them, and kept until the host has acknowledged them. A full ring
+ * blocks the guest's write and nothing else. EXITED follows the last byte of output.
+ *
+ * Hosts come and go. From a HELLO on a command is silent: it runs, its rings fill, and it says
+ * nothing until the new host has named the offsets from which it wants the output (RESUME). What
+ * was said to the host before does not count: it may never have been read.
+ */
+#ifndef BAILEY_WARDEN_COMMAND_H
+#define BAILEY_WARDEN_COMMAND_H
+
+#include "warden/inside.h"
+
+struct outflow {
+    struct loop_source source; /* watches the descriptor while the ring has room */
+    struct command *command;
+    uint8_t number;
+    int fd;                     /* the guest's pipe or terminal; -1 after its end */
+    char *ring;                 /* WIRE_STREAM_WINDOW bytes, or NULL before the first */
+    uint64_t read, sent, acked; /* offsets: acked <= sent <= read <= acked + window */
+};
+
+struct inflow {
+    struct loop_source source; /* the pipe or terminal to the guest; fd -1 after its end */
+    struct command *command;
+    struct buf waiting; /* bytes the guest has not taken yet */
+    uint64_t received, taken;
+    bool has_end, is_end_written; /* the latter: of a terminal */
+    char last;                    /* byte that was received: a line begins behind a newline */
+};
+
+struct command {
+    struct command *next; /* started after this one */
+    struct warden *warden;
+    uint32_t id;
+    pid_t pid;
+    bool ends_box, keeps, is_pty;
+    bool is_silent;    /* a new host has not asked for it yet */
+    bool is_forgotten; /* its end will be told to nobody */
+    struct inflow in;
+    struct outflow out[2];
+    struct loop_source exec; /* the note of spawn.c */
+    uint64_t start_ns;       /* 0: not yet */
+    bool has_started, has_failed, has_exited;
+    struct exec_failure failure;
+    bool is_start_told, is_end_told; /* to this host: STARTED or NOEXEC; EXITED or NOEXEC */
+    int status;
+    struct message_exited end; /* whole once has_facts */
+    uint64_t end_ns;
+    bool has_facts;
+};
+
+/* command.c */
+struct command *command_new(struct warden *warden, uint32_t id, const struct message_exec *exec);
+struct command *command_by_id(const struct warden *warden, uint32_t id);
+void command_free(struct command *command);
+int command_watch_exec(struct command *command, int fd); /* owns it: spawn.c's note */
+void command_failed(struct command *command, uint16_t stage, int negative_errno);
+/* STARTED or NOEXEC, when it is known, was not said, and somebody listens. */
+void command_tell_start(struct command *command);
+
+/* outflow.c */
+void outflow_init(struct outflow *stream, struct command *command, int index);
+int outflow_open(struct outflow *stream, int fd); /* owns it */
+void outflow_read(struct outflow *stream);        /* what is there and the ring can hold */
+bool outflow_produce(struct outflow *stream);     /* true when it sent something */
+bool outflow_is_full(const struct outflow *stream);
+bool outflow_is_done(const struct outflow *stream); /* all is sent, and nothing more will come */
+void outflow_close(struct outflow *stream);         /* reads no more; the ring stays */
+void outflow_free(struct outflow *stream);
+/* The host has everything before `offset` (between acked and read). */
+void outflow_acknowledge(struct outflow *stream, uint64_t offset);
+/* The same, and whatever comes behind it is sent again. */
+void outflow_rewind(struct outflow *stream, uint64_t offset);
+
+/* inflow.c */
+void inflow_init(struct inflow *input, struct command *command);
+int inflow_open(struct inflow *input, int fd); /* owns it */
+void inflow_close(struct inflow *input);
+void inflow_tell(struct inflow *input); /* acknowledges what the guest took */
+
+#endif

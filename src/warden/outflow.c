@@ -1,0 +1,143 @@
+/* outflow.c - a ring of output between the guest's pipe or terminal and the host; see command.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "warden/command.h"
+
+void outflow_init(struct outflow *stream, struct command *command, int index)
+{
+    stream->source.fd = -1;
+    stream->fd = -1;
+    stream->command = command;
+    stream->number = (uint8_t)(index + 1);
+}
+
+bool outflow_is_full(const struct outflow *stream)
+{
+    return stream->read - stream->acked == WIRE_STREAM_WINDOW;
+}
+
+bool outflow_is_done(const struct outflow *stream)
+{
+    return stream->fd < 0 && stream->sent == stream->read;
+}
+
+/* A ring that nobody will ask for any more goes as soon as it can: ended commands may be many. */
+static void drop_ring(struct outflow *stream)
+{
+    if (stream->fd >= 0 || stream->acked < stream->read)
+        return;
+    free(stream->ring);
+    stream->ring = NULL;
+}
+
+void outflow_close(struct outflow *stream)
+{
+    loop_remove(&stream->command->warden->loop, &stream->source);
+    fd_closep(&stream->fd);
+    stream->fd = -1;
+    drop_ring(stream);
+}
+
+void outflow_free(struct outflow *stream)
+{
+    outflow_close(stream);
+    free(stream->ring);
+    stream->ring = NULL;
+}
+
+/* A full ring is taken out of the loop, which would go on reporting a hung-up pipe. */
+static int outflow_watch(struct outflow *stream)
+{
+    struct loop *loop = &stream->command->warden->loop;
+
+    if (stream->fd < 0)
+        return 0;
+    if (outflow_is_full(stream)) {
+        loop_remove(loop, &stream->source);
+        return 0;
+    }
+    return stream->source.fd >= 0 ? 0 : loop_add(loop, &stream->source, stream->fd, EPOLLIN);
+}
+
+/* Reads what the guest wrote and the ring can hold; closes the stream at its end (EIO of a
+ * terminal: nobody has it open any more). */
+void outflow_read(struct outflow *stream)
+{
+    struct warden *warden = stream->command->warden;
+
+    if (!stream->ring)
+        stream->ring = malloc(WIRE_STREAM_WINDOW);
+    if (!stream->ring)
+        warden_end(warden);
+    while (stream->fd >= 0 && !outflow_is_full(stream)) {
+        size_t start = stream->read % WIRE_STREAM_WINDOW;
+        size_t room = WIRE_STREAM_WINDOW - (size_t)(stream->read - stream->acked);
+        ssize_t length;
+
+        length =
+            read(stream->fd, stream->ring + start, MIN(room, (size_t)WIRE_STREAM_WINDOW - start));
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length < 0 && errno == EAGAIN)
+            break;
+        if (length <= 0)
+            outflow_close(stream);
+        else
+            stream->read += (uint64_t)length;
+    }
+    if (outflow_watch(stream) < 0)
+        warden_end(warden);
+}
+
+static void outflow_ready(struct loop_source *source, uint32_t events)
+{
+    (void)events;
+    outflow_read((struct outflow *)source); /* its first member */
+}
+
+int outflow_open(struct outflow *stream, int fd)
+{
+    stream->source.ready = outflow_ready;
+    stream->fd = fd;
+    return outflow_watch(stream);
+}
+
+bool outflow_produce(struct outflow *stream)
+{
+    struct command *command = stream->command;
+    bool progress = false;
+
+    while (stream->sent < stream->read && !command->is_silent) {
+        size_t start = stream->sent % WIRE_STREAM_WINDOW;
+        size_t length = (size_t)(stream->read - stream->sent);
+
+        length = MIN(length, (size_t)WIRE_STREAM_WINDOW - start);
+        length = MIN(length, (size_t)FRAME_DATA_MAX);
+        if (!channel_bytes(command->warden, FRAME_OUTPUT, command->id, stream->number, stream->sent,
+                           stream->ring + start, length))
+            break;
+        stream->sent += length;
+        progress = true;
+    }
+    return progress;
+}
+
+void outflow_acknowledge(struct outflow *stream, uint64_t offset)
+{
+    stream->acked = offset;
+    if (stream->fd >= 0)
+        outflow_read(stream);
+    else
+        drop_ring(stream);
+}
+
+void outflow_rewind(struct outflow *stream, uint64_t offset)
+{
+    stream->sent = offset;
+    outflow_acknowledge(stream, offset);
+}

@@ -1,0 +1,99 @@
+/*
+ * resume.c - a new host on the old channel: what it finds, and how it goes on; see command.h.
+ *
+ * HELLO may come in the middle of anything the old host did. What it had sent is handled before
+ * (frames keep their order); what it had not finished is dropped; what we had to say to it is not
+ * said any more. The answer is one INVENTORY for each command, then WELCOME; nothing else is sent
+ * before that.
+ */
+#include "warden/command.h"
+
+static void tell_inventory(struct command *command, uint32_t generation)
+{
+    struct message_inventory inventory = {
+        .generation = generation,
+        .start_ns = command->has_started ? command->start_ns : 0,
+        .input_received = command->in.received,
+        .input_ended = command->in.has_end,
+    };
+    uint8_t payload[80];
+    ssize_t length;
+
+    if (command->has_started)
+        inventory.flags |= INVENTORY_STARTED;
+    if (command->has_exited || command->has_failed)
+        inventory.flags |= INVENTORY_EXITED;
+    if (command->is_pty)
+        inventory.flags |= INVENTORY_PTY;
+    for (int i = 0; i < 2; i++) {
+        inventory.acked[i] = command->out[i].acked;
+        inventory.read[i] = command->out[i].read;
+    }
+    length = message_inventory_pack(&inventory, payload, sizeof(payload));
+    channel_control(command->warden, FRAME_INVENTORY, command->id, payload, (size_t)length);
+}
+
+void warden_hello(struct warden *warden, const struct frame *frame)
+{
+    uint8_t payload[4];
+
+    if (frame->length != 0)
+        warden_end(warden);
+    buf_clear(&warden->args);
+    buf_clear(&warden->control);
+    file_forget_all(warden);
+    for (struct command *command = warden->commands; command; command = command->next) {
+        if (command->is_forgotten)
+            continue;
+        command->is_silent = true;
+        command->is_start_told = command->has_started; /* the inventory says it */
+        command->is_end_told = false;
+        for (int i = 0; i < 2; i++)
+            command->out[i].sent = command->out[i].acked;
+        tell_inventory(command, frame->id);
+    }
+    message_number_pack(warden->highest_id, payload, sizeof(payload));
+    channel_control(warden, FRAME_WELCOME, frame->id, payload, sizeof(payload));
+}
+
+void warden_resume(struct warden *warden, const struct frame *frame)
+{
+    struct command *command = command_by_id(warden, frame->id);
+    struct message_resume resume;
+
+    if (message_resume_unpack(frame, &resume) < 0 || !command || !command->is_silent ||
+        command->is_forgotten)
+        warden_end(warden);
+    for (int i = 0; i < 2; i++) {
+        const struct outflow *stream = &command->out[i];
+
+        if (resume.offset[i] < stream->acked || resume.offset[i] > stream->read)
+            warden_end(warden);
+    }
+    command->is_silent = false;
+    command_tell_start(command);
+    if (command->in.received > 0)
+        inflow_tell(&command->in);
+    for (int i = 0; i < 2; i++)
+        outflow_rewind(&command->out[i], resume.offset[i]);
+}
+
+/* One that still runs (it was killed just before) goes without a word when it has ended. */
+void warden_forget(struct warden *warden, const struct frame *frame)
+{
+    struct command *command = command_by_id(warden, frame->id);
+
+    if (frame->length != 0)
+        warden_end(warden);
+    if (!command)
+        return; /* dropped before, to make room */
+    if (command->has_exited) {
+        command_free(command);
+        return;
+    }
+    command->is_forgotten = true;
+    command->is_silent = true;
+    inflow_close(&command->in);
+    for (int i = 0; i < 2; i++)
+        outflow_free(&command->out[i]);
+}

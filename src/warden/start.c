@@ -1,0 +1,176 @@
+/* start.c - EXEC: the strings of a command, how many there may be, and its guest. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/guest_stage.h"
+#include "warden/command.h"
+
+/* The strings of the ARGS frames as vectors that point into them; the box's own environment first.
+ */
+struct strings {
+    const char **argv, **env;
+    const char *cwd;
+};
+
+static void strings_free(struct strings *strings)
+{
+    free(strings->argv);
+    free(strings->env);
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "=");
+
+    return strncmp(a, b, length) == 0 && b[length] == '=';
+}
+
+static void env_add(const char **env, size_t *count, const char *entry)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (same_name(env[i], entry)) {
+            env[i] = entry;
+            return;
+        }
+    }
+    env[(*count)++] = entry;
+}
+
+static int strings_read(struct warden *warden, const struct message_exec *exec,
+                        struct strings *strings)
+{
+    const char *const *own = warden->sandbox->plan->env;
+    const char *at = warden->args.data, *end;
+    size_t own_count = 0, env_count = 0;
+
+    if (warden->args.length != exec->args_length || exec->args_length == 0)
+        return -EPROTO;
+    end = at + warden->args.length;
+    if (end[-1] != 0)
+        return -EPROTO;
+    while (own[own_count])
+        own_count++;
+    strings->argv = calloc(exec->argc + 1, sizeof(char *));
+    strings->env = calloc(own_count + exec->envc + 1, sizeof(char *));
+    if (!strings->argv || !strings->env)
+        return -ENOMEM;
+    for (size_t i = 0; i < own_count; i++)
+        env_add(strings->env, &env_count, own[i]);
+    for (uint32_t i = 0; i < exec->argc + exec->envc + 1; i++) {
+        if (at >= end)
+            return -EPROTO;
+        if (i < exec->argc)
+            strings->argv[i] = at;
+        else if (i < exec->argc + exec->envc)
+            env_add(strings->env, &env_count, at);
+        else
+            strings->cwd = *at ? at : NULL;
+        at += strlen(at) + 1;
+    }
+    return at == end ? 0 : -EPROTO;
+}
+
+/* Every descriptor finds its owner, also when one of them cannot be watched. */
+static int watch_guest(struct command *command, const struct spawned *spawned)
+{
+    int r = spawned->fd[0] >= 0 ? inflow_open(&command->in, spawned->fd[0]) : 0;
+
+    for (int i = 0; i < 2; i++) {
+        int added = outflow_open(&command->out[i], spawned->fd[i + 1]);
+
+        r = r < 0 ? r : added;
+    }
+    if (command_watch_exec(command, spawned->exec_fd) < 0 && r == 0)
+        r = -ENOMEM;
+    return r;
+}
+
+static int command_start(struct command *command, const struct message_exec *exec)
+{
+    struct warden *warden = command->warden;
+    CLEANUP(strings_free) struct strings strings = {0};
+    struct message_size size = {.rows = exec->rows, .columns = exec->columns};
+    struct guest_start start = {.has_terminal = command->is_pty};
+    struct spawned spawned;
+    int r = strings_read(warden, exec, &strings);
+
+    if (r < 0)
+        return r;
+    start.argv = strings.argv;
+    start.env = strings.env;
+    start.cwd = strings.cwd;
+    r = spawn_guest(warden->sandbox, &start, exec->flags & EXEC_STDIN,
+                    command->is_pty ? &size : NULL, !warden->has_guests, &spawned);
+    warden->has_guests = true;
+    if (r < 0)
+        return r;
+    command->pid = spawned.pid;
+    watch_somebody(warden);
+    return watch_guest(command, &spawned);
+}
+
+/*
+ * Room for one more: as many may run at once as may be kept when they have ended. Of the latter the
+ * oldest goes, but none whose end this host has not been told: it waits for it.
+ */
+static bool make_room(struct warden *warden)
+{
+    unsigned running = 0, ended = 0;
+    struct command *oldest = NULL;
+
+    for (struct command *command = warden->commands; command; command = command->next) {
+        running += !command->has_exited;
+        ended += command->has_exited;
+        if (command->is_end_told && (!oldest || command->end_ns < oldest->end_ns))
+            oldest = command;
+    }
+    if (running >= LIMIT_COMMANDS)
+        return false;
+    if (ended < LIMIT_COMMANDS)
+        return true;
+    if (!oldest)
+        return false;
+    command_free(oldest);
+    return true;
+}
+
+/* Of what there was no room for, only as many are kept as an inventory may list. */
+static bool may_keep(const struct warden *warden)
+{
+    unsigned count = 0;
+
+    for (const struct command *command = warden->commands; command; command = command->next)
+        count++;
+    return count <= 2 * LIMIT_COMMANDS;
+}
+
+void command_exec(struct warden *warden, const struct frame *frame)
+{
+    struct message_exec exec;
+    struct command *command;
+    bool has_room;
+    int r;
+
+    if (message_exec_unpack(frame, &exec) < 0 || frame->id == 0 || command_by_id(warden, frame->id))
+        warden_end(warden);
+    has_room = make_room(warden);
+    command = command_new(warden, frame->id, &exec);
+    if (!command)
+        warden_end(warden);
+    r = has_room ? command_start(command, &exec) : -EAGAIN;
+    buf_clear(&warden->args);
+    if (r == -EPROTO)
+        warden_end(warden);
+    if (r == 0)
+        return;
+    if (command->pid > 0)
+        kill(command->pid, SIGKILL);
+    command->has_exited = true;
+    command->end_ns = clock_now_ns();
+    command->keeps &= may_keep(warden);
+    command_failed(command, has_room ? GUEST_STAGE_STDIO : GUEST_STAGE_EXEC, r);
+}
