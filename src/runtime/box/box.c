@@ -40,6 +40,7 @@ void box_free(struct box *box)
         return;
     while (box->calls)
         box_call_free(box, box->calls);
+    free(box->adoption);
     buf_free(&box->queue);
     fd_closep(&box->fd);
     free(box);
@@ -54,28 +55,37 @@ struct call *box_call(struct box *box, uint32_t id, enum call_kind kind)
     return NULL;
 }
 
-struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struct error *err)
+struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, void *ctx,
+                          struct error *err)
 {
-    struct call *call;
+    struct call *call = calloc(1, sizeof(*call));
 
-    if (box->is_lost) {
-        if (err)
-            *err = box->lost;
-        return NULL;
-    }
-    call = calloc(1, sizeof(*call));
     if (!call) {
         error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
         return NULL;
     }
     call->kind = kind;
-    call->id = ++box->next_id;
+    call->id = id;
     call->ctx = ctx;
     call->in[0].held = BUF_INIT(WIRE_STREAM_WINDOW);
     call->in[1].held = BUF_INIT(WIRE_STREAM_WINDOW);
     call->next = box->calls;
     box->calls = call;
     return call;
+}
+
+struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struct error *err)
+{
+    if (box->is_lost) {
+        if (err)
+            *err = box->lost;
+        return NULL;
+    }
+    if (box->adoption) { /* which ids are free is not known yet */
+        error_set(err, -EBUSY, ERROR_ENGINE, "the box's warden was not heard of yet");
+        return NULL;
+    }
+    return box_call_add(box, kind, ++box->next_id, ctx, err);
 }
 
 void box_call_free(struct box *box, struct call *call)
@@ -132,6 +142,7 @@ static void lose(struct box *box)
         return;
     box->is_lost = true;
     error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", box->broken);
+    adopt_lose(box);
     for (struct call *call = box->calls; call; call = next) {
         next = call->next;
         if (call->has_exited)
@@ -275,7 +286,7 @@ short box_poll_events(const struct box *box)
 
 uint64_t box_next_deadline_ms(const struct box *box)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = adopt_deadline_ms(box);
 
     for (const struct call *call = box->calls; call; call = call->next) {
         if (call->deadline_ms && !call->was_timed_out)
@@ -291,6 +302,8 @@ uint64_t box_next_deadline_ms(const struct box *box)
 /* A frame for a call that we have and that is of a kind which may get it. */
 static bool handle_frame(struct box *box, const struct frame *frame)
 {
+    if (box->adoption)
+        return adopt_frame(box, frame);
     for (struct call *call = box->calls; call; call = call->next) {
         if (call->id != frame->id)
             continue;
@@ -335,6 +348,8 @@ int box_pump(struct box *box, struct error *err)
         if (call->kind == CALL_EXEC)
             exec_tick(box, call, now_ms);
     }
+    if (now_ms >= adopt_deadline_ms(box))
+        box_break(box, "its warden did not answer its new host");
     lose(box);
     /* A known exit whose output is not taken yet is still to be told: box_resume() does. */
     if (!box->is_lost || box->calls)

@@ -54,8 +54,12 @@ void box_resume(struct box *box, uint32_t id, enum box_stream stream);
  * it started; other signals go to its process group.
  */
 void box_signal(struct box *box, uint32_t id, int signal);
-int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns); /* -ENOTTY: no pty */
-/* An exec with `keeps` that has ended is recorded by the caller: the warden may drop it. */
+/* 0, -ENOTTY: no pty, -ESRCH: it has ended, -EINVAL: over LIMIT_TERMINAL. */
+int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns);
+/*
+ * An exec with `keeps` has ended, or has failed, and the caller has that on record: the warden may
+ * drop it. One that still runs is not dropped.
+ */
 void box_forget(struct box *box, uint32_t id);
 
 /*
@@ -63,11 +67,12 @@ void box_forget(struct box *box, uint32_t id);
  * the WELCOME is dropped; then found() is called for each command that is there, and done() once.
  * In found() the caller may adopt a command: output comes again from these offsets, then its end.
  * timeout_ms counts from now. Whoever is not adopted is killed and forgotten. File operations of
- * the earlier host are gone, half an upload with them.
+ * the earlier host are gone, half an upload with them. No two hosts of a box may use the same
+ * generation. The first call on a box or none; nothing else can be called before done().
  */
 struct box_found {
     uint32_t id;
-    bool has_started, has_exited, is_pty;
+    bool has_started, has_exited, is_pty; /* exited and never started: failed() will say why */
     uint64_t start_ns;
     uint64_t first[2];   /* offsets of the oldest bytes that can still be had */
     uint64_t written[2]; /* by the guest so far */
@@ -79,7 +84,7 @@ struct adopt_events {
 };
 int box_hello(struct box *box, uint32_t generation, const struct adopt_events *events, void *ctx,
               struct error *err);
-/* Only inside found(). stdin: box_stdin() goes on behind what was received. */
+/* Only inside found(). stdin: box_stdin() goes on behind what was received. -ERANGE: offsets. */
 int box_adopt(struct box *box, uint32_t id, const uint64_t offset[2], uint64_t timeout_ms,
               const struct exec_events *events, void *ctx, struct error *err);
 

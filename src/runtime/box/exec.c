@@ -46,6 +46,16 @@ static int pack_strings(const struct exec_spec *spec, struct message_exec *exec,
     return r;
 }
 
+static void exec_flags(const struct exec_spec *spec, struct message_exec *exec)
+{
+    exec->flags = (spec->stdin_open ? EXEC_STDIN : 0) | (spec->ends_box ? EXEC_ENDS_BOX : 0) |
+                  (spec->keeps ? EXEC_KEEP : 0) | (spec->is_pty ? EXEC_PTY : 0);
+    if (spec->is_pty) {
+        exec->rows = (uint16_t)spec->rows;
+        exec->columns = (uint16_t)spec->columns;
+    }
+}
+
 int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
              void *ctx, uint32_t *ret_id, struct error *err)
 {
@@ -62,12 +72,16 @@ int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_ev
                          (unsigned long long)(LIMIT_ARGV_BYTES / KIB));
     if (r < 0 || exec.argc == 0)
         return error_set(err, r < 0 ? r : -EINVAL, ERROR_BAD_INPUT, "no command was given");
-    exec.flags = (spec->stdin_open ? EXEC_STDIN : 0) | (spec->ends_box ? EXEC_ENDS_BOX : 0);
+    if (spec->is_pty && (spec->rows > LIMIT_TERMINAL || spec->columns > LIMIT_TERMINAL))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "a terminal has at most %d rows and columns", LIMIT_TERMINAL);
+    exec_flags(spec, &exec);
     call = box_call_new(box, CALL_EXEC, ctx, err);
     if (!call)
         return err && err->num ? err->num : -ENOMEM;
     call->on.exec = events;
     call->timeout_ms = spec->timeout_ms;
+    call->is_pty = spec->is_pty;
     call->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
     length = message_exec_pack(&exec, payload, sizeof(payload));
     r = args_send(box, &args);
@@ -111,6 +125,30 @@ void box_signal(struct box *box, uint32_t id, int signal)
     if (signal == SIGKILL && !call->kill_deadline_ms)
         call->kill_deadline_ms = clock_now_ms() + KILL_PATIENCE_MS;
     box_send(box, FRAME_SIGNAL, id, payload, sizeof(payload));
+}
+
+int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns)
+{
+    struct message_size size = {.rows = (uint16_t)rows, .columns = (uint16_t)columns};
+    struct call *call = box_call(box, id, CALL_EXEC);
+    uint8_t payload[4];
+
+    if (!call || call->has_exited)
+        return -ESRCH;
+    if (!call->is_pty)
+        return -ENOTTY;
+    if (rows > LIMIT_TERMINAL || columns > LIMIT_TERMINAL)
+        return -EINVAL;
+    message_size_pack(&size, payload, sizeof(payload));
+    return box_send(box, FRAME_RESIZE, id, payload, sizeof(payload));
+}
+
+void box_forget(struct box *box, uint32_t id)
+{
+    if (box->is_lost || box->adoption || id == 0 || id > box->next_id ||
+        box_call(box, id, CALL_EXEC))
+        return;
+    box_send(box, FRAME_FORGET, id, NULL, 0);
 }
 
 static void acknowledge(struct box *box, struct call *call, int index)
@@ -213,6 +251,7 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
         .memory_watchdog = exited.flags & EXITED_MEMORY_WATCHDOG,
         .has_output = exited.flags & EXITED_HAS_OUTPUT,
         .duration_ns = exited.duration_ns,
+        .usage = {.cpu_us = exited.cpu_us, .max_rss_bytes = exited.max_rss_bytes},
     };
     maybe_end(box, call);
     return true;
@@ -325,5 +364,5 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
     if (is_reader_slow) /* the exit waits behind output that our own side does not take */
         call->kill_deadline_ms = now_ms + KILL_PATIENCE_MS;
     else
-        box_break(box, "its warden did not confirm a kill");
+        box_break(box, "its warden did not tell the end of a command");
 }

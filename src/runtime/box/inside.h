@@ -30,9 +30,10 @@ struct call {
 
     /* exec */
     struct incoming in[2];
-    uint64_t start_deadline_ms;                         /* until STARTED or NOEXEC */
-    uint64_t timeout_ms, deadline_ms, kill_deadline_ms; /* 0: none */
-    bool has_started, was_timed_out;
+    uint64_t start_deadline_ms;       /* until STARTED or NOEXEC */
+    uint64_t timeout_ms, deadline_ms; /* 0: none */
+    uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */
+    bool has_started, was_timed_out, is_pty;
     bool has_exited;
     struct exec_end end; /* kept while output is still held */
 
@@ -52,6 +53,9 @@ struct box {
     void (*wake)(void *ctx); /* see box_on_wake() */
     void *wake_ctx;
     const char *broken; /* why it will be lost at the end of this turn; NULL: it stands */
+    struct adoption *adoption; /* adopt.c: from HELLO to WELCOME; else NULL */
+    struct buf queue;          /* whole frames the socket did not take yet */
+    const char *broken;        /* why it will be lost at the end of this turn; NULL: it stands */
     bool is_lost;
     struct error lost;
 };
@@ -61,6 +65,9 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
              size_t length);
 struct call *box_call(struct box *box, uint32_t id, enum call_kind kind);
 struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struct error *err);
+/* The same with an id that the warden knows already. */
+struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, void *ctx,
+                          struct error *err);
 void box_call_free(struct box *box, struct call *call);
 /* Something is wrong: the box is lost when the current turn is over, never under a callback's feet.
  */
@@ -73,5 +80,10 @@ long box_send_bytes(struct box *box, struct call *call, enum frame_type type, co
 bool exec_frame(struct box *box, struct call *call, const struct frame *frame);
 bool file_frame(struct box *box, struct call *call, const struct frame *frame);
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
+
+/* adopt.c: while box->adoption is there every frame goes to it */
+bool adopt_frame(struct box *box, const struct frame *frame);
+uint64_t adopt_deadline_ms(const struct box *box); /* UINT64_MAX: none */
+void adopt_lose(struct box *box);                  /* the box is lost: done() says so */
 
 #endif

@@ -164,7 +164,7 @@ static void give_ack(struct room *room, uint32_t id, uint8_t stream, uint64_t of
 
 static void give_exec(struct room *room, uint32_t id, const struct message_exec *exec)
 {
-    uint8_t payload[16];
+    uint8_t payload[32];
 
     give(room, FRAME_EXEC, id, payload, (size_t)message_exec_pack(exec, payload, sizeof(payload)));
 }

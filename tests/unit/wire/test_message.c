@@ -17,6 +17,9 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         struct message_bytes bytes;
         struct message_ack ack;
         struct message_exited exited;
+        struct message_inventory inventory;
+        struct message_resume resume;
+        struct message_size size;
         struct message_path path;
         uint64_t start_ns;
         uint32_t number;
@@ -37,6 +40,12 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         return message_started_unpack(frame, &to.start_ns);
     case FRAME_EXITED:
         return message_exited_unpack(frame, &to.exited);
+    case FRAME_INVENTORY:
+        return message_inventory_unpack(frame, &to.inventory);
+    case FRAME_RESUME:
+        return message_resume_unpack(frame, &to.resume);
+    case FRAME_RESIZE:
+        return message_size_unpack(frame, &to.size);
     case FRAME_PUT:
         return message_path_unpack(frame, &to.path);
     default:
@@ -120,7 +129,7 @@ static void test_fail(void **state)
 static int exec_verdict(uint32_t argc, uint32_t envc, uint32_t args_length)
 {
     struct message_exec exec = {.argc = argc, .envc = envc, .args_length = args_length}, back;
-    uint8_t data[16];
+    uint8_t data[32];
     struct frame frame = frame_of(data, message_exec_pack(&exec, data, sizeof(data)));
 
     return message_exec_unpack(&frame, &back);
@@ -128,12 +137,14 @@ static int exec_verdict(uint32_t argc, uint32_t envc, uint32_t args_length)
 
 static void test_exec(void **state)
 {
-    struct message_exec exec = {.flags = EXEC_STDIN | EXEC_ENDS_BOX,
+    struct message_exec exec = {.flags = EXEC_STDIN | EXEC_ENDS_BOX | EXEC_KEEP | EXEC_PTY,
                                 .argc = LIMIT_ARGV_COUNT,
                                 .envc = LIMIT_ENV_COUNT,
-                                .args_length = LIMIT_ARGV_BYTES};
+                                .args_length = LIMIT_ARGV_BYTES,
+                                .rows = LIMIT_TERMINAL,
+                                .columns = LIMIT_TERMINAL};
     struct message_exec back;
-    uint8_t data[16];
+    uint8_t data[32];
     ssize_t length = message_exec_pack(&exec, data, sizeof(data));
     struct frame frame = frame_of(data, length);
 
@@ -147,7 +158,14 @@ static void test_exec(void **state)
     assert_int_equal(exec_verdict(UINT32_MAX, 0, 2), -EPROTO);
     assert_int_equal(exec_verdict(1, LIMIT_ENV_COUNT + 1, 2), -EPROTO);
     assert_int_equal(exec_verdict(1, 0, LIMIT_ARGV_BYTES + 1), -EPROTO);
-    assert_int_equal(message_exec_pack(&exec, data, 15), -EMSGSIZE);
+    assert_int_equal(message_exec_pack(&exec, data, (size_t)length - 1), -EMSGSIZE);
+    exec.rows = LIMIT_TERMINAL + 1;
+    message_exec_pack(&exec, data, sizeof(data));
+    assert_int_equal(message_exec_unpack(&frame, &back), -EPROTO);
+    exec.rows = 0;
+    exec.columns = UINT16_MAX;
+    message_exec_pack(&exec, data, sizeof(data));
+    assert_int_equal(message_exec_unpack(&frame, &back), -EPROTO);
 }
 
 static void test_bytes(void **state)
@@ -224,7 +242,9 @@ static void test_exited(void **state)
                                     .flags = EXITED_DISK_FULL | EXITED_MEMORY_WATCHDOG,
                                     .duration_ns = UINT64_MAX,
                                     .out_bytes = 1,
-                                    .err_bytes = UINT64_MAX - 1};
+                                    .err_bytes = UINT64_MAX - 1,
+                                    .cpu_us = 5,
+                                    .max_rss_bytes = UINT64_MAX - 2};
     struct message_exited back = {0};
     uint8_t data[64];
     ssize_t length = message_exited_pack(&exited, data, sizeof(data));
@@ -237,6 +257,7 @@ static void test_exited(void **state)
     assert_int_equal(back.flags, exited.flags);
     assert_true(back.duration_ns == UINT64_MAX);
     assert_true(back.out_bytes == 1 && back.err_bytes == UINT64_MAX - 1);
+    assert_true(back.cpu_us == 5 && back.max_rss_bytes == UINT64_MAX - 2);
     check_lengths(FRAME_EXITED, data, length, length);
     assert_int_equal(exited_verdict(-1, 0), -EPROTO);
     assert_int_equal(exited_verdict(256, 0), -EPROTO);
@@ -244,6 +265,61 @@ static void test_exited(void **state)
     assert_int_equal(exited_verdict(0, 65), -EPROTO);
     assert_int_equal(exited_verdict(0, UINT32_MAX), -EPROTO);
     assert_int_equal(message_exited_pack(&exited, data, (size_t)length - 1), -EMSGSIZE);
+}
+
+static void test_inventory(void **state)
+{
+    struct message_inventory inventory = {.generation = 7,
+                                          .flags = INVENTORY_STARTED | INVENTORY_PTY,
+                                          .start_ns = UINT64_MAX,
+                                          .acked = {1, 2},
+                                          .read = {1, UINT64_MAX},
+                                          .input_received = 9,
+                                          .input_ended = true};
+    struct message_inventory back = {0};
+    uint8_t data[80];
+    ssize_t length = message_inventory_pack(&inventory, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_inventory_unpack(&frame, &back), 0);
+    assert_int_equal(back.generation, 7);
+    assert_int_equal(back.flags, INVENTORY_STARTED | INVENTORY_PTY);
+    assert_true(back.start_ns == UINT64_MAX && back.input_received == 9 && back.input_ended);
+    for (int i = 0; i < 2; i++)
+        assert_true(back.acked[i] == inventory.acked[i] && back.read[i] == inventory.read[i]);
+    check_lengths(FRAME_INVENTORY, data, length, length);
+    assert_int_equal(message_inventory_pack(&inventory, data, (size_t)length - 1), -EMSGSIZE);
+    data[length - 1] = 2; /* neither yes nor no */
+    assert_int_equal(message_inventory_unpack(&frame, &back), -EPROTO);
+    inventory.acked[0] = 2; /* behind what was read */
+    message_inventory_pack(&inventory, data, sizeof(data));
+    assert_int_equal(message_inventory_unpack(&frame, &back), -EPROTO);
+}
+
+static void test_resume_and_size(void **state)
+{
+    struct message_resume resume = {.offset = {3, UINT64_MAX}}, offsets;
+    struct message_size size = {.rows = LIMIT_TERMINAL, .columns = 1}, back;
+    uint8_t data[32];
+    ssize_t length = message_resume_pack(&resume, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_resume_unpack(&frame, &offsets), 0);
+    assert_true(offsets.offset[0] == 3 && offsets.offset[1] == UINT64_MAX);
+    check_lengths(FRAME_RESUME, data, length, length);
+    assert_int_equal(message_resume_pack(&resume, data, 15), -EMSGSIZE);
+
+    length = message_size_pack(&size, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_size_unpack(&frame, &back), 0);
+    assert_true(back.rows == LIMIT_TERMINAL && back.columns == 1);
+    check_lengths(FRAME_RESIZE, data, length, length);
+    assert_int_equal(message_size_pack(&size, data, 3), -EMSGSIZE);
+    size.columns = LIMIT_TERMINAL + 1;
+    message_size_pack(&size, data, sizeof(data));
+    assert_int_equal(message_size_unpack(&frame, &back), -EPROTO);
 }
 
 static void test_path(void **state)
@@ -264,8 +340,8 @@ static void test_path(void **state)
     assert_true(back.bytes == UINT64_MAX);
     assert_int_equal(back.path_length, 8);
     assert_memory_equal(back.path, "/tmp/a b", 8);
-    check_lengths(FRAME_PUT, data, length, 12);
-    data[14] = 0; /* a NUL in the name */
+    check_lengths(FRAME_PUT, data, length, MESSAGE_PATH_HEADER);
+    data[MESSAGE_PATH_HEADER + 2] = 0; /* a NUL in the name */
     assert_int_equal(message_path_unpack(&frame, &back), -EPROTO);
 
     memset(longest, 'x', sizeof(longest));
@@ -282,10 +358,11 @@ static void test_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ready),  cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_exec),   cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_ack),    cmocka_unit_test(test_started_and_numbers),
-        cmocka_unit_test(test_exited), cmocka_unit_test(test_path),
+        cmocka_unit_test(test_ready),     cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_exec),      cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_ack),       cmocka_unit_test(test_started_and_numbers),
+        cmocka_unit_test(test_exited),    cmocka_unit_test(test_path),
+        cmocka_unit_test(test_inventory), cmocka_unit_test(test_resume_and_size),
     };
 
     return cmocka_run_group_tests_name("wire/message", tests, NULL, NULL);

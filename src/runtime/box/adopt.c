@@ -1,0 +1,228 @@
+/*
+ * adopt.c - a box whose earlier host is gone: what is left of it, and how to go on with it.
+ *
+ * Theory of operation. HELLO carries a generation; the warden answers one INVENTORY for each
+ * command, with that generation in it, then WELCOME. Before that anything may come: what the warden
+ * had said to the earlier host, half a listing, frames for ids that nobody here knows, even the
+ * answer to a HELLO of a host that came in between and is gone too. All of that is dropped by what
+ * it is not: an INVENTORY or the WELCOME of this generation. From the WELCOME on the warden says
+ * nothing that was not asked for by this host.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "runtime/box/inside.h"
+
+#define FOUND_MAX (2 * LIMIT_COMMANDS) /* as many run, as many are kept when they have ended */
+#define INVENTORY_FLAGS (INVENTORY_STARTED | INVENTORY_EXITED | INVENTORY_PTY)
+
+struct adoption {
+    uint32_t generation;
+    const struct adopt_events *events;
+    void *ctx;
+    uint64_t deadline_ms; /* until WELCOME */
+    struct {
+        struct box_found about;
+        bool has_input_ended;
+    } found[FOUND_MAX];
+    size_t count;
+    size_t current; /* whose found() is being called; count: nobody's */
+};
+
+int box_hello(struct box *box, uint32_t generation, const struct adopt_events *events, void *ctx,
+              struct error *err)
+{
+    struct adoption *adoption;
+    int r;
+
+    if (box->is_lost) {
+        if (err)
+            *err = box->lost;
+        return box->lost.num;
+    }
+    if (box->adoption || box->calls || box->next_id)
+        return error_set(err, -EBUSY, ERROR_ENGINE, "the box is in use already");
+    adoption = calloc(1, sizeof(*adoption));
+    if (!adoption)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    adoption->generation = generation;
+    adoption->events = events;
+    adoption->ctx = ctx;
+    adoption->deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
+    r = box_send(box, FRAME_HELLO, generation, NULL, 0);
+    if (r < 0) {
+        free(adoption);
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+    }
+    box->adoption = adoption;
+    return 0;
+}
+
+/* Where an adopted command stands: its output goes on at `offset`, its input behind what it has. */
+static void call_continue(struct call *call, const struct box_found *found, bool has_input_ended,
+                          const uint64_t offset[2])
+{
+    uint64_t now_ms = clock_now_ms();
+
+    for (int i = 0; i < 2; i++) {
+        call->in[i].received = offset[i];
+        call->in[i].taken = offset[i];
+        call->in[i].acked = offset[i];
+    }
+    call->sent = found->input;
+    /* How much of it waits there an ACK will tell; until then all that may. */
+    call->acked = found->input > WIRE_STREAM_WINDOW ? found->input - WIRE_STREAM_WINDOW : 0;
+    call->has_ended = has_input_ended;
+    call->is_pty = found->is_pty;
+    call->has_started = found->has_started;
+    if (found->has_exited)
+        call->kill_deadline_ms = now_ms + BRINGUP_PATIENCE_MS; /* it knows the end: it may say it */
+    else if (!found->has_started)
+        call->start_deadline_ms = now_ms + BRINGUP_PATIENCE_MS;
+    else if (call->timeout_ms)
+        call->deadline_ms = now_ms + call->timeout_ms;
+}
+
+int box_adopt(struct box *box, uint32_t id, const uint64_t offset[2], uint64_t timeout_ms,
+              const struct exec_events *events, void *ctx, struct error *err)
+{
+    struct adoption *adoption = box->adoption;
+    struct message_resume resume = {.offset = {offset[0], offset[1]}};
+    const struct box_found *found;
+    uint8_t payload[16];
+    struct call *call;
+    int r;
+
+    if (!adoption || adoption->current >= adoption->count ||
+        adoption->found[adoption->current].about.id != id || box_call(box, id, CALL_EXEC))
+        return error_set(err, -EINVAL, ERROR_ENGINE, "this command is not there to be adopted");
+    found = &adoption->found[adoption->current].about;
+    for (int i = 0; i < 2; i++) {
+        if (offset[i] < found->first[i] || offset[i] > found->written[i])
+            return error_set(err, -ERANGE, ERROR_ENGINE,
+                             "output from byte %llu on cannot be had any more, or not yet",
+                             (unsigned long long)offset[i]);
+    }
+    call = box_call_add(box, CALL_EXEC, id, ctx, err);
+    if (!call)
+        return -ENOMEM;
+    call->on.exec = events;
+    call->timeout_ms = timeout_ms;
+    call_continue(call, found, adoption->found[adoption->current].has_input_ended, offset);
+    message_resume_pack(&resume, payload, sizeof(payload));
+    r = box_send(box, FRAME_RESUME, id, payload, sizeof(payload));
+    if (r < 0) {
+        box_call_free(box, call);
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+    }
+    return 0;
+}
+
+static bool on_inventory(struct adoption *adoption, const struct frame *frame)
+{
+    struct message_inventory inventory;
+    struct box_found *found;
+
+    if (message_inventory_unpack(frame, &inventory) < 0)
+        return false;
+    if (inventory.generation != adoption->generation)
+        return true; /* of somebody who asked before us */
+    if (frame->id == 0 || adoption->count == FOUND_MAX || (inventory.flags & ~INVENTORY_FLAGS) ||
+        inventory.input_received > INT64_MAX)
+        return false;
+    for (size_t i = 0; i < adoption->count; i++) {
+        if (adoption->found[i].about.id == frame->id)
+            return false;
+    }
+    found = &adoption->found[adoption->count].about;
+    *found = (struct box_found){
+        .id = frame->id,
+        .has_started = inventory.flags & INVENTORY_STARTED,
+        .has_exited = inventory.flags & INVENTORY_EXITED,
+        .is_pty = inventory.flags & INVENTORY_PTY,
+        .start_ns = inventory.start_ns,
+        .input = inventory.input_received,
+    };
+    for (int i = 0; i < 2; i++) {
+        /* acked <= read was checked when it was unpacked */
+        if (inventory.read[i] - inventory.acked[i] > WIRE_STREAM_WINDOW ||
+            inventory.read[i] > INT64_MAX)
+            return false;
+        found->first[i] = inventory.acked[i];
+        found->written[i] = inventory.read[i];
+    }
+    adoption->found[adoption->count++].has_input_ended = inventory.input_ended;
+    adoption->current = adoption->count;
+    return true;
+}
+
+/* Nobody wants it: it ends, and the warden says nothing about that. */
+static void turn_out(struct box *box, const struct box_found *found)
+{
+    uint8_t payload[4];
+
+    message_number_pack(SIGKILL, payload, sizeof(payload));
+    if (!found->has_exited)
+        box_send(box, FRAME_SIGNAL, found->id, payload, sizeof(payload));
+    box_send(box, FRAME_FORGET, found->id, NULL, 0);
+}
+
+static bool on_welcome(struct box *box, const struct frame *frame)
+{
+    struct adoption *adoption = box->adoption;
+    const struct adopt_events *events = adoption->events;
+    void *ctx = adoption->ctx;
+    uint32_t highest;
+
+    if (frame->id != adoption->generation)
+        return true; /* of somebody who asked before us */
+    if (message_number_unpack(frame, &highest) < 0 || highest > UINT32_MAX / 2)
+        return false; /* ids would run out */
+    for (size_t i = 0; i < adoption->count; i++) {
+        if (adoption->found[i].about.id > highest)
+            return false;
+    }
+    box->next_id = highest;
+    for (size_t i = 0; i < adoption->count; i++) {
+        const struct box_found *found = &adoption->found[i].about;
+
+        adoption->current = i;
+        events->found(ctx, found);
+        if (!box_call(box, found->id, CALL_EXEC))
+            turn_out(box, found);
+    }
+    if (box->broken)
+        return false; /* it took no more frames: done() will say so */
+    box->adoption = NULL;
+    free(adoption);
+    events->done(ctx, &(struct error){0});
+    return true;
+}
+
+bool adopt_frame(struct box *box, const struct frame *frame)
+{
+    if (frame->type == FRAME_INVENTORY)
+        return on_inventory(box->adoption, frame);
+    if (frame->type == FRAME_WELCOME)
+        return on_welcome(box, frame);
+    return true;
+}
+
+uint64_t adopt_deadline_ms(const struct box *box)
+{
+    return box->adoption ? box->adoption->deadline_ms : UINT64_MAX;
+}
+
+void adopt_lose(struct box *box)
+{
+    struct adoption *adoption = box->adoption;
+
+    if (!adoption)
+        return;
+    box->adoption = NULL;
+    adoption->events->done(adoption->ctx, &box->lost);
+    free(adoption);
+}
