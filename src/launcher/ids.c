@@ -3,7 +3,8 @@
  *
  * Root takes two ids for each box out of a range that no user has: from /etc/subuid (user bailey,
  * else root), else from SANDBOX_ID_BASE. An ordinary user has newuidmap(1) map its own id and one
- * of its range; without that only its own id can be mapped and warden and guest share it.
+ * of its range; without that only its own id can be mapped and warden and guest share it. Inside an
+ * engine the caller says which ids are free: files of the host mean other ids than ours there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,145 +19,45 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/inside.h"
-
-#define ID_RANGE 65536
-#define TEXT_MAX (256 * 1024)
-
-static char *read_file(const char *path)
-{
-    char *text = malloc(TEXT_MAX);
-
-    if (text && fd_read_text_at(AT_FDCWD, path, text, TEXT_MAX) < 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-/* A line "name:start:count" whose name is one of the two; count at least `least`. */
-static bool sub_range(const char *path, const char *name, const char *number, uint64_t least,
-                      uint64_t *ret_start, uint64_t *ret_count)
-{
-    CLEANUP(freep) char *text = read_file(path);
-    char *rest = text, *line;
-
-    while (rest && (line = strsep(&rest, "\n"))) {
-        char *at = line;
-        const char *owner = strsep(&at, ":");
-        const char *start = strsep(&at, ":");
-        const char *count = at;
-
-        if (!start || !count)
-            continue;
-        if ((str_equal(owner, name) || str_equal(owner, number)) &&
-            str_to_u64(start, ret_start) == 0 && str_to_u64(count, ret_count) == 0 &&
-            *ret_count >= least)
-            return true;
-    }
-    return false;
-}
-
-/* The login name of an id, from the file alone (a static program has no name services). */
-static bool user_name(uid_t id, char *name, size_t size)
-{
-    CLEANUP(freep) char *text = read_file("/etc/passwd");
-    char *rest = text, *line;
-
-    while (rest && (line = strsep(&rest, "\n"))) {
-        char *at = line;
-        const char *login = strsep(&at, ":");
-        uint64_t number;
-
-        strsep(&at, ":");
-        if (at && str_to_u64(strsep(&at, ":"), &number) == 0 && number == id)
-            return str_copy(name, size, login);
-    }
-    return false;
-}
-
-/* Does any user of this host have an id in the range? Then it is not ours to give away. */
-static bool range_is_taken(uint64_t start, uint64_t count)
-{
-    CLEANUP(freep) char *text = read_file("/etc/passwd");
-    char *rest = text, *line;
-
-    while (rest && (line = strsep(&rest, "\n"))) {
-        char *at = line;
-        uint64_t number;
-
-        strsep(&at, ":");
-        strsep(&at, ":");
-        if (at && str_to_u64(strsep(&at, ":"), &number) == 0 && number - start < count)
-            return true;
-    }
-    return false;
-}
-
-/*
- * Root of a container has only the ids of its own map. A range outside of it is replaced by the
- * upper half of the largest extent there is.
- */
-static void fit_into_own_map(uint64_t *start, uint64_t *count)
-{
-    CLEANUP(freep) char *text = read_file("/proc/self/uid_map");
-    char *rest = text, *line;
-    uint64_t best_start = *start, best_count = 0;
-
-    while (rest && (line = strsep(&rest, "\n"))) {
-        unsigned long long inside, outside, length;
-
-        if (sscanf(line, "%llu %llu %llu", &inside, &outside, &length) != 3)
-            continue;
-        if (*start >= inside && *start - inside < length && *count <= length - (*start - inside))
-            return;
-        if (length > best_count) {
-            best_start = inside;
-            best_count = length;
-        }
-    }
-    if (best_count >= 4) {
-        *start = best_start + best_count / 2;
-        *count = best_count - best_count / 2;
-    }
-}
+#include "sys/subid.h"
 
 static void choose_for_root(const struct launch_spec *spec, struct id_plan *ids)
 {
-    uint64_t start = spec->id_base, count = ID_RANGE, slot;
+    unsigned first, count, slot;
 
-    if (!sub_range("/etc/subuid", "bailey", "bailey", 2, &start, &count) &&
-        !sub_range("/etc/subuid", "root", "0", 2, &start, &count)) {
-        start = spec->id_base;
-        count = ID_RANGE;
-    }
-    for (int tries = 0; tries < 64 && range_is_taken(start, count); tries++)
-        start += ID_RANGE;
-    fit_into_own_map(&start, &count);
+    subid_find_for_root(spec->id_base, &first, &count);
     slot =
-        (uint64_t)getpid() % (count / 2); /* two boxes rarely share, and lose little if they do */
+        (unsigned)getpid() % (count / 2); /* two boxes rarely share, and lose little if they do */
     ids->way = IDS_DIRECT;
-    ids->host_warden = start + 2 * slot;
-    ids->host_guest = start + 2 * slot + 1;
+    ids->host_warden = first + 2 * slot;
+    ids->host_guest = first + 2 * slot + 1;
 }
 
 void ids_choose(const struct launch_spec *spec, struct id_plan *ids)
 {
-    char name[64] = "", number[24];
-    uint64_t count;
+    unsigned uid_first, gid_first, count;
 
     memset(ids, 0, sizeof(*ids));
+    ids->way = IDS_SINGLE;
+    if (spec->ids == LAUNCH_IDS_SINGLE)
+        return;
+    if (spec->ids == LAUNCH_IDS_PAIR) {
+        ids->way = IDS_PAIR;
+        ids->host_warden = spec->warden_id;
+        ids->host_guest = spec->guest_id;
+        return;
+    }
     if (geteuid() == 0) {
         choose_for_root(spec, ids);
         return;
     }
-    ids->way = IDS_SINGLE;
-    if (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0)
+    if (access(NEWUIDMAP, X_OK) < 0 || access(NEWGIDMAP, X_OK) < 0 ||
+        !subid_find("/etc/subuid", geteuid(), &uid_first, &count) ||
+        !subid_find("/etc/subgid", geteuid(), &gid_first, &count))
         return;
-    user_name(geteuid(), name, sizeof(name));
-    str_format(number, sizeof(number), "%u", (unsigned)geteuid());
-    if (sub_range("/etc/subuid", name, number, 1, &ids->sub_uid, &count) &&
-        sub_range("/etc/subgid", name, number, 1, &ids->sub_gid, &count))
-        ids->way = IDS_HELPER;
+    ids->way = IDS_HELPER;
+    ids->sub_uid = uid_first;
+    ids->sub_gid = gid_first;
 }
 
 static int write_map(pid_t pid, const char *file, const char *text)
@@ -219,9 +120,9 @@ static int run_helper(const char *helper, pid_t pid, uint64_t own, uint64_t sub)
 
 static int write_by_helper(pid_t pid, const struct id_plan *ids)
 {
-    int r = run_helper("/usr/bin/newuidmap", pid, geteuid(), ids->sub_uid);
+    int r = run_helper(NEWUIDMAP, pid, geteuid(), ids->sub_uid);
 
-    return r < 0 ? r : run_helper("/usr/bin/newgidmap", pid, getegid(), ids->sub_gid);
+    return r < 0 ? r : run_helper(NEWGIDMAP, pid, getegid(), ids->sub_gid);
 }
 
 int ids_write(pid_t pid, const struct id_plan *ids, bool *ret_split, bool *ret_groups,
@@ -229,13 +130,15 @@ int ids_write(pid_t pid, const struct id_plan *ids, bool *ret_split, bool *ret_g
 {
     int r = -EPERM;
 
-    if (ids->way == IDS_DIRECT)
+    if (ids->way == IDS_DIRECT || ids->way == IDS_PAIR)
         r = write_direct(pid, ids);
     else if (ids->way == IDS_HELPER)
         r = write_by_helper(pid, ids);
     *ret_split = *ret_groups = r == 0;
     if (r == 0)
         return 0;
-    r = write_single(pid);
+    /* An engine's own id is never a guest's because something failed. */
+    if (ids->way != IDS_PAIR)
+        r = write_single(pid);
     return r < 0 ? error_stage(err, "write id maps", r) : 0;
 }

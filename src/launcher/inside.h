@@ -28,16 +28,20 @@ struct draft {
 /* Ids of a box, on the host and inside. */
 enum id_way {
     IDS_DIRECT, /* root: two ids of the range, written by us */
+    IDS_PAIR,   /* the same, named by the caller, or none at all */
     IDS_HELPER, /* an ordinary user with newuidmap and a range in /etc/subuid */
     IDS_SINGLE, /* the caller's own id only */
 };
 struct id_plan {
     enum id_way way;
-    uint64_t host_warden, host_guest; /* IDS_DIRECT */
+    uint64_t host_warden, host_guest; /* IDS_DIRECT, IDS_PAIR */
     uint64_t sub_uid, sub_gid;        /* IDS_HELPER */
 };
 
 #define GUEST_ID 1000 /* inside */
+
+#define NEWUIDMAP "/usr/bin/newuidmap"
+#define NEWGIDMAP "/usr/bin/newgidmap"
 
 /* draft.c */
 const char *draft_text(struct draft *draft, const char *format, ...)

@@ -25,6 +25,13 @@ struct launch_bind {
     const char *box; /* absolute path inside */
 };
 
+/* Where a box's ids come from. */
+enum launch_ids {
+    LAUNCH_IDS_CHOOSE, /* from the range that the caller has on this host */
+    LAUNCH_IDS_PAIR, /* these two of the caller's user namespace; the box has namespaces or fails */
+    LAUNCH_IDS_SINGLE, /* the caller's own for both; likewise */
+};
+
 struct launch_spec {
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
@@ -33,6 +40,12 @@ struct launch_spec {
     const struct launch_bind *binds;
     size_t bind_count;
     uint64_t id_base; /* of the range of host ids for boxes of a root start */
+    const char *data; /* a host folder bound read-only at /tmp/data; NULL: an empty one */
+
+    /* of an engine; zero for a box that is made directly */
+    enum launch_ids ids;
+    uint32_t warden_id, guest_id;   /* LAUNCH_IDS_PAIR */
+    const struct cgroup_site *site; /* where its group is made, and nothing swept; NULL: found */
 };
 
 /* Who holds a limit. */

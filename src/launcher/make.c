@@ -392,8 +392,13 @@ static void make_group(const struct launch_spec *spec, struct launched *launched
     if (launched->has_tried_group)
         return; /* for an earlier way, or before the clone */
     launched->has_tried_group = true;
-    cgroup_find(&launched->site);
-    str_format(name, sizeof(name), "bailey-%d-%u", (int)getpid(), serial++);
+    if (spec->site) {
+        launched->site = *spec->site;
+        str_format(name, sizeof(name), "box-%u", serial++);
+    } else {
+        cgroup_find(&launched->site);
+        str_format(name, sizeof(name), "bailey-%d-%u", (int)getpid(), serial++);
+    }
     cgroup_make(&launched->site, name, &limits, &launched->group, NULL);
 }
 
@@ -424,8 +429,11 @@ static int try_way(const struct launch_spec *spec, struct draft *draft, const st
     timing(launched, "make cgroup (meanwhile)", &since);
     if (r == 0) {
         draft_holders(launched);
-        cgroup_sweep(&launched->site);
-        private_sweep();
+        /* An engine sees other process numbers than those in the names of what is left behind. */
+        if (!spec->site) {
+            cgroup_sweep(&launched->site);
+            private_sweep();
+        }
         r = wait_ready(launched, draft, err);
     }
     if (r < 0) {
@@ -527,13 +535,15 @@ int launcher_make(const struct launch_spec *spec, struct launched *ret, struct e
     ids_choose(spec, &ids);
     timing(&launched, "choose ids", &since);
     cgroup_init(&launched.group);
-    if (!cgroup_is_v1())
+    if (spec->site ? spec->site->flavour == CGROUP_V2 : !cgroup_is_v1())
         make_group(spec, &launched);
     timing(&launched, "cgroup v2", &since);
     r = make_way(spec, WAY_NAMESPACES, &ids, &launched, &own);
     for (enum way way = WAY_CLONED_NETWORK; way < _WAY_MAX && r < 0 && is_refusal(r, &own); way++) {
         if (way == WAY_CLONED_NETWORK && !str_equal(own.stage, "enter network"))
             continue;
+        if (way == WAY_PRIVATE_FOLDER && spec->ids != LAUNCH_IDS_CHOOSE)
+            break; /* an engine's box promises a /tmp of its own */
         why = own;
         own = (struct error){0};
         r = make_way(spec, way, &ids, &launched, &own);

@@ -57,7 +57,8 @@ struct launcher_box {
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
     uint32_t layers, missing;
-    uint8_t memory_by, pids_by, cpu_by, disk_by; /* enum limit_by of model/spec.h */
+    uint8_t memory_by, pids_by, cpu_by, disk_by; /* enum launch_holder of launcher.h */
+    uint8_t group;                               /* enum cgroup_flavour, for HELD_BY_GROUP */
     uint64_t made_ns;                            /* monotonic */
 };
 
@@ -89,12 +90,21 @@ struct launcher_message {
 
 /* Bytes written, or -EMSGSIZE. */
 long launcher_message_pack(const struct launcher_message *message, uint8_t *data, size_t size);
-/* 0 or -EPROTO. Strings are terminated, keys are checked, enums are in range. */
+/*
+ * 0 or -EPROTO. Strings are terminated, keys are checked, enums are in range. Limits are numbers as
+ * they came: whoever makes a box of them looks at them.
+ */
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret);
+
+/* BOX and MADE come with a descriptor, all others without. */
+bool launcher_has_fd(enum launcher_type type);
 
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */
 int launcher_send(int fd, const struct launcher_message *message, int with_fd);
-/* The same the other way; *ret_fd is owned by the caller, -1: none. -EPIPE: the peer is gone. */
+/*
+ * The same the other way; *ret_fd is owned by the caller, -1: none. -EPIPE: the peer is gone;
+ * -EPROTO: nonsense, a descriptor where none belongs or none where one does (nothing is kept).
+ */
 int launcher_receive(int fd, struct launcher_message *ret, int *ret_fd);
 
 #endif

@@ -11,14 +11,17 @@
 #include "base/fd.h"
 #include "sandbox/stage.h"
 
-/* Raw calls: glibc's wrappers would signal every thread; there is only one. */
-static int set_ids(uid_t id, bool clears_groups)
+/*
+ * Raw calls: glibc's wrappers would signal every thread; there is only one. `saved_id` may be -1:
+ * the saved one stays as it is.
+ */
+static int set_ids(uid_t id, uid_t saved_id, bool clears_groups)
 {
     if (clears_groups && syscall(SYS_setgroups, 0, NULL) < 0)
         return -errno;
     if (syscall(SYS_setresgid, id, id, id) < 0)
         return -errno;
-    if (syscall(SYS_setresuid, id, id, id) < 0)
+    if (syscall(SYS_setresuid, id, id, saved_id) < 0)
         return -errno;
     return 0;
 }
@@ -57,10 +60,23 @@ int stage_signals(struct sandbox *sandbox)
     return 0;
 }
 
-/* Must: come after the id maps are written. The warden is the root of its own namespace only. */
+/*
+ * Must: come after the id maps are written. The warden is the root of its own namespace only. The
+ * saved id stays the engine's until the control group is joined: on v1 only a process of the id
+ * that opened the group's file may enter through it (unless that was root), and the saved one
+ * counts.
+ */
 int stage_ids(struct sandbox *sandbox)
 {
-    return set_ids(sandbox->plan->warden_id, sandbox->plan->clears_groups);
+    return set_ids(sandbox->plan->warden_id, (uid_t)-1, sandbox->plan->clears_groups);
+}
+
+/* Must: come after the control group, before the capabilities go. */
+int stage_saved_id(struct sandbox *sandbox)
+{
+    uid_t id = sandbox->plan->warden_id;
+
+    return syscall(SYS_setresuid, id, id, id) < 0 ? -errno : 0;
 }
 
 /*
@@ -95,5 +111,5 @@ int guest_ids(const struct sandbox *sandbox, const struct guest_start *start)
     (void)start;
     if (!sandbox->plan->has_split)
         return 0;
-    return set_ids(sandbox->plan->guest_id, sandbox->plan->clears_groups);
+    return set_ids(sandbox->plan->guest_id, sandbox->plan->guest_id, sandbox->plan->clears_groups);
 }

@@ -22,6 +22,7 @@ int stage_scope(struct sandbox *sandbox);         /* landlock.c */
 int stage_signals(struct sandbox *sandbox);       /* ids.c */
 int stage_bounding_set(struct sandbox *sandbox);  /* caps.c */
 int stage_ids(struct sandbox *sandbox);           /* ids.c */
+int stage_saved_id(struct sandbox *sandbox);      /* ids.c */
 int stage_scrub(struct sandbox *sandbox);         /* ids.c */
 int stage_root_mount(struct sandbox *sandbox);    /* root.c */
 int stage_root_steps(struct sandbox *sandbox);    /* root.c */

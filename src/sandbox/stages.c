@@ -35,6 +35,7 @@ static const struct stage stages[] = {
     {"landlock ruleset", stage_ruleset, false},
     {"enter network", stage_network_end, true},
     {"join cgroup", stage_cgroup, false},
+    {"drop saved id", stage_saved_id, false},
     {"drop capabilities", stage_warden_caps, false},
     {"no_new_privs", stage_no_new_privs, false},
     {"scope signals", stage_scope, false},
