@@ -52,7 +52,7 @@ struct serve_spec {
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
     struct launch_spec box;             /* root, binds, id_base: the same for every box */
     unsigned stop_grace_ms;
-    int ready_fd;  /* gets "ready\n", or an error's text and the end of file; -1: nobody waits */
+    int ready_fd;  /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
     int stderr_fd; /* the daemon's log */
 };
 

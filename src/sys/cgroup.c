@@ -22,7 +22,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-#define GROUP_PREFIX "bailey-"
 #define CPU_PERIOD_US 100000
 
 static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu"};
@@ -439,10 +438,28 @@ static bool is_stale(const char *name)
     char *end;
     long pid;
 
-    if (!str_starts(name, GROUP_PREFIX))
+    if (!str_starts(name, CGROUP_PREFIX))
         return false;
-    pid = strtol(name + strlen(GROUP_PREFIX), &end, 10);
+    pid = strtol(name + strlen(CGROUP_PREFIX), &end, 10);
     return *end == '-' && pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+/* The groups of boxes in it; one with members refuses, and then so does the engine's own. */
+static void empty_engine(int parent_fd, const char *name)
+{
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!folder) {
+        fd_closep(&fd);
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(folder);
 }
 
 static void sweep_folder(const char *path)
@@ -453,8 +470,11 @@ static void sweep_folder(const char *path)
     if (!folder)
         return;
     while ((entry = readdir(folder))) {
-        if (is_stale(entry->d_name))
-            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
+        if (!is_stale(entry->d_name))
+            continue;
+        if (str_ends(entry->d_name, CGROUP_ENGINE_SUFFIX))
+            empty_engine(dirfd(folder), entry->d_name);
+        unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
     }
     closedir(folder);
 }

@@ -14,10 +14,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
 #define CGROUP_PATH_MAX 512
+#define CGROUP_PREFIX "bailey-"        /* then the pid of who made it */
+#define CGROUP_ENGINE_SUFFIX "-engine" /* holds the groups of an engine's boxes */
 
 enum cgroup_flavour { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
@@ -75,13 +78,35 @@ int cgroup_join(const struct cgroup *group);
 /* Facts that nobody inside can forge. */
 uint64_t cgroup_oom_kills(const struct cgroup *group);
 
+/* So far; 0 where the kernel does not count it here. */
+struct cgroup_usage {
+    uint64_t cpu_us; /* v2, and v1 where cpuacct is mounted with cpu */
+    uint64_t memory_bytes, memory_peak_bytes;
+};
+void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);
+
+/*
+ * A group for all boxes of an engine, bailey-<pid of the stub>-engine in each hierarchy, handed to
+ * `owner` (-1: it stays the caller's). *ret is the site within it. On v2, where only a process
+ * beneath it may clone others into its children, *ret_leaf_fd is the folder of a group for the
+ * launcher itself, beside those of the boxes (-1 on v1). Nothing to be had is CGROUP_NONE, not an
+ * error. Who removes it: the sweep of a later bailey, because the engine may not.
+ */
+void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
+                        struct cgroup_site *ret, int *ret_leaf_fd);
+/* Of an engine that has ended, or was never started; by whoever may. */
+void cgroup_remove_engine(struct cgroup_site *site);
+
 /* Nobody in the group can make a process any more: for an end that has to win a race. */
 void cgroup_stop_forks(const struct cgroup *group);
 
 /* Closes and removes; a group that still has members is tried again for a moment. NULL is fine. */
 void cgroup_remove(struct cgroup *group);
 
-/* Removes groups of bailey processes that are gone (named bailey-<pid>-...). */
+/*
+ * Removes groups of bailey processes that are gone (named bailey-<pid>-...), those of an engine
+ * with the groups of its boxes in them.
+ */
 void cgroup_sweep(const struct cgroup_site *site);
 
 #endif

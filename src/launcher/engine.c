@@ -1,0 +1,237 @@
+/*
+ * engine.c - the launcher inside its namespaces: PID 1, one thread, one loop; see serve.h.
+ *
+ * It hears the broker (protocol.h, hostile), the stub (trusted), the ends of its children, and the
+ * clock. Nothing here waits but the bring-up of a box. Whatever happens to the broker, boxes stay;
+ * whatever happens to the launcher, the kernel ends them all.
+ */
+#include "launcher/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+
+void engine_say(struct engine *engine, char what, const char *text)
+{
+    char message[ERROR_TEXT_MAX + 1] = {what};
+
+    (void)engine;
+    str_copy(message + 1, sizeof(message) - 1, text);
+    send(ENGINE_STUB_FD, message, 1 + strlen(message + 1), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Everything ends, now; the loop stops with this turn. */
+void engine_finish(struct engine *engine, int status)
+{
+    if (engine->is_over)
+        return;
+    engine->is_over = true;
+    engine->status = status;
+    engine->loop.stop = true;
+    broker_kill(engine);
+    boxes_end_all(engine);
+}
+
+/* One timer for both deadlines; 0 in either means none. */
+void engine_timer(struct engine *engine)
+{
+    uint64_t next = engine->restart_at_ms;
+    struct itimerspec when = {0};
+
+    if (engine->stop_at_ms && (!next || engine->stop_at_ms < next))
+        next = engine->stop_at_ms;
+    when.it_value.tv_sec = (time_t)(next / 1000);
+    when.it_value.tv_nsec = (long)(next % 1000) * 1000000;
+    timerfd_settime(engine->timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void on_timer(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, timer);
+    uint64_t count, now = clock_now_ms();
+
+    (void)events;
+    if (read(source->fd, &count, sizeof(count)) < 0)
+        return;
+    if (engine->stop_at_ms && now >= engine->stop_at_ms) {
+        log_warning("the broker did not say goodbye in time, ending everything without it");
+        engine_finish(engine, 0);
+        return;
+    }
+    broker_tick(engine, now);
+    engine_timer(engine);
+}
+
+/* Asked to stop: the broker has a grace time for its goodbye; without a broker there is none. */
+static void stop(struct engine *engine)
+{
+    struct launcher_message message = {.type = LAUNCHER_STOPPING,
+                                       .number = engine->plan->stop_grace_ms};
+
+    if (engine->is_stopping || engine->is_over)
+        return;
+    engine->is_stopping = true;
+    if (engine->broker_pid <= 0 || !engine->was_ready) {
+        engine_finish(engine, engine->was_ready ? 0 : 1);
+        return;
+    }
+    engine->stop_at_ms = clock_now_ms() + engine->plan->stop_grace_ms + 1;
+    engine_timer(engine);
+    broker_send(engine, &message, -1);
+}
+
+static void on_stub(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, stub);
+    char what;
+    ssize_t length;
+
+    (void)events;
+    length = recv(source->fd, &what, 1, MSG_DONTWAIT);
+    if (length == 1 && what == ENGINE_SAYS_STOP)
+        stop(engine);
+    else if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+        engine_finish(engine, 1); /* the stub is gone, and so are we */
+}
+
+static void on_signal(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, signals);
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(source->fd, &info, sizeof(info)) == sizeof(info))
+        stop(engine);
+}
+
+/* ---- start ---- */
+
+static int watch(struct engine *engine, struct loop_source *source, int fd,
+                 void (*ready)(struct loop_source *, uint32_t))
+{
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    source->ready = ready;
+    r = loop_add(&engine->loop, source, fd, EPOLLIN);
+    return r;
+}
+
+static int open_loop(struct engine *engine)
+{
+    sigset_t set;
+    int r = loop_init(&engine->loop);
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (r == 0)
+        r = watch(engine, &engine->stub, ENGINE_STUB_FD, on_stub);
+    if (r == 0)
+        r = watch(engine, &engine->signals, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                  on_signal);
+    if (r == 0)
+        r = watch(engine, &engine->timer,
+                  timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), on_timer);
+    return r;
+}
+
+static int open_folders(struct engine *engine, struct error *err)
+{
+    for (size_t i = 0; i < ENGINE_FOLDER_COUNT; i++) {
+        char path[PATH_MAX + 16];
+
+        str_format(path, sizeof(path), "%s/%s", engine->plan->state, engine_folders[i]);
+        engine->folder_fd[i] = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (engine->folder_fd[i] < 0)
+            return error_errno(err, "opening the folder '%s' inside", engine_folders[i]);
+    }
+    return 0;
+}
+
+/* Only as the stub starts it: PID 1 of a namespace, with a plan that nobody can change. */
+static const struct engine_plan *read_plan(void)
+{
+    static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    const struct engine_plan *plan;
+    struct stat status;
+    void *map;
+
+    if (getpid() != 1 || (fcntl(ENGINE_PLAN_FD, F_GET_SEALS) & seals) != seals ||
+        fstat(ENGINE_PLAN_FD, &status) < 0 || status.st_size != sizeof(*plan))
+        return NULL;
+    map = mmap(NULL, sizeof(*plan), PROT_READ, MAP_PRIVATE, ENGINE_PLAN_FD, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    plan = map;
+    return memcmp(plan->magic, ENGINE_MAGIC, sizeof(ENGINE_MAGIC)) == 0 ? plan : NULL;
+}
+
+static void close_on_exec(const struct engine_plan *plan)
+{
+    for (int fd = ENGINE_PLAN_FD; fd < BROKER_DATASET_FD + (int)plan->dataset_count; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+static int engine_start(struct engine *engine, struct error *err)
+{
+    int r;
+
+    engine->notes_end = &engine->notes;
+    engine->control.fd = engine->broker.fd = -1;
+    engine->stub.fd = engine->signals.fd = engine->timer.fd = -1;
+    close_on_exec(engine->plan);
+    for (uint32_t i = 0; i < engine->plan->bind_count; i++)
+        engine->binds[i] = (struct launch_bind){.host = engine->plan->binds[i].host,
+                                                .box = engine->plan->binds[i].box};
+    /* Our ids are other processes' too where there is one only. The maps of our children can still
+     * be written: since the exec this memory belongs to our own user namespace. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return error_errno(err, "starting the launcher");
+    prctl(PR_SET_NAME, "launcher");
+    r = open_loop(engine);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "starting the launcher: %s", strerror(-r));
+    return open_folders(engine, err);
+}
+
+_Noreturn void serve_inside(void)
+{
+    static struct engine engine;
+    struct error err = {0};
+
+    engine.plan = read_plan();
+    if (!engine.plan) {
+        log_error("this is how the daemon calls itself, not a command");
+        _exit(125);
+    }
+    if (engine_start(&engine, &err) < 0) {
+        engine_say(&engine, ENGINE_SAYS_FAILED, err.text);
+        _exit(1);
+    }
+    broker_start(&engine);
+    if (loop_run(&engine.loop, NULL, NULL) < 0)
+        engine_finish(&engine, 1);
+    _exit(engine.status);
+}

@@ -1,0 +1,170 @@
+/*
+ * engine.h - what the daemon's processes share: the plan that the stub hands to the launcher, and
+ * the launcher's own state. Private to launcher/.
+ *
+ * The launcher executes itself inside its namespaces; what it knows it has from the plan (a sealed
+ * memfd, written and read by the same program) and from descriptors by number. Its environment is
+ * the broker's.
+ */
+#ifndef BAILEY_LAUNCHER_ENGINE_H
+#define BAILEY_LAUNCHER_ENGINE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "launcher/launcher.h"
+#include "launcher/protocol.h"
+#include "launcher/serve.h"
+#include "sys/cgroup.h"
+#include "sys/loop.h"
+
+#define ENGINE_BINDS_MAX 16
+#define ENGINE_DATASETS_MAX 64
+#define ENGINE_FOLDER_COUNT 5
+
+/* Descriptors of the launcher, by number; those of BROKER_DATASET_FD too. */
+#define ENGINE_PLAN_FD 3
+#define ENGINE_STUB_FD 4 /* a SOCK_SEQPACKET pair: ENGINE_SAYS_* */
+#define ENGINE_PROGRAM_FD 5
+#define ENGINE_LISTEN_FD 6
+#define ENGINE_SETTINGS_FD 7
+
+/* First byte of a message between stub and launcher; both trust each other. */
+#define ENGINE_SAYS_GO 'g'      /* stub: the id maps are written */
+#define ENGINE_SAYS_STOP 's'    /* stub: SIGTERM, SIGINT or SIGHUP came */
+#define ENGINE_SAYS_READY 'r'   /* launcher: the broker serves */
+#define ENGINE_SAYS_FAILED 'f'  /* launcher: with the text of why it could not be started */
+#define ENGINE_SAYS_REFUSED 'n' /* launcher: the same, and the kernel does not let us */
+
+/* Ids inside: the launcher is 0, the broker one of these, boxes have pairs of their own. */
+#define ENGINE_BROKER_ID 1
+#define ENGINE_PAIR_FIRST 16
+
+struct engine_plan {
+    char magic[16];
+    uint32_t broker_id;
+    uint32_t pair_count; /* 0: there is one id only, and boxes share it */
+    bool clears_groups;  /* setgroups(2) is allowed */
+    struct cgroup_site site;
+    char state[PATH_MAX]; /* where the launcher finds the state folders */
+    char root[PATH_MAX];  /* empty: the host's /usr */
+    struct {
+        char host[PATH_MAX], box[PATH_MAX];
+    } binds[ENGINE_BINDS_MAX];
+    uint32_t bind_count, dataset_count;
+    uint32_t stop_grace_ms;
+};
+#define ENGINE_MAGIC "bailey engine 1"
+
+extern const char *const engine_folders[ENGINE_FOLDER_COUNT]; /* STATE_FOLDERS */
+
+/* hand.c: what goes through an exec */
+struct fd_move {
+    int from, to; /* from -1: `to` stays empty */
+};
+/* Descriptors by number, ascending and all that there are; the rest is closed by the next exec. */
+int hand_fds(struct fd_move *moves, size_t count);
+/* A sealed copy in memory; *ret_fd is close-on-exec. */
+int hand_program(const char *path, int *ret_fd, struct error *err);
+int hand_bytes(const char *name, const void *data, size_t length, int *ret_fd, struct error *err);
+int hand_exec(int program_fd, char *const *argv, char *const *env); /* returns only on failure */
+/* Becomes this id (-1: stays) without any capability, for good, also where the id is 0. */
+int hand_off_privileges(int64_t id, bool clears_groups);
+
+/* serve_open.c */
+struct serve {
+    const struct serve_spec *spec;
+    struct engine_plan *plan;
+    bool is_range;         /* root: a range of the host's ids */
+    unsigned first, count; /* it */
+    bool is_helped;        /* an ordinary user's own id, and ranges through newuidmap */
+    unsigned sub_uid, sub_gid, sub_count;
+    int lock_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, stub_fd, launcher_fd;
+    int folder_fd[ENGINE_FOLDER_COUNT];
+    int folder_tree[ENGINE_FOLDER_COUNT]; /* detached; root only */
+    int bind_tree[ENGINE_BINDS_MAX], root_tree;
+    int dataset_fd[ENGINE_DATASETS_MAX];
+    int signal_fd, pid_fd;
+    pid_t pid;
+};
+void serve_init(struct serve *serve, const struct serve_spec *spec, struct engine_plan *plan);
+void serve_close(struct serve *serve);
+int serve_open(struct serve *serve, struct error *err);
+void serve_note_ids(struct serve *serve, unsigned mapped); /* so many are mapped inside */
+
+/* Detached copies of the trees that the launcher will not be able to reach by their names. */
+void serve_take_trees(struct serve *serve);
+
+/* serve_clone.c: the launcher, in its namespaces, up to its exec */
+int serve_clone(struct serve *serve, struct error *err);
+
+/* ---- the launcher inside ---- */
+
+#define ENGINE_BUCKETS 1024
+
+/* The struct of which `pointer` is that member. */
+#define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+struct engine_box {
+    struct loop_source source; /* its pidfd */
+    struct engine *engine;
+    struct engine_box *next; /* of its bucket */
+    struct launched launched;
+    struct launcher_box facts;
+    uint32_t slot;
+    bool was_asked;
+};
+
+struct engine_note { /* a message that could not be sent yet */
+    struct engine_note *next;
+    struct launcher_message message;
+    int fd;
+};
+
+struct engine {
+    const struct engine_plan *plan;
+    struct loop loop;
+    struct loop_source stub, signals, timer, control, broker;
+    int folder_fd[ENGINE_FOLDER_COUNT];
+
+    /* the broker */
+    pid_t broker_pid;
+    uint64_t broker_started_ms, restart_at_ms, pause_ms;
+    uint32_t generation;
+    bool has_said_hello, was_ready, is_stopping, is_over;
+    uint64_t stop_at_ms;
+    struct engine_note *notes, **notes_end;
+
+    /* the boxes */
+    struct engine_box *buckets[ENGINE_BUCKETS];
+    uint32_t box_count, next_number, next_slot;
+    uint8_t slots[LIMIT_SESSIONS]; /* 1: its pair of ids is in use */
+    struct launch_bind binds[ENGINE_BINDS_MAX];
+    int status;
+};
+
+/* engine.c */
+void engine_say(struct engine *engine, char what, const char *text); /* to the stub */
+void engine_finish(struct engine *engine, int status);
+void engine_timer(struct engine *engine); /* sets it to the next deadline */
+
+/* engine_broker.c */
+void broker_start(struct engine *engine);
+void broker_tick(struct engine *engine, uint64_t now_ms);
+/* Takes the descriptor, if any. */
+void broker_send(struct engine *engine, const struct launcher_message *message, int fd);
+void broker_kill(struct engine *engine);
+
+/* engine_box.c */
+void boxes_make(struct engine *engine, const struct launcher_make *make);
+void boxes_end(struct engine *engine, uint32_t number);
+void boxes_usage(struct engine *engine, uint32_t number);
+void boxes_inventory(struct engine *engine);
+void boxes_end_all(struct engine *engine);
+
+#endif

@@ -1,0 +1,325 @@
+/*
+ * engine_broker.c - the broker as its launcher sees it: started, heard, answered, started again.
+ *
+ * The broker talks to clients, so it may be anybody's by now: it says numbers, and one that says
+ * anything else is ended and started again. While answers wait for it to read, nothing more is read
+ * from it; so what waits is bounded by the number of boxes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launcher/engine.h"
+#include "sys/calls.h"
+
+#define PAUSE_FIRST_MS 20
+#define PAUSE_MAX_MS 1000
+#define GOOD_LIFE_MS 10000 /* one that lived so long is started again at once */
+#define MESSAGES_PER_TURN 16
+
+static void on_control(struct loop_source *source, uint32_t events);
+static void on_broker_end(struct loop_source *source, uint32_t events);
+
+/* ---- in the child ---- */
+
+static _Noreturn void broker_child(struct engine *engine, int control_fd)
+{
+    static char *argv[] = {"bailey-engine", "broker", NULL};
+    struct fd_move moves[6 + ENGINE_FOLDER_COUNT + ENGINE_DATASETS_MAX] = {
+        {STDIN_FILENO, 0},
+        {STDOUT_FILENO, 1},
+        {STDERR_FILENO, BROKER_LOG_FD},
+        {control_fd, LAUNCHER_CONTROL_FD},
+        {ENGINE_LISTEN_FD, BROKER_LISTEN_FD},
+        {ENGINE_SETTINGS_FD, BROKER_SETTINGS_FD},
+    };
+    size_t count = 6;
+    int program_fd = fcntl(ENGINE_PROGRAM_FD, F_DUPFD_CLOEXEC, 256);
+    sigset_t none;
+    int r;
+
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int i = 0; i < ENGINE_FOLDER_COUNT; i++)
+        moves[count++] = (struct fd_move){engine->folder_fd[i], BROKER_FOLDER_FD + i};
+    for (int i = 0; i < (int)engine->plan->dataset_count; i++)
+        moves[count++] = (struct fd_move){BROKER_DATASET_FD + i, BROKER_DATASET_FD + i};
+    lseek(ENGINE_SETTINGS_FD, 0,
+          SEEK_SET); /* an earlier one has read it, through the same offset */
+    r = setsid() < 0 ? -errno : 0;
+    if (r == 0)
+        r = hand_off_privileges(engine->plan->broker_id, engine->plan->clears_groups);
+    if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        r = -errno;
+    if (r == 0)
+        r = hand_fds(moves, count);
+    if (r == 0)
+        r = hand_exec(program_fd, argv, environ);
+    log_error("starting the broker: %s", strerror(-r));
+    _exit(1);
+}
+
+/* ---- in the launcher ---- */
+
+static void start_failed(struct engine *engine, const char *text)
+{
+    log_error("%s", text);
+    if (!engine->was_ready)
+        engine_say(engine, ENGINE_SAYS_FAILED, text);
+    engine_finish(engine, 1);
+}
+
+/* Growing pauses, so that one that cannot live does not eat the machine. */
+static void start_later(struct engine *engine, uint64_t now)
+{
+    if (now - engine->broker_started_ms >= GOOD_LIFE_MS)
+        engine->pause_ms = 0;
+    engine->restart_at_ms = now + engine->pause_ms;
+    engine->pause_ms =
+        engine->pause_ms ? MIN(2 * engine->pause_ms, (uint64_t)PAUSE_MAX_MS) : PAUSE_FIRST_MS;
+    if (engine->restart_at_ms == now)
+        broker_start(engine);
+    else
+        engine_timer(engine);
+}
+
+void broker_start(struct engine *engine)
+{
+    int pair[2], pid_fd = -1;
+    pid_t pid;
+
+    engine->restart_at_ms = 0;
+    engine->broker_started_ms = clock_now_ms();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        start_failed(engine, "no channel to the broker could be made");
+        return;
+    }
+    pid = sys_clone_fork(0, &pid_fd, -1);
+    if (pid == 0)
+        broker_child(engine, pair[1]);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        start_failed(engine, "the broker could not be forked");
+        return;
+    }
+    engine->broker_pid = pid;
+    engine->generation++;
+    engine->has_said_hello = false;
+    engine->control.ready = on_control;
+    engine->broker.ready = on_broker_end;
+    if (loop_add(&engine->loop, &engine->control, pair[0], EPOLLIN) < 0 ||
+        loop_add(&engine->loop, &engine->broker, pid_fd, EPOLLIN) < 0)
+        start_failed(engine, "the broker could not be watched");
+}
+
+void broker_tick(struct engine *engine, uint64_t now_ms)
+{
+    if (engine->restart_at_ms && now_ms >= engine->restart_at_ms)
+        broker_start(engine);
+}
+
+static void note_free(struct engine_note *note)
+{
+    fd_closep(&note->fd);
+    free(note);
+}
+
+static void hang_up(struct engine *engine)
+{
+    int fd = engine->control.fd;
+
+    loop_remove(&engine->loop, &engine->control);
+    fd_closep(&fd);
+    while (engine->notes) {
+        struct engine_note *note = engine->notes;
+
+        engine->notes = note->next;
+        note_free(note);
+    }
+    engine->notes_end = &engine->notes;
+}
+
+/* Its own process group goes too, should it have got any children. */
+void broker_kill(struct engine *engine)
+{
+    int pid_fd = engine->broker.fd;
+
+    hang_up(engine);
+    if (engine->broker_pid <= 0)
+        return;
+    kill(-engine->broker_pid, SIGKILL);
+    kill(engine->broker_pid, SIGKILL);
+    while (waitpid(engine->broker_pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    while (waitpid(-engine->broker_pid, NULL, WNOHANG) > 0)
+        ;
+    engine->broker_pid = 0;
+    loop_remove(&engine->loop, &engine->broker);
+    fd_closep(&pid_fd);
+}
+
+static void on_broker_end(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, broker);
+    siginfo_t info = {0};
+
+    (void)events;
+    waitid(P_PID, (id_t)engine->broker_pid, &info, WEXITED | WNOWAIT | WNOHANG);
+    broker_kill(engine);
+    if (engine->is_stopping) {
+        engine_finish(engine, 0);
+        return;
+    }
+    if (!engine->was_ready) {
+        char text[128];
+
+        str_format(text, sizeof(text), "the broker did not start (%s %d); its log says why",
+                   info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
+        start_failed(engine, text);
+        return;
+    }
+    log_warning("the broker ended (%s %d), starting it again",
+                info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
+    start_later(engine, clock_now_ms());
+}
+
+static void broker_misbehaved(struct engine *engine, const char *how)
+{
+    log_warning("the broker %s, ending it", how);
+    hang_up(engine);
+    if (engine->broker_pid > 0)
+        kill(engine->broker_pid, SIGKILL); /* its end is seen in the loop */
+}
+
+/* ---- messages ---- */
+
+/* Sends what waits, in order; reads requests only when nothing does. */
+static void flush(struct engine *engine)
+{
+    while (engine->notes) {
+        struct engine_note *note = engine->notes;
+        int r = launcher_send(engine->control.fd, &note->message, note->fd);
+
+        if (r == 0)
+            break;
+        if (r < 0) {
+            hang_up(engine); /* it is gone or going, which its pidfd says */
+            return;
+        }
+        engine->notes = note->next;
+        if (!engine->notes)
+            engine->notes_end = &engine->notes;
+        note_free(note);
+    }
+    loop_change(&engine->loop, &engine->control, engine->notes ? EPOLLOUT : EPOLLIN);
+}
+
+void broker_send(struct engine *engine, const struct launcher_message *message, int fd)
+{
+    struct engine_note *note;
+
+    if (engine->control.fd < 0) {
+        fd_closep(&fd);
+        return;
+    }
+    note = malloc(sizeof(*note));
+    if (!note) {
+        fd_closep(&fd);
+        broker_misbehaved(engine, "could not be answered for lack of memory");
+        return;
+    }
+    *note = (struct engine_note){.message = *message, .fd = fd};
+    *engine->notes_end = note;
+    engine->notes_end = &note->next;
+    flush(engine);
+}
+
+static void greet(struct engine *engine)
+{
+    struct launcher_message welcome = {.type = LAUNCHER_WELCOME, .number = engine->generation};
+
+    engine->has_said_hello = true;
+    boxes_inventory(engine);
+    broker_send(engine, &welcome, -1);
+}
+
+static void ready(struct engine *engine)
+{
+    if (!engine->was_ready)
+        engine_say(engine, ENGINE_SAYS_READY, "");
+    engine->was_ready = true;
+}
+
+/* False: that was nothing a broker says. */
+static bool answer(struct engine *engine, const struct launcher_message *message)
+{
+    if (message->type == LAUNCHER_HELLO) {
+        if (engine->has_said_hello || message->number != LAUNCHER_VERSION)
+            return false;
+        greet(engine);
+        return true;
+    }
+    if (!engine->has_said_hello)
+        return false;
+    switch (message->type) {
+    case LAUNCHER_READY:
+        ready(engine);
+        return true;
+    case LAUNCHER_MAKE:
+        boxes_make(engine, &message->make);
+        return true;
+    case LAUNCHER_END:
+        boxes_end(engine, message->number);
+        return true;
+    case LAUNCHER_USAGE:
+        boxes_usage(engine, message->number);
+        return true;
+    case LAUNCHER_QUIT:
+        engine_finish(engine, 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void on_control(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, control);
+
+    if (events & EPOLLOUT)
+        flush(engine);
+    for (int i = 0; i < MESSAGES_PER_TURN && !engine->notes && source->fd >= 0; i++) {
+        struct launcher_message message;
+        int fd = -1;
+        int r = launcher_receive(source->fd, &message, &fd);
+
+        if (r == 0)
+            return;
+        fd_closep(&fd);
+        if (r == -EPIPE) {
+            broker_misbehaved(engine, "hung up"); /* one that ended is reaped by its pidfd */
+            return;
+        }
+        if (r < 0 || !answer(engine, &message)) {
+            broker_misbehaved(engine, "sent nonsense");
+            return;
+        }
+        if (engine->is_over)
+            return;
+    }
+}

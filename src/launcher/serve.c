@@ -1,0 +1,175 @@
+/* serve.c - the daemon as its starter sees it: open, clone, then be the stub; see serve.h. */
+#include "launcher/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher/engine.h"
+
+/* Must: come before the clone: no signal is lost, and the launcher has the same mask. */
+static int open_signals(struct serve *serve, struct error *err)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return error_errno(err, "blocking signals");
+    serve->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return serve->signal_fd < 0 ? error_errno(err, "opening a signalfd") : 0;
+}
+
+/*
+ * Nothing is left but the wait. The id is the launcher's own: the kernel sends a death signal only
+ * where the dying parent might have sent it itself, and ours has to reach the launcher whatever
+ * that is doing. Neither can do anything to the other with it: the launcher does not see our pid
+ * namespace, we have no capability in its user namespace.
+ */
+static int drop_everything(struct serve *serve, struct error *err)
+{
+    int r = hand_off_privileges(serve->is_range ? (int64_t)serve->first : -1, serve->is_range);
+
+    if (r == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
+        r = -errno;
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "dropping privileges: %s", strerror(-r));
+    fd_closep(&serve->listen_fd);
+    fd_closep(&serve->settings_fd);
+    fd_closep(&serve->self_fd);
+    fd_closep(&serve->engine_fd);
+    fd_closep(&serve->leaf_fd);
+    fd_closep(&serve->root_tree);
+    for (size_t i = 0; i < ENGINE_FOLDER_COUNT; i++) {
+        fd_closep(&serve->folder_fd[i]);
+        fd_closep(&serve->folder_tree[i]);
+    }
+    for (size_t i = 0; i < ENGINE_BINDS_MAX; i++)
+        fd_closep(&serve->bind_tree[i]);
+    for (size_t i = 0; i < ENGINE_DATASETS_MAX; i++)
+        fd_closep(&serve->dataset_fd[i]);
+    return 0;
+}
+
+static void tell_starter(const struct serve *serve, const char *text)
+{
+    if (serve->spec->ready_fd < 0)
+        return;
+    (void)fd_write_all(serve->spec->ready_fd, text, strlen(text)); /* it may have stopped waiting */
+    close(serve->spec->ready_fd);
+}
+
+struct stub {
+    struct serve *serve;
+    bool was_ready, has_failed;
+};
+
+/* 1: something came, 0: nothing more for now, or the end. */
+static int hear_launcher(struct stub *stub, struct error *err)
+{
+    char text[ERROR_TEXT_MAX + 1];
+    ssize_t length = recv(stub->serve->stub_fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    if (text[0] == ENGINE_SAYS_READY && !stub->was_ready) {
+        stub->was_ready = true;
+        tell_starter(stub->serve, "ready\n");
+    } else if (text[0] == ENGINE_SAYS_FAILED || text[0] == ENGINE_SAYS_REFUSED) {
+        stub->has_failed = true;
+        error_set(err, text[0] == ENGINE_SAYS_REFUSED ? -EPERM : -EIO,
+                  text[0] == ENGINE_SAYS_REFUSED ? ERROR_REFUSED : ERROR_ENGINE, "%s%s", text + 1,
+                  text[0] == ENGINE_SAYS_REFUSED
+                      ? ". One-shot runs work: 'bailey run'. 'bailey doctor' says what is missing"
+                      : "");
+    }
+    return 1;
+}
+
+static void forward_signals(const struct serve *serve)
+{
+    static const char stop = ENGINE_SAYS_STOP;
+    struct signalfd_siginfo info;
+
+    while (read(serve->signal_fd, &info, sizeof(info)) == sizeof(info))
+        send(serve->stub_fd, &stop, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Until the launcher is gone. Its words are read to the last one. */
+static int wait_for_launcher(struct stub *stub, struct error *err)
+{
+    struct serve *serve = stub->serve;
+    struct pollfd fds[] = {{.fd = serve->signal_fd, .events = POLLIN},
+                           {.fd = serve->pid_fd, .events = POLLIN},
+                           {.fd = serve->stub_fd, .events = POLLIN}};
+    int status = 0;
+
+    for (;;) {
+        if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+            return error_errno(err, "waiting for the launcher");
+        forward_signals(serve);
+        while (hear_launcher(stub, err) > 0)
+            ;
+        if (fds[2].revents & (POLLHUP | POLLERR))
+            fds[2].fd = -1; /* its end comes next */
+        if (fds[1].revents)
+            break;
+    }
+    while (waitpid(serve->pid, &status, __WALL) < 0 && errno == EINTR)
+        ;
+    serve->pid = 0;
+    if (stub->has_failed)
+        return err ? err->num : -EIO;
+    if (WIFSIGNALED(status))
+        return error_set(err, -EOWNERDEAD, ERROR_ENGINE,
+                         "the launcher was ended by signal %d, and every session with it",
+                         WTERMSIG(status));
+    if (WEXITSTATUS(status) != 0 || !stub->was_ready)
+        return error_set(err, -EIO, ERROR_ENGINE, "the launcher ended with status %d",
+                         WEXITSTATUS(status));
+    return 0;
+}
+
+int serve_run(const struct serve_spec *spec, struct error *err)
+{
+    CLEANUP(freep) struct engine_plan *plan = calloc(1, sizeof(*plan));
+    struct error own = {0};
+    struct serve serve;
+    struct stub stub = {.serve = &serve};
+    int r;
+
+    if (!plan)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    serve_init(&serve, spec, plan);
+    r = open_signals(&serve, &own);
+    if (r == 0)
+        r = serve_open(&serve, &own);
+    if (r == 0)
+        r = serve_clone(&serve, &own);
+    if (r == 0)
+        r = drop_everything(&serve, &own);
+    if (r == 0)
+        r = wait_for_launcher(&stub, &own);
+    if (serve.listen_fd >= 0 || serve.pid_fd >= 0)
+        unlink(spec->socket);          /* fails after a root start: the next one takes it away */
+    cgroup_remove_engine(&plan->site); /* likewise */
+    if (!stub.was_ready && r < 0)
+        tell_starter(&serve, own.text);
+    serve_close(&serve);
+    if (err)
+        *err = own;
+    return r;
+}

@@ -1,0 +1,149 @@
+/* cgroup_engine.c - the group of an engine, handed to its id, and what a group has used. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "sys/cgroup.h"
+
+#define LEAF_NAME "launcher"
+
+/* What somebody needs to own in a group to make others in it; absent ones are passed over. */
+static const char *const handed_files[] = {"tasks", "cgroup.procs", "cgroup.threads",
+                                           "cgroup.subtree_control"};
+
+static int hand_over(const char *path, int64_t owner)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    uid_t id = (uid_t)owner;
+
+    if (owner < 0)
+        return 0;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchown(fd, id, id) < 0)
+        return -errno;
+    for (size_t i = 0; i < ARRAY_SIZE(handed_files); i++) {
+        if (fchownat(fd, handed_files[i], id, id, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT)
+            return -errno;
+    }
+    return 0;
+}
+
+static int make_folder(const char *path, int64_t owner)
+{
+    int r;
+
+    if (mkdir(path, 0755) < 0)
+        return -errno;
+    r = hand_over(path, owner);
+    if (r < 0)
+        rmdir(path);
+    return r;
+}
+
+/* v2: controllers for the boxes, and a leaf beside them; a group with members may not have any. */
+static int divide(const struct cgroup_site *site, int64_t owner, int *ret_leaf_fd)
+{
+    char path[CGROUP_PATH_MAX + 32];
+    int r;
+
+    str_format(path, sizeof(path), "%s/cgroup.subtree_control", site->parent[0]);
+    r = fd_write_text_at(AT_FDCWD, path,
+                         site->parent[CONTROLLER_CPU][0] ? "+memory +pids +cpu" : "+memory +pids");
+    if (r < 0)
+        return r;
+    str_format(path, sizeof(path), "%s/" LEAF_NAME, site->parent[0]);
+    r = make_folder(path, owner);
+    if (r < 0)
+        return r;
+    *ret_leaf_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*ret_leaf_fd >= 0)
+        return 0;
+    r = -errno;
+    rmdir(path);
+    return r;
+}
+
+static bool is_repeated(const struct cgroup_site *site, int controller)
+{
+    for (int i = 0; i < controller; i++) {
+        if (str_equal(site->parent[i], site->parent[controller]))
+            return true;
+    }
+    return false;
+}
+
+void cgroup_remove_engine(struct cgroup_site *site)
+{
+    char path[CGROUP_PATH_MAX + 32];
+
+    if (site->flavour == CGROUP_V2 &&
+        str_format(path, sizeof(path), "%s/" LEAF_NAME, site->parent[0]) == 0)
+        rmdir(path);
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (site->parent[i][0] && !is_repeated(site, i))
+            rmdir(site->parent[i]);
+    }
+    memset(site, 0, sizeof(*site));
+}
+
+void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
+                        struct cgroup_site *ret, int *ret_leaf_fd)
+{
+    int r = 0;
+
+    *ret = (struct cgroup_site){.flavour = site->flavour};
+    *ret_leaf_fd = -1;
+    for (int i = 0; i < _CONTROLLER_MAX && r == 0; i++) {
+        if (!site->parent[i][0])
+            continue;
+        r = str_format(ret->parent[i], CGROUP_PATH_MAX,
+                       "%s/" CGROUP_PREFIX "%d" CGROUP_ENGINE_SUFFIX, site->parent[i], (int)stub);
+        if (r == 0 && !is_repeated(ret, i))
+            r = make_folder(ret->parent[i], owner);
+        if (r < 0)
+            ret->parent[i][0] = 0;
+    }
+    if (r == 0 && ret->flavour == CGROUP_V2)
+        r = divide(ret, owner, ret_leaf_fd);
+    if (r < 0)
+        cgroup_remove_engine(ret);
+}
+
+/* The number behind `word` ("" : the first) in a file of the group; 0 when there is none. */
+static uint64_t read_number(const struct cgroup *group, enum cgroup_controller controller,
+                            const char *file, const char *word)
+{
+    char path[CGROUP_PATH_MAX + 64], text[4096];
+    unsigned long long number = 0;
+    const char *at;
+
+    if (!group->path[controller][0] ||
+        str_format(path, sizeof(path), "%s/%s", group->path[controller], file) < 0 ||
+        fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return 0;
+    at = strstr(text, word);
+    return at && sscanf(at + strlen(word), "%llu", &number) == 1 ? number : 0;
+}
+
+void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret)
+{
+    bool v1 = group->flavour == CGROUP_V1;
+
+    memset(ret, 0, sizeof(*ret));
+    if (group->flavour == CGROUP_NONE)
+        return;
+    ret->memory_bytes =
+        read_number(group, CONTROLLER_MEMORY, v1 ? "memory.usage_in_bytes" : "memory.current", "");
+    ret->memory_peak_bytes =
+        read_number(group, CONTROLLER_MEMORY, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
+    if (v1)
+        ret->cpu_us = read_number(group, CONTROLLER_CPU, "cpuacct.usage", "") / 1000;
+    else /* counted whether or not the cpu controller is on */
+        ret->cpu_us = read_number(group, CONTROLLER_MEMORY, "cpu.stat", "usage_usec ");
+}
