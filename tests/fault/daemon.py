@@ -1,0 +1,131 @@
+"""daemon.py - the daemon's processes under a test: tests/broker_stub.c, started and asked."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import support
+
+PROGRAM = support.BAILEY.parent / "broker_stub"
+LAYERS = ["userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "seccomp",
+          "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc"]
+
+
+def status(pid):
+    """/proc/PID/status as a dictionary."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def is_alive(pid):
+    try:
+        return status(pid)["State"][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid):
+    return [p for p, (parent, state, _) in support._processes().items()
+            if parent == pid and state != "Z"]
+
+
+def program():
+    """A copy that any user may execute."""
+    copy = support.base() / "daemon" / "broker_stub"
+    if not copy.exists():
+        copy.parent.mkdir(mode=0o755, exist_ok=True)
+        shutil.copyfile(PROGRAM, copy)
+        copy.chmod(0o755)
+    return copy
+
+
+class Daemon:
+    """One that runs; `stub`, `launcher` and `broker` are host pids."""
+
+    def __init__(self, way, *binds, env=None, prefix=(), room=None, waits=True):
+        self.room = room or way.room()
+        self.state = self.room.path / "state"
+        if not self.state.exists():
+            self.state.mkdir(mode=0o700)
+            self.room.give(self.state)
+        self.socket = self.state / "socket"
+        argv = [program(), self.state, self.socket, *binds]
+        if way.deny:
+            argv = [support.denier(), *way.deny, "--", *argv]
+        if way.user is not None and way.user != os.geteuid():
+            argv = ["setpriv", f"--reuid={way.user}", f"--regid={way.user}", "--clear-groups", "--",
+                    *argv]
+        self.process = subprocess.Popen([*map(str, prefix), *map(str, argv)],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE,
+                                        env=support.environment(self.room, env))
+        self.stub = self.process.pid
+        self.said = None
+        if waits:
+            self.said = self.process.stdout.read().decode()  # until it is closed
+            assert self.said == "ready\n", (self.said, self.process.communicate()[1])
+
+    @property
+    def launcher(self):
+        found = children(self.stub)
+        assert len(found) == 1, found
+        return found[0]
+
+    @property
+    def broker(self):
+        found = [p for p in children(self.launcher) if p not in self.wardens]
+        assert len(found) == 1, found
+        return found[0]
+
+    @property
+    def wardens(self):
+        return [p for p in children(self.launcher) if status(p)["Name"] == ["warden"]]
+
+    def everybody(self):
+        return [self.stub, self.launcher, *children(self.launcher)]
+
+    def ask(self, *words):
+        """One line to the broker, one line back; "" when it is gone before it has answered."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(support.PATIENCE)
+            client.connect(str(self.socket))
+            client.sendall((" ".join(map(str, words)) + "\n").encode())
+            answer = b""
+            while True:
+                try:
+                    piece = client.recv(4096)
+                except ConnectionResetError:
+                    piece = b""
+                if not piece:
+                    return answer.decode().strip()
+                answer += piece
+
+    def make(self, key):
+        """Makes a box; (number, layers, missing)."""
+        before = set(self.wardens)
+        words = self.ask("make", key).split()
+        assert words[0] == "made", words
+        new = set(self.wardens) - before
+        assert len(new) == 1, new
+        return int(words[2]), names(int(words[4], 16)), names(int(words[6], 16)), new.pop()
+
+    def end(self, number=signal.SIGTERM):
+        """Ends it; the status and what it said."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        _, err = self.process.communicate(timeout=support.PATIENCE)
+        return self.process.returncode, err.decode()
+
+
+def names(mask):
+    return [name for bit, name in enumerate(LAYERS) if mask & 1 << bit]
+
+
+def sweep():
+    """What a root start leaves on the host and may not remove itself goes with the next command."""
+    done = support.bailey("exec", "--", "/bin/true")
+    assert done.status == 0, done
