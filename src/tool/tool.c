@@ -1,4 +1,7 @@
-/* tool.c - the table of tools, and what every call has in common: JSON, envelope, names. */
+/*
+ * tool.c - a call without a daemon: JSON, envelope and names, then the run itself. The rows are in
+ * table.c.
+ */
 #include "tool/tool.h"
 
 #include <errno.h>
@@ -7,57 +10,9 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "tool/schema.h"
 
 #define WORDS_MAX 32
-
-const struct tool_row tool_table[] = {
-    {
-        .name = "run_python_code",
-        .category = "code_execution",
-        .description = "Runs Python code in a fresh sandbox without network and returns what it "
-                       "printed, or the error. Nothing is kept between calls.",
-        .schema = "{\"type\":\"object\",\"properties\":{"
-                  "\"code\":{\"type\":\"string\",\"description\":\"Python source; print what you "
-                  "want to see\"},"
-                  "\"timeout\":{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":86400,"
-                  "\"description\":\"seconds it may run; without it SANDBOX_TIMEOUT_SEC\"}},"
-                  "\"required\":[\"code\"],\"additionalProperties\":false}",
-        .handle = run_python_code,
-    },
-};
-const size_t tool_count = ARRAY_SIZE(tool_table);
-
-const struct tool_row *tool_find(const char *name)
-{
-    for (size_t i = 0; i < tool_count; i++)
-        if (str_equal(tool_table[i].name, name))
-            return &tool_table[i];
-    return NULL;
-}
-
-/*
- * Whether brackets nest deeper than allowed. Jansson's own limit is 2048 levels of recursion;
- * looking before parsing also keeps its tree small.
- */
-static bool is_too_deep(const char *text, size_t length)
-{
-    bool in_string = false;
-    size_t depth = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        if (in_string && text[i] == '\\')
-            i++;
-        else if (text[i] == '"')
-            in_string = !in_string;
-        else if (!in_string && (text[i] == '{' || text[i] == '['))
-            depth++;
-        else if (!in_string && (text[i] == '}' || text[i] == ']'))
-            depth -= depth > 0;
-        if (depth > TOOL_JSON_DEPTH)
-            return true;
-    }
-    return false;
-}
 
 /* The names of an object's members, for "did you mean" and for lists. */
 static void member_names(json_t *object, const char *names[WORDS_MAX + 1])
@@ -162,6 +117,11 @@ static json_t *open_envelope(const struct tool_row *tool, json_t *call, struct b
     return parameters;
 }
 
+bool tool_is_alone(const struct tool_row *tool)
+{
+    return str_equal(tool->name, "run_python_code");
+}
+
 int tool_call(const struct tool_row *tool, const char *json, size_t length,
               const struct tool_context *context, struct buf *reply)
 {
@@ -170,11 +130,18 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
     json_error_t where;
     int failed = 0;
 
-    if (is_too_deep(json, length)) {
+    if (!tool_is_alone(tool)) {
+        failed = buf_printf(reply,
+                            "Error: %s works in a session, and sessions need the daemon. Start "
+                            "it with 'bailey serve'.\n",
+                            tool->name);
+        return failed < 0 ? -ENOMEM : 0;
+    }
+    if (json_is_too_deep(json, length)) {
         failed = buf_printf(reply,
                             "Error: the JSON nests deeper than %d levels. The parameters are "
                             "one flat object.\n",
-                            TOOL_JSON_DEPTH);
+                            SCHEMA_DEPTH);
         return failed < 0 ? -ENOMEM : 0;
     }
     call = json_loadb(json, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
@@ -188,6 +155,6 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
                                         "{\"code\": \"print(1)\"}.\n");
     else if ((parameters = open_envelope(tool, call, reply, &failed)) &&
              fits_schema(tool, parameters, reply, &failed))
-        failed = tool->handle(parameters, context, reply);
+        failed = run_python_code(parameters, context, reply);
     return failed < 0 ? -ENOMEM : 0;
 }

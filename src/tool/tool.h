@@ -1,12 +1,14 @@
 /*
- * tool.h - the verbs an agent calls: a row each with its schema, and one way in for every door.
+ * tool.h - the verbs an agent calls: a row each with its schema. Shared by both programs.
  *
  * A tool never fails as a tool: what is wrong with the call is a reply that says so and what to do.
- * Blocks for the run. Called by cli/ (and by the broker's doors later).
+ * The broker runs all of them (call.h, never blocks). The static program runs run_python_code by
+ * itself, without a daemon: tool_call() here, which blocks for the run. Called by cli/ and api/.
  */
 #ifndef BAILEY_TOOL_TOOL_H
 #define BAILEY_TOOL_TOOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -18,34 +20,44 @@ typedef struct json_t json_t;
 
 #define TOOL_INPUT_MAX (6 * LIMIT_CODE_BYTES + 64 * KIB) /* every byte of the code as \u00XX */
 #define TOOL_REPLY_MAX (6 * LIMIT_OUTPUT_MAX + 64 * KIB) /* both streams, every byte as U+FFFD */
-#define TOOL_JSON_DEPTH 64
+#define TOOL_MAX 32                                      /* rows, for lists on the stack */
+
+/* The four claims are MCP's annotations: readOnlyHint, destructiveHint, idempotentHint, ... */
+struct tool_row {
+    const char *name;
+    const char *title;
+    const char *category; /* "code_execution", "file_management" */
+    const char *description;
+    const char *schema; /* JSON Schema of the parameters, as text */
+    bool is_read_only, is_destructive, is_idempotent, is_open_world;
+    unsigned default_timeout_s; /* 0: none, or SANDBOX_TIMEOUT_SEC */
+};
+extern const struct tool_row tool_table[];
+extern const size_t tool_count;
+
+const struct tool_row *tool_find(const char *name); /* NULL when unknown */
+const char *tool_nearest(const char *name);         /* for "did you mean"; NULL: none is near */
+
+/* {name,title,category,description,parameters,annotations}; new reference or NULL. */
+json_t *tool_row_json(const struct tool_row *row);
 
 struct tool_context {
     const struct config *config;
     int cancel_fd; /* readable: the caller wants the run to end; -1: never */
 };
 
-struct tool_row {
-    const char *name;
-    const char *category; /* "code_execution", "file_management" */
-    const char *description;
-    const char *schema; /* JSON Schema of the parameters, as text */
-    /* `parameters` has only members that the schema names, and all that it requires. */
-    int (*handle)(json_t *parameters, const struct tool_context *context, struct buf *reply);
-};
-extern const struct tool_row tool_table[];
-extern const size_t tool_count;
-
-const struct tool_row *tool_find(const char *name); /* NULL when unknown */
+/* Whether tool_call() can run it, without a daemon. */
+bool tool_is_alone(const struct tool_row *tool);
 
 /*
  * Calls a tool with JSON text: bare parameters, or the envelope {"tool", "parameters",
- * "reasoning_trace"}. 0 with a reply, or -ENOMEM when not even that could be had.
+ * "reasoning_trace"}. 0 with a reply, or -ENOMEM when not even that could be had. A tool that needs
+ * a daemon answers that it does.
  */
 int tool_call(const struct tool_row *tool, const char *json, size_t length,
               const struct tool_context *context, struct buf *reply);
 
-/* The handlers, one file each. */
+/* The blocking handler. */
 int run_python_code(json_t *parameters, const struct tool_context *context, struct buf *reply);
 
 /* The compact text of a result, for run_python_code. Pure. */

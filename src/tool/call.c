@@ -1,0 +1,340 @@
+/* call.c - a tool call from parameters to reply: envelope, schema, session, audit; see inside.h. */
+#include "tool/call.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "observe/audit.h"
+#include "tool/inside.h"
+#include "tool/schema.h"
+
+static const struct tool_handler handlers[] = {
+    {"sandbox_exec", sandbox_exec_start},
+    {"sandbox_write_file", sandbox_write_file_start},
+    {"sandbox_edit_file", sandbox_edit_file_start},
+    {"sandbox_wait", sandbox_wait_start},
+    {"run_python_code", run_python_code_start},
+    {"run_code", run_code_start},
+};
+
+/* What an agent can do about an error that no tool has a better word for. */
+static const struct {
+    const char *code;
+    const char *hint;
+} hints[] = {
+    {ERROR_BAD_INPUT, "Correct the parameters and call again."},
+    {ERROR_UNKNOWN_PARAMETER, "Correct the parameters and call again."},
+    {ERROR_SESSION_NOT_FOUND, "Use the session_id of an earlier reply, or leave 'session' out."},
+    {ERROR_SESSION_AMBIGUOUS, "Give more of the session's id."},
+    {ERROR_SESSION_ENDED, "The session is gone with its files. Leave 'session' out for a new one "
+                          "and write the files again."},
+    {ERROR_TOO_MANY_SESSIONS, "Use a session that is there, or wait until one has ended."},
+    {ERROR_EXECUTION_NOT_FOUND, "Use the execution_id that sandbox_exec gave."},
+    {ERROR_PATH_INVALID, "Invalid path. Use /tmp/ or /workspace/ only."},
+    {ERROR_PATH_IS_FOLDER, "Name a file in that folder."},
+    {ERROR_PATH_NOT_FOLDER, "List the folder with sandbox_exec and choose another path."},
+    {ERROR_PATH_NOT_FOUND, "List the folder with sandbox_exec, or write the file first."},
+    {ERROR_PATH_REFUSED, "Choose another path; links that lead elsewhere are not followed."},
+    {ERROR_READ_ONLY, "Write to /workspace/ or /tmp/ instead."},
+    {ERROR_DISK_FULL, "Delete files that are no longer needed with sandbox_exec."},
+    {ERROR_TOO_LARGE, "Make it smaller and call again."},
+    {ERROR_COMMAND_NOT_FOUND, "Check the program's name; 'command' is a list of arguments, not a "
+                              "shell line."},
+    {ERROR_NO_INTERPRETER, "Use another language, or tell the user."},
+    {ERROR_REFUSED, "Nothing was run. Tell the user to run 'bailey doctor'."},
+    {ERROR_BOX_FAILED, "Nothing was run. Tell the user to run 'bailey doctor'."},
+    {ERROR_BOX_LOST, "The sandbox was lost. Leave 'session' out for a new one."},
+    {ERROR_SHUTTING_DOWN, "The engine is being stopped. Call again later."},
+};
+
+struct tools *tools_new(struct engine *engine, struct reactor *reactor)
+{
+    struct tools *tools = calloc(1, sizeof(*tools));
+
+    if (tools)
+        *tools = (struct tools){.engine = engine, .reactor = reactor};
+    return tools;
+}
+
+void tools_free(struct tools *tools)
+{
+    free(tools);
+}
+
+json_t *call_parameter(const struct tool_call *call, const char *name)
+{
+    return json_object_get(call->parameters, name);
+}
+
+uint64_t call_timeout_ms(const struct tool_call *call, uint64_t fallback_ms)
+{
+    json_t *value = call_parameter(call, "timeout");
+    uint64_t ms = value ? (uint64_t)(json_number_value(value) * 1000.0 + 0.5) : fallback_ms;
+
+    return ms;
+}
+
+void call_release(struct tool_call *call)
+{
+    if (call->waits_for_box)
+        session_box_cancel(call->session, call);
+    call->waits_for_box = false;
+    if (call->op)
+        box_cancel(call->box, call->op);
+    call->op = 0;
+    if (call->is_collecting)
+        session_collect_cancel(call->session, call);
+    call->is_collecting = false;
+    if (call->watcher)
+        execution_unwatch(ptr_take(&call->watcher), true);
+    if (call->run)
+        engine_run_cancel(ptr_take(&call->run));
+    if (call->timer)
+        call->tools->reactor->ops->timer_remove(ptr_take(&call->timer));
+    call_leave_turn(call);
+}
+
+static void call_free(struct tool_call *call)
+{
+    json_decref(call->input);
+    json_decref(call->reply);
+    buf_free(&call->file);
+    free(call->trace);
+    free(call);
+}
+
+static void audit(struct tool_call *call)
+{
+    json_t *success = json_object_get(call->reply, "success");
+    json_t *exit_code = json_object_get(call->reply, "exit_code");
+    json_t *fields = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:O*, s:I}", "tool", call->row->name,
+                               "session_id", call->session_id[0] ? call->session_id : NULL,
+                               "execution_id", call->execution_id[0] ? call->execution_id : NULL,
+                               "file_path", call->path[0] ? call->path : NULL, "outcome",
+                               json_is_false(success) && json_object_get(call->reply, "code")
+                                   ? json_string_value(json_object_get(call->reply, "code"))
+                                   : "ok",
+                               "exit_code", exit_code, "duration_ms",
+                               (json_int_t)(clock_now_ms() - call->started_ms));
+
+    if (fields && call->trace)
+        json_object_set_new(fields, "reasoning_trace",
+                            text_to_json(call->trace, strlen(call->trace)));
+    if (fields)
+        audit_write(engine_audit(call->tools->engine), "tool", fields);
+}
+
+void call_reply(struct tool_call *call, json_t *reply)
+{
+    call_release(call);
+    call->reply = reply;
+    call->has_ended = true;
+    if (reply && call->session_id[0])
+        json_object_set_new(reply, "session_id", json_string(call->session_id));
+    if (reply && call->note[0])
+        json_object_set_new(reply, "session_note", text_to_json(call->note, strlen(call->note)));
+    audit(call);
+    if (call->is_starting)
+        return;
+    call->done(call->ctx, call->reply);
+    call_free(call);
+}
+
+static const char *hint_of(const char *code)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+        if (str_equal(hints[i].code, code))
+            return hints[i].hint;
+    return "Call again; if it stays, tell the user.";
+}
+
+static json_t *failure(const struct error *err, const char *hint)
+{
+    return json_pack(
+        "{s:b, s:o, s:s, s:s}", "success", 0, "error", text_to_json(err->text, strlen(err->text)),
+        "code", err->code ? err->code : ERROR_ENGINE, "hint", hint ? hint : hint_of(err->code));
+}
+
+void call_fail(struct tool_call *call, const struct error *err, const char *hint)
+{
+    json_t *reply = failure(err, hint);
+
+    if (reply && str_equal(err->code, ERROR_TOO_MANY_SESSIONS))
+        json_object_set_new(reply, "retry_after_s",
+                            json_integer(engine_retry_s(call->tools->engine)));
+    if (reply && err->stage)
+        json_object_set_new(reply, "stage", json_string(err->stage));
+    call_reply(call, reply);
+}
+
+/* ---- the session ---- */
+
+/* Whether the word is the name (not the id) of a session that has ended; says so in the note. */
+static bool was_name(struct tool_call *call, const char *word)
+{
+    CLEANUP(json_decrefp) json_t *json = NULL;
+    struct session *session;
+    struct error ignored;
+
+    if (engine_find_any(call->tools->engine, word, &session, &ignored) < 0)
+        return false;
+    json = session_json(session);
+    if (!str_equal(json_string_value(json_object_get(json, "name")), word))
+        return false;
+    str_format(call->note, sizeof(call->note),
+               "the earlier session of this name has ended (%s) with its files; this is a new one",
+               json_is_string(json_object_get(json, "end_reason"))
+                   ? json_string_value(json_object_get(json, "end_reason"))
+                   : "ended");
+    return true;
+}
+
+static int find_or_make(struct tool_call *call, const char *word, struct error *err)
+{
+    struct engine *engine = call->tools->engine;
+    int r = word ? engine_find(engine, word, &call->session, err) : -ENOENT;
+
+    if (r < 0 && word && str_starts(word, "s_"))
+        return r; /* an id: never made up anew */
+    if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
+        !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
+        return r;
+    if (r < 0)
+        r = engine_create(engine, &(struct session_spec){.name = word}, &call->session, err);
+    if (r == 0)
+        str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
+    return r;
+}
+
+bool call_session(struct tool_call *call)
+{
+    struct error err = {0};
+
+    if (find_or_make(call, call->word, &err) == 0)
+        return true;
+    call_fail(call, &err, NULL);
+    return false;
+}
+
+/* ---- the way in ---- */
+
+/* The parameters out of an envelope, or the object itself; false: the problem is told. */
+static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
+{
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
+        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
+        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
+        "\"additionalProperties\":false}";
+    json_t *parameters = json_object_get(call->input, "parameters");
+    json_t *name = json_object_get(call->input, "tool");
+    json_t *trace = json_object_get(call->input, "reasoning_trace");
+
+    call->parameters = call->input;
+    if (!parameters || !name)
+        return true;
+    if (!schema_check_text(schema, call->input, problem))
+        return false;
+    if (!str_equal(json_string_value(name), call->row->name)) {
+        str_copy(problem->field, sizeof(problem->field), "tool");
+        error_set(&problem->err, -EINVAL, ERROR_BAD_INPUT,
+                  "'tool' names another tool, not %s: name the same one in both places",
+                  call->row->name);
+        return false;
+    }
+    call->parameters = parameters;
+    if (json_is_string(trace)) {
+        size_t length = MIN(json_string_length(trace), (size_t)TOOL_TRACE_MAX);
+
+        call->trace =
+            strndup(json_string_value(trace), utf8_floor(json_string_value(trace), length));
+    }
+    return true;
+}
+
+static void fail_schema(struct tool_call *call, const struct schema_problem *problem)
+{
+    json_t *reply = failure(&problem->err, NULL);
+
+    if (reply && problem->field[0])
+        json_object_set_new(reply, "field", text_to_json(problem->field, strlen(problem->field)));
+    if (reply && problem->nearest[0])
+        json_object_set_new(reply, "nearest", json_string(problem->nearest));
+    call_reply(call, reply);
+}
+
+static void begin(struct tool_call *call, const char *session)
+{
+    struct schema_problem problem = {0};
+    struct error err = {0};
+    json_t *word;
+
+    if (!json_is_object(call->input)) {
+        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "the parameters have to be a JSON object");
+        call_fail(call, &err, NULL);
+        return;
+    }
+    if (!open_envelope(call, &problem) ||
+        !schema_check_text(call->row->schema, call->parameters, &problem)) {
+        fail_schema(call, &problem);
+        return;
+    }
+    word = call_parameter(call, "session");
+    call->word = word ? json_string_value(word) : session;
+    call->handler->start(call);
+}
+
+static const struct tool_handler *handler_of(const struct tool_row *row)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
+        if (str_equal(handlers[i].name, row->name))
+            return &handlers[i];
+    return NULL;
+}
+
+void tool_start(struct tools *tools, const struct tool_row *row, json_t *input, const char *session,
+                void (*done)(void *ctx, json_t *reply), void *ctx, struct tool_call **ret)
+{
+    struct tool_call *call = calloc(1, sizeof(*call));
+    const struct tool_handler *handler = handler_of(row);
+
+    *ret = NULL;
+    if (!call || !handler) {
+        free(call);
+        done(ctx, NULL);
+        return;
+    }
+    *call = (struct tool_call){
+        .tools = tools,
+        .row = row,
+        .handler = handler,
+        .input = json_incref(input),
+        .started_ms = clock_now_ms(),
+        .done = done,
+        .ctx = ctx,
+        .is_starting = true,
+        .file = BUF_INIT(LIMIT_EDIT_BYTES + LIMIT_REQUEST_JSON),
+    };
+    begin(call, session);
+    call->is_starting = false;
+    if (call->has_ended) {
+        done(ctx, call->reply);
+        call_free(call);
+        return;
+    }
+    *ret = call;
+}
+
+void tool_cancel(struct tool_call *call)
+{
+    if (!call)
+        return;
+    call_release(call);
+    call->reply = json_pack("{s:b, s:s}", "success", 0, "code", ERROR_CANCELLED);
+    audit(call);
+    call_free(call);
+}

@@ -1,0 +1,41 @@
+/*
+ * schema.h - JSON from outside: read with a limit on its depth, and checked against a JSON Schema.
+ *
+ * Pure; the input is hostile, the schemas are ours. Known words: type, properties, required,
+ * additionalProperties, items, minItems, maxItems, minLength, minimum, maximum, exclusiveMinimum,
+ * enum, contentMediaType (text that may hold a NUL: every other string may not). Called by tool/
+ * and api/.
+ */
+#ifndef BAILEY_TOOL_SCHEMA_H
+#define BAILEY_TOOL_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef struct json_t json_t;
+
+#define SCHEMA_DEPTH 64
+
+/* What is wrong: err has code (bad_json, bad_input, unknown_parameter), number and text. */
+struct schema_problem {
+    struct error err;
+    char field[160];  /* "argv[2]", "pty.rows"; empty: the whole */
+    char nearest[64]; /* of an unknown member; empty: none is near */
+    int line, column; /* of bad JSON; 0: it was JSON */
+};
+
+/* Whether brackets nest deeper than SCHEMA_DEPTH; a look at the text before it is parsed. */
+bool json_is_too_deep(const char *text, size_t length);
+
+/* Any JSON value; duplicate members refused. New reference, or NULL and the problem. */
+json_t *json_read(const char *text, size_t length, struct schema_problem *problem);
+
+/* Whether `value` is what the schema says; otherwise the first problem. */
+bool schema_check(json_t *schema, json_t *value, struct schema_problem *problem);
+
+/* The same with the schema as text. */
+bool schema_check_text(const char *schema, json_t *value, struct schema_problem *problem);
+
+#endif

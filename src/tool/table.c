@@ -1,0 +1,138 @@
+/*
+ * table.c - the tools as rows: what they are called, what they take, what a client may assume.
+ *
+ * Only data: the static program, the broker, the MCP door and the documents read the same rows.
+ * Schemas use the words that schema.c knows. "contentMediaType" marks text that may hold a NUL.
+ */
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "tool/tool.h"
+
+#define SESSION                                                                                 \
+    "\"session\":{\"type\":\"string\",\"minLength\":1,\"description\":\"id or name of the "     \
+    "session; a new name makes a new session; without it a session is chosen or made, and the " \
+    "reply says which\"}"
+
+#define FILE_PATH                                                                               \
+    "\"file_path\":{\"type\":\"string\",\"minLength\":1,\"description\":\"absolute path below " \
+    "/tmp/ or /workspace/\"}"
+
+#define OBJECT(members, required)                                                    \
+    "{\"type\":\"object\",\"properties\":{" members "},\"required\":[" required "]," \
+    "\"additionalProperties\":false}"
+
+#define RUN_TIMEOUT                                                              \
+    "\"timeout\":{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":86400," \
+    "\"description\":\"seconds it may run; without it SANDBOX_TIMEOUT_SEC\"}"
+
+const struct tool_row tool_table[] = {
+    {
+        .name = "sandbox_exec",
+        .title = "Run a command",
+        .category = "code_execution",
+        .description =
+            "Runs a command in the session's sandbox (no network) and returns exit code, stdout "
+            "and stderr, the first 10 KB of each. Datasets are in /tmp/data/{name}.csv; files "
+            "that the command writes to /tmp/output/ are fetched. Files and installed state stay "
+            "between calls, processes and variables do not.",
+        .schema = OBJECT(
+            "\"command\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,"
+            "\"maxItems\":4096,\"description\":\"program and arguments, one string each, such as "
+            "[\\\"python\\\",\\\"/tmp/script.py\\\"]; no shell is involved\"},"
+            "\"timeout\":{\"type\":\"number\",\"minimum\":1,\"maximum\":300,\"default\":60,"
+            "\"description\":\"seconds it may run\"},"
+            "\"background\":{\"type\":\"boolean\",\"default\":false,\"description\":\"answer at "
+            "once with an execution_id for sandbox_wait\"}," SESSION,
+            "\"command\""),
+        .default_timeout_s = 60,
+    },
+    {
+        .name = "sandbox_write_file",
+        .title = "Write a file",
+        .category = "file_management",
+        .description = "Writes a text file into the session's sandbox, whole and at once; folders "
+                       "above it are made, an existing file is replaced. Only below /tmp/ or "
+                       "/workspace/, at most 5 MB.",
+        .schema = OBJECT(FILE_PATH ",\"content\":{\"type\":\"string\",\"contentMediaType\":"
+                                   "\"text/plain\",\"description\":\"the whole text of the "
+                                   "file\"}," SESSION,
+                         "\"file_path\",\"content\""),
+        .is_destructive = true,
+        .is_idempotent = true,
+    },
+    {
+        .name = "sandbox_edit_file",
+        .title = "Edit a file",
+        .category = "file_management",
+        .description = "Replaces exactly one occurrence of old_string by new_string in a file of "
+                       "the session's sandbox. Fails when old_string is not there or not unique: "
+                       "then include more of the text around it.",
+        .schema =
+            OBJECT(FILE_PATH ",\"old_string\":{\"type\":\"string\",\"contentMediaType\":"
+                             "\"text/plain\",\"description\":\"the text to replace, exactly as it "
+                             "is in the file\"},"
+                             "\"new_string\":{\"type\":\"string\",\"contentMediaType\":"
+                             "\"text/plain\",\"description\":\"what stands there instead; may be "
+                             "empty\"}," SESSION,
+                   "\"file_path\",\"old_string\",\"new_string\""),
+        .is_destructive = true,
+    },
+    {
+        .name = "sandbox_wait",
+        .title = "Wait for a command",
+        .category = "code_execution",
+        .description = "Waits for a command that sandbox_exec started in the background: the reply "
+                       "of sandbox_exec once it has ended, or running:true with the output so far.",
+        .schema =
+            OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"as "
+                   "sandbox_exec gave it\"},"
+                   "\"timeout\":{\"type\":\"number\",\"minimum\":0,\"maximum\":300,\"default\":45,"
+                   "\"description\":\"seconds to wait\"}," SESSION,
+                   "\"execution_id\""),
+        .is_read_only = true,
+        .is_idempotent = true,
+        .default_timeout_s = 45,
+    },
+    {
+        .name = "run_python_code",
+        .title = "Run Python code",
+        .category = "code_execution",
+        .description = "Runs Python code in a fresh sandbox without network and returns what it "
+                       "printed, or the error. Nothing is kept between calls.",
+        .schema = OBJECT("\"code\":{\"type\":\"string\",\"description\":\"Python source; print "
+                         "what you want to see\"}," RUN_TIMEOUT,
+                         "\"code\""),
+    },
+    {
+        .name = "run_code",
+        .title = "Run code",
+        .category = "code_execution",
+        .description = "Runs source code with a fresh interpreter: in the session's sandbox when "
+                       "a session is given (its files are there), else in a sandbox of its own. "
+                       "Variables are not kept between calls.",
+        .schema = OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you "
+                         "want to see\"},"
+                         "\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","
+                         "\"bash\"],\"default\":\"python\"}," RUN_TIMEOUT "," SESSION,
+                         "\"code\""),
+    },
+};
+const size_t tool_count = ARRAY_SIZE(tool_table);
+
+const struct tool_row *tool_find(const char *name)
+{
+    for (size_t i = 0; i < tool_count; i++)
+        if (str_equal(tool_table[i].name, name))
+            return &tool_table[i];
+    return NULL;
+}
+
+const char *tool_nearest(const char *name)
+{
+    const char *names[TOOL_MAX + 1] = {0};
+
+    _Static_assert(ARRAY_SIZE(tool_table) <= TOOL_MAX, "names[] holds every tool");
+    for (size_t i = 0; i < tool_count; i++)
+        names[i] = tool_table[i].name;
+    return str_nearest(name, names);
+}

@@ -1,0 +1,59 @@
+/* wait.c - the tool sandbox_wait {execution_id, timeout}: a background command's end, or how far it
+ * is. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "tool/inside.h"
+
+static void still_running(struct tool_call *call, struct result *result)
+{
+    CLEANUP(json_decrefp) json_t *whole = result_to_json(result);
+    json_t *meta = json_object_get(whole, "meta");
+
+    call_reply(
+        call, whole ? json_pack("{s:b, s:s, s:O, s:O, s:O, s:O, s:s}", "running", 1, "execution_id",
+                                call->execution_id, "stdout", json_object_get(whole, "stdout"),
+                                "stderr", json_object_get(whole, "stderr"), "stdout_truncated",
+                                json_object_get(meta, "stdout_truncated"), "stderr_truncated",
+                                json_object_get(meta, "stderr_truncated"), "hint",
+                                "Still running. Call sandbox_wait again, or go on with other work.")
+                    : NULL);
+}
+
+static void waited(struct tool_call *call, struct result *result, json_t *outputs)
+{
+    if (outputs)
+        call_reply_exec(call, result, outputs);
+    else if (execution_has_ended(call->execution))
+        call_reply_exec(call, result, NULL);
+    else
+        still_running(call, result);
+}
+
+void sandbox_wait_start(struct tool_call *call)
+{
+    const char *id = json_string_value(call_parameter(call, "execution_id"));
+    const char *dot = strrchr(id, '.');
+    CLEANUP(freep) char *word = dot ? strndup(id, (size_t)(dot - id)) : NULL;
+    struct execution *execution;
+    struct error err = {0};
+    const char *session = word ? word : call->word;
+    int r;
+
+    if (!session)
+        r = error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
+                      "'execution_id' has to be as sandbox_exec gave it: session, dot, number");
+    else
+        r = engine_find_any(call->tools->engine, session, &call->session, &err);
+    if (r == 0) {
+        str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
+        r = session_find_execution(call->session, dot ? dot + 1 : id, &execution, &err);
+    }
+    if (r < 0)
+        call_fail(call, &err, NULL);
+    else
+        call_watch(call, execution, call_timeout_ms(call, call->row->default_timeout_s * 1000ULL),
+                   waited);
+}
