@@ -69,6 +69,9 @@
 #define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
+#define LIMIT_IDLE_EXIT_MS 600000     /* one started on demand leaves when nobody needs it */
+#define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
+#define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
@@ -78,6 +81,8 @@
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000 /* a box that is not ready by then has failed */
 #define HTTP_IDLE_MS 600000       /* a connection on which nothing moves and nobody waits */
+#define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
+#define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
 #define KILL_PATIENCE_MS 2000     /* after a kill the warden has this long to report the exit */
 
 #endif

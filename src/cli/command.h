@@ -15,6 +15,7 @@
 #include "config/config.h"
 
 struct invocation;
+struct parsed;
 
 /* What may stand in a place, for completion: a fixed set of words or a kind of name. */
 enum words {
@@ -27,6 +28,8 @@ enum words {
     WORDS_ISOLATION,
     WORDS_SHELL,
     WORDS_TOOL,
+    WORDS_SESSION_ACTION,
+    WORDS_DAEMON_ACTION,
     _WORDS_MAX,
 };
 #define WORDS_LIST_MAX 64
@@ -58,6 +61,13 @@ struct command {
     size_t operand_max;
     bool has_rest;               /* what stands behind "--" belongs to a program */
     bool rest_starts_at_operand; /* the first operand does what "--" does */
+    /*
+     * bailey-engine has the code: the row alone is here, for parsing, help and completion, and
+     * `run` is NULL.
+     */
+    bool in_engine;
+    /* Of a command that is in both: do these arguments need bailey-engine? NULL: never. */
+    bool (*hands_over)(const struct parsed *parsed);
     /* Returns the exit status. */
     int (*run)(const struct invocation *invocation);
     /* The answer to arguments that could not be read when --json is among them; NULL: words. */
@@ -69,7 +79,12 @@ extern const size_t command_count;
 
 /* The rows themselves live beside the code that runs them. */
 extern const struct command run_command, exec_command, tool_command, doctor_command, config_command,
-    version_command, help_command, completion_command, man_command;
+    version_command, help_command, completion_command, man_command, serve_command;
+
+/* The daemon's clients: rows in client_rows.c, code in client/. */
+extern const struct command session_command, shell_command, cp_command, ls_command, cat_command,
+    rm_command, outputs_command, logs_command, events_command, ps_command, daemon_command,
+    prompt_command, openapi_command;
 
 /* Options that every command has: --help. */
 extern const struct option_row common_options[];
@@ -89,5 +104,7 @@ extern const struct status_row status_table[];
 extern const size_t status_count;
 
 #define STATUS_BAD_INPUT 125
+#define STATUS_REFUSED 126
+#define STATUS_NOT_RUNNING 3 /* `daemon status`: as the LSB's init scripts */
 
 #endif

@@ -11,8 +11,33 @@
 #include "tool/tool.h"
 
 const struct command *const command_table[] = {
-    &run_command,     &exec_command, &tool_command,       &doctor_command, &config_command,
-    &version_command, &help_command, &completion_command, &man_command,
+    /* code in a box that is gone afterwards */
+    &run_command,
+    &exec_command,
+    &tool_command,
+    /* a place that stays */
+    &session_command,
+    &shell_command,
+    &cp_command,
+    &ls_command,
+    &cat_command,
+    &rm_command,
+    &outputs_command,
+    &logs_command,
+    &events_command,
+    &ps_command,
+    /* the daemon, and who talks to it */
+    &serve_command,
+    &daemon_command,
+    &prompt_command,
+    &openapi_command,
+    /* bailey itself */
+    &doctor_command,
+    &config_command,
+    &version_command,
+    &help_command,
+    &completion_command,
+    &man_command,
 };
 const size_t command_count = ARRAY_SIZE(command_table);
 
@@ -40,16 +65,9 @@ const struct command *command_find(const char *name)
 
 int command_unknown(const char *name, struct error *err)
 {
-    static const char *const planned[] = {"mcp", "serve", "session", "shell"};
     const char *names[WORDS_LIST_MAX];
     const char *nearest;
 
-    for (size_t i = 0; i < ARRAY_SIZE(planned); i++)
-        if (str_equal(name, planned[i]))
-            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                             "the command '%s' is not in this version; 'bailey help' lists those "
-                             "that are",
-                             name);
     words_list(WORDS_COMMAND, names);
     nearest = str_nearest(name, names);
     if (nearest)
@@ -64,6 +82,8 @@ int command_unknown(const char *name, struct error *err)
 static const char *word_at(enum words words, size_t index)
 {
     static const char *const shells[] = {"bash", "zsh"};
+    static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
+    static const char *const daemon_actions[] = {"status", "stop", "log"};
 
     switch (words) {
     case WORDS_COMMAND:
@@ -76,6 +96,10 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(shells) ? shells[index] : NULL;
     case WORDS_TOOL:
         return index < tool_count ? tool_table[index].name : NULL;
+    case WORDS_SESSION_ACTION:
+        return index < ARRAY_SIZE(session_actions) ? session_actions[index] : NULL;
+    case WORDS_DAEMON_ACTION:
+        return index < ARRAY_SIZE(daemon_actions) ? daemon_actions[index] : NULL;
     default:
         return NULL;
     }

@@ -9,11 +9,13 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/engine.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/say.h"
 #include "launcher/launcher.h"
+#include "launcher/serve.h"
 
 /*
  * A descriptor 0-2 that is closed would be given to the next file that is opened, and output would
@@ -80,6 +82,16 @@ static int bad_arguments(const struct command *command, const char *const *words
     return command->refuse && wants_json(words) ? command->refuse(err) : say_bad_input(err);
 }
 
+/* Here, or in bailey-engine, which parses the same arguments by the same rows again. */
+static int run_command_line(const struct invocation *invocation, char **argv)
+{
+    const struct command *command = invocation->command;
+
+    if (command->in_engine || (command->hands_over && command->hands_over(&invocation->parsed)))
+        return engine_execute(argv, invocation->env);
+    return command->run(invocation);
+}
+
 int main(int argc, char **argv)
 {
     struct invocation invocation = {.env = environ};
@@ -93,6 +105,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a reader that left is an errno here, not the end */
     if (argc < 2)
         return no_command();
+    if (argc == 2 && str_equal(argv[1], SERVE_INSIDE_WORD))
+        serve_inside(); /* the launcher, executed by `bailey serve` */
 
     invocation.command = command_find(command_name(argv[1]));
     if (!invocation.command) {
@@ -105,7 +119,7 @@ int main(int argc, char **argv)
     else if (invocation.parsed.wants_help)
         status = show_help(invocation.command);
     else
-        status = invocation.command->run(&invocation);
+        status = run_command_line(&invocation, argv);
     parsed_free(&invocation.parsed);
     return status;
 }

@@ -1,8 +1,8 @@
 /*
  * request.c - the options of `run` and `exec`: one row each, and what takes it.
  *
- * The rows are all there is: help, completion and man pages print them. `exec` has those of `run`
- * behind the first RUN_ONLY ones.
+ * The rows are all there is: help, completion and man pages print them. `run` has all but the last
+ * EXEC_ONLY, `exec` all but the first RUN_ONLY.
  */
 #include "cli/request.h"
 
@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/client_request.h"
 #include "cli/run.h"
 
 #define TAKE_TEXT(field)                                                        \
@@ -35,6 +36,9 @@
 TAKE_TEXT(code)
 TAKE_TEXT(language)
 TAKE_TEXT(config_file)
+TAKE_TEXT(session)
+TAKE_TEXT(cwd)
+TAKE_SWITCH(is_detached)
 TAKE_SWITCH(has_stdin)
 TAKE_SWITCH(is_raw)
 TAKE_SWITCH(is_json)
@@ -69,9 +73,8 @@ static const char *find_variable(char *const *env, const char *name, size_t leng
     return NULL;
 }
 
-static int take_env(void *target, const char *value, struct error *err)
+int env_push(char ***list, char *const *caller_env, const char *value, struct error *err)
 {
-    struct request *request = target;
     size_t length = name_length(value);
 
     if (length == 0 || (value[length] && value[length] != '='))
@@ -80,7 +83,7 @@ static int take_env(void *target, const char *value, struct error *err)
                          "with a digit; write --env NAME=VALUE",
                          value);
     if (!value[length]) {
-        const char *found = find_variable(request->caller_env, value, length);
+        const char *found = find_variable(caller_env, value, length);
 
         if (!found)
             return error_set(err, -EINVAL, ERROR_BAD_INPUT,
@@ -88,11 +91,18 @@ static int take_env(void *target, const char *value, struct error *err)
                              value);
         value = found;
     }
-    if (strv_length(request->env) >= LIMIT_ENV_COUNT)
+    if (strv_length(*list) >= LIMIT_ENV_COUNT)
         return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d --env", LIMIT_ENV_COUNT);
-    if (strv_push(&request->env, value) < 0)
+    if (strv_push(list, value) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
     return 0;
+}
+
+static int take_env(void *target, const char *value, struct error *err)
+{
+    struct request *request = target;
+
+    return env_push(&request->env, request->caller_env, value, err);
 }
 
 /* HOST[:BOX], split at the last colon: a name with a colon in it is written with both halves. */
@@ -125,6 +135,7 @@ static int take_file(void *target, const char *value, struct error *err)
 
 #define CONFIG_KEY(key_) .is_config = true, .key = (key_)
 #define RUN_ONLY 2
+#define EXEC_ONLY 3
 
 static const struct option_row options[] = {
     {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
@@ -161,7 +172,19 @@ static const struct option_row options[] = {
      .take = take_has_explain},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file},
     {"quiet", 'q', NULL, WORDS_ANY, "no notices; errors are still told", .take = take_is_quiet},
+    {"session", 's', "ID", WORDS_ANY, "run it in this session instead of a fresh box",
+     .take = take_session},
+    {"detach", 'd', NULL, WORDS_ANY, "with -s: leave it running and print its execution id",
+     .take = take_is_detached},
+    {"cwd", 0, "DIR", WORDS_ANY, "with -s: the folder it starts in, /workspace if not given",
+     .take = take_cwd},
 };
+
+/* In a session the daemon has it; without one it is a fresh box of our own. */
+static bool exec_hands_over(const struct parsed *parsed)
+{
+    return option_given(parsed, "session", NULL);
+}
 
 const struct command run_command = {
     .name = "run",
@@ -174,7 +197,7 @@ const struct command run_command = {
                    "--file copied in. "
                    "There is no network. What it leaves in /tmp/output is fetched by --out.",
     .options = options,
-    .option_count = ARRAY_SIZE(options),
+    .option_count = ARRAY_SIZE(options) - EXEC_ONLY,
     .operand = "FILE",
     .operands = WORDS_FILE,
     .operand_max = 1,
@@ -185,17 +208,22 @@ const struct command run_command = {
 
 const struct command exec_command = {
     .name = "exec",
-    .summary = "run any program in a fresh box",
+    .summary = "run any program in a fresh box, or in a session",
     .usage = "[options] -- PROGRAM [ARGS...]",
-    .description = "Runs a program of the box's root (this machine's /usr, or --root DIR) in a box "
-                   "of its own, "
-                   "with the same limits and the same result as 'bailey run'.",
+    .description =
+        "Runs a program of the box's root (this machine's /usr, or --root DIR) in a box of its "
+        "own, with the same limits and the same result as 'bailey run'.\n\n"
+        "With -s ID it runs in that session, where files and processes stay. There the timeout is "
+        "60 seconds unless one is given (0: until the session ends), Ctrl-C interrupts the program "
+        "and a second one kills it, and -d leaves it running: 'bailey logs' shows its output. "
+        "Options that shape a box are not for a session, whose box is there already.",
     .options = options + RUN_ONLY,
     .option_count = ARRAY_SIZE(options) - RUN_ONLY,
     .operand = "PROGRAM",
     .operands = WORDS_PROGRAM,
     .has_rest = true,
     .rest_starts_at_operand = true,
+    .hands_over = exec_hands_over,
     .run = exec_main,
     .refuse = run_refuse,
 };

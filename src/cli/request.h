@@ -19,11 +19,12 @@ struct request {
     const char *language;
     const char *out;
     const char *config_file;
-    char **env; /* strv of "K=V" */
+    const char *session, *cwd; /* exec in a session */
+    char **env;                /* strv of "K=V" */
     struct oneshot_file *files;
     char **file_names; /* strv: the halves of every HOST:BOX, owned here for `files` */
     size_t file_count;
-    bool has_stdin, is_raw, is_json, has_timing, has_explain, is_quiet;
+    bool has_stdin, is_raw, is_json, has_timing, has_explain, is_quiet, is_detached;
 };
 
 /* What doctor, config, version and tool understand: a prefix or a part of these rows. */

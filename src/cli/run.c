@@ -230,6 +230,17 @@ int run_main(const struct invocation *invocation)
     return execute(&job);
 }
 
+/* What only a session has: exec -s is bailey-engine's, so here there is none. */
+static int check_fresh(const struct request *request, struct error *err)
+{
+    if (request->is_detached)
+        return usage_error(err, "-d needs a session to leave it in: -s ID ('bailey session new' "
+                                "makes one)");
+    if (request->cwd)
+        return usage_error(err, "--cwd is for a session: -s ID; a fresh box starts in /workspace");
+    return 0;
+}
+
 static int check_program(const char *const *argv, struct error *err)
 {
     if (!argv[0] || !argv[0][0])
@@ -244,7 +255,7 @@ int exec_main(const struct invocation *invocation)
     struct job job = {.request = &request, .config = &config, .argv = invocation->parsed.rest};
     struct error err = {0};
 
-    if (request_load(invocation, &request, &config, &err) < 0 ||
+    if (request_load(invocation, &request, &config, &err) < 0 || check_fresh(&request, &err) < 0 ||
         check_program(job.argv, &err) < 0 || check_size(job.argv, request.env, &err) < 0)
         return refuse(&request, &config, &err);
     return execute(&job);

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/client_request.h"
 #include "cli/options.h"
 #include "cli/request.h"
 #include "cli/say.h"
@@ -87,20 +88,55 @@ static int run_tool(const struct invocation *invocation)
     return print_guest_text(&reply);
 }
 
+static int take_config(void *target, const char *value, struct error *err)
+{
+    (void)err;
+    ((struct report_request *)target)->config_file = value;
+    return 0;
+}
+
+/* Only bailey-engine looks at the other options. */
+static int take_nothing(void *target, const char *value, struct error *err)
+{
+    (void)target;
+    (void)value;
+    (void)err;
+    return 0;
+}
+
+static const struct option_row options[] = {
+    {"session", 's', "ID", WORDS_ANY, "the session it works in", .take = take_nothing},
+    {"list", 0, NULL, WORDS_ANY, "list the tools", .take = take_nothing},
+    {"json", 'j', NULL, WORDS_ANY, "with --list: print JSON", .take = take_nothing},
+    {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
+};
+
+/* One tool needs no session and no daemon; a name that nobody knows is told so here. */
+static bool hands_over(const struct parsed *parsed)
+{
+    const char *name = parsed->operands[0];
+
+    if (option_given(parsed, "session", NULL) || option_given(parsed, "list", NULL))
+        return true;
+    return name && tool_find(name) && !str_equal(name, "run_python_code");
+}
+
 const struct command tool_command = {
     .name = "tool",
     .summary = "call a tool as an agent does",
-    .usage = "[options] NAME [JSON|-]",
+    .usage = "[options] NAME [JSON|-] | --list",
     .description =
         "Calls a tool with parameters in JSON, from the argument or from standard input, and "
-        "prints "
-        "its reply. The exit status is 0 whenever the tool answered; an error of the code is an "
-        "answer.\n\n"
+        "prints its reply. The exit status is 0 whenever the tool answered; an error of the code "
+        "is an answer.\n\n"
+        "run_python_code runs in a fresh box and needs nothing else; the other tools work in a "
+        "session (-s ID, 'bailey session new' makes one).\n\n"
         "Example: bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
-    .options = report_options + 1,
-    .option_count = REPORT_OPTION_COUNT - 1,
+    .options = options,
+    .option_count = ARRAY_SIZE(options),
     .operand = "NAME",
     .operands = WORDS_TOOL,
     .operand_max = 2,
+    .hands_over = hands_over,
     .run = run_tool,
 };

@@ -1,0 +1,14 @@
+/*
+ * main.c - bailey-engine: the broker when the launcher starts it, else the commands that speak to
+ * one. `bailey` executes it with the arguments it was given.
+ */
+#include "base/str.h"
+#include "broker/broker.h"
+#include "cli/client/main.h"
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && str_equal(argv[1], "broker"))
+        return broker_main();
+    return client_main(argc, argv);
+}

@@ -1,0 +1,23 @@
+/* commands.h - what runs each command of bailey-engine; a file each. All return the exit status. */
+#ifndef BAILEY_CLI_CLIENT_COMMANDS_H
+#define BAILEY_CLI_CLIENT_COMMANDS_H
+
+#include "cli/options.h"
+
+int session_run(const struct invocation *invocation);
+int exec_run(const struct invocation *invocation);
+int shell_run(const struct invocation *invocation);
+int cp_run(const struct invocation *invocation);
+int ls_run(const struct invocation *invocation);
+int cat_run(const struct invocation *invocation);
+int rm_run(const struct invocation *invocation);
+int outputs_run(const struct invocation *invocation);
+int logs_run(const struct invocation *invocation);
+int events_run(const struct invocation *invocation);
+int ps_run(const struct invocation *invocation);
+int tool_run(const struct invocation *invocation);
+int daemon_run(const struct invocation *invocation);
+int prompt_run(const struct invocation *invocation);
+int openapi_run(const struct invocation *invocation);
+
+#endif

@@ -1,0 +1,52 @@
+/* main.c - which command of bailey-engine it is, and its arguments by the rows of `bailey`. */
+#include "cli/client/main.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/client/commands.h"
+#include "cli/say.h"
+
+static const struct client_row {
+    const char *name;
+    int (*run)(const struct invocation *invocation);
+} client_table[] = {
+    {"session", session_run}, {"exec", exec_run},     {"shell", shell_run},
+    {"cp", cp_run},           {"ls", ls_run},         {"cat", cat_run},
+    {"rm", rm_run},           {"outputs", outputs_run}, {"logs", logs_run},
+    {"events", events_run},   {"ps", ps_run},         {"tool", tool_run},
+    {"daemon", daemon_run},   {"prompt", prompt_run}, {"openapi", openapi_run},
+};
+
+static const struct client_row *row_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(client_table); i++)
+        if (str_equal(client_table[i].name, name))
+            return &client_table[i];
+    return NULL;
+}
+
+int client_main(int argc, char **argv)
+{
+    const struct client_row *row = argc > 1 ? row_find(argv[1]) : NULL;
+    struct invocation invocation = {.env = environ};
+    struct error err = {0};
+    int status;
+
+    signal(SIGPIPE, SIG_IGN); /* a reader that left is an errno here, not the end */
+    if (!row) {
+        say("bailey-engine is a part of bailey: call that, as in 'bailey help'");
+        return STATUS_BAD_INPUT;
+    }
+    invocation.command = command_find(row->name);
+    if (options_parse(invocation.command, argc - 2, (const char *const *)argv + 2,
+                      &invocation.parsed, &err) < 0)
+        status = say_bad_input(&err);
+    else
+        status = row->run(&invocation);
+    parsed_free(&invocation.parsed);
+    return status;
+}

@@ -1,0 +1,38 @@
+/*
+ * client_request.h - the options of the commands that speak to the daemon, taken into one struct.
+ *
+ * Each command has its own rows (client_rows.c) and uses the members that they fill. Borrows
+ * strings from argv but for the lists: client_request_free() in the end.
+ */
+#ifndef BAILEY_CLI_CLIENT_REQUEST_H
+#define BAILEY_CLI_CLIENT_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/options.h"
+
+struct client_request {
+    char *const *caller_env; /* where `--env NAME` looks */
+    const char *session;
+    const char *name;
+    const char *config_file;
+    const char *cwd;
+    const char *attach;           /* an execution that runs already */
+    char **env;                   /* strv of "K=V" */
+    char **data;                  /* strv of "NAME=FILE" */
+    uint64_t idle_ms, max_age_ms; /* 0: as configured */
+    bool is_json, is_quiet, is_raw, is_all, is_recursive, follows;
+};
+
+int client_request_load(const struct invocation *invocation, struct client_request *request,
+                        struct error *err);
+void client_request_free(struct client_request *request);
+
+/* A new --env in a list: NAME=VALUE, or NAME alone with the caller's value. */
+int env_push(char ***list, char *const *caller_env, const char *value, struct error *err);
+
+/* Was the option of this name written? Its last value in *ret_value (may be NULL). */
+bool option_given(const struct parsed *parsed, const char *name, const char **ret_value);
+
+#endif

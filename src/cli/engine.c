@@ -1,0 +1,71 @@
+/* engine.c - the two programs find each other; see engine.h. */
+#include "cli/engine.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/say.h"
+
+/* The folder of the running program, without a slash at its end. */
+static int own_folder(char folder[PATH_MAX], struct error *err)
+{
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    char *slash;
+
+    if (length < 0)
+        return error_errno(err, "reading /proc/self/exe");
+    folder[length] = 0;
+    slash = strrchr(folder, '/');
+    if (!slash)
+        return error_set(err, -ENOENT, ERROR_ENGINE, "this program's own folder is not known");
+    *slash = 0;
+    return 0;
+}
+
+/* The first of `places` (relative to our own folder) that can be executed. */
+static int find_beside(const char *const *places, const char *what, char path[PATH_MAX],
+                       struct error *err)
+{
+    char folder[PATH_MAX];
+    int result = own_folder(folder, err);
+
+    if (result < 0)
+        return result;
+    for (size_t i = 0; places[i]; i++)
+        if (str_format(path, PATH_MAX, "%s/%s", folder, places[i]) == 0 && access(path, X_OK) == 0)
+            return 0;
+    return error_set(err, -ENOENT, ERROR_ENGINE,
+                     "this needs %s, which is neither in %.300s nor in its ../%s; install both "
+                     "programs together ('make install')",
+                     what, folder, places[1] + strlen("../"));
+}
+
+int engine_find(char path[PATH_MAX], struct error *err)
+{
+    static const char *const places[] = {"bailey-engine", "../libexec/bailey-engine",
+                                         "../libexec/bailey/bailey-engine", NULL};
+
+    return find_beside(places, "bailey-engine", path, err);
+}
+
+int engine_find_bailey(char path[PATH_MAX], struct error *err)
+{
+    static const char *const places[] = {"bailey", "../bin/bailey", "../../bin/bailey", NULL};
+
+    return find_beside(places, "bailey", path, err);
+}
+
+int engine_execute(char *const *argv, char *const *env)
+{
+    struct error err = {0};
+    char path[PATH_MAX];
+
+    if (engine_find(path, &err) < 0)
+        return say_bad_input(&err);
+    execve(path, argv, env);
+    error_errno(&err, "executing %s", path);
+    return say_bad_input(&err);
+}

@@ -1,0 +1,24 @@
+/*
+ * engine.h - the other program: `bailey` finds bailey-engine and becomes it, bailey-engine finds
+ * `bailey` for starting a daemon.
+ *
+ * Both look beside themselves (a build folder), then where an installation puts the other. Nothing
+ * of the environment counts: PATH must not decide which program gets a session's data.
+ */
+#ifndef BAILEY_CLI_ENGINE_H
+#define BAILEY_CLI_ENGINE_H
+
+#include <limits.h>
+
+#include "base/error.h"
+
+/* The path of bailey-engine, absolute. */
+int engine_find(char path[PATH_MAX], struct error *err);
+
+/* The path of `bailey`, for bailey-engine. */
+int engine_find_bailey(char path[PATH_MAX], struct error *err);
+
+/* Becomes bailey-engine with the same arguments. Comes back only with an exit status. */
+int engine_execute(char *const *argv, char *const *env);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * place.h - where the daemon of this user lives: its state folder, its socket, its locks.
+ *
+ * Used on both sides: `bailey serve` makes and locks these, clients look there. Owns its strings:
+ * place_free() in the end. Blocks only for the file system.
+ *
+ * The locks are open-file-description locks (fcntl(2)), because a client has to ask whether one is
+ * held without taking it: a moment of holding would make a daemon that starts give up.
+ */
+#ifndef BAILEY_CLI_PLACE_H
+#define BAILEY_CLI_PLACE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct config;
+
+struct place {
+    char *state;  /* absolute */
+    char *socket; /* absolute */
+};
+
+/* What daemon.json in the state folder says about who serves it. */
+struct daemon_record {
+    pid_t pid; /* of the stub: the process that signals go to */
+    char socket[256];
+    char started_at[40]; /* RFC 3339 */
+    bool has_log;        /* it writes daemon.log; else to its own standard error */
+};
+
+/* `state` and `socket` (may be NULL) are the words of flags and win over everything. */
+int place_find(struct place *place, const struct config *config, char *const *env,
+               const char *state, const char *socket, struct error *err);
+void place_free(struct place *place);
+
+/* Makes the folders (0700); refuses those that others own or may write. */
+int place_make(const struct place *place, struct error *err);
+
+/*
+ * Takes both locks, of the state folder and of the socket, for as long as the descriptors live
+ * (they close by exec). Somebody else has one: ERROR_BAD_INPUT, -EALREADY, with pid and socket.
+ */
+int place_lock(const struct place *place, int ret_fds[2], struct error *err);
+
+/* Is a daemon alive in this state folder? */
+bool place_is_locked(const struct place *place);
+
+/*
+ * The socket's daemon may have another state folder, when two share a runtime folder: an error that
+ * says so. 0 also when nobody is there.
+ */
+int place_check_owner(const struct place *place, struct error *err);
+
+int place_write_record(const struct place *place, bool has_log, struct error *err);
+int place_read_record(const struct place *place, struct daemon_record *ret, struct error *err);
+void place_remove_record(const struct place *place);
+
+/* "<state>/<name>" */
+int place_path(const struct place *place, const char *name, char *path, size_t size,
+               struct error *err);
+
+#endif

@@ -1,0 +1,345 @@
+/*
+ * serve.c - `bailey serve`: decides where the daemon lives and what it gets, then starts it.
+ *
+ * Everything that reads the caller's configuration, environment or host files happens here; what
+ * serve_run() gets is a constant specification. Whoever started the daemon on demand waits on
+ * --ready-fd: it gets "ready", or the error's text, and then the end of the file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/engine.h"
+#include "cli/options.h"
+#include "cli/place.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "config/config.h"
+#include "launcher/serve.h"
+#include "model/text.h"
+#include "tool/language.h"
+
+#define LANGUAGES_MAX 8
+#define BINDS_MAX (LANGUAGES_MAX * INTERPRETER_BINDS_MAX)
+
+struct serve_request {
+    const char *socket, *state, *config_file;
+    bool is_on_demand;
+    int ready_fd;
+};
+
+static int take_socket(void *target, const char *value, struct error *err)
+{
+    (void)err;
+    ((struct serve_request *)target)->socket = value;
+    return 0;
+}
+
+static int take_state(void *target, const char *value, struct error *err)
+{
+    (void)err;
+    ((struct serve_request *)target)->state = value;
+    return 0;
+}
+
+static int take_on_demand(void *target, const char *value, struct error *err)
+{
+    (void)value;
+    (void)err;
+    ((struct serve_request *)target)->is_on_demand = true;
+    return 0;
+}
+
+static int take_config(void *target, const char *value, struct error *err)
+{
+    (void)err;
+    ((struct serve_request *)target)->config_file = value;
+    return 0;
+}
+
+static int take_ready_fd(void *target, const char *value, struct error *err)
+{
+    uint64_t number;
+
+    if (str_to_u64(value, &number) < 0 || number < 3 || number > INT_MAX ||
+        fcntl((int)number, F_SETFD, FD_CLOEXEC) < 0)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--ready-fd '%.40s': the number of an open descriptor, 3 or more", value);
+    ((struct serve_request *)target)->ready_fd = (int)number;
+    return 0;
+}
+
+/* Everything that serve_run() borrows. */
+struct preparation {
+    struct serve_request request;
+    struct config config;
+    struct place place;
+    struct interpreter interpreters[LANGUAGES_MAX];
+    size_t interpreter_count;
+    struct launch_bind binds[BINDS_MAX];
+    size_t bind_count;
+    char **env; /* strv */
+    struct buf settings;
+    char engine[PATH_MAX];
+    int lock_fds[2];
+    int log_fd;
+};
+
+static void preparation_free(struct preparation *made)
+{
+    config_free(&made->config);
+    place_free(&made->place);
+    for (size_t i = 0; i < made->interpreter_count; i++)
+        interpreter_free(&made->interpreters[i]);
+    strv_free(made->env);
+    buf_free(&made->settings);
+    fd_closep(&made->lock_fds[0]);
+    fd_closep(&made->lock_fds[1]);
+    fd_closep(&made->log_fd);
+}
+
+/* A folder of an interpreter, once, however many interpreters lie in it. */
+static void add_bind(struct preparation *made, const char *folder)
+{
+    for (size_t i = 0; i < made->bind_count; i++)
+        if (str_equal(made->binds[i].host, folder))
+            return;
+    made->binds[made->bind_count++] = (struct launch_bind){.host = folder, .box = folder};
+}
+
+static json_t *text_json(const char *text)
+{
+    return text_to_json(text, strlen(text));
+}
+
+/* {"program": PATH}, or {"missing": what to do}: a daemon without Python can still run Bash. */
+static json_t *find_language(struct preparation *made, const struct language_row *language)
+{
+    struct interpreter *found = &made->interpreters[made->interpreter_count];
+    struct error missing = {0};
+
+    if (interpreter_find(language, &made->config, found, &missing) < 0)
+        return json_pack("{s:o*}", "missing", text_json(missing.text));
+    made->interpreter_count++;
+    for (size_t i = 0; i < found->bind_count; i++)
+        add_bind(made, found->binds[i]);
+    return json_pack("{s:o*}", "program", text_json(found->path));
+}
+
+static json_t *find_languages(struct preparation *made)
+{
+    json_t *languages = json_object();
+
+    for (char **name = made->config.languages; name && *name; name++) {
+        const struct language_row *language = language_find(*name);
+
+        if (!language)
+            json_object_set_new(languages, *name,
+                                json_pack("{s:s}", "missing", "it is not in this version"));
+        else if (made->interpreter_count < LANGUAGES_MAX)
+            json_object_set_new(languages, *name, find_language(made, language));
+    }
+    return languages;
+}
+
+/* What the broker is told; the launcher's pid is not known before it is started. */
+static int make_settings(struct preparation *made, struct error *err)
+{
+    json_t *folders = json_array();
+    json_t *settings;
+    int result;
+
+    for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
+        json_array_append_new(folders, text_json(*folder));
+    settings =
+        json_pack("{s:s, s:o, s:o, s:b, s:i, s:o, s:o}", "version", BAILEY_VERSION, "socket",
+                  text_json(made->place.socket), "state", text_json(made->place.state), "on_demand",
+                  made->request.is_on_demand, "idle_exit_ms", LIMIT_IDLE_EXIT_MS, "languages",
+                  find_languages(made), "dataset_folders", folders);
+    result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
+    json_decref(settings);
+    if (result < 0)
+        return error_set(err, result, ERROR_ENGINE, "writing the broker's settings: %s",
+                         strerror(-result));
+    return 0;
+}
+
+static int push_env(struct preparation *made, const char *name, const char *value,
+                    struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+
+    if (!value)
+        return 0;
+    if (buf_printf(&text, "%s=%s", name, value) < 0 || strv_push(&made->env, buf_text(&text)) < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the broker's settings");
+    return 0;
+}
+
+/* The effective configuration as variables: the broker sees neither our file nor our environment.
+ */
+static int make_env(struct preparation *made, char *const *env, struct error *err)
+{
+    static const char *const kept[] = {"PATH", "LANG"};
+    int result = 0;
+
+    for (size_t i = 0; i < _KEY_MAX && result == 0; i++) {
+        const char *value = i == KEY_STATE_DIR ? made->place.state : made->config.values[i].text;
+
+        if (config_table[i].env)
+            result = push_env(made, config_table[i].env, value, err);
+    }
+    for (; result == 0 && *env; env++)
+        for (size_t i = 0; i < ARRAY_SIZE(kept) && result == 0; i++)
+            if (str_starts(*env, kept[i]) && (*env)[strlen(kept[i])] == '=')
+                result = push_env(made, kept[i], *env + strlen(kept[i]) + 1, err);
+    return result;
+}
+
+/* daemon.log, begun anew once it is large; one older is kept. */
+static int open_log(struct preparation *made, struct error *err)
+{
+    char path[PATH_MAX], older[PATH_MAX];
+    struct stat status;
+    int result = place_path(&made->place, "daemon.log", path, sizeof(path), err);
+
+    if (result == 0)
+        result = place_path(&made->place, "daemon.log.1", older, sizeof(older), err);
+    if (result < 0)
+        return result;
+    if (lstat(path, &status) == 0 && (uint64_t)status.st_size > LIMIT_LOG_BYTES &&
+        rename(path, older) < 0)
+        return error_errno(err, "beginning a new '%.300s'", path);
+    made->log_fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+    return made->log_fd < 0 ? error_errno(err, "opening the log '%.300s'", path) : 0;
+}
+
+static int prepare(struct preparation *made, const struct invocation *invocation, struct error *err)
+{
+    const struct serve_request *request = &made->request;
+    int result = request_config(&made->config, request->config_file, invocation->env, err);
+
+    if (result == 0)
+        result = options_configure(&invocation->parsed, &made->config, err);
+    if (result == 0)
+        result = place_find(&made->place, &made->config, invocation->env, request->state,
+                            request->socket, err);
+    if (result == 0)
+        result = engine_find(made->engine, err);
+    if (result == 0)
+        result = place_make(&made->place, err);
+    if (result == 0)
+        result = place_lock(&made->place, made->lock_fds, err);
+    if (result == 0 && request->is_on_demand)
+        result = open_log(made, err);
+    if (result == 0)
+        result = make_settings(made, err);
+    if (result == 0)
+        result = make_env(made, invocation->env, err);
+    if (result == 0)
+        result = place_write_record(&made->place, request->is_on_demand, err);
+    return result;
+}
+
+static int serve(struct preparation *made, struct error *err)
+{
+    const struct config *config = &made->config;
+    bool has_log = made->log_fd >= 0;
+    int result;
+
+    /* The folder that somebody happened to be in must stay removable. */
+    if (made->request.is_on_demand && chdir("/") < 0)
+        return error_errno(err, "leaving the working folder");
+    result = serve_run(
+        &(struct serve_spec){
+            .state = made->place.state,
+            .socket = made->place.socket,
+            .engine = made->engine,
+            .settings = buf_text(&made->settings),
+            .settings_length = made->settings.length,
+            .broker_env = (const char *const *)made->env,
+            .dataset_folders = (const char *const *)config->dataset_folders,
+            .box = {.memory_bytes = config->limits.memory_bytes,
+                    .disk_bytes = config->limits.disk_bytes,
+                    .pids = config->limits.pids,
+                    .cpu_millis = config->limits.cpu_millis,
+                    .minimum = config->isolation,
+                    .root = config->root,
+                    .binds = made->binds,
+                    .bind_count = made->bind_count,
+                    .id_base = config->id_base},
+            .stop_grace_ms = (unsigned)config->stop_grace_ms,
+            .ready_fd = made->request.ready_fd,
+            .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
+        },
+        err);
+    place_remove_record(&made->place);
+    return result;
+}
+
+/* Whoever waits gets the reason, not just the end of the file. */
+static void tell_waiting(int ready_fd, const struct error *err)
+{
+    if (ready_fd >= 0)
+        fd_write_all(ready_fd, err->text, strlen(err->text));
+}
+
+static int run_serve(const struct invocation *invocation)
+{
+    CLEANUP(preparation_free)
+    struct preparation made = {.request = {.ready_fd = -1},
+                               .settings = {.maximum = MIB},
+                               .lock_fds = {-1, -1},
+                               .log_fd = -1};
+    struct error err = {0};
+
+    if (options_take(&invocation->parsed, &made.request, &err) < 0 ||
+        prepare(&made, invocation, &err) < 0) {
+        tell_waiting(made.request.ready_fd, &err);
+        return say_bad_input(&err);
+    }
+    if (serve(&made, &err) < 0) {
+        say_error(&err);
+        return str_equal(err.code, ERROR_REFUSED) ? STATUS_REFUSED : STATUS_BAD_INPUT;
+    }
+    return 0;
+}
+
+static const struct option_row options[] = {
+    {"socket", 0, "PATH", WORDS_FILE, "listen here instead of $XDG_RUNTIME_DIR/bailey/engine.sock",
+     .take = take_socket},
+    {"state", 0, "DIR", WORDS_FOLDER,
+     "keep index, outputs, artifacts and logs here instead of ~/.local/state/bailey",
+     .take = take_state},
+    {"on-demand", 0, NULL, WORDS_ANY,
+     "log to daemon.log in the state folder, and leave after 10 minutes without a session and "
+     "without a client",
+     .take = take_on_demand},
+    {"ready-fd", 0, "N", WORDS_ANY, "write 'ready' or an error to this descriptor once it is known",
+     .take = take_ready_fd},
+    {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
+};
+
+const struct command serve_command = {
+    .name = "serve",
+    .summary = "run the daemon that keeps sessions",
+    .usage = "[options]",
+    .description =
+        "Runs the daemon in the foreground: sessions live in it, and commands, agents and the REST "
+        "API reach it over a unix socket that only its user may open. The other commands start one "
+        "by themselves when none is running; this one is for a service manager.\n\n"
+        "SIGTERM ends it: what still runs gets SANDBOX_STOP_GRACE, then it is killed. Nothing "
+        "listens on the network.",
+    .options = options,
+    .option_count = ARRAY_SIZE(options),
+    .run = run_serve,
+};
