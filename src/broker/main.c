@@ -2,9 +2,9 @@
  * main.c - bailey-engine: the broker when the launcher starts it, else the commands that speak to
  * one. `bailey` executes it with the arguments it was given.
  */
+#include "cli/client/main.h"
 #include "base/str.h"
 #include "broker/broker.h"
-#include "cli/client/main.h"
 
 int main(int argc, char **argv)
 {

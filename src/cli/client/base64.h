@@ -1,0 +1,10 @@
+/* base64.h - bytes of an event that are not UTF-8. Pure. */
+#ifndef BAILEY_CLI_CLIENT_BASE64_H
+#define BAILEY_CLI_CLIENT_BASE64_H
+
+#include "base/buf.h"
+
+/* Standard alphabet, padded, nothing else. 0, -EINVAL, -EFBIG or -ENOMEM. */
+int base64_decode(const char *text, size_t length, struct buf *to);
+
+#endif

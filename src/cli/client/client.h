@@ -1,0 +1,64 @@
+/*
+ * client.h - the command line's side of the daemon: reaching it, calls in JSON, its errors.
+ *
+ * Blocks. One thread. client_open() starts a daemon when none is running and it is asked to.
+ * Errors of the API become a struct error with the API's code and message.
+ */
+#ifndef BAILEY_CLI_CLIENT_CLIENT_H
+#define BAILEY_CLI_CLIENT_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "cli/place.h"
+#include "config/config.h"
+#include "http/client.h"
+
+typedef struct json_t json_t;
+
+struct client {
+    struct http_client *http;
+    struct config config;
+    struct place place;
+};
+
+enum client_start {
+    CLIENT_STARTS,  /* a daemon, when there is none */
+    CLIENT_LOOKS,   /* ERROR_NO_DAEMON when there is none */
+    CLIENT_NO_CALL, /* only the configuration and the place: nothing is connected */
+};
+int client_open(struct client *client, const char *config_file, char *const *env,
+                enum client_start start, struct error *err);
+void client_close(struct client *client); /* for CLEANUP(); twice is fine */
+
+/*
+ * One call. `body` (may be NULL) is taken over. The reply is a new reference. A call that changes
+ * nothing is asked again when the broker went away meanwhile.
+ */
+int client_call(struct client *client, const char *method, const char *path, json_t *body,
+                json_t **ret, struct error *err);
+
+/* "{"error":{"code","message"}}" of a status of 400 and more into `err`. Returns err->num. */
+int client_api_error(unsigned status, const char *body, size_t length, struct error *err);
+
+/* Is the daemon alive, though its broker may be away? */
+bool client_is_alive(const struct client *client);
+
+/* "/v1/sessions/ID" and `tail` behind it. 0 or -ENOMEM with err. */
+int client_session_path(struct buf *path, const char *session, const char *tail, struct error *err);
+/* "?name=value" or "&name=value", encoded. */
+int client_query(struct buf *path, const char *name, const char *value, struct error *err);
+
+/* Tells an error, as JSON when the caller reads that, and returns the exit status. */
+int client_fail(bool is_json, const struct error *err);
+
+/* A string member; "" when it is not there. Borrowed. */
+const char *member_text(json_t *json, const char *name);
+
+void json_freep(json_t **json); /* for CLEANUP() */
+
+#define PATH_BUF BUF_INIT(64 * 1024)
+
+#endif

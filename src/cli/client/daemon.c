@@ -1,0 +1,198 @@
+/*
+ * daemon.c - a daemon on demand.
+ *
+ * Whether one is there is decided by connecting. When nobody is, `bailey serve --on-demand` is
+ * started detached (a grandchild in a session of its own, its standard streams on /dev/null) with a
+ * pipe: "ready" comes through it, or the error's text. When two clients do that at once, one daemon
+ * gets the lock and the other one's error says so; its client then waits for the winner, for as
+ * long as somebody holds the lock.
+ */
+#include "cli/client/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/engine.h"
+
+#define READY "ready\n"
+#define RETRY_MS 20
+
+/* 0 when somebody accepts there; -ECONNREFUSED or -ENOENT when nobody does. */
+static int try_connect(const struct place *place, struct error *err)
+{
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (fd < 0)
+        return error_errno(err, "making a socket");
+    str_copy(address.sun_path, sizeof(address.sun_path), place->socket);
+    while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == EACCES || errno == EPERM)
+            return error_set(err, -errno, ERROR_NO_DAEMON,
+                             "the socket %.200s belongs to another user", place->socket);
+        return error_set(err, -errno, ERROR_NO_DAEMON,
+                         "no daemon is running (nobody listens on %.200s)", place->socket);
+    }
+    return 0;
+}
+
+static bool is_nobody(int result)
+{
+    return result == -ECONNREFUSED || result == -ENOENT;
+}
+
+/* In the grandchild. Only calls that are allowed between fork and exec. */
+static _Noreturn void become_daemon(const char *program, char *const *argv)
+{
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
+        dup2(null_fd, fd);
+    execve(program, argv, environ);
+    _exit(127);
+}
+
+/* The child only makes the grandchild, so that the daemon is nobody's zombie. */
+static int start_detached(const char *program, char *const *argv, int ready_fd, struct error *err)
+{
+    pid_t child = fork();
+
+    if (child < 0)
+        return error_errno(err, "starting the daemon");
+    if (child == 0) {
+        pid_t grandchild;
+
+        setsid();
+        fcntl(ready_fd, F_SETFD, 0);
+        grandchild = fork();
+        if (grandchild == 0)
+            become_daemon(program, argv);
+        _exit(grandchild < 0);
+    }
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+
+static int start(const struct place *place, const char *config_file, int *ret_fd, struct error *err)
+{
+    CLEANUP(fd_closep) int read_fd = -1;
+    CLEANUP(fd_closep) int write_fd = -1;
+    char program[PATH_MAX], number[16];
+    const char *argv[16] = {"bailey",  "serve",      "--on-demand", "--socket", place->socket,
+                            "--state", place->state, "--ready-fd",  number};
+    int fds[2], result = engine_find_bailey(program, err);
+
+    if (result < 0)
+        return result;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_errno(err, "making a pipe");
+    read_fd = fds[0];
+    write_fd = fds[1];
+    str_format(number, sizeof(number), "%d", write_fd);
+    if (config_file) {
+        argv[9] = "--config";
+        argv[10] = config_file;
+    }
+    result = start_detached(program, (char *const *)argv, write_fd, err);
+    if (result < 0)
+        return result;
+    *ret_fd = fd_take(&read_fd);
+    return 0;
+}
+
+/* The daemon's word, or what it had to say instead. */
+static int wait_ready(int fd, struct error *err)
+{
+    uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
+    char text[ERROR_TEXT_MAX];
+    size_t length = 0;
+
+    while (length < sizeof(text) - 1) {
+        uint64_t now_ms = clock_now_ms();
+        struct pollfd poller = {.fd = fd, .events = POLLIN};
+        int ready = poll(&poller, 1, now_ms < give_up_ms ? (int)(give_up_ms - now_ms) : 0);
+        ssize_t count;
+
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return error_set(err, -ETIMEDOUT, ERROR_NO_DAEMON,
+                             "the daemon was started and is not ready after %d s; 'bailey daemon "
+                             "log' shows what it does",
+                             DAEMON_PATIENCE_MS / 1000);
+        count = read(fd, text + length, sizeof(text) - 1 - length);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            break;
+        length += (size_t)count;
+        text[length] = 0;
+        if (str_starts(text, READY))
+            return 0;
+    }
+    text[length] = 0;
+    return error_set(err, -EIO, ERROR_NO_DAEMON, "the daemon could not be started: %s",
+                     length > 0 ? text : "it ended without a word; try 'bailey serve'");
+}
+
+/* Somebody else's daemon is starting: as long as it holds the lock there is hope. */
+static int wait_for_winner(const struct place *place, struct error *err)
+{
+    uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
+    struct error last = {0};
+
+    while (place_is_locked(place) && clock_now_ms() < give_up_ms) {
+        int result = try_connect(place, &last);
+
+        if (!is_nobody(result)) {
+            if (result < 0)
+                *err = last;
+            return result;
+        }
+        poll(NULL, 0, RETRY_MS);
+    }
+    return -ESRCH;
+}
+
+/* The daemon that a starting client lost against may end in that very moment: twice is enough. */
+int daemon_reach(const struct place *place, const char *config_file, bool starts, struct error *err)
+{
+    int result = try_connect(place, err);
+
+    for (int attempt = 0; is_nobody(result) && starts && attempt < 2; attempt++) {
+        CLEANUP(fd_closep) int ready_fd = -1;
+
+        result = wait_for_winner(place, err);
+        if (result != -ESRCH)
+            return result;
+        result = start(place, config_file, &ready_fd, err);
+        if (result < 0)
+            return result;
+        result = wait_ready(ready_fd, err);
+        if (result < 0 && place_is_locked(place) && wait_for_winner(place, err) == 0)
+            return 0;
+        if (result < 0)
+            return result;
+        result = try_connect(place, err);
+    }
+    return result;
+}

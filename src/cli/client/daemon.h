@@ -1,0 +1,18 @@
+/*
+ * daemon.h - reaching this user's daemon, and starting one when nobody is there.
+ *
+ * Two clients that start one at the same time both end up connected to the one that won its lock.
+ */
+#ifndef BAILEY_CLI_CLIENT_DAEMON_H
+#define BAILEY_CLI_CLIENT_DAEMON_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "cli/place.h"
+
+/* 0 once somebody listens on the socket. Without `starts`: ERROR_NO_DAEMON when nobody does. */
+int daemon_reach(const struct place *place, const char *config_file, bool starts,
+                 struct error *err);
+
+#endif

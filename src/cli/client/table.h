@@ -1,0 +1,33 @@
+/*
+ * table.h - columns for people: aligned, harmless on a terminal, no colours. Pure.
+ *
+ * Cells are copied and made harmless (a guest chose many of the names); the last column is not
+ * padded, a column that is marked so is flush right.
+ */
+#ifndef BAILEY_CLI_CLIENT_TABLE_H
+#define BAILEY_CLI_CLIENT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+#define TABLE_COLUMNS_MAX 8
+
+struct table {
+    size_t columns;
+    bool is_right[TABLE_COLUMNS_MAX];
+    char **cells; /* strv, row by row; the first row is the heading */
+    int failure;  /* negative errno of the first thing that failed */
+};
+
+/* Headings, NULL-terminated; one that begins with '>' is flush right. */
+void table_begin(struct table *table, const char *const *headings);
+void table_cell(struct table *table, const char *text); /* NULL or empty: "-" */
+int table_print(const struct table *table, struct buf *to);
+void table_free(struct table *table); /* for CLEANUP() */
+
+/* The columns that a text takes on a terminal: code points, roughly. */
+size_t table_width(const char *text);
+
+#endif

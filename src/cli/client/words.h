@@ -1,0 +1,24 @@
+/* words.h - numbers and times as people say them, and the way back from RFC 3339. Pure. */
+#ifndef BAILEY_CLI_CLIENT_WORDS_H
+#define BAILEY_CLI_CLIENT_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WORDS_SIZE 48 /* holds any of these texts */
+
+/* "58 B", "2.0 KB", "1.5 GB" */
+void words_bytes(uint64_t bytes, char text[WORDS_SIZE]);
+
+/* "12s", "3m", "2h", "5d": one unit is enough to know what is meant. */
+void words_span(int64_t seconds, char text[WORDS_SIZE]);
+
+/* "3m ago", "in 2h", "now"; "-" for a time that is not one. */
+void words_when(const char *rfc3339, int64_t now_s, char text[WORDS_SIZE]);
+
+/* "2026-11-15T08:15:04.123Z" into seconds since 1970. 0 or -EINVAL. */
+int words_time(const char *rfc3339, int64_t *ret_s);
+
+int64_t words_now(void);
+
+#endif
