@@ -28,7 +28,7 @@ int base64_decode(const char *text, size_t length, struct buf *to)
         char bytes[3];
         int result;
 
-        if (padding == 2 && text[i + 3] != '=')
+        if (text[i + 2] == '=' && text[i + 3] != '=')
             return -EINVAL;
         for (unsigned j = 0; j < 4; j++) {
             int value = j >= 4 - padding ? 0 : digit(text[i + j]);

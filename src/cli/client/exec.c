@@ -1,0 +1,281 @@
+/*
+ * exec.c - `bailey exec -s ID -- ARGV`: a command in a session, as if it ran here.
+ *
+ * Output comes as it is written, standard input goes there with --stdin, the exit status is the
+ * command's. Ctrl-C is the command's too: the first one interrupts it, the second kills it.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/client/follow.h"
+#include "cli/client/input.h"
+#include "cli/client/report.h"
+#include "cli/client_request.h"
+#include "cli/output.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+
+/* Options that shape a box: a session's box is there already. */
+static const char *const box_options[] = {"memory",     "cpus",   "pids",    "disk",
+                                          "max-output", "file",   "out",     "isolation",
+                                          "root",       "timing", "explain", NULL};
+
+struct job {
+    struct client client;
+    struct request request;
+    struct follow follow;
+    struct input input;
+    struct output output;
+    int cancel_fd;
+    int signal;          /* the first that came */
+    unsigned interrupts; /* how many */
+};
+
+static void job_free(struct job *job)
+{
+    input_free(&job->input);
+    follow_free(&job->follow);
+    client_close(&job->client);
+    request_free(&job->request);
+    fd_closep(&job->cancel_fd);
+}
+
+static int check_options(const struct invocation *invocation, const struct request *request,
+                         struct error *err)
+{
+    for (size_t i = 0; box_options[i]; i++)
+        if (option_given(&invocation->parsed, box_options[i], NULL))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "--%s is for a fresh box; a session's box is there already: leave it "
+                             "out, or leave out -s",
+                             box_options[i]);
+    if (!request->session[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "-s needs a session; 'bailey session ls' lists them");
+    if (request->is_detached && request->has_stdin)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "-d and --stdin together: nobody would be here to send it");
+    if (!invocation->parsed.rest[0] || !invocation->parsed.rest[0][0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "nothing to run: name a program, as in 'bailey exec -s ID -- ls -l'");
+    return 0;
+}
+
+/* Seconds of --timeout; 0: until the session ends; <0 in *ret: not given. */
+static int find_timeout(const struct invocation *invocation, double *ret, struct error *err)
+{
+    const char *text = NULL;
+    uint64_t ms;
+
+    *ret = -1;
+    if (!option_given(&invocation->parsed, "timeout", &text))
+        return 0;
+    if (str_to_millis(text, &ms) < 0)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--timeout '%.40s': seconds, or a time such as 250ms, 5m; 0: until the "
+                         "session ends",
+                         text);
+    *ret = (double)ms / 1000;
+    return 0;
+}
+
+static int make_body(const struct invocation *invocation, const struct request *request,
+                     json_t **ret, struct error *err)
+{
+    CLEANUP(json_freep) json_t *body = json_object();
+    CLEANUP(json_freep) json_t *argv = NULL;
+    CLEANUP(json_freep) json_t *env = NULL;
+    double timeout_s;
+    int result = find_timeout(invocation, &timeout_s, err);
+
+    if (result == 0)
+        result = report_words(invocation->parsed.rest, &argv, err);
+    if (result == 0)
+        result = report_env(request->env, &env, err);
+    if (result < 0)
+        return result;
+    if (timeout_s < 0 && request->is_detached)
+        timeout_s = 0; /* what is left alone may run as long as its session lives */
+    json_object_set(body, "argv", argv);
+    if (json_object_size(env) > 0)
+        json_object_set(body, "env", env);
+    if (timeout_s >= 0)
+        json_object_set_new(body, "timeout", json_real(timeout_s));
+    if (request->cwd)
+        json_object_set_new(body, "cwd", json_string(request->cwd));
+    if (request->has_stdin)
+        json_object_set_new(body, "stdin_open", json_true());
+    if (request->is_detached)
+        json_object_set_new(body, "background", json_true());
+    *ret = ptr_take(&body);
+    return 0;
+}
+
+static void on_started(void *ctx, json_t *process)
+{
+    struct job *job = ctx;
+
+    (void)process;
+    job->input.path = buf_text(&job->follow.path);
+}
+
+static int on_output(void *ctx, int stream, const void *data, size_t length)
+{
+    struct job *job = ctx;
+
+    return job->request.is_json ? 0 : output_write(&job->output, stream, data, length);
+}
+
+/* Kills it and does not wait for more than the answer: there is nobody to tell the rest to. */
+static void kill_now(struct job *job)
+{
+    struct error ignored = {0};
+
+    if (job->follow.path.length > 0)
+        follow_signal(&job->follow, "KILL", &ignored);
+}
+
+/* Returns whether there is anything to wait for. */
+static bool on_signal(struct job *job, int number)
+{
+    struct error err = {0};
+    const char *name = number != SIGINT || job->interrupts > 0 ? "KILL" : "INT";
+
+    if (!job->signal)
+        job->signal = number;
+    job->interrupts++;
+    if (job->follow.path.length == 0)
+        return false; /* it has not begun: leaving ends it */
+    if (!job->request.is_json && !job->request.is_quiet)
+        say(str_equal(name, "INT") ? "interrupting the command; Ctrl-C again kills it"
+                                   : "killing the command");
+    if (follow_signal(&job->follow, name, &err) < 0 && err.code != ERROR_EXECUTION_ENDED)
+        say_error(&err);
+    return job->interrupts < 3;
+}
+
+/* Takes what standard input has; its end is the command's too. */
+static void read_stdin(struct job *job)
+{
+    char chunk[INPUT_CHUNK];
+    ssize_t count = read(STDIN_FILENO, chunk, sizeof(chunk));
+
+    if (count < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (count <= 0)
+        input_end(&job->input);
+    else
+        input_put(&job->input, chunk, (size_t)count);
+}
+
+/* 1: it has ended; 0: we leave before that; negative: follow.err says why. */
+static int watch(struct job *job)
+{
+    for (;;) {
+        bool reads =
+            job->request.has_stdin && job->follow.has_started && input_has_room(&job->input);
+        struct pollfd fds[2] = {{.fd = job->cancel_fd, .events = POLLIN},
+                                {.fd = reads ? STDIN_FILENO : -1, .events = POLLIN}};
+        int result, number;
+
+        if (job->request.has_stdin)
+            input_turn(&job->input);
+        result = follow_turn(&job->follow, fds, ARRAY_SIZE(fds), -1);
+        if (result != 0)
+            return result;
+        if (fds[1].revents)
+            read_stdin(job);
+        number = fds[0].revents ? signals_taken(job->cancel_fd) : 0;
+        if (number && !on_signal(job, number))
+            return 0;
+    }
+}
+
+static int finish(struct job *job, int ended)
+{
+    const struct request *request = &job->request;
+
+    output_finish(&job->output);
+    if (!job->signal)
+        job->signal = signals_taken(job->cancel_fd);
+    if (job->output.failure == -EPIPE || job->output.failure == -ECANCELED)
+        kill_now(job);
+    if (job->output.failure == -EPIPE)
+        return 128 + SIGPIPE;
+    if (ended == 1 && request->is_json) {
+        int printed = print_json(json_incref(job->follow.result));
+
+        return printed ? printed : report_status(job->follow.result, job->signal);
+    }
+    if (job->signal) {
+        say("interrupted: the command was ended");
+        return 128 + job->signal;
+    }
+    if (job->output.failure < 0) {
+        say("writing standard %s: %s; the command was ended",
+            job->output.failed_stream == 2 ? "error" : "output", strerror(-job->output.failure));
+        kill_now(job);
+        return STATUS_BAD_INPUT;
+    }
+    if (ended < 0)
+        return client_fail(request->is_json, &job->follow.err);
+    if (job->input.err.code)
+        say("standard input did not reach the command whole: %s", job->input.err.text);
+    report_missed(&job->follow);
+    return report_result(job->follow.result, request->is_quiet);
+}
+
+static int detach(struct job *job, json_t *body)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+    json_t *process = NULL;
+    struct error err = {0};
+
+    if (client_session_path(&path, job->request.session, "/exec", &err) < 0) {
+        json_decref(body);
+        return client_fail(job->request.is_json, &err);
+    }
+    if (client_call(&job->client, "POST", buf_text(&path), body, &process, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (job->request.is_json)
+        return print_json(process);
+    buf_printf(&text, "%s\n", member_text(process, "execution_id"));
+    json_decref(process);
+    return print_text(&text);
+}
+
+int exec_run(const struct invocation *invocation)
+{
+    static const struct follow_events events = {.started = on_started, .output = on_output};
+    CLEANUP(job_free) struct job job = {.cancel_fd = -1};
+    CLEANUP(json_freep) json_t *body = NULL;
+    struct error err = {0};
+
+    job.request.caller_env = invocation->env;
+    job.request.is_json = option_given(&invocation->parsed, "json", NULL);
+    if (options_take(&invocation->parsed, &job.request, &err) < 0 ||
+        check_options(invocation, &job.request, &err) < 0 ||
+        make_body(invocation, &job.request, &body, &err) < 0 ||
+        client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    if (job.request.is_detached)
+        return detach(&job, ptr_take(&body));
+    follow_init(&job.follow, &job.client, &events, &job);
+    input_init(&job.input, &job.client);
+    if (signals_open(&job.cancel_fd, &err) < 0 ||
+        follow_exec(&job.follow, job.request.session, ptr_take(&body), &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    output_init(&job.output, job.request.is_raw, job.cancel_fd);
+    return finish(&job, watch(&job));
+}

@@ -1,0 +1,142 @@
+/* report.c - the ends of a command in a session; see report.h. */
+#include "cli/client/report.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/words.h"
+#include "cli/command.h"
+#include "cli/explain.h"
+#include "cli/sanitize.h"
+#include "cli/say.h"
+#include "model/result.h"
+
+int report_words(const char *const *words, json_t **ret, struct error *err)
+{
+    CLEANUP(json_freep) json_t *array = json_array();
+
+    for (; *words; words++)
+        if (json_array_append_new(array, json_string(*words)) < 0)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "the argument '%.100s' is not UTF-8 text; put it in a file and hand "
+                             "that over with 'bailey cp'",
+                             *words);
+    *ret = ptr_take(&array);
+    return 0;
+}
+
+int report_env(char *const *env, json_t **ret, struct error *err)
+{
+    CLEANUP(json_freep) json_t *object = json_object();
+
+    for (; env && *env; env++) {
+        const char *equals = strchr(*env, '=');
+        char name[256];
+
+        if (!equals || str_format(name, sizeof(name), "%.*s", (int)(equals - *env), *env) < 0 ||
+            json_object_set_new(object, name, json_string(equals + 1)) < 0)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "--env '%.100s': the value is not UTF-8 text, or the name is too long",
+                             *env);
+    }
+    *ret = ptr_take(&object);
+    return 0;
+}
+
+static void say_why_it_ended(const struct result *result)
+{
+    char limit[64];
+
+    if (result->error.code) {
+        say_error(&result->error);
+        return;
+    }
+    if (result->timed_out) {
+        explain_seconds(result->limits.timeout_ms, limit, sizeof(limit));
+        say("timed out after %s; --timeout TIME gives it longer, -d leaves it running", limit);
+    }
+    if (result->signal > 0 && !result->timed_out && !result->oom_killed)
+        say("killed by signal %d (%s)", result->signal, strsignal(result->signal));
+    if (result->oom_killed) {
+        str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
+        say("out of memory (limit %s): let it hold less at once, or start the daemon with a larger "
+            "SANDBOX_MEMORY_LIMIT",
+            limit);
+    }
+    if (result->disk_full) {
+        str_from_bytes(result->limits.disk_bytes, limit, sizeof(limit));
+        say("disk full (limit %s): remove files, or start the daemon with a larger "
+            "SANDBOX_DISK_LIMIT",
+            limit);
+    }
+}
+
+static void say_files(const struct result *result)
+{
+    for (size_t i = 0; i < result->file_count; i++) {
+        const struct output_file *file = &result->files[i];
+        CLEANUP(buf_free) struct buf name = BUF_INIT(SANITIZE_GROWTH * (LIMIT_PATH_BYTES + 1));
+        char size[WORDS_SIZE];
+
+        /* The guest chose the name: a newline in it must not look like a message of ours. */
+        sanitize_line(file->path && !file->skipped ? file->path : file->name, &name);
+        words_bytes(file->bytes, size);
+        if (file->path && !file->skipped)
+            say("saved %s (%s)", buf_text(&name), size);
+        else
+            say("not saved: /tmp/output/%s (%s, %s)", buf_text(&name), size,
+                file->skipped ? file->skipped : "it stays in the box");
+    }
+}
+
+static int read_result(json_t *json, struct result *result, struct error *err)
+{
+    result_init(result, &(struct limits){.output_bytes = LIMIT_OUTPUT_MAX});
+    return result_from_json(json, result, err);
+}
+
+int report_result(json_t *json, bool is_quiet)
+{
+    struct result result;
+    struct error err = {0};
+    int status;
+
+    if (read_result(json, &result, &err) < 0) {
+        result_free(&result);
+        error_prefix(&err, "the daemon's result");
+        return say_bad_input(&err);
+    }
+    say_why_it_ended(&result);
+    if (!is_quiet)
+        say_files(&result);
+    status = result_exit_status(&result);
+    result_free(&result);
+    return status;
+}
+
+int report_status(json_t *json, int signal)
+{
+    struct result result;
+    struct error err = {0};
+    int status;
+
+    if (signal)
+        return 128 + signal;
+    status = read_result(json, &result, &err) < 0 ? STATUS_BAD_INPUT : result_exit_status(&result);
+    result_free(&result);
+    return status;
+}
+
+void report_missed(const struct follow *follow)
+{
+    static const char *const names[] = {"output", "error"};
+
+    for (int i = 0; i < 2; i++)
+        if (follow->missed[i] > 0)
+            say("%llu bytes of standard %s are not kept any more",
+                (unsigned long long)follow->missed[i], names[i]);
+}
