@@ -73,6 +73,16 @@
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
 #define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 
+/* MCP */
+#define LIMIT_MCP_LINE (40 * MIB)           /* one message: a JSON body and its frame */
+#define LIMIT_MCP_ANSWER (64 * MIB)         /* one that we send */
+#define LIMIT_MCP_DEPTH 64                  /* brackets within brackets */
+#define LIMIT_MCP_CALLS 128                 /* of one connection at once */
+#define LIMIT_MCP_RESOURCE (8 * MIB)        /* a file that is read as a resource */
+#define LIMIT_MCP_PICTURES 4                /* of one result */
+#define LIMIT_MCP_PICTURE_TEXT (700 * 1000) /* all of them as base64: clients refuse 1 MB */
+#define MCP_PROGRESS_MS 5000
+
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
 #define LIMIT_LIST_ENTRIES 100000 /* entries of one listing */

@@ -1,0 +1,105 @@
+/*
+ * mcp.h - the Model Context Protocol without transport: messages in, messages out, both eras.
+ *
+ * The host (the stdio front of the command line, later the broker) hands in each message as text,
+ * gets each answer through `send`, and does what needs the world through the other ops. Nothing
+ * here blocks, reads a clock or touches a descriptor. One thread. Which era a message belongs to is
+ * decided for each message alone. Input is hostile: any bytes are answered or ignored.
+ *
+ * A host never finishes a work from inside the op that began it; after cancel() it forgets the
+ * work, and after any of the mcp_work_*() endings the work is gone.
+ */
+#ifndef BAILEY_API_MCP_MCP_H
+#define BAILEY_API_MCP_MCP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct json_t json_t;
+
+struct mcp_server; /* what all connections share: constant after it was made */
+struct mcp_peer;   /* one connection */
+struct mcp_work;   /* a request of it that waits for the host */
+
+/* A tool as this door shows it. Strings are borrowed for the server's life. */
+struct mcp_tool {
+    const char *name;
+    const char *title;
+    const char *description;
+    const char *schema; /* JSON Schema of the parameters; `session` is put into it */
+    bool needs_session; /* a call without `session` uses the connection's own */
+    bool is_core;       /* clients that load tools late are asked to load this one at once */
+    bool is_read_only, is_destructive, is_idempotent, is_open_world;
+};
+
+struct mcp_settings {
+    const struct mcp_tool *tools;
+    size_t tool_count;
+    const char *prompt; /* the text of the one prompt, copied; NULL: there is none */
+    bool is_structured; /* results carry structuredContent that repeats all of their text */
+};
+
+int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret, struct error *err);
+void mcp_server_freep(struct mcp_server **server);
+
+struct mcp_ops {
+    /*
+     * One whole message, without a newline in it or behind it. error_code: that of the JSON-RPC
+     * error it carries, 0 for anything else.
+     */
+    void (*send)(void *ctx, const char *message, size_t length, int error_code);
+    /* A tool call; `arguments` without `session`, which is NULL when it was left out. */
+    int (*call)(void *ctx, struct mcp_work *work, const struct mcp_tool *tool, const char *session,
+                json_t *arguments, struct error *err);
+    /* The outputs of the connection's own session. */
+    int (*list)(void *ctx, struct mcp_work *work, struct error *err);
+    /* A file or folder by its absolute path in the box, at most `maximum` bytes of it. */
+    int (*read)(void *ctx, struct mcp_work *work, const char *session, const char *path,
+                size_t maximum, struct error *err);
+    /* The work is wanted no more: what it runs has to end. Nothing may be told about it again. */
+    void (*cancel)(void *ctx, struct mcp_work *work);
+};
+
+int mcp_peer_new(const struct mcp_server *server, const struct mcp_ops *ops, void *ctx,
+                 struct mcp_peer **ret, struct error *err);
+/* Cancels what still runs, without a word. */
+void mcp_peer_freep(struct mcp_peer **peer);
+
+/* One message: a line of stdio, a body of HTTP. */
+void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, uint64_t now_ms);
+/* A message that was longer than the host takes; `text` is its beginning. */
+void mcp_peer_too_long(struct mcp_peer *peer, const char *text, size_t length);
+/* Sends the progress that is due; returns when to call again, UINT64_MAX: nothing to wait for. */
+uint64_t mcp_peer_tick(struct mcp_peer *peer, uint64_t now_ms);
+/* The id of the connection's own session, once it is known: for completion. Copied. */
+void mcp_peer_session(struct mcp_peer *peer, const char *session);
+
+/* The host's own pointer at a work. */
+void mcp_work_attach(struct mcp_work *work, void *thing);
+void *mcp_work_attached(const struct mcp_work *work);
+
+/* The end of what has been printed so far, shown with the next progress. */
+void mcp_work_printed(struct mcp_work *work, const char *text, size_t length);
+
+/*
+ * The answers. `body` is that of REST (docs/rest.md), also when it is an error; one that is not
+ * JSON is taken as text. `session` is the one that was used, NULL when there was none.
+ */
+void mcp_work_called(struct mcp_work *work, const char *session, const char *body, size_t length);
+void mcp_work_listed(struct mcp_work *work, const char *session, const char *body, size_t length);
+
+enum mcp_read_kind {
+    MCP_READ_FILE,      /* data: its bytes */
+    MCP_READ_FOLDER,    /* data: REST's listing */
+    MCP_READ_MISSING,   /* no such file, session or box; data: the error of REST, or nothing */
+    MCP_READ_TOO_LARGE, /* over the maximum */
+};
+void mcp_work_read(struct mcp_work *work, enum mcp_read_kind kind, const void *data, size_t length);
+
+/* It could not be done at all. */
+void mcp_work_failed(struct mcp_work *work, const struct error *err);
+
+#endif

@@ -1,0 +1,142 @@
+/* methods.c - the handshakes of both eras, and the methods that need nothing of the host. */
+#include <string.h>
+
+#include "api/mcp/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#define STATIC_TTL_MS (5 * 60 * 1000L)
+#define PROMPT_NAME "sandbox"
+#define PROMPT_TITLE "Work in the sandbox"
+#define PROMPT_TEXT "How to write, run and fix code with these tools"
+
+/* When to use the server: clients put it into the model's prompt and cut it at 2 KB. */
+static const char instructions[] =
+    "Bailey runs code and commands in a walled-off Linux sandbox without network. Use it whenever "
+    "code has to be executed: calculations, data analysis, plots, tests of a script, shell tools.\n"
+    "Write a script with sandbox_write_file (/tmp or /workspace), run it with sandbox_exec "
+    "(command is an argv array, such as [\"python3\", \"/tmp/job.py\"]), read the error, correct "
+    "it "
+    "with sandbox_edit_file, run it again. Files and installed data stay between calls of one "
+    "session; datasets are in /tmp/data, results belong into /tmp/output: new pictures there come "
+    "back as images, other files as links that resources/read opens.\n"
+    "A command that fails is a normal result with its exit code and stderr. For work of more than "
+    "50 seconds call sandbox_exec with background true, then sandbox_wait.";
+
+static json_t *capabilities(void)
+{
+    /* Nothing here ever changes by itself: no listChanged, no subscribe. */
+    return json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts", "completions",
+                     "logging");
+}
+
+void mcp_discover(struct mcp_request *request)
+{
+    mcp_send_cached(request->peer, &request->origin,
+                    json_pack("{s:[s],s:o,s:s}", "supportedVersions", MCP_MODERN, "capabilities",
+                              capabilities(), "instructions", instructions),
+                    STATIC_TTL_MS);
+}
+
+void mcp_initialize(struct mcp_request *request)
+{
+    static const char *const versions[] = {"2024-11-05", "2025-03-26", "2025-06-18",
+                                           MCP_LEGACY_NEWEST};
+    const char *asked = mcp_text(request->params, "protocolVersion");
+    const char *version = MCP_LEGACY_NEWEST;
+
+    if (!asked) {
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "'protocolVersion' has to be a string");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+        if (str_equal(versions[i], asked))
+            version = versions[i];
+    str_copy(request->peer->version, sizeof(request->peer->version), version);
+    mcp_send_result(request->peer, &request->origin,
+                    json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:s}", "protocolVersion", version,
+                              "capabilities", capabilities(), "serverInfo", "name", "bailey",
+                              "title", "Bailey sandbox", "version", BAILEY_VERSION, "instructions",
+                              instructions));
+}
+
+void mcp_ping(struct mcp_request *request)
+{
+    mcp_send_result(request->peer, &request->origin, json_object());
+}
+
+/* Taken and kept nowhere: what we log goes to standard error. */
+void mcp_set_level(struct mcp_request *request)
+{
+    static const char *const levels[] = {"debug", "info",     "notice", "warning",
+                                         "error", "critical", "alert",  "emergency"};
+    const char *level = mcp_text(request->params, "level");
+
+    for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
+        if (str_equal(levels[i], level)) {
+            mcp_send_result(request->peer, &request->origin, json_object());
+            return;
+        }
+    }
+    mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                   "'level' has to be one of debug, info, notice, warning, error, critical, "
+                   "alert, emergency");
+}
+
+void mcp_prompts_list(struct mcp_request *request)
+{
+    json_t *list = json_array();
+
+    if (json_object_get(request->params, "cursor")) {
+        json_decref(list);
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL, "unknown cursor");
+        return;
+    }
+    if (request->peer->server->prompt)
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s}", "name", PROMPT_NAME, "title",
+                                              PROMPT_TITLE, "description", PROMPT_TEXT));
+    mcp_send_cached(request->peer, &request->origin, json_pack("{s:o}", "prompts", list),
+                    STATIC_TTL_MS);
+}
+
+void mcp_prompts_get(struct mcp_request *request)
+{
+    const char *name = mcp_text(request->params, "name");
+    const char *prompt = request->peer->server->prompt;
+
+    if (!prompt || !str_equal(name, PROMPT_NAME))
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "unknown prompt '%.60s'", name ? name : "");
+    else
+        mcp_send_result(request->peer, &request->origin,
+                        json_pack("{s:s,s:[{s:s,s:{s:s,s:s}}]}", "description", PROMPT_TEXT,
+                                  "messages", "role", "user", "content", "type", "text", "text",
+                                  prompt));
+}
+
+/* The one thing that can be completed: the session of the resource template. */
+void mcp_complete(struct mcp_request *request)
+{
+    json_t *ref = json_object_get(request->params, "ref");
+    json_t *argument = json_object_get(request->params, "argument");
+    const char *type = mcp_text(ref, "type");
+    const char *name = mcp_text(argument, "name");
+    const char *value = mcp_text(argument, "value");
+    const char *session = request->peer->session;
+    bool is_resource = str_equal(type, "ref/resource") && mcp_text(ref, "uri");
+    bool is_prompt = str_equal(type, "ref/prompt") && mcp_text(ref, "name");
+    json_t *values;
+
+    if ((!is_resource && !is_prompt) || !name || !value) {
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "completion needs 'ref' (ref/prompt with name, or ref/resource with uri) "
+                       "and 'argument' with name and value");
+        return;
+    }
+    values = json_array();
+    if (is_resource && session[0] && str_equal(name, "session") && str_starts(session, value))
+        json_array_append_new(values, json_string(session));
+    mcp_send_result(request->peer, &request->origin,
+                    json_pack("{s:{s:o,s:b}}", "completion", "values", values, "hasMore", 0));
+}

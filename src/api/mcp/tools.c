@@ -1,0 +1,210 @@
+/*
+ * tools.c - tools/list and tools/call: rows into the protocol's shape, a call from arguments to the
+ * result with its pictures.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/mcp/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#define TOOLS_TTL_MS (5 * 60 * 1000L) /* the list changes only with the program */
+#define EXEC_TIMEOUT_S 50             /* clients give up at 60 */
+#define NAMES_MAX 32
+
+static json_t *session_schema(const struct mcp_tool *tool)
+{
+    const char *text =
+        tool->needs_session
+            ? "id or name of a session; leave it out to go on in this conversation's own"
+            : "id or name of a session; not needed, each call has a fresh sandbox of its own";
+
+    return json_pack("{s:s,s:s}", "type", "string", "description", text);
+}
+
+/* The row's schema as this door shows it. */
+static json_t *tool_schema(const struct mcp_tool *tool)
+{
+    json_t *schema = json_loads(tool->schema, JSON_REJECT_DUPLICATES, NULL);
+    json_t *properties = json_object_get(schema, "properties");
+    json_t *timeout = json_object_get(properties, "timeout"), *property;
+    const char *name;
+
+    if (!json_is_object(properties)) {
+        json_decref(schema);
+        return NULL;
+    }
+    if (str_equal(tool->name, MCP_EXEC) && json_is_object(timeout)) {
+        json_object_set_new(timeout, "default", json_integer(EXEC_TIMEOUT_S));
+        json_object_set_new(timeout, "description",
+                            json_sprintf("seconds it may run, 1 to %d; %d when left out. For "
+                                         "longer work: background, then sandbox_wait",
+                                         LIMIT_EXEC_TIMEOUT_S, EXEC_TIMEOUT_S));
+    }
+    json_object_set_new(properties, "session", session_schema(tool));
+    /* Not every model's door takes this keyword; here it says nothing that a client needs. */
+    json_object_foreach(properties, name, property)
+    {
+        json_object_del(property, "contentMediaType");
+    }
+    return schema;
+}
+
+static json_t *tool_shape(const struct mcp_tool *tool)
+{
+    json_t *shape;
+
+    shape = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:b,s:b,s:b,s:b}}", "name", tool->name, "title",
+                      tool->title, "description", tool->description, "inputSchema",
+                      tool_schema(tool), "annotations", "title", tool->title, "readOnlyHint",
+                      tool->is_read_only, "destructiveHint", tool->is_destructive, "idempotentHint",
+                      tool->is_idempotent, "openWorldHint", tool->is_open_world);
+    if (shape && tool->is_core)
+        json_object_set_new(shape, "_meta", json_pack("{s:b}", "anthropic/alwaysLoad", 1));
+    return shape;
+}
+
+json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err)
+{
+    CLEANUP(json_decrefp) json_t *list = json_array();
+
+    for (size_t i = 0; i < settings->tool_count; i++) {
+        json_t *shape = tool_shape(&settings->tools[i]);
+
+        if (!shape || json_array_append_new(list, shape) < 0) {
+            error_set(err, -EINVAL, ERROR_ENGINE, "the tool '%s' cannot be shown",
+                      settings->tools[i].name);
+            return NULL;
+        }
+    }
+    return ptr_take(&list);
+}
+
+void mcp_tools_list(struct mcp_request *request)
+{
+    /* One page: any cursor is none of ours. */
+    if (json_object_get(request->params, "cursor"))
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL, "unknown cursor");
+    else
+        mcp_send_cached(request->peer, &request->origin,
+                        json_pack("{s:O}", "tools", request->peer->server->tool_list),
+                        TOOLS_TTL_MS);
+}
+
+static const struct mcp_tool *find_tool(struct mcp_request *request)
+{
+    const struct mcp_server *server = request->peer->server;
+    const char *name = mcp_text(request->params, "name");
+    const char *names[NAMES_MAX + 1] = {0};
+    const char *nearest;
+
+    for (size_t i = 0; i < server->tool_count; i++) {
+        if (str_equal(server->tools[i].name, name))
+            return &server->tools[i];
+        if (i < NAMES_MAX)
+            names[i] = server->tools[i].name;
+    }
+    nearest = name ? str_nearest(name, names) : NULL;
+    if (!name)
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "'name' has to be the name of a tool");
+    else if (nearest)
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "unknown tool '%.60s'; did you mean '%s'?", name, nearest);
+    else
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "unknown tool '%.60s'", name);
+    return NULL;
+}
+
+/* What the tool gets: without `session`, and with this door's timeout. NULL: no memory. */
+static json_t *tool_arguments(const struct mcp_tool *tool, json_t *given)
+{
+    json_t *arguments = given ? json_copy(given) : json_object();
+
+    json_object_del(arguments, "session");
+    if (str_equal(tool->name, MCP_EXEC) && !json_object_get(arguments, "timeout") &&
+        !json_is_true(json_object_get(arguments, "background")))
+        json_object_set_new(arguments, "timeout", json_integer(EXEC_TIMEOUT_S));
+    return arguments;
+}
+
+/* Whether `session` is one or was left out; models send null for "none". */
+static bool take_session(json_t *given, const char **ret_session)
+{
+    json_t *value = json_object_get(given, "session");
+    const char *session = mcp_text(given, "session");
+
+    *ret_session = session;
+    return !value || json_is_null(value) ||
+           (session && session[0] && json_string_length(value) <= LIMIT_NAME);
+}
+
+void mcp_tools_call(struct mcp_request *request)
+{
+    const struct mcp_tool *tool = find_tool(request);
+    json_t *given = json_object_get(request->params, "arguments");
+    CLEANUP(json_decrefp) json_t *arguments = NULL;
+    const char *session;
+    struct mcp_work *work;
+    struct error err = {0};
+
+    if (!tool)
+        return;
+    if (given && !json_is_object(given)) {
+        mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
+                       "'arguments' has to be an object");
+        return;
+    }
+    if (!take_session(given, &session)) {
+        mcp_send_result(request->peer, &request->origin,
+                        mcp_content_refusal("'session' has to be the id or name of a session. "
+                                            "Leave it out to use this conversation's own."));
+        return;
+    }
+    work = mcp_work_new(request, WORK_CALL);
+    if (!work)
+        return;
+    arguments = tool_arguments(tool, given);
+    if (!arguments)
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    else if (request->peer->ops->call(request->peer->ctx, work, tool, session, arguments, &err) ==
+             0)
+        return;
+    mcp_work_failed(work, &err);
+}
+
+/* Fetches the next picture, or answers when there is none. */
+static void finish_call(struct mcp_work *work)
+{
+    struct mcp_peer *peer = work->peer;
+    bool has_links = work->origin.is_modern || strcmp(peer->version, MCP_LEGACY_LINKS) >= 0;
+    const char *path;
+    size_t maximum;
+
+    while ((path = mcp_content_wants(work->content, &maximum))) {
+        if (peer->ops->read(peer->ctx, work, work->session, path, maximum, NULL) == 0)
+            return;
+        mcp_content_picture(work->content, NULL, 0);
+    }
+    mcp_send_result(
+        peer, &work->origin,
+        mcp_content_result(work->content, has_links, has_links && peer->server->is_structured));
+    mcp_work_free(work);
+}
+
+void mcp_call_read(struct mcp_work *work, enum mcp_read_kind kind, const void *data, size_t length)
+{
+    mcp_content_picture(work->content, kind == MCP_READ_FILE ? data : NULL, length);
+    finish_call(work);
+}
+
+void mcp_work_called(struct mcp_work *work, const char *session, const char *body, size_t length)
+{
+    str_copy(work->session, sizeof(work->session), session ? session : "");
+    if (mcp_content_new(session, body, length, &work->content) < 0)
+        mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
+    else
+        finish_call(work);
+}
