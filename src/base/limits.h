@@ -57,10 +57,11 @@
 #define LIMIT_ENDED_SESSIONS 1000     /* that are remembered with why they ended */
 #define LIMIT_CLIENTS 1024            /* connections at once */
 #define LIMIT_EXEC_TIMEOUT_S 300      /* of sandbox_exec */
-#define LIMIT_INDEX_CHECK (64 * MIB)  /* of the index: a larger one is not read whole at the start \
-                                       */
-#define LIMIT_AUDIT_BYTES (64 * MIB)  /* of audit.jsonl, and of the one before it */
-#define LIMIT_AUDIT_LINE (1 * MIB)    /* of it: a longer line is kept without its fields */
+#define LIMIT_INDEX_CHECK                                                                         \
+    (64 * MIB)                       /* of the index: a larger one is not read whole at the start \
+                                      */
+#define LIMIT_AUDIT_BYTES (64 * MIB) /* of audit.jsonl, and of the one before it */
+#define LIMIT_AUDIT_LINE (1 * MIB)   /* of it: a longer line is kept without its fields */
 
 /* one HTTP request */
 #define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */
@@ -89,10 +90,10 @@
 #define LIMIT_TREE_DEPTH 64       /* folders below /tmp/output that are looked into */
 
 /* patience, in milliseconds */
-#define BRINGUP_PATIENCE_MS 20000 /* a box that is not ready by then has failed */
-#define HTTP_IDLE_MS 600000       /* a connection on which nothing moves and nobody waits */
+#define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */
+#define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
-#define KILL_PATIENCE_MS 2000     /* after a kill the warden has this long to report the exit */
+#define KILL_PATIENCE_MS 2000       /* after a kill the warden has this long to report the exit */
 
 #endif

@@ -49,10 +49,8 @@ struct box {
     void *wall;
     uint32_t next_id;
     struct call *calls;
-    struct buf queue;   /* whole frames the socket did not take yet */
     void (*wake)(void *ctx); /* see box_on_wake() */
     void *wake_ctx;
-    const char *broken; /* why it will be lost at the end of this turn; NULL: it stands */
     struct adoption *adoption; /* adopt.c: from HELLO to WELCOME; else NULL */
     struct buf queue;          /* whole frames the socket did not take yet */
     const char *broken;        /* why it will be lost at the end of this turn; NULL: it stands */
