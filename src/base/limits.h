@@ -57,11 +57,9 @@
 #define LIMIT_ENDED_SESSIONS 1000     /* that are remembered with why they ended */
 #define LIMIT_CLIENTS 1024            /* connections at once */
 #define LIMIT_EXEC_TIMEOUT_S 300      /* of sandbox_exec */
-#define LIMIT_INDEX_CHECK                                                                         \
-    (64 * MIB)                       /* of the index: a larger one is not read whole at the start \
-                                      */
-#define LIMIT_AUDIT_BYTES (64 * MIB) /* of audit.jsonl, and of the one before it */
-#define LIMIT_AUDIT_LINE (1 * MIB)   /* of it: a longer line is kept without its fields */
+#define LIMIT_INDEX_CHECK (64 * MIB)  /* of the index are checked when it is opened */
+#define LIMIT_AUDIT_BYTES (64 * MIB)  /* of audit.jsonl, and of the one before it */
+#define LIMIT_AUDIT_LINE (1 * MIB)    /* of it: a longer line is kept without its fields */
 
 /* one HTTP request */
 #define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */
