@@ -260,18 +260,21 @@ struct watcher {
     struct watcher *begins;
     unsigned told;
     bool is_loud; /* publishes, which it may not */
+    bool is_over; /* was unsubscribed */
 };
 
 static void told(void *ctx)
 {
     struct watcher *watcher = ctx;
 
+    assert_false(watcher->is_over);
     watcher->told++;
     if (watcher->is_loud)
         publish(watcher->bus, "a", 99);
     if (watcher->ends) {
         bus_unsubscribe(watcher->ends->reader);
         watcher->ends->reader = NULL;
+        watcher->ends->is_over = true;
         watcher->ends = NULL;
     }
     if (watcher->begins) {

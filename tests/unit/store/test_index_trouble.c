@@ -363,6 +363,33 @@ static void test_newer_and_foreign_ones_are_left_alone(void **state)
     assert_refused(place, -EUCLEAN, "not an index of bailey");
 }
 
+/* Ends without a goodbye: the log stays. The row keeps its size, so page 1 is not in it. */
+static void run_update(struct place *place)
+{
+    struct index *index = NULL;
+
+    CHECK(index_open(place->folder_fd, &index, NULL) == 0);
+    CHECK(put_session(index, 5, NULL) == 0);
+}
+
+static void test_the_log_of_a_newer_one_is_left_alone(void **state)
+{
+    struct place *place = *state;
+    struct stat before, after;
+    int fd;
+
+    make_index(place);
+    in_child(place, run_update);
+    assert_int_equal(stat(scratch_path(&place->scratch, "index.db-wal"), &before), 0);
+    fd = open(scratch_path(&place->scratch, "index.db"), O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "c", 1, 63), 1);
+    close(fd);
+    assert_refused(place, -ENOTSUP, "of a newer bailey (version 99");
+    assert_int_equal(stat(scratch_path(&place->scratch, "index.db-wal"), &after), 0);
+    assert_int_equal(after.st_size, before.st_size);
+    assert_true(after.st_size > 0);
+}
+
 static void test_planted_files_are_refused(void **state)
 {
     struct place *place = *state;
@@ -543,6 +570,7 @@ int main(void)
         TEST(test_damage_is_told),
         TEST(test_any_damage_is_survived),
         TEST(test_newer_and_foreign_ones_are_left_alone),
+        TEST(test_the_log_of_a_newer_one_is_left_alone),
         TEST(test_planted_files_are_refused),
         TEST(test_one_process_has_it),
         TEST(test_nothing_is_lost_when_killed),
