@@ -47,6 +47,7 @@
 #define LIMIT_SESSIONS 10000          /* SANDBOX_MAX_SESSIONS may not exceed it */
 #define LIMIT_EXECUTIONS 10000        /* of one session that are remembered */
 #define LIMIT_SPOOL_BYTES (64 * MIB)  /* of one stream kept on disk: the newest */
+#define LIMIT_SPOOL_HEAD (1 * MIB)    /* and of its beginning, for the result */
 #define LIMIT_REQUEST_JSON (32 * MIB) /* a JSON body: content of 5 MB, every byte as \u00XX */
 #define LIMIT_CONTENT_BYTES (5 * MIB) /* sandbox_write_file */
 #define LIMIT_EDIT_BYTES (64 * MIB)   /* a file that sandbox_edit_file changes */

@@ -37,12 +37,12 @@ static void request_free(struct exec_request *request)
     free(request);
 }
 
-int logs_folder(const struct session *session)
+int logs_folder(const struct session *session, bool makes_it)
 {
     int logs_fd = session->engine->spec.folders.logs_fd;
     int fd;
 
-    if (mkdirat(logs_fd, session->id, 0700) < 0 && errno != EEXIST)
+    if (makes_it && mkdirat(logs_fd, session->id, 0700) < 0 && errno != EEXIST)
         return -errno;
     fd = openat(logs_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
@@ -67,7 +67,7 @@ struct execution *execution_new(struct session *session, uint32_t number)
 int execution_open_spools(struct execution *execution, struct error *err)
 {
     static const char *const names[2] = {"out", "err"};
-    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session);
+    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, true);
     int r = 0;
 
     if (folder_fd < 0)
@@ -77,7 +77,8 @@ int execution_open_spools(struct execution *execution, struct error *err)
         char name[32];
 
         str_format(name, sizeof(name), "%u.%s", execution->number, names[i]);
-        r = spool_open(&execution->out[i], folder_fd, name, LIMIT_SPOOL_BYTES, err);
+        r = spool_open(&execution->out[i], folder_fd, name, LIMIT_SPOOL_BYTES, LIMIT_SPOOL_HEAD,
+                       err);
     }
     return r;
 }
@@ -219,6 +220,8 @@ static void ended(struct execution *execution, enum execution_state state)
     execution->ended_ms = engine_now_ms();
     fd_closep(&execution->input_fd);
     execution->input_fd = -1;
+    spool_close(&execution->out[0]); /* there may be thousands: opened again for who reads */
+    spool_close(&execution->out[1]);
     session->running--;
     execution_save(execution);
     if (session->box && execution->call)

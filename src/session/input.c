@@ -13,7 +13,7 @@
 
 static int open_file(struct execution *execution, int flags)
 {
-    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session);
+    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, flags & O_CREAT);
     char name[32];
     int fd;
 
@@ -173,7 +173,20 @@ void execution_set_background(struct execution *execution)
 ssize_t execution_read(const struct execution *execution, int stream, uint64_t offset, void *data,
                        size_t size)
 {
-    return spool_read(&execution->out[stream - 1], offset, data, size);
+    struct spool spool = execution->out[stream - 1];
+    CLEANUP(fd_closep) int folder_fd = -1;
+    CLEANUP(fd_closep) int fd = -1;
+    char name[32];
+
+    if (spool.fd >= 0)
+        return spool_read(&spool, offset, data, size);
+    folder_fd = logs_folder(execution->session, false);
+    str_format(name, sizeof(name), "%u.%s", execution->number, stream == 1 ? "out" : "err");
+    fd = folder_fd < 0 ? -1 : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -ERANGE; /* the session has ended: nothing is kept any more */
+    spool.fd = fd;
+    return spool_read(&spool, offset, data, size);
 }
 
 uint64_t execution_written(const struct execution *execution, int stream)

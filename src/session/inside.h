@@ -181,7 +181,8 @@ char **env_vector(json_t *base, json_t *over);               /* strv of "K=V"; N
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
 int execution_open_spools(struct execution *execution, struct error *err);
-int logs_folder(const struct session *session); /* a new descriptor, made if missing; or -errno */
+/* logs/<session>/: a new descriptor, or a negative errno */
+int logs_folder(const struct session *session, bool makes_it);
 void execution_fail(struct execution *execution, const struct error *err);
 void execution_free(struct execution *execution);
 void execution_save(struct execution *execution);

@@ -41,21 +41,24 @@ static uint64_t first_of(uint64_t length, uint64_t keep)
     return length <= keep ? 0 : (length - keep) / step * step;
 }
 
-/* Gives back everything before `first`. */
-static int punch(int fd, uint64_t first)
+/* Gives back everything between `head` and `first`. */
+static int punch(int fd, uint64_t head, uint64_t first)
 {
     int r;
 
+    if (first <= head)
+        return 0;
     do {
-        r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)first);
+        r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)head,
+                      (off_t)(first - head));
     } while (r < 0 && errno == EINTR);
     return r < 0 ? -errno : 0;
 }
 
-/* Offset of the first byte that is not in a hole; the length when all of them are. */
-static int find_data(int fd, uint64_t length, uint64_t *ret)
+/* Offset of the first byte behind `head` that is not in a hole; the length when all of them are. */
+static int find_data(int fd, uint64_t head, uint64_t length, uint64_t *ret)
 {
-    off_t found = lseek(fd, 0, SEEK_DATA);
+    off_t found = lseek(fd, (off_t)head, SEEK_DATA);
 
     if (found < 0 && errno == ENXIO)
         *ret = length;
@@ -65,6 +68,8 @@ static int find_data(int fd, uint64_t length, uint64_t *ret)
         return -errno;
     else
         *ret = MIN((uint64_t)found, length);
+    if (*ret <= head)
+        *ret = 0; /* nothing is missing */
     return 0;
 }
 
@@ -87,7 +92,7 @@ static int say_errno(struct error *err, int num, const char *doing, const char *
     return error_errno(err, "%s%s", doing, name);
 }
 
-int spool_open(struct spool *spool, int folder_fd, const char *name, uint64_t keep,
+int spool_open(struct spool *spool, int folder_fd, const char *name, uint64_t keep, uint64_t head,
                struct error *err)
 {
     static const char doing[] = "opening the file of output ";
@@ -105,17 +110,19 @@ int spool_open(struct spool *spool, int folder_fd, const char *name, uint64_t ke
     if (!S_ISREG(st.st_mode))
         return error_set(err, -EINVAL, ERROR_ENGINE, "%s%s: not a file", doing, name);
     length = (uint64_t)st.st_size;
-    if (length > 0)
-        r = find_data(fd, length, &first);
+    head = (head + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+    if (length > head)
+        r = find_data(fd, head, length, &first);
     if (r < 0)
         return say_errno(err, r, doing, name);
     wanted = first_of(length, keep);
     if (wanted > first) {
         /* Left over from a kill, or a larger keep. Where holes cannot be, it is all there. */
-        if (punch(fd, wanted) != -EOPNOTSUPP)
+        if (punch(fd, head, wanted) != -EOPNOTSUPP)
             first = wanted;
     }
-    *spool = (struct spool){.fd = fd_take(&fd), .length = length, .first = first, .keep = keep};
+    *spool = (struct spool){
+        .fd = fd_take(&fd), .length = length, .first = first, .keep = keep, .head = head};
     return 0;
 }
 
@@ -166,7 +173,7 @@ int spool_append(struct spool *spool, const void *data, size_t length, struct er
     r = write_at(spool->fd, data, length, spool->length);
     first = MAX(spool->first, first_of(spool->length + length, spool->keep));
     if (r == 0 && first > spool->first)
-        r = punch(spool->fd, first);
+        r = punch(spool->fd, spool->head, first);
     if (r == 0) {
         spool->length += length;
         spool->first = first;
@@ -187,13 +194,15 @@ ssize_t spool_read(const struct spool *spool, uint64_t offset, void *data, size_
 {
     ssize_t count;
 
-    if (offset < spool->first)
+    uint64_t end = offset < spool->first ? spool->head : spool->length;
+
+    if (offset < spool->first && offset >= spool->head)
         return -ERANGE;
-    if (offset >= spool->length)
+    end = MIN(end, spool->length);
+    if (offset >= end)
         return 0;
     do {
-        count = pread(spool->fd, data, (size_t)MIN((uint64_t)size, spool->length - offset),
-                      (off_t)offset);
+        count = pread(spool->fd, data, (size_t)MIN((uint64_t)size, end - offset), (off_t)offset);
     } while (count < 0 && errno == EINTR);
     return count < 0 ? -errno : count;
 }

@@ -64,7 +64,7 @@ static void open_spool(struct place *place, uint64_t keep)
     struct error err = {0};
 
     spool_close(&place->spool);
-    if (spool_open(&place->spool, place->folder_fd, "1.out", keep, &err) < 0)
+    if (spool_open(&place->spool, place->folder_fd, "1.out", keep, 0, &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -231,16 +231,16 @@ static void test_names_and_planted_files(void **state)
     struct spool *spool = &place->spool;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        assert_int_equal(spool_open(spool, place->folder_fd, names[i], KEEP, NULL), -EINVAL);
+        assert_int_equal(spool_open(spool, place->folder_fd, names[i], KEEP, 0, NULL), -EINVAL);
         assert_int_equal(spool_remove(place->folder_fd, names[i]), -EINVAL);
     }
     scratch_write(&place->scratch, "target", "");
     assert_int_equal(symlink("target", scratch_path(&place->scratch, "1.out")), 0);
-    assert_int_equal(spool_open(spool, place->folder_fd, "1.out", KEEP, NULL), -ELOOP);
+    assert_int_equal(spool_open(spool, place->folder_fd, "1.out", KEEP, 0, NULL), -ELOOP);
     assert_int_equal(spool_remove(place->folder_fd, "1.out"), 0);
     assert_int_equal(access(scratch_path(&place->scratch, "target"), F_OK), 0);
     assert_int_equal(mkfifo(scratch_path(&place->scratch, "1.out"), 0600), 0);
-    assert_int_equal(spool_open(spool, place->folder_fd, "1.out", KEEP, NULL), -EINVAL);
+    assert_int_equal(spool_open(spool, place->folder_fd, "1.out", KEEP, 0, NULL), -EINVAL);
     assert_int_equal(spool_remove(place->folder_fd, "1.out"), 0);
     assert_int_equal(spool_remove(place->folder_fd, "1.out"), 0);
     assert_int_equal(spool->fd, -1);
@@ -350,7 +350,7 @@ static void run_without_holes(struct place *place)
     CHECK(append(spool, CHUNK, NULL) == -EOPNOTSUPP);
     CHECK(is_right(spool));
     /* The next one finds the same, whatever it would like to keep. */
-    CHECK(spool_open(spool, place->folder_fd, "1.out", STEP, NULL) == 0);
+    CHECK(spool_open(spool, place->folder_fd, "1.out", STEP, 0, NULL) == 0);
     CHECK(spool->first == 0 && spool->length >= KEEP && is_right(spool));
     CHECK(append(spool, CHUNK, NULL) == -EOPNOTSUPP);
 }
@@ -368,7 +368,7 @@ static void run_without_seek(struct place *place)
     struct spool *spool = &place->spool;
 
     forbid(SYS_lseek, EINVAL);
-    CHECK(spool_open(spool, place->folder_fd, "1.out", KEEP, NULL) == 0);
+    CHECK(spool_open(spool, place->folder_fd, "1.out", KEEP, 0, NULL) == 0);
     CHECK(spool->first > 0 && is_right(spool));
 }
 
