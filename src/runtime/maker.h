@@ -47,7 +47,11 @@ struct maker_ops {
                 const struct make_events *events, void *ctx, uint32_t *ret_serial,
                 struct error *err);
     void (*make_cancel)(struct maker *maker, uint32_t serial);
-    /* Frees the box at once; done (may be NULL) once nothing of it is left, with what it used. */
+    /*
+     * Frees the box at once; done (may be NULL) once nothing of it is left, with what it used.
+     * Also for a box that went by itself, which stays known until then. Nothing is called any more
+     * once the launcher is gone.
+     */
     void (*end)(struct maker *maker, uint32_t number, struct box *box,
                 void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
     /* So far: oom kills and CPU time, which nobody inside can forge. */
@@ -72,10 +76,11 @@ struct launched_events {
     void (*stopping)(void *ctx, uint32_t grace_ms);
     void (*gone)(void *ctx);
 };
+/* Takes the descriptor on success. */
 int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,
                   void *ctx, struct maker **ret, struct error *err);
 void launched_say_ready(struct maker *maker); /* whoever waits for the start is told */
 void launched_quit(struct maker *maker);      /* end everything */
-void launched_close(struct maker *maker);     /* NULL is fine */
+void launched_close(struct maker *maker);     /* NULL is fine; also inside of its callbacks */
 
 #endif

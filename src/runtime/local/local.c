@@ -15,11 +15,11 @@ static const enum limit_by group_words[] = {
     [CGROUP_V2] = LIMIT_BY_CGROUP_V2,
 };
 
-static enum limit_by holder_word(const struct launched *launched, enum launch_holder holder)
+enum limit_by local_limit_by(enum launch_holder holder, enum cgroup_flavour group)
 {
     switch (holder) {
     case HELD_BY_GROUP:
-        return group_words[launched->group.flavour];
+        return group_words[group];
     case HELD_BY_RLIMIT:
         return LIMIT_BY_RLIMIT;
     case HELD_BY_WARDEN:
@@ -39,10 +39,10 @@ static void note_facts(const struct launched *launched, struct box_facts *facts)
     *facts = (struct box_facts){
         .layers = launched->layers,
         .missing = launched->missing,
-        .memory_by = holder_word(launched, launched->memory),
-        .pids_by = holder_word(launched, launched->pids),
-        .cpu_by = holder_word(launched, launched->cpu),
-        .disk_by = holder_word(launched, launched->disk),
+        .memory_by = local_limit_by(launched->memory, launched->group.flavour),
+        .pids_by = local_limit_by(launched->pids, launched->group.flavour),
+        .cpu_by = local_limit_by(launched->cpu, launched->group.flavour),
+        .disk_by = local_limit_by(launched->disk, launched->group.flavour),
     };
 }
 
