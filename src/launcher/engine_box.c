@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/engine.h"
+#include "launcher/inside.h"
 #include "sys/calls.h"
 
 static struct engine_box **find(struct engine *engine, uint32_t number)
@@ -260,13 +261,14 @@ void boxes_end_all(struct engine *engine)
 /* ---- asked about ---- */
 
 /* Without a group: the warden and those it has waited for, in ticks. */
-static uint64_t ticks_used(pid_t pid)
+static uint64_t ticks_used(const struct launched *launched)
 {
     char path[64], text[1024];
     unsigned long ticks[4];
     const char *behind;
 
-    str_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    str_format(path, sizeof(path), "/proc/%d/stat",
+               (int)ids_proc_number(launched->pid, launched->pid_fd));
     if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
         return 0;
     behind = strrchr(text, ')');
@@ -285,7 +287,7 @@ void boxes_usage(struct engine *engine, uint32_t number)
         struct cgroup_usage counted;
 
         cgroup_usage(&box->launched.group, &counted);
-        message.usage.cpu_us = counted.cpu_us ? counted.cpu_us : ticks_used(box->launched.pid);
+        message.usage.cpu_us = counted.cpu_us ? counted.cpu_us : ticks_used(&box->launched);
         message.usage.memory_bytes = counted.memory_bytes;
         message.usage.oom_kills = launcher_oom_kills(&box->launched);
         message.usage.was_asked = box->was_asked;

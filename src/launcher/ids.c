@@ -39,6 +39,7 @@ void ids_choose(const struct launch_spec *spec, struct id_plan *ids)
 
     memset(ids, 0, sizeof(*ids));
     ids->way = IDS_SINGLE;
+    ids->is_nested = spec->ids != LAUNCH_IDS_CHOOSE;
     if (spec->ids == LAUNCH_IDS_SINGLE)
         return;
     if (spec->ids == LAUNCH_IDS_PAIR) {
@@ -58,6 +59,26 @@ void ids_choose(const struct launch_spec *spec, struct id_plan *ids)
     ids->way = IDS_HELPER;
     ids->sub_uid = uid_first;
     ids->sub_gid = gid_first;
+}
+
+/*
+ * Inside an outer container that hides parts of /proc an engine cannot have one of its own, and the
+ * container's shows other numbers than ours: there the kernel says them for a descriptor.
+ */
+pid_t ids_proc_number(pid_t pid, int pid_fd)
+{
+    char path[64], text[512] = "";
+    const char *line;
+    long number;
+
+    if (readlink("/proc/self", text, sizeof(text) - 1) > 0 && strtol(text, NULL, 10) == getpid())
+        return pid;
+    str_format(path, sizeof(path), "/proc/self/fdinfo/%d", pid_fd);
+    if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return pid;
+    line = strstr(text, "\nPid:");
+    number = line ? strtol(line + strlen("\nPid:"), NULL, 10) : 0;
+    return number > 0 ? (pid_t)number : pid;
 }
 
 static int write_map(pid_t pid, const char *file, const char *text)
@@ -125,10 +146,14 @@ static int write_by_helper(pid_t pid, const struct id_plan *ids)
     return r < 0 ? r : run_helper(NEWGIDMAP, pid, getegid(), ids->sub_gid);
 }
 
-int ids_write(pid_t pid, const struct id_plan *ids, bool *ret_split, bool *ret_groups,
-              struct error *err)
+int ids_write(const struct launched *launched, const struct id_plan *ids, bool *ret_split,
+              bool *ret_groups, struct error *err)
 {
+    pid_t pid = launched->pid;
     int r = -EPERM;
+
+    if (ids->is_nested)
+        pid = ids_proc_number(pid, launched->pid_fd);
 
     if (ids->way == IDS_DIRECT || ids->way == IDS_PAIR)
         r = write_direct(pid, ids);

@@ -34,6 +34,7 @@ enum id_way {
 };
 struct id_plan {
     enum id_way way;
+    bool is_nested;                   /* made inside an engine */
     uint64_t host_warden, host_guest; /* IDS_DIRECT, IDS_PAIR */
     uint64_t sub_uid, sub_gid;        /* IDS_HELPER */
 };
@@ -70,7 +71,9 @@ void private_sweep(void);
 /* ids.c */
 void ids_choose(const struct launch_spec *spec, struct id_plan *ids);
 /* Writes the maps of a cloned child; *ret_split and *ret_groups say what could be had. */
-int ids_write(pid_t pid, const struct id_plan *ids, bool *ret_split, bool *ret_groups,
-              struct error *err);
+int ids_write(const struct launched *launched, const struct id_plan *ids, bool *ret_split,
+              bool *ret_groups, struct error *err);
+/* What /proc calls a child of ours, which inside an engine may be another number than we know. */
+pid_t ids_proc_number(pid_t pid, int pid_fd);
 
 #endif

@@ -418,7 +418,7 @@ static int try_way(const struct launch_spec *spec, struct draft *draft, const st
         return r;
     timing(launched, "clone", &since);
     if (draft->plan.has_namespaces)
-        r = ids_write(launched->pid, ids, &split, &groups, err);
+        r = ids_write(launched, ids, &split, &groups, err);
     if (r == 0)
         r = send_go(launched->channel_fd, split, groups, err);
     timing(launched, "id maps", &since);

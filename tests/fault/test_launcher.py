@@ -103,6 +103,29 @@ def test_refused_where_namespaces_are(refused):
     assert not running.socket.exists()
 
 
+MASK = """set -e
+mount -t tmpfs -o ro none /proc/acpi 2>/dev/null || mount -t tmpfs -o ro none /proc/fs
+mount --bind /dev/null /proc/kcore 2>/dev/null || mount --bind /dev/null /proc/keys
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("walled", ["root", "ordinary"], indirect=True)
+def test_inside_a_container_that_masks_proc(walled):
+    """No /proc of its own: the launcher finds its children in the container's."""
+    running = Daemon(walled, prefix=[
+        "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "sh",
+        "-c", MASK, "sh"])
+    running.stub = next(pid for pid, what in support.descendants(running.stub).items()
+                        if what.endswith(" broker_stub"))
+    number, layers, missing, _ = running.make("one")
+    assert "userns" in layers and "proc" in missing
+    assert ("uid_split" in layers) == (walled.name == "root")
+    assert running.ask("usage", number).split()[0] == str(number)
+    running.ask("quit")
+    assert running.wait() == (0, "")
+
+
 def test_no_network_and_only_the_promised_descriptors(walled):
     running = Daemon(walled)
     running.make("one")
