@@ -26,17 +26,19 @@ struct http_call {
     const char *method;
     const char *path;           /* with its query, encoded */
     const char *const *headers; /* NULL-terminated "Name: value"; may be NULL */
-    const void *body;           /* NULL and length 0: none */
+    const void *body;           /* NULL and length 0: none; copied */
     size_t body_length;
     /* A body that is read while it is sent, instead: bytes, 0 at the end, -1 to abort. */
     long (*body_read)(void *ctx, void *data, size_t size);
+    void *body_ctx;     /* of body_read() */
     int64_t body_total; /* -1: unknown */
 };
 struct http_call_events {
-    /* Before the first byte; may be NULL. header(): looks one up, only inside. */
+    /* Before the first byte; may be NULL, as the others may. */
     void (*status)(void *ctx, unsigned status);
     int (*data)(void *ctx, const void *data, size_t length); /* <0 aborts */
-    /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there. */
+    /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there; -ECONNRESET:
+     * the other side left; -ECANCELED: data() or body_read() said so. The exchange ends with it. */
     void (*done)(void *ctx, unsigned status, const struct error *err);
 };
 int http_call_start(struct http_client *client, const struct http_call *call,

@@ -1,0 +1,235 @@
+/* client.c - HTTP over a unix socket: the exchanges of a client, and waiting for them. */
+#include "http/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "http/exchange.h"
+
+#define EXTRA_FDS 16
+#define FOREVER_MS                                                                \
+    3600000 /* curl_multi_poll() has no forever; to return for nothing is allowed \
+             */
+
+int http_client_open(const char *socket_path, struct http_client **ret, struct error *err)
+{
+    struct http_client *client = calloc(1, sizeof(*client));
+
+    if (client && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
+        client->socket_path = strdup(socket_path);
+        client->multi = curl_multi_init();
+        if (client->socket_path && client->multi) {
+            *ret = client;
+            return 0;
+        }
+        http_client_close(client);
+        client = NULL;
+    }
+    free(client);
+    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+static void exchange_drop(struct http_client *client, struct http_exchange *exchange)
+{
+    if (exchange->is_added)
+        curl_multi_remove_handle(client->multi, exchange->easy);
+    exchange_free(exchange);
+}
+
+void http_client_close(struct http_client *client)
+{
+    if (!client)
+        return;
+    while (client->exchanges) {
+        struct http_exchange *exchange = client->exchanges;
+
+        client->exchanges = exchange->next;
+        exchange_drop(client, exchange);
+    }
+    curl_multi_cleanup(client->multi);
+    curl_global_cleanup();
+    free(client->socket_path);
+    free(client);
+}
+
+int http_call_start(struct http_client *client, const struct http_call *call,
+                    const struct http_call_events *events, void *ctx, struct http_exchange **ret,
+                    struct error *err)
+{
+    struct http_exchange *exchange;
+    int r;
+
+    if (call->path[0] != '/' || strlen(call->path) > LIMIT_HTTP_TARGET)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "the path is too long, or none");
+    r = exchange_new(client, call, events, ctx, &exchange);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "out of memory");
+    exchange->next = client->exchanges;
+    client->exchanges = exchange;
+    if (ret)
+        *ret = exchange;
+    return 0;
+}
+
+void http_call_cancel(struct http_exchange *exchange)
+{
+    exchange->is_cancelled = true; /* http_client_wait() or http_client_close() drops it */
+}
+
+/* Adds what is new and drops what is over; outside of libcurl's callbacks. */
+static int client_settle(struct http_client *client)
+{
+    struct http_exchange **at = &client->exchanges;
+
+    while (*at) {
+        struct http_exchange *exchange = *at;
+
+        if (exchange->is_over || exchange->is_cancelled) {
+            *at = exchange->next;
+            exchange_drop(client, exchange);
+            continue;
+        }
+        if (!exchange->is_added) {
+            if (curl_multi_add_handle(client->multi, exchange->easy) != CURLM_OK)
+                return -ENOMEM;
+            exchange->is_added = true;
+        }
+        at = &exchange->next;
+    }
+    return 0;
+}
+
+static int client_turn(struct http_client *client)
+{
+    CURLMsg *message;
+    int count, r;
+
+    r = client_settle(client);
+    if (r < 0)
+        return r;
+    if (curl_multi_perform(client->multi, &count) != CURLM_OK)
+        return -EIO;
+    while ((message = curl_multi_info_read(client->multi, &count))) {
+        struct http_exchange *exchange = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&exchange);
+        exchange_end(exchange, message->data.result);
+    }
+    return client_settle(client);
+}
+
+static int client_count(const struct http_client *client)
+{
+    int count = 0;
+
+    for (const struct http_exchange *at = client->exchanges; at; at = at->next)
+        count += !at->is_cancelled && !at->is_over;
+    return count;
+}
+
+/* libcurl waits for the descriptors too, but does not say of all events which they are. */
+static int client_poll(struct http_client *client, struct pollfd *fds, size_t fd_count,
+                       int timeout_ms)
+{
+    struct curl_waitfd waits[EXTRA_FDS];
+
+    for (size_t i = 0; i < fd_count; i++) {
+        short events = fds[i].events;
+
+        waits[i] = (struct curl_waitfd){
+            .fd = fds[i].fd,
+            .events = (short)((events & POLLIN ? CURL_WAIT_POLLIN : 0) |
+                              (events & POLLOUT ? CURL_WAIT_POLLOUT : 0) |
+                              (events & POLLPRI ? CURL_WAIT_POLLPRI : 0)),
+        };
+    }
+    if (curl_multi_poll(client->multi, waits, (unsigned)fd_count, timeout_ms, NULL) != CURLM_OK)
+        return -EIO;
+    if (fd_count > 0 && poll(fds, fd_count, 0) < 0 && errno != EINTR)
+        return -errno;
+    return 0;
+}
+
+int http_client_wait(struct http_client *client, struct pollfd *fds, size_t fd_count,
+                     int timeout_ms)
+{
+    int r;
+
+    if (fd_count > EXTRA_FDS)
+        return -EINVAL;
+    for (size_t i = 0; i < fd_count; i++)
+        fds[i].revents = 0;
+    client->has_called_back = false;
+    r = client_turn(client);
+    if (r < 0)
+        return r;
+    if (!client->exchanges && fd_count == 0 && timeout_ms < 0)
+        return 0; /* nothing could ever happen */
+    if (client->has_called_back)
+        timeout_ms = 0; /* the caller may have changed its mind */
+    r = client_poll(client, fds, fd_count, timeout_ms < 0 ? FOREVER_MS : timeout_ms);
+    if (r == 0)
+        r = client_turn(client);
+    return r < 0 ? r : client_count(client);
+}
+
+/* ---- one call from beginning to end
+ * -------------------------------------------------------------- */
+
+struct whole {
+    struct buf *reply;
+    int r;
+    bool is_done;
+    unsigned status;
+    struct error err;
+};
+
+static int whole_data(void *ctx, const void *data, size_t length)
+{
+    struct whole *whole = ctx;
+
+    whole->r = whole->reply ? buf_append(whole->reply, data, length) : 0;
+    return whole->r;
+}
+
+static void whole_done(void *ctx, unsigned status, const struct error *err)
+{
+    struct whole *whole = ctx;
+
+    whole->is_done = true;
+    whole->status = status;
+    whole->err = *err;
+}
+
+int http_call(struct http_client *client, const struct http_call *call, unsigned *ret_status,
+              struct buf *reply, struct error *err)
+{
+    static const struct http_call_events events = {.data = whole_data, .done = whole_done};
+    struct whole whole = {.reply = reply};
+    struct http_exchange *exchange = NULL;
+    int r = http_call_start(client, call, &events, &whole, &exchange, err);
+
+    while (r >= 0 && !whole.is_done)
+        r = http_client_wait(client, NULL, 0, -1);
+    if (r < 0 && exchange && !whole.is_done) {
+        http_call_cancel(exchange);
+        return error_set(err, r, ERROR_ENGINE, "the call to the daemon failed");
+    }
+    if (!exchange)
+        return r;
+    if (whole.r == -EFBIG)
+        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "the reply is too large");
+    if (whole.r < 0)
+        return error_set(err, whole.r, ERROR_ENGINE, "out of memory");
+    if (whole.err.num < 0) {
+        if (err)
+            *err = whole.err;
+        return whole.err.num;
+    }
+    *ret_status = whole.status;
+    return 0;
+}

@@ -1,0 +1,253 @@
+/* exchange.c - one request of a client and its reply, as libcurl sees it; see exchange.h. */
+#include "http/exchange.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+
+/* The most that libcurl takes and gives at once: with its own 16 and 64 KiB half as fast. */
+#define BUFFER (512 * KIB)
+
+/* Keeps a header line of the reply; what does not fit is not there when it is looked for. */
+static void keep_header(struct http_exchange *exchange, const char *line, size_t length)
+{
+    const char *colon = memchr(line, ':', length);
+    const char *value, *end = line + length;
+    size_t before = exchange->headers.length;
+
+    if (!colon || memchr(line, '\0', length))
+        return;
+    for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++)
+        ;
+    while (end > value && strchr("\r\n \t", end[-1]))
+        end--;
+    if (buf_append(&exchange->headers, line, (size_t)(colon - line)) < 0 ||
+        buf_append(&exchange->headers, "", 1) < 0 ||
+        buf_append(&exchange->headers, value, (size_t)(end - value)) < 0 ||
+        buf_append(&exchange->headers, "", 1) < 0)
+        exchange->headers.length = before;
+}
+
+const char *http_call_header(struct http_exchange *exchange, const char *name)
+{
+    const char *at = exchange->headers.data;
+    const char *end = at + exchange->headers.length;
+
+    while (at < end) {
+        const char *value = at + strlen(at) + 1;
+
+        if (strcasecmp(at, name) == 0)
+            return value;
+        at = value + strlen(value) + 1;
+    }
+    return NULL;
+}
+
+/* Each header line, the status line and the empty line behind them. */
+static size_t on_header(char *line, size_t size, size_t count, void *ctx)
+{
+    struct http_exchange *exchange = ctx;
+    size_t length = size * count;
+    long status = 0;
+
+    if (exchange->is_cancelled)
+        return 0;
+    if (length > 5 && memcmp(line, "HTTP/", 5) == 0) {
+        buf_clear(&exchange->headers); /* those before were of a 100 */
+        return length;
+    }
+    if (line[0] != '\r' && line[0] != '\n') {
+        if (!exchange->has_status)
+            keep_header(exchange, line, length);
+        return length;
+    }
+    curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status < 200 || exchange->has_status)
+        return length;
+    exchange->has_status = true;
+    exchange->status = (unsigned)status;
+    exchange->client->has_called_back = true;
+    if (exchange->events->status)
+        exchange->events->status(exchange->ctx, exchange->status);
+    return exchange->is_cancelled ? 0 : length;
+}
+
+static size_t on_data(char *data, size_t size, size_t count, void *ctx)
+{
+    struct http_exchange *exchange = ctx;
+    size_t length = size * count;
+
+    if (exchange->is_cancelled)
+        return 0;
+    exchange->client->has_called_back = true;
+    if (exchange->events->data && exchange->events->data(exchange->ctx, data, length) < 0)
+        return 0;
+    return exchange->is_cancelled ? 0 : length;
+}
+
+static size_t on_body_wanted(char *data, size_t size, size_t count, void *ctx)
+{
+    struct http_exchange *exchange = ctx;
+    long length;
+
+    if (exchange->is_cancelled)
+        return CURL_READFUNC_ABORT;
+    exchange->client->has_called_back = true;
+    length = exchange->body_read(exchange->body_ctx, data, size * count);
+    if (length < 0 || (size_t)length > size * count || exchange->is_cancelled)
+        return CURL_READFUNC_ABORT;
+    return (size_t)length;
+}
+
+static bool add_request_header(struct http_exchange *exchange, const char *header)
+{
+    struct curl_slist *list = curl_slist_append(exchange->request_headers, header);
+
+    if (list)
+        exchange->request_headers = list;
+    return list;
+}
+
+static bool set_headers(struct http_exchange *exchange, const struct http_call *call)
+{
+    bool has_type = false;
+
+    for (const char *const *header = call->headers; header && *header; header++) {
+        if (strncasecmp(*header, "Content-Type:", 13) == 0)
+            has_type = true;
+        if (!add_request_header(exchange, *header))
+            return false;
+    }
+    /* libcurl would call a body that has no type a form. */
+    if (!has_type && !add_request_header(exchange, "Content-Type:"))
+        return false;
+    return curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER, exchange->request_headers) ==
+           CURLE_OK;
+}
+
+static bool set_body(struct http_exchange *exchange, const struct http_call *call)
+{
+    CURL *easy = exchange->easy;
+    CURLcode r;
+
+    if (call->body_read) {
+        exchange->body_read = call->body_read;
+        exchange->body_ctx = call->body_ctx;
+        r = curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_body_wanted);
+        curl_easy_setopt(easy, CURLOPT_READDATA, exchange);
+        curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body_total);
+    } else if (call->body) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_length);
+        r = curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, call->body);
+    } else {
+        r = curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    }
+    if (r != CURLE_OK)
+        return false;
+    if (str_equal(call->method, "HEAD"))
+        return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) == CURLE_OK;
+    return curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method) == CURLE_OK;
+}
+
+static bool set_target(struct http_exchange *exchange, const struct http_call *call)
+{
+    CLEANUP(buf_free) struct buf url = BUF_INIT(LIMIT_HTTP_TARGET + 64);
+    CURL *easy = exchange->easy;
+
+    if (buf_printf(&url, "http://bailey%s", call->path) < 0)
+        return false;
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    return curl_easy_setopt(easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, exchange->client->socket_path) ==
+               CURLE_OK;
+}
+
+static bool set_up(struct http_exchange *exchange, const struct http_call *call)
+{
+    CURL *easy = exchange->easy;
+
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->why);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER);
+    return set_target(exchange, call) && set_body(exchange, call) && set_headers(exchange, call);
+}
+
+int exchange_new(struct http_client *client, const struct http_call *call,
+                 const struct http_call_events *events, void *ctx, struct http_exchange **ret)
+{
+    struct http_exchange *exchange = calloc(1, sizeof(*exchange));
+
+    if (!exchange)
+        return -ENOMEM;
+    exchange->client = client;
+    exchange->events = events;
+    exchange->ctx = ctx;
+    exchange->headers = BUF_INIT(LIMIT_HTTP_HEADERS);
+    exchange->easy = curl_easy_init();
+    if (!exchange->easy || !set_up(exchange, call)) {
+        exchange_free(exchange);
+        return -ENOMEM;
+    }
+    *ret = exchange;
+    return 0;
+}
+
+void exchange_free(struct http_exchange *exchange)
+{
+    curl_easy_cleanup(exchange->easy);
+    curl_slist_free_all(exchange->request_headers);
+    buf_free(&exchange->headers);
+    free(exchange);
+}
+
+/* What a failure of libcurl is as an errno. */
+static int error_number(const struct http_exchange *exchange, CURLcode code)
+{
+    long number = 0;
+
+    switch (code) {
+    case CURLE_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CURLE_WRITE_ERROR:
+    case CURLE_ABORTED_BY_CALLBACK:
+        return -ECANCELED;
+    case CURLE_COULDNT_CONNECT:
+        curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &number);
+        return number > 0 ? (int)-number : -ECONNREFUSED;
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+        return -ECONNRESET;
+    default:
+        return -EPROTO;
+    }
+}
+
+void exchange_end(struct http_exchange *exchange, CURLcode code)
+{
+    struct error err = {0};
+
+    exchange->is_over = true;
+    if (exchange->is_cancelled)
+        return;
+    if (code != CURLE_OK)
+        error_set(&err, error_number(exchange, code), ERROR_ENGINE, "%s",
+                  exchange->why[0] ? exchange->why : curl_easy_strerror(code));
+    exchange->client->has_called_back = true;
+    if (exchange->events->done)
+        exchange->events->done(exchange->ctx, exchange->status, &err);
+}
