@@ -43,7 +43,7 @@ static int find_beside(const char *const *places, const char *what, char path[PA
                      what, folder, places[1] + strlen("../"));
 }
 
-int engine_find(char path[PATH_MAX], struct error *err)
+int engine_program(char path[PATH_MAX], struct error *err)
 {
     static const char *const places[] = {"bailey-engine", "../libexec/bailey-engine",
                                          "../libexec/bailey/bailey-engine", NULL};
@@ -63,7 +63,7 @@ int engine_execute(char *const *argv, char *const *env)
     struct error err = {0};
     char path[PATH_MAX];
 
-    if (engine_find(path, &err) < 0)
+    if (engine_program(path, &err) < 0)
         return say_bad_input(&err);
     execve(path, argv, env);
     error_errno(&err, "executing %s", path);

@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 /* The path of bailey-engine, absolute. */
-int engine_find(char path[PATH_MAX], struct error *err);
+int engine_program(char path[PATH_MAX], struct error *err);
 
 /* The path of `bailey`, for bailey-engine. */
 int engine_find_bailey(char path[PATH_MAX], struct error *err);

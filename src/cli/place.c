@@ -91,8 +91,8 @@ static int find_socket(struct place *place, char *const *env, struct error *err)
     return path_format(&place->socket, err, place->state, "/run/" SOCKET_NAME);
 }
 
-int place_find(struct place *place, const struct config *config, char *const *env,
-               const char *state, const char *socket, struct error *err)
+int place_choose(struct place *place, const struct config *config, char *const *env,
+                 const char *state, const char *socket, struct error *err)
 {
     int result;
 

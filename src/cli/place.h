@@ -31,8 +31,8 @@ struct daemon_record {
 };
 
 /* `state` and `socket` (may be NULL) are the words of flags and win over everything. */
-int place_find(struct place *place, const struct config *config, char *const *env,
-               const char *state, const char *socket, struct error *err);
+int place_choose(struct place *place, const struct config *config, char *const *env,
+                 const char *state, const char *socket, struct error *err);
 void place_free(struct place *place);
 
 /* Makes the folders (0700); refuses those that others own or may write. */

@@ -231,10 +231,10 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = options_configure(&invocation->parsed, &made->config, err);
     if (result == 0)
-        result = place_find(&made->place, &made->config, invocation->env, request->state,
-                            request->socket, err);
+        result = place_choose(&made->place, &made->config, invocation->env, request->state,
+                              request->socket, err);
     if (result == 0)
-        result = engine_find(made->engine, err);
+        result = engine_program(made->engine, err);
     if (result == 0)
         result = place_make(&made->place, err);
     if (result == 0)

@@ -80,7 +80,7 @@ struct http_request {
 /* request.c */
 struct http_request *request_new(struct http_server *server, struct MHD_Connection *connection,
                                  const char *target);
-void request_free(struct http_request *request);
+void http_request_free(struct http_request *request);
 void request_lose(struct http_request *request); /* the client left; safe twice */
 void request_pause(struct http_request *request);
 void request_wake(struct http_request *request);

@@ -33,7 +33,7 @@ struct http_request *request_new(struct http_server *server, struct MHD_Connecti
     return request;
 }
 
-void request_free(struct http_request *request)
+void http_request_free(struct http_request *request)
 {
     if (!request)
         return;

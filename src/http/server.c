@@ -155,7 +155,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     if (server->spec.done && request->has_begun)
         server->spec.done(server->spec.ctx, request->method, http_path(request), request->status,
                           request->sent, clock_now_ms() - request->started_ms);
-    request_free(request);
+    http_request_free(request);
 }
 
 static int start_daemon(struct http_server *server, struct error *err)

@@ -84,7 +84,7 @@ int client_open(struct client *client, const char *config_file, char *const *env
     if (result == 0)
         result = config_check(&client->config, err);
     if (result == 0)
-        result = place_find(&client->place, &client->config, env, NULL, NULL, err);
+        result = place_choose(&client->place, &client->config, env, NULL, NULL, err);
     if (result == 0)
         result = place_check_owner(&client->place, err);
     if (result == 0 && start != CLIENT_NO_CALL)
