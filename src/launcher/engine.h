@@ -33,6 +33,8 @@
 #define ENGINE_PROGRAM_FD 5
 #define ENGINE_LISTEN_FD 6
 #define ENGINE_SETTINGS_FD 7
+#define ENGINE_OUTER_PROC_FD 8 /* the /proc outside: "self" in it is a number that the user knows \
+                                */
 
 /* First byte of a message between stub and launcher; both trust each other. */
 #define ENGINE_SAYS_GO 'g'      /* stub: the id maps are written */
@@ -48,8 +50,9 @@
 struct engine_plan {
     char magic[16];
     uint32_t broker_id;
-    uint32_t pair_count; /* 0: there is one id only, and boxes share it */
-    bool clears_groups;  /* setgroups(2) is allowed */
+    uint32_t launcher_pid; /* as it is known outside */
+    uint32_t pair_count;   /* 0: there is one id only, and boxes share it */
+    bool clears_groups;    /* setgroups(2) is allowed */
     struct cgroup_site site;
     char state[PATH_MAX]; /* where the launcher finds the state folders */
     char root[PATH_MAX];  /* empty: the host's /usr */

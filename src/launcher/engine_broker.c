@@ -34,6 +34,17 @@ static void on_broker_end(struct loop_source *source, uint32_t events);
 
 /* ---- in the child ---- */
 
+/* What `bailey daemon status` shows and an operator may signal. */
+static void tell_pids(const struct engine *engine)
+{
+    char text[24] = "", launcher[24];
+
+    str_format(launcher, sizeof(launcher), "%u", (unsigned)engine->plan->launcher_pid);
+    if (readlinkat(ENGINE_OUTER_PROC_FD, "self", text, sizeof(text) - 1) > 0)
+        setenv("BAILEY_BROKER_PID", text, 1);
+    setenv("BAILEY_LAUNCHER_PID", launcher, 1);
+}
+
 static _Noreturn void broker_child(struct engine *engine, int control_fd)
 {
     static char *argv[] = {"bailey-engine", "broker", NULL};
@@ -50,6 +61,7 @@ static _Noreturn void broker_child(struct engine *engine, int control_fd)
     sigset_t none;
     int r;
 
+    tell_pids(engine);
     sigemptyset(&none);
     for (int number = 1; number < NSIG; number++)
         signal(number, SIG_DFL);

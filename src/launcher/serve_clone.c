@@ -128,11 +128,22 @@ static int arrange_mounts(struct serve *serve, struct error *err)
     return attach_trees(serve, err);
 }
 
-static int child_exec(struct serve *serve, struct error *err)
+/* Pids as the user sees them, while the /proc outside is still the one that is mounted. */
+static int note_pid(struct serve *serve)
+{
+    char text[24] = "";
+    uint64_t pid = 0;
+
+    if (readlink("/proc/self", text, sizeof(text) - 1) > 0 && str_to_u64(text, &pid) == 0)
+        serve->plan->launcher_pid = (uint32_t)pid;
+    return open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
 {
     static char *argv[] = {"bailey", SERVE_INSIDE_WORD, NULL};
-    struct fd_move moves[8 + ENGINE_DATASETS_MAX];
-    size_t count = 8;
+    struct fd_move moves[9 + ENGINE_DATASETS_MAX];
+    size_t count = 9;
     int plan_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = hand_bytes("plan", serve->plan, sizeof(*serve->plan), &plan_fd, err);
 
@@ -146,8 +157,9 @@ static int child_exec(struct serve *serve, struct error *err)
                               {serve->launcher_fd, ENGINE_STUB_FD},
                               {serve->engine_fd, ENGINE_PROGRAM_FD},
                               {serve->listen_fd, ENGINE_LISTEN_FD},
-                              {serve->settings_fd, ENGINE_SETTINGS_FD}},
-           8 * sizeof(moves[0]));
+                              {serve->settings_fd, ENGINE_SETTINGS_FD},
+                              {outer_proc_fd, ENGINE_OUTER_PROC_FD}},
+           9 * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};
     /* Itself too: it may lie where one of the numbers is. */
@@ -163,17 +175,18 @@ static _Noreturn void child_run(struct serve *serve)
 {
     struct error err = {0};
     char go;
-    int r;
+    int r, outer_proc_fd;
 
     fd_closep(&serve->stub_fd);
     if (recv(serve->launcher_fd, &go, 1, 0) != 1 || go != ENGINE_SAYS_GO)
         _exit(1);            /* the stub is gone */
     serve_take_trees(serve); /* a root that could not outside may here: the id is still his */
+    outer_proc_fd = note_pid(serve);
     r = become_root(serve, &err);
     if (r == 0)
         r = arrange_mounts(serve, &err);
     if (r == 0)
-        child_exec(serve, &err);
+        child_exec(serve, outer_proc_fd, &err);
     child_failed(serve, &err);
 }
 
