@@ -22,10 +22,11 @@
 #include "http/inside.h"
 
 /*
- * Of one connection: half of it is its read buffer. Mapped, so that only what is touched costs. It
- * decides how fast bodies come in: see bench/.
+ * Of one connection; half of it is its read buffer. It is mapped, so that only what is touched
+ * costs. Measured: 128 KiB up and down at 3 GB/s, this at 4, more no faster. Must hold
+ * LIMIT_HTTP_HEADERS.
  */
-#define CONNECTION_MEMORY (512 * KIB)
+#define CONNECTION_MEMORY (256 * KIB)
 /* Rounds in one turn of the loop while there is something to do at once. */
 #define ROUNDS 8
 
