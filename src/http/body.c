@@ -9,6 +9,8 @@
 
 /* A larger body is not read to its end before its client is told that nobody wants it. */
 #define PATIENT_BODY (64 * MIB)
+/* And of one that does not say how long it is, as much is read and dropped before it is cut off. */
+#define PATIENT_DROP (1 * GIB)
 
 static bool has_body(const struct http_request *request)
 {
@@ -136,8 +138,9 @@ enum MHD_Result request_data(struct http_request *request, const char *data, siz
     int r = 0;
 
     if (request->was_answered) {
+        request->body_dropped += *length;
         *length = 0;
-        return MHD_YES;
+        return request->body_length < 0 && request->body_dropped > PATIENT_DROP ? MHD_NO : MHD_YES;
     }
     if (is_too_long(request, request->body_received + taken))
         r = -EFBIG;

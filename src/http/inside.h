@@ -24,6 +24,7 @@ struct link {
     struct http_server *server;
     struct reactor_watch *watch;
     struct http_request *request; /* the one that is under way, or NULL */
+    bool is_gone;                 /* its client */
 };
 
 struct http_server {
@@ -54,7 +55,8 @@ struct http_request {
     int64_t body_length; /* -1: not said */
 
     struct buf body;        /* WHOLE_BODY */
-    uint64_t body_received; /* bytes */
+    uint64_t body_received; /* bytes that were taken */
+    uint64_t body_dropped;  /* bytes that came after the answer */
     const struct http_body_events *taker;
     void *taker_ctx;
 

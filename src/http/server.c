@@ -77,8 +77,28 @@ static void on_goodbye(void *ctx, short events)
     (void)events;
     /* It would be reported again and again. libmicrohttpd sees it too, unless it is suspended. */
     link->server->reactor->ops->watch_remove(watch);
+    link->is_gone = true; /* a request that it sent before may not have been read yet */
     if (link->request)
         request_lose(link->request);
+}
+
+/* NULL: a request on this connection is not answered, and the connection closed. */
+static struct link *link_new(struct http_server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct link *link = calloc(1, sizeof(*link));
+
+    if (!link)
+        return NULL;
+    link->server = server;
+    link->watch =
+        reactor_watch(server->reactor, info->connect_fd, server->goodbye, on_goodbye, link);
+    if (!link->watch) {
+        free(link);
+        return NULL;
+    }
+    return link;
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
@@ -96,15 +116,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         return;
     }
     server->client_count++;
-    link = calloc(1, sizeof(*link));
-    if (!link)
-        return; /* its requests are not answered, and closed */
-    link->server = server;
-    link->watch = reactor_watch(
-        server->reactor,
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-        server->goodbye, on_goodbye, link);
-    *context = link;
+    *context = link_new(server, connection);
 }
 
 /* Is called first of all, with the target as it came. */
@@ -131,7 +143,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)connection;
     (void)url;
     (void)version;
-    if (!request || request->is_gone)
+    if (!request || request->is_gone || request->link->is_gone)
         return MHD_NO;
     if (!request->has_begun)
         return request_begin(request, method);

@@ -53,7 +53,8 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
                       struct http_server **ret, struct error *err);
 void http_server_quiesce(struct http_server *server); /* no new connections */
 unsigned http_server_clients(const struct http_server *server);
-void http_server_stop(struct http_server *server); /* every request is gone(); NULL is fine */
+/* Every request is gone(). Not from inside a callback of the server. NULL is fine. */
+void http_server_stop(struct http_server *server);
 
 /* The request. Strings are valid while it lives. */
 const void *http_row(const struct http_request *request);

@@ -126,6 +126,36 @@ static inline void handle_refuse(struct http_request *request, void *ctx)
     http_reply(request, 409, NULL, NULL, "not now", 7);
 }
 
+/* Takes one piece and answers, while more of the body is still to come. */
+static inline size_t quit_data(void *ctx, const void *data, size_t length)
+{
+    (void)data;
+    seen.data++;
+    http_reply(ctx, 507, NULL, NULL, "enough", 6);
+    http_reply(ctx, 200, NULL, NULL, "a second word", 13); /* not heard */
+    return length / 2;
+}
+
+static inline void quit_end(void *ctx)
+{
+    (void)ctx;
+    seen.end++;
+}
+
+static inline void handle_quit(struct http_request *request, void *ctx)
+{
+    static const struct http_body_events events = {quit_data, quit_end};
+
+    (void)ctx;
+    http_body_read(request, &events, request);
+}
+
+static inline void handle_nothing(struct http_request *request, void *ctx)
+{
+    (void)ctx;
+    http_reply(request, 204, NULL, NULL, NULL, 0);
+}
+
 /* A source of `left` bytes that has nothing every other time. */
 struct spring {
     struct http_request *request;
@@ -235,6 +265,8 @@ static const struct http_route routes[] = {
     {"PUT", "/sink", HTTP_STREAM_BODY, 0, handle_sink, NULL},
     {"PUT", "/small-sink", HTTP_STREAM_BODY, 1000, handle_sink, NULL},
     {"PUT", "/refuse", HTTP_STREAM_BODY, 0, handle_refuse, NULL},
+    {"PUT", "/quit", HTTP_STREAM_BODY, 0, handle_quit, NULL},
+    {"DELETE", "/nothing", HTTP_NO_BODY, 0, handle_nothing, NULL},
     {"GET", "/spring", HTTP_NO_BODY, 0, handle_spring, NULL},
     {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL},
     {"PUT", "/wait", HTTP_STREAM_BODY, 0, handle_wait, NULL},

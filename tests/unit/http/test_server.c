@@ -11,7 +11,9 @@ static void client_routes(void)
     client_expect("GET /items/a%2Fb/c/d%20e?q=1+2&r HTTP/1.1\r\nX-Thing: t\r\n" CLOSE "\r\n",
                   "HTTP/1.1 200",
                   "GET /items/a%2Fb/c/d%20e id=a/b name=c/d e row=the row header=t q=1 2 r=");
-    client_expect("GET /nothing HTTP/1.1\r\n" CLOSE "\r\n", "HTTP/1.1 404", "no route; allow=");
+    client_expect("GET /none HTTP/1.1\r\n" CLOSE "\r\n", "HTTP/1.1 404", "no route; allow=");
+    client_expect("DELETE /nothing HTTP/1.1\r\n" CLOSE "\r\n", "HTTP/1.1 204 No Content\r\n",
+                  "\r\n\r\n");
     client_expect("GET //hello HTTP/1.1\r\n" CLOSE "\r\n", "HTTP/1.1 404", "no route; allow=");
     client_expect("DELETE /wait HTTP/1.1\r\n" CLOSE "\r\n", "HTTP/1.1 405",
                   "no route; allow=GET, HEAD, PUT");
@@ -24,7 +26,7 @@ static void test_routes(void **state)
     (void)state;
     serve(client_routes);
     assert_int_equal(seen.freed, 1); /* HEAD of a stream */
-    assert_int_equal(seen.done, 9);
+    assert_int_equal(seen.done, 10);
 }
 
 static void client_bad(void)
@@ -217,6 +219,31 @@ static void test_upload_to_slow_taker(void **state)
     assert_true(seen.data > 300);
 }
 
+static void client_quit(void)
+{
+    static char data[1000000];
+    char reply[4096];
+    int fd = client_connect();
+
+    /* the answer comes behind the whole body, and the connection lives on */
+    for (int i = 0; i < 2; i++) {
+        client_say(fd, "PUT /quit HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+        client_send(fd, data, sizeof(data));
+        client_read_until(fd, reply, sizeof(reply), "\r\n\r\nenough", 1);
+        must(strstr(reply, "HTTP/1.1 507 "), "status");
+    }
+    close(fd);
+}
+
+static void test_answer_before_the_end(void **state)
+{
+    (void)state;
+    serve(client_quit);
+    assert_int_equal(seen.data, 2);
+    assert_int_equal(seen.end, 0);
+    assert_int_equal(seen.done, 2);
+}
+
 /* Reads a reply of `size` bytes of byte_at() behind its headers, a little at a time. */
 static void read_spring(const char *request, uint64_t size)
 {
@@ -310,6 +337,7 @@ int main(void)
         TEST(test_keep_alive_and_pipeline),
         TEST(test_half_close),
         TEST(test_upload_to_slow_taker),
+        TEST(test_answer_before_the_end),
         TEST(test_streamed_replies),
         TEST(test_big_echo),
     };
