@@ -60,15 +60,15 @@ static bool look_at_headers(struct http_request *request)
     const char *length = http_header(request, "Content-Length");
 
     if (request->target_error == -ENAMETOOLONG)
-        request_refuse(request, 414, "the path or query is too long");
+        http_request_refuse(request, 414, "the path or query is too long");
     else if (request->target_error == -ENOMEM)
-        request_refuse(request, 503, "out of memory");
+        http_request_refuse(request, 503, "out of memory");
     else if (request->target_error < 0)
-        request_refuse(request, 400, "the path or query is malformed");
+        http_request_refuse(request, 400, "the path or query is malformed");
     else if (info && info->header_size > LIMIT_HTTP_HEADERS)
-        request_refuse(request, 431, "the headers are too large");
+        http_request_refuse(request, 431, "the headers are too large");
     else if (length && (str_to_i64(length, &request->body_length) < 0 || request->body_length < 0))
-        request_refuse(request, 400, "the Content-Length is malformed");
+        http_request_refuse(request, 400, "the Content-Length is malformed");
     return !request->was_answered;
 }
 
@@ -93,20 +93,20 @@ static bool is_answered_early(const struct http_request *request)
            (waits_for_continue(request) || request->body_length > (int64_t)PATIENT_BODY);
 }
 
-enum MHD_Result request_begin(struct http_request *request, const char *method)
+enum MHD_Result http_request_begin(struct http_request *request, const char *method)
 {
     request->has_begun = true;
     request->method = method;
     if (look_at_headers(request)) {
         find_row(request);
         if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {
-            request_refuse(request, 413, "the body is too large");
+            http_request_refuse(request, 413, "the body is too large");
         } else if (request->body_kind == HTTP_STREAM_BODY) {
             request->was_handled = true;
             handle(request);
         }
     }
-    return is_answered_early(request) ? request_queue(request) : MHD_YES;
+    return is_answered_early(request) ? http_request_queue(request) : MHD_YES;
 }
 
 /* Gives the taker what it takes; returns how much that is. */
@@ -119,20 +119,20 @@ static size_t hand_on(struct http_request *request, const char *data, size_t len
 
         request->was_called_on = false;
         if (!request->taker) {
-            request_pause(request);
+            http_request_pause(request);
             break;
         }
         taken = request->taker->data(request->taker_ctx, data + done, length - done);
         done += MIN(taken, length - done);
         if (done < length && !request->was_called_on && !request->was_answered) {
-            request_pause(request);
+            http_request_pause(request);
             break;
         }
     }
     return request->was_answered ? length : done;
 }
 
-enum MHD_Result request_data(struct http_request *request, const char *data, size_t *length)
+enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length)
 {
     size_t taken = *length;
     int r = 0;
@@ -151,16 +151,16 @@ enum MHD_Result request_data(struct http_request *request, const char *data, siz
     if (r < 0) {
         buf_free(&request->body);
         if (r == -EFBIG)
-            request_refuse(request, 413, "the body is too large");
+            http_request_refuse(request, 413, "the body is too large");
         else
-            request_refuse(request, 503, "out of memory");
+            http_request_refuse(request, 503, "out of memory");
     }
     request->body_received += taken;
     *length -= taken;
     return MHD_YES;
 }
 
-enum MHD_Result request_end(struct http_request *request)
+enum MHD_Result http_request_end(struct http_request *request)
 {
     request->is_body_whole = true;
     if (!request->was_answered) {
@@ -174,10 +174,10 @@ enum MHD_Result request_end(struct http_request *request)
         }
     }
     if (request->response)
-        return request_queue(request);
+        return http_request_queue(request);
     if (request->is_gone)
         return MHD_NO;
-    request_pause(request);
+    http_request_pause(request);
     return MHD_YES;
 }
 
@@ -185,12 +185,12 @@ void http_body_read(struct http_request *request, const struct http_body_events 
 {
     request->taker = events;
     request->taker_ctx = ctx;
-    request_wake(request);
+    http_request_wake(request);
 }
 
 void http_body_resume(struct http_request *request)
 {
     request->was_called_on = true;
     if (!request->is_body_whole)
-        request_wake(request);
+        http_request_wake(request);
 }

@@ -1,13 +1,13 @@
 /*
  * inside.h - a server's own structs, shared by its files. The flow of one request:
  *
- * libmicrohttpd calls on_request() once with the headers (request_begin), for each piece of the
- * body (request_data) and once behind it (request_end). It can take a reply only in the first and
- * in the last of these, so a reply that comes in between waits for the end of the body, which is
- * dropped. Where a request must wait for somebody (for a taker, for the reply, for more of a
- * stream) its connection is suspended, because libmicrohttpd would else ask again without end;
- * whatever was waited for wakes it. A suspended connection is looked at by nobody, so the server
- * watches every connection for its end by itself (struct link).
+ * libmicrohttpd calls on_request() once with the headers (http_request_begin), for each piece of
+ * the body (http_request_data) and once behind it (http_request_end). It can take a reply only in
+ * the first and in the last of these, so a reply that comes in between waits for the end of the
+ * body, which is dropped. Where a request must wait for somebody (for a taker, for the reply, for
+ * more of a stream) its connection is suspended, because libmicrohttpd would else ask again without
+ * end; whatever was waited for wakes it. A suspended connection is looked at by nobody, so the
+ * server watches every connection for its end by itself (struct link).
  */
 #ifndef BAILEY_HTTP_INSIDE_H
 #define BAILEY_HTTP_INSIDE_H
@@ -80,20 +80,20 @@ struct http_request {
 };
 
 /* request.c */
-struct http_request *request_new(struct http_server *server, struct MHD_Connection *connection,
-                                 const char *target);
+struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,
+                                      const char *target);
 void http_request_free(struct http_request *request);
-void request_lose(struct http_request *request); /* the client left; safe twice */
-void request_pause(struct http_request *request);
-void request_wake(struct http_request *request);
+void http_request_lose(struct http_request *request); /* the client left; safe twice */
+void http_request_pause(struct http_request *request);
+void http_request_wake(struct http_request *request);
 
 /* body.c: libmicrohttpd's three calls */
-enum MHD_Result request_begin(struct http_request *request, const char *method);
-enum MHD_Result request_data(struct http_request *request, const char *data, size_t *length);
-enum MHD_Result request_end(struct http_request *request);
+enum MHD_Result http_request_begin(struct http_request *request, const char *method);
+enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length);
+enum MHD_Result http_request_end(struct http_request *request);
 
 /* reply.c */
-void request_refuse(struct http_request *request, unsigned status, const char *why);
-enum MHD_Result request_queue(struct http_request *request); /* its response is there */
+void http_request_refuse(struct http_request *request, unsigned status, const char *why);
+enum MHD_Result http_request_queue(struct http_request *request); /* its response is there */
 
 #endif

@@ -30,7 +30,7 @@ static void answer(struct http_request *request, unsigned status, const char *ty
     request->taker = NULL;
     request->status = status;
     if (!response) {
-        request_lose(request);
+        http_request_lose(request);
         return;
     }
     if (type)
@@ -38,7 +38,7 @@ static void answer(struct http_request *request, unsigned status, const char *ty
     for (; headers && *headers; headers++)
         add_header(response, *headers);
     request->response = response;
-    request_wake(request);
+    http_request_wake(request);
 }
 
 void http_reply(struct http_request *request, unsigned status, const char *type,
@@ -52,7 +52,7 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
                                            MHD_RESPMEM_MUST_COPY));
 }
 
-void request_refuse(struct http_request *request, unsigned status, const char *why)
+void http_request_refuse(struct http_request *request, unsigned status, const char *why)
 {
     const struct http_server_spec *spec = &request->server->spec;
 
@@ -79,7 +79,7 @@ static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
     if (count < 0 || (size_t)count > size)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (count == 0)
-        request_pause(request);
+        http_request_pause(request);
     request->sent += (uint64_t)count;
     return count;
 }
@@ -103,10 +103,10 @@ void http_reply_more(struct http_request *request)
 {
     request->was_called_on = true;
     if (request->was_queued)
-        request_wake(request);
+        http_request_wake(request);
 }
 
-enum MHD_Result request_queue(struct http_request *request)
+enum MHD_Result http_request_queue(struct http_request *request)
 {
     struct MHD_Response *response = ptr_take(&request->response);
     enum MHD_Result result = MHD_queue_response(request->connection, request->status, response);

@@ -6,8 +6,8 @@
 #include "base/str.h"
 #include "http/inside.h"
 
-struct http_request *request_new(struct http_server *server, struct MHD_Connection *connection,
-                                 const char *target)
+struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,
+                                      const char *target)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -51,7 +51,7 @@ void http_request_free(struct http_request *request)
     free(request);
 }
 
-void request_pause(struct http_request *request)
+void http_request_pause(struct http_request *request)
 {
     if (request->is_paused)
         return;
@@ -59,7 +59,7 @@ void request_pause(struct http_request *request)
     MHD_suspend_connection(request->connection);
 }
 
-void request_wake(struct http_request *request)
+void http_request_wake(struct http_request *request)
 {
     if (!request->is_paused)
         return;
@@ -70,7 +70,7 @@ void request_wake(struct http_request *request)
     request->server->reactor->ops->timer_set(request->server->timer, 0);
 }
 
-void request_lose(struct http_request *request)
+void http_request_lose(struct http_request *request)
 {
     void (*tell)(void *ctx) = request->gone;
     void *ctx = request->gone_ctx;
@@ -85,7 +85,7 @@ void request_lose(struct http_request *request)
     } else if (request->was_answered) {
         tell = NULL; /* whoever answered is not there any more */
     }
-    request_wake(request); /* to be closed */
+    http_request_wake(request); /* to be closed */
     if (tell)
         tell(ctx);
 }

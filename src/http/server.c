@@ -79,7 +79,7 @@ static void on_goodbye(void *ctx, short events)
     link->server->reactor->ops->watch_remove(watch);
     link->is_gone = true; /* a request that it sent before may not have been read yet */
     if (link->request)
-        request_lose(link->request);
+        http_request_lose(link->request);
 }
 
 /* NULL: a request on this connection is not answered, and the connection closed. */
@@ -122,7 +122,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 /* Is called first of all, with the target as it came. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
-    return request_new(cls, connection, target);
+    return http_request_new(cls, connection, target);
 }
 
 /* Targets are decoded by us (target.c), because only the undecoded one tells %2F from a slash. */
@@ -146,10 +146,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     if (!request || request->is_gone || request->link->is_gone)
         return MHD_NO;
     if (!request->has_begun)
-        return request_begin(request, method);
+        return http_request_begin(request, method);
     if (*length > 0)
-        return request_data(request, data, length);
-    return request_end(request);
+        return http_request_data(request, data, length);
+    return http_request_end(request);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
@@ -164,7 +164,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     if (!request)
         return;
     request->is_paused = false; /* it can not be woken any more */
-    request_lose(request);      /* unless it was answered, or for the end of its stream */
+    http_request_lose(request); /* unless it was answered, or for the end of its stream */
     if (server->spec.done && request->has_begun)
         server->spec.done(server->spec.ctx, request->method, http_path(request), request->status,
                           request->sent, clock_now_ms() - request->started_ms);
@@ -268,7 +268,7 @@ void http_server_stop(struct http_server *server)
     /* libmicrohttpd does not survive being stopped with suspended connections. */
     for (struct http_request *next, *request = server->requests; request; request = next) {
         next = request->next;
-        request_lose(request);
+        http_request_lose(request);
     }
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
