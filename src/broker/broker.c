@@ -44,7 +44,8 @@ struct broker {
     struct audit *audit;
     struct engine *engine;
     struct maker *maker;
-    struct http_server *server;
+    struct rest *rest;
+    struct http_server *server; /* its own */
     struct rest_info info;
     struct engine_language languages[LANGUAGES_MAX];
     size_t language_count;
@@ -194,12 +195,13 @@ static void on_engine_ready(void *ctx)
     struct error err = {0};
     json_t *on_demand = json_object_get(broker->settings, "on_demand");
 
-    if (rest_start(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info,
-                   &broker->server, &err) < 0) {
+    if (rest_start(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info, &broker->rest,
+                   &err) < 0) {
         broker->status = fail(&err);
         uv_reactor_stop(broker->reactor);
         return;
     }
+    broker->server = rest_server(broker->rest);
     if (json_is_true(on_demand)) {
         broker->idle = reactor_timer(broker->reactor, on_idle, broker);
         if (broker->idle)
@@ -228,7 +230,7 @@ static void on_stopped(void *ctx)
 {
     struct broker *broker = ctx;
 
-    http_server_stop(broker->server);
+    rest_stop(broker->rest);
     broker->server = NULL;
     launched_quit(broker->maker);
 }

@@ -24,7 +24,7 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
     call->waits_for_box = false;
     call->box = box;
     if (!box)
-        finish(call, err);
+        call->file_done(call, err);
     else
         call->with_box(call, box);
 }

@@ -1,5 +1,7 @@
 /*
  * rest.h - the REST door: docs/rest.md over http/server.h. Started once by the broker.
+ *
+ * Owns the server and the tool calls under way. One thread, never blocks but where session.h does.
  */
 #ifndef BAILEY_API_REST_REST_H
 #define BAILEY_API_REST_REST_H
@@ -9,6 +11,7 @@
 #include "http/server.h"
 
 struct engine;
+struct rest;
 
 /* What GET /v1/info tells beside the engine's own; borrowed. */
 struct rest_info {
@@ -17,7 +20,10 @@ struct rest_info {
     unsigned generation;
 };
 
+/* listen_fd is borrowed. */
 int rest_start(struct reactor *reactor, struct engine *engine, int listen_fd,
-               const struct rest_info *info, struct http_server **ret, struct error *err);
+               const struct rest_info *info, struct rest **ret, struct error *err);
+struct http_server *rest_server(struct rest *rest); /* for quiesce and the number of clients */
+void rest_stop(struct rest *rest);                  /* every request is gone; NULL is fine */
 
 #endif

@@ -1,0 +1,77 @@
+/* await.c - a request that waits for an execution's end and answers with the one result. */
+#include "api/rest/inside.h"
+#include "base/str.h"
+#include "tool/outputs.h"
+
+struct waiting {
+    struct rest *rest;
+    struct http_request *http;
+    struct rest_following following;
+    struct execution_watcher *watcher;
+    bool is_collecting;
+};
+
+static void waiting_free(struct waiting *waiting)
+{
+    if (waiting->is_collecting)
+        session_collect_cancel(waiting->following.session, waiting);
+    if (waiting->watcher)
+        execution_unwatch(waiting->watcher, true);
+    free(waiting);
+}
+
+static void on_collected(void *ctx, const struct session_output *changed, size_t count,
+                         uint64_t total, const struct error *err)
+{
+    struct waiting *waiting = ctx;
+    struct rest_following *following = &waiting->following;
+    struct result result;
+
+    waiting->is_collecting = false;
+    execution_result(following->execution,
+                     engine_config(waiting->rest->engine)->limits.output_bytes, &result);
+    str_copy(result.session_id, sizeof(result.session_id), session_id(following->session));
+    outputs_to_result(following->session, changed, count, total, err, &result);
+    rest_reply(waiting->http, 200, result_to_json(&result));
+    result_free(&result);
+    waiting_free(waiting);
+}
+
+static void on_more(void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    if (waiting->is_collecting || !execution_has_ended(waiting->following.execution))
+        return;
+    if (!waiting->following.collects ||
+        session_state(waiting->following.session) != SESSION_READY) {
+        on_collected(waiting, NULL, 0, 0, NULL);
+        return;
+    }
+    waiting->is_collecting = true;
+    session_collect(waiting->following.session, on_collected, waiting);
+}
+
+static void on_gone(void *ctx)
+{
+    waiting_free(ctx);
+}
+
+void rest_await(struct rest_call *call, const struct rest_following *following)
+{
+    static const struct execution_watch_events events = {.more = on_more};
+    struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+    if (waiting) {
+        *waiting =
+            (struct waiting){.rest = call->rest, .http = call->http, .following = *following};
+        waiting->watcher = execution_watch(following->execution, false, &events, waiting);
+    }
+    if (!waiting || !waiting->watcher) {
+        free(waiting);
+        rest_fail_memory(call->http);
+        return;
+    }
+    http_on_gone(call->http, on_gone, waiting);
+    on_more(waiting); /* it may have failed at once */
+}

@@ -1,0 +1,99 @@
+/* datasets.c - datasets of a session: listed, and given as bytes of any size. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+
+void datasets_list(struct rest_call *call)
+{
+    struct session *session;
+
+    if (rest_session(call, true, &session))
+        rest_reply(call->http, 200, json_pack("{s:o}", "datasets", session_datasets_json(session)));
+}
+
+struct upload {
+    struct rest *rest;
+    struct http_request *http;
+    struct dataset_upload *into;
+    uint64_t bytes;
+    char name[LIMIT_NAME + 1];
+};
+
+static void upload_free(struct upload *upload)
+{
+    dataset_cancel(upload->into);
+    free(upload);
+}
+
+static size_t on_data(void *ctx, const void *data, size_t length)
+{
+    struct upload *upload = ctx;
+    struct error err = {0};
+
+    if (dataset_write(upload->into, data, length, &err) < 0) {
+        rest_fail(upload->rest, upload->http, &err, NULL);
+        upload_free(upload);
+        return length;
+    }
+    upload->bytes += length;
+    return length;
+}
+
+static void on_end(void *ctx)
+{
+    struct upload *upload = ctx;
+    struct error err = {0};
+    char file[LIMIT_NAME + 8];
+
+    if (dataset_end(ptr_take(&upload->into), &err) < 0 ||
+        dataset_file_name(upload->name, file, sizeof(file), &err) < 0)
+        rest_fail(upload->rest, upload->http, &err, NULL);
+    else
+        rest_reply(upload->http, 201,
+                   json_pack("{s:o, s:o, s:I}", "name",
+                             text_to_json(upload->name, strlen(upload->name)), "path",
+                             json_sprintf("/tmp/data/%s", file), "bytes",
+                             (json_int_t)upload->bytes));
+    upload_free(upload);
+}
+
+static void on_gone(void *ctx)
+{
+    upload_free(ctx);
+}
+
+void datasets_put(struct rest_call *call)
+{
+    static const struct http_body_events events = {.data = on_data, .end = on_end};
+    const char *name = http_param(call->http, "name");
+    struct session *session;
+    struct upload *upload;
+    struct error err = {0};
+
+    if (!rest_session(call, false, &session))
+        return;
+    upload = calloc(1, sizeof(*upload));
+    if (!upload) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    upload->rest = call->rest;
+    upload->http = call->http;
+    if (!str_copy(upload->name, sizeof(upload->name), name)) {
+        rest_fail_field(call->http, "name", "'name' is too long: at most %d bytes", LIMIT_NAME);
+        upload_free(upload);
+        return;
+    }
+    if (dataset_begin(session, name, &upload->into, &err) < 0) {
+        upload->into = NULL;
+        rest_fail(call->rest, call->http, &err, NULL);
+        upload_free(upload);
+        return;
+    }
+    http_on_gone(call->http, on_gone, upload);
+    http_body_read(call->http, &events, upload);
+}

@@ -1,0 +1,195 @@
+/* dispatch.c - a request against its row: query arguments typed and checked, the body too. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "tool/schema.h"
+
+#define NAME_SHOWN 60
+
+/* Reading the arguments; the first that is wrong is answered. */
+struct reading {
+    struct rest_call *call;
+    struct schema_problem problem;
+    bool is_wrong;
+};
+
+static const struct rest_param *param_find(const struct rest_route *route, const char *name)
+{
+    for (const struct rest_param *param = route->params; param->name; param++)
+        if (param->in == IN_QUERY && str_equal(param->name, name))
+            return param;
+    return NULL;
+}
+
+__attribute__((format(printf, 4, 5))) static void wrong(struct reading *reading, const char *code,
+                                                        const char *name, const char *format, ...)
+{
+    char text[300];
+    va_list args;
+
+    va_start(args, format);
+    if (vsnprintf(text, sizeof(text), format, args) < 0)
+        text[0] = '\0';
+    va_end(args);
+    reading->is_wrong = true;
+    str_format(reading->problem.field, sizeof(reading->problem.field), "%.*s", NAME_SHOWN, name);
+    error_set(&reading->problem.err, -EINVAL, code, "%s", text);
+}
+
+static void unknown(struct reading *reading, const char *name)
+{
+    const char *names[REST_PARAMS_MAX + 1] = {0};
+    const char *nearest;
+    size_t count = 0;
+
+    for (const struct rest_param *param = reading->call->route->params; param->name; param++)
+        if (param->in == IN_QUERY)
+            names[count++] = param->name;
+    nearest = str_nearest(name, names);
+    if (nearest) {
+        str_copy(reading->problem.nearest, sizeof(reading->problem.nearest), nearest);
+        wrong(reading, ERROR_UNKNOWN_PARAMETER, name,
+              "unknown query argument '%.*s'; did you mean '%s'?", NAME_SHOWN, name, nearest);
+    } else {
+        wrong(reading, ERROR_UNKNOWN_PARAMETER, name, "unknown query argument '%.*s'", NAME_SHOWN,
+              name);
+    }
+}
+
+/* The argument's text as the type its schema has; NULL: it is none. */
+static json_t *typed(json_t *schema, const char *value)
+{
+    const char *type = json_string_value(json_object_get(schema, "type"));
+    uint64_t number;
+    uint64_t ms;
+
+    if (str_equal(type, "integer"))
+        return str_to_u64(value, &number) == 0 && number <= INT64_MAX
+                   ? json_integer((json_int_t)number)
+                   : NULL;
+    if (str_equal(type, "number"))
+        return value[strspn(value, "0123456789.")] == '\0' && str_to_millis(value, &ms) == 0
+                   ? json_real((double)ms / 1000.0)
+                   : NULL;
+    if (str_equal(type, "boolean"))
+        return str_equal(value, "true")    ? json_true()
+               : str_equal(value, "false") ? json_false()
+                                           : NULL;
+    return json_string(value);
+}
+
+static void read_argument(void *ctx, const char *name, const char *value)
+{
+    struct reading *reading = ctx;
+    const struct rest_param *param = param_find(reading->call->route, name);
+    CLEANUP(json_decrefp) json_t *schema = param ? json_loads(param->schema, 0, NULL) : NULL;
+    CLEANUP(json_decrefp) json_t *json = NULL;
+
+    if (reading->is_wrong)
+        return;
+    if (!param) {
+        unknown(reading, name);
+        return;
+    }
+    if (json_object_get(reading->call->query, name)) {
+        wrong(reading, ERROR_BAD_INPUT, name, "'%s' is given twice", name);
+        return;
+    }
+    json = typed(schema, value);
+    if (!json) {
+        wrong(reading, ERROR_BAD_INPUT, name, "'%s' has to be a %s", name,
+              json_string_value(json_object_get(schema, "type")));
+        return;
+    }
+    if (!schema_check(schema, json, &reading->problem)) {
+        /* The checker knows no name at the top. */
+        char text[ERROR_TEXT_MAX];
+
+        str_copy(text, sizeof(text), reading->problem.err.text);
+        wrong(reading, ERROR_BAD_INPUT, name, "'%s'%s", name,
+              str_starts(text, "the request") ? text + strlen("the request") : text);
+        return;
+    }
+    json_object_set(reading->call->query, name, json);
+}
+
+static void fail_problem(struct rest_call *call, const struct schema_problem *problem)
+{
+    json_t *extra = json_object();
+
+    if (extra && problem->field[0])
+        json_object_set_new(extra, "field", text_to_json(problem->field, strlen(problem->field)));
+    if (extra && problem->nearest[0])
+        json_object_set_new(extra, "nearest", json_string(problem->nearest));
+    if (extra && problem->line > 0) {
+        json_object_set_new(extra, "line", json_integer(problem->line));
+        json_object_set_new(extra, "column", json_integer(problem->column));
+    }
+    rest_fail(call->rest, call->http, &problem->err, extra);
+}
+
+static bool read_query(struct rest_call *call)
+{
+    struct reading reading = {.call = call};
+
+    http_query_each(call->http, read_argument, &reading);
+    for (const struct rest_param *param = call->route->params; param->name && !reading.is_wrong;
+         param++) {
+        if (param->is_required && param->in == IN_QUERY &&
+            !json_object_get(call->query, param->name))
+            wrong(&reading, ERROR_BAD_INPUT, param->name, "'%s' is missing", param->name);
+    }
+    if (reading.is_wrong)
+        fail_problem(call, &reading.problem);
+    return !reading.is_wrong;
+}
+
+/* No body at all counts as {}: what is required is then missing. */
+static bool read_body(struct rest_call *call)
+{
+    struct schema_problem problem = {0};
+    size_t length;
+    const char *text = http_body(call->http, &length);
+
+    call->body = length > 0 ? json_read(text, length, &problem) : json_object();
+    if (call->body && schema_check_text(call->route->request, call->body, &problem))
+        return true;
+    if (!problem.err.code)
+        error_set(&problem.err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    fail_problem(call, &problem);
+    return false;
+}
+
+void rest_dispatch(struct http_request *http, void *ctx)
+{
+    struct rest_call call = {
+        .rest = ctx, .http = http, .route = http_row(http), .query = json_object()};
+
+    if (!call.query)
+        rest_fail_memory(http);
+    else if (read_query(&call) && (call.route->body != BODY_JSON || read_body(&call)))
+        call.route->handle(&call);
+    json_decref(call.query);
+    json_decref(call.body);
+}
+
+uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback)
+{
+    json_t *value = json_object_get(call->query, name);
+
+    return value ? (uint64_t)json_integer_value(value) : fallback;
+}
+
+bool rest_query_bool(const struct rest_call *call, const char *name)
+{
+    return json_is_true(json_object_get(call->query, name));
+}
+
+const char *rest_query_text(const struct rest_call *call, const char *name)
+{
+    return json_string_value(json_object_get(call->query, name));
+}

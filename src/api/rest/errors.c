@@ -1,0 +1,54 @@
+/* errors.c - every code that a client can see, and its HTTP status; docs/rest.md has the same. */
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+const struct rest_error_row rest_errors[] = {
+    {ERROR_BAD_JSON, 400, "the body is not JSON; with position"},
+    {ERROR_BAD_INPUT, 400, "a member or argument has the wrong type or value"},
+    {ERROR_UNKNOWN_PARAMETER, 400, "a member or argument that nobody knows"},
+    {ERROR_PATH_INVALID, 400, "empty, too long, or not below a folder that files may be named in"},
+    {ERROR_BAD_CONFIG, 500, "the configuration is wrong"},
+    {ERROR_PATH_REFUSED, 403, "a symbolic link leads out, or the box's kernel said no"},
+    {ERROR_READ_ONLY, 403, "datasets are read-only"},
+    {ERROR_NO_ROUTE, 404, "no such address or output"},
+    {ERROR_SESSION_NOT_FOUND, 404, "no session by that id or name"},
+    {ERROR_EXECUTION_NOT_FOUND, 404, "no such execution in the session"},
+    {ERROR_PATH_NOT_FOUND, 404, "no such file in the box"},
+    {ERROR_UNKNOWN_TOOL, 404, "there is no such tool"},
+    {ERROR_METHOD, 405, "the address has other methods"},
+    {ERROR_SESSION_AMBIGUOUS, 409, "a shortened id that fits several"},
+    {ERROR_NAME_TAKEN, 409, "another live session has this name"},
+    {ERROR_DATASET_TAKEN, 409, "two datasets would have one file name"},
+    {ERROR_EXECUTION_ENDED, 409, "input or a signal for a process that has ended"},
+    {ERROR_NOT_A_TERMINAL, 409, "resize of something without a pty"},
+    {ERROR_PATH_EXISTS, 409, "it is there already"},
+    {ERROR_PATH_IS_FOLDER, 409, "a file was wanted"},
+    {ERROR_PATH_NOT_FOLDER, 409, "a folder was wanted"},
+    {ERROR_FOLDER_NOT_EMPTY, 409, "remove it with what it holds"},
+    {ERROR_COMMAND_NOT_FOUND, 409, "the program does not exist in the box"},
+    {ERROR_NOT_EXECUTABLE, 409, "it exists there and cannot be executed"},
+    {ERROR_NO_INTERPRETER, 409, "this machine has no interpreter for the language"},
+    {ERROR_BLOCKED_IMPORT, 409, "the code imports a module that the configuration blocks"},
+    {ERROR_CANCELLED, 409, "the caller ended it"},
+    {ERROR_SESSION_ENDED, 410, "it was there; why and when it ended"},
+    {ERROR_TOO_LARGE, 413, "over a limit"},
+    {ERROR_OFFSET_GONE, 416, "output before this offset is not kept any more"},
+    {ERROR_TOO_MANY_SESSIONS, 429, "when the next place will be free"},
+    {ERROR_BOX_FAILED, 500, "the box could not be made"},
+    {ERROR_BOX_LOST, 500, "the box's own process died or broke the protocol"},
+    {ERROR_ENGINE, 500, "anything else"},
+    {ERROR_REFUSED, 503, "this machine cannot give the isolation that is asked for"},
+    {ERROR_SHUTTING_DOWN, 503, "the daemon says goodbye"},
+    {ERROR_NO_DAEMON, 503, "nobody listens on the socket; only the command line says this"},
+    {ERROR_DISK_FULL, 507, "the box's disk, or the state folder's"},
+};
+const size_t rest_error_count = ARRAY_SIZE(rest_errors);
+
+unsigned rest_error_status(const char *code)
+{
+    for (size_t i = 0; i < rest_error_count; i++)
+        if (str_equal(rest_errors[i].code, code))
+            return rest_errors[i].status;
+    return 500;
+}

@@ -1,0 +1,204 @@
+/*
+ * file_bytes.c - GET and PUT of a file's bytes, any size: streamed through, never held.
+ *
+ * Down: the box sends into a window here, and is stopped while that is full. Up: what the box does
+ * not take stays in the client's socket.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/file_call.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+
+#define WINDOW (512 * KIB)
+
+/* ---- down ---- */
+
+/*
+ * It lives in two steps: until the first bytes (or the end) the status is not known and it is a
+ * file_call that waits; from then on it is a stream's source.
+ */
+struct download {
+    struct file_call *file;
+    struct rest_stream stream;
+    bool is_stopped;  /* the box has bytes that we did not take */
+    bool has_started; /* the reply has begun */
+    bool is_inside;   /* fill() is under way */
+};
+
+static void download_freed(void *ctx)
+{
+    struct download *download = ctx;
+
+    file_call_free(download->file); /* cancels what is left */
+}
+
+static void download_free(struct file_call *file)
+{
+    struct download *download = file->own;
+
+    buf_free(&download->stream.text);
+    free(download);
+}
+
+static void download_fill(void *ctx)
+{
+    struct download *download = ctx;
+
+    if (!download->is_stopped || !download->file->op)
+        return;
+    download->is_stopped = false;
+    download->is_inside = true;
+    box_get_resume(download->file->box, download->file->op);
+    download->is_inside = false;
+}
+
+static void download_begin(struct download *download)
+{
+    download->has_started = true;
+    rest_stream_start(&download->stream, 200, TYPE_BYTES, NULL, -1);
+}
+
+static size_t on_data(void *ctx, const void *data, size_t length)
+{
+    struct file_call *file = ctx;
+    struct download *download = file->own;
+    size_t room = WINDOW - MIN(download->stream.text.length, (size_t)WINDOW);
+    size_t taken = MIN(length, room);
+
+    if (taken > 0 && buf_append(&download->stream.text, data, taken) < 0)
+        taken = 0; /* no memory now: it is tried again when something has gone out */
+    download->is_stopped = taken < length;
+    if (!download->has_started)
+        download_begin(download); /* may free everything, when the client left just now */
+    else if (!download->is_inside)
+        http_reply_more(download->stream.http);
+    return taken;
+}
+
+static void on_get_done(void *ctx, const struct error *err)
+{
+    struct file_call *file = ctx;
+    struct download *download = file->own;
+
+    if (!download->has_started && err->num < 0) {
+        file_call_end(file, err, NULL);
+        return;
+    }
+    file->op = 0;
+    download->stream.is_over = true;
+    download->stream.is_broken = err->num < 0;
+    if (!download->has_started)
+        download_begin(download);
+    else
+        http_reply_more(download->stream.http);
+}
+
+static int begin_get(struct file_call *file, struct error *err)
+{
+    static const struct get_events events = {.data = on_data, .done = on_get_done};
+
+    return box_get(file->box, file->path, file->offset, file->bytes, &events, file, &file->op, err);
+}
+
+void files_get(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct download *download = file ? calloc(1, sizeof(*download)) : NULL;
+
+    if (!file)
+        return;
+    if (!download) {
+        rest_fail_memory(call->http);
+        file_call_free(file);
+        return;
+    }
+    *download = (struct download){
+        .file = file,
+        .stream = {.http = call->http,
+                   .text = BUF_INIT(WINDOW),
+                   .low = WINDOW / 2, /* the box sends on while the rest goes out */
+                   .fill = download_fill,
+                   .freed = download_freed,
+                   .ctx = download},
+    };
+    file->own = download;
+    file->free = download_free;
+    file->offset = rest_query_u64(call, "offset", 0);
+    file->bytes = rest_query_u64(call, "length", 0);
+    file_call_start(file, begin_get);
+}
+
+/* ---- up ---- */
+
+static size_t on_body(void *ctx, const void *data, size_t length)
+{
+    struct file_call *file = ctx;
+    size_t done = 0;
+
+    while (done < length) {
+        long taken = box_put_data(file->box, file->op, (const char *)data + done, length - done);
+
+        if (taken < 0)
+            return length; /* done() says why; the rest is of no use */
+        if (taken == 0)
+            break; /* room is told */
+        done += (size_t)taken;
+    }
+    file->bytes += done;
+    return done;
+}
+
+static void on_body_end(void *ctx)
+{
+    struct file_call *file = ctx;
+
+    box_put_end(file->box, file->op);
+}
+
+static void on_room(void *ctx)
+{
+    http_body_resume(((struct file_call *)ctx)->http);
+}
+
+static void on_put_done(void *ctx, const struct error *err)
+{
+    struct file_call *file = ctx;
+
+    file_call_end(file, err,
+                  json_pack("{s:o, s:I}", "path", text_to_json(file->path, strlen(file->path)),
+                            "bytes", (json_int_t)file->bytes));
+}
+
+static int begin_put(struct file_call *file, struct error *err)
+{
+    static const struct put_events events = {.done = on_put_done, .more = on_room};
+    static const struct http_body_events body = {.data = on_body, .end = on_body_end};
+    struct put_spec spec = {
+        .path = file->path,
+        .mode = file->mode,
+        .is_in_place = file->is_in_place,
+        .is_new = file->is_new,
+        .offset = file->offset,
+    };
+    int r = box_put(file->box, &spec, &events, file, &file->op, err);
+
+    if (r == 0)
+        http_body_read(file->http, &body, file);
+    return r;
+}
+
+void files_put(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+
+    if (!file || !file_call_mode(file, rest_query_text(call, "mode")))
+        return;
+    file->is_new = rest_query_bool(call, "new");
+    file->is_in_place = json_object_get(call->query, "offset") != NULL;
+    file->offset = rest_query_u64(call, "offset", 0);
+    file->change = "written";
+    file_call_start(file, begin_put);
+}

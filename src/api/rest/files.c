@@ -1,0 +1,212 @@
+/* files.c - files of a session: stat, list, delete, mkdir, move, chmod. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "api/rest/file_call.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+
+#define LIST_MAX (64 * MIB) /* bytes of one listing as text */
+
+static void on_done(void *ctx, const struct error *err)
+{
+    struct file_call *file = ctx;
+    const char *path = file->to[0] ? file->to : file->path;
+
+    file_call_end(file, err, json_pack("{s:o}", "path", text_to_json(path, strlen(path))));
+}
+static const struct done_events done_events = {.done = on_done};
+
+static const char *member(const struct rest_call *call, const char *name)
+{
+    return json_string_value(json_object_get(call->body, name));
+}
+
+static int begin_delete(struct file_call *file, struct error *err)
+{
+    return box_remove(file->box, file->path, file->is_tree, &done_events, file, &file->op, err);
+}
+
+void files_delete(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+
+    if (!file)
+        return;
+    file->is_tree = rest_query_bool(call, "recursive");
+    file->change = "removed";
+    file_call_start(file, begin_delete);
+}
+
+static int begin_mkdir(struct file_call *file, struct error *err)
+{
+    return box_mkdir(file->box, file->path, file->mode & 07777, &done_events, file, &file->op, err);
+}
+
+void files_mkdir(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, member(call, "path"));
+
+    if (!file)
+        return;
+    file->mode = 0755;
+    if (!file_call_mode(file, member(call, "mode")))
+        return;
+    file->mode |= S_IFDIR;
+    file->change = "created";
+    file_call_start(file, begin_mkdir);
+}
+
+static int begin_move(struct file_call *file, struct error *err)
+{
+    return box_move(file->box, file->path, file->to, &done_events, file, &file->op, err);
+}
+
+void files_move(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, member(call, "from"));
+
+    if (!file || !file_call_path(file, "to", member(call, "to"), file->to))
+        return;
+    file->change = "renamed_to";
+    file_call_start(file, begin_move);
+}
+
+static int begin_chmod(struct file_call *file, struct error *err)
+{
+    return box_chmod(file->box, file->path, file->mode, &done_events, file, &file->op, err);
+}
+
+void files_chmod(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, member(call, "path"));
+
+    if (!file || !file_call_mode(file, member(call, "mode")))
+        return;
+    file->change = "attributes";
+    file_call_start(file, begin_chmod);
+}
+
+/* ---- stat ---- */
+
+static void on_stat_entry(void *ctx, const struct box_entry *entry)
+{
+    struct file_call *file = ctx;
+    const char *slash = strrchr(file->path, '/');
+
+    json_decref(file->own);
+    file->own = file_entry_json(entry, slash[1] ? slash + 1 : file->path);
+}
+
+static void on_stat_done(void *ctx, const struct error *err)
+{
+    struct file_call *file = ctx;
+    json_t *entry = ptr_take(&file->own);
+
+    file_call_end(file, err, entry);
+}
+
+static void stat_free(struct file_call *file)
+{
+    json_decref(file->own);
+}
+
+static int begin_stat(struct file_call *file, struct error *err)
+{
+    static const struct list_events events = {.entry = on_stat_entry, .done = on_stat_done};
+
+    return box_stat(file->box, file->path, &events, file, &file->op, err);
+}
+
+void files_stat(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+
+    if (!file)
+        return;
+    file->free = stat_free;
+    file_call_start(file, begin_stat);
+}
+
+/* ---- list: text at once, because a tree of JSON for 100000 entries is ten times as large ---- */
+
+struct listing {
+    struct buf text;
+    bool is_cut;
+};
+
+static void on_list_entry(void *ctx, const struct box_entry *entry)
+{
+    struct file_call *file = ctx;
+    struct listing *listing = file->own;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIST_MAX);
+    json_t *json = listing->is_cut ? NULL : file_entry_json(entry, entry->name);
+
+    if (listing->is_cut)
+        return;
+    if (!json || text_of_json(json, JSON_COMPACT, &text) < 0 ||
+        text.length + 64 > listing->text.maximum - listing->text.length)
+        listing->is_cut = true;
+    else
+        listing->is_cut = buf_printf(&listing->text, "%s%s", listing->text.length > 0 ? "," : "",
+                                     buf_text(&text)) < 0;
+    json_decref(json);
+}
+
+static void on_list_done(void *ctx, const struct error *err)
+{
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(LIST_MAX + KIB);
+    struct file_call *file = ctx;
+    struct listing *listing = file->own;
+
+    /* Too many: those that came are told, and that there are more. */
+    listing->is_cut |= err->num == -E2BIG;
+    if (err->num < 0 && err->num != -E2BIG) {
+        file_call_end(file, err, NULL);
+        return;
+    }
+    file->op = 0;
+    if (buf_append_text(&reply, "{\"entries\":[") < 0 ||
+        buf_append(&reply, buf_text(&listing->text), listing->text.length) < 0 ||
+        buf_printf(&reply, "],\"truncated\":%s}\n", listing->is_cut ? "true" : "false") < 0)
+        rest_fail_memory(file->http);
+    else
+        http_reply(file->http, 200, TYPE_JSON, NULL, buf_text(&reply), reply.length);
+    file_call_free(file);
+}
+
+static void list_free(struct file_call *file)
+{
+    struct listing *listing = file->own;
+
+    buf_free(&listing->text);
+    free(listing);
+}
+
+static int begin_list(struct file_call *file, struct error *err)
+{
+    static const struct list_events events = {.entry = on_list_entry, .done = on_list_done};
+
+    return box_list(file->box, file->path, (unsigned)file->bytes, &events, file, &file->op, err);
+}
+
+void files_list(struct rest_call *call)
+{
+    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct listing *listing = file ? calloc(1, sizeof(*listing)) : NULL;
+
+    if (!file)
+        return;
+    if (!listing) {
+        rest_fail_memory(call->http);
+        file_call_free(file);
+        return;
+    }
+    listing->text = BUF_INIT(LIST_MAX);
+    file->own = listing;
+    file->free = list_free;
+    file->bytes = rest_query_u64(call, "depth", 1);
+    file_call_start(file, begin_list);
+}

@@ -1,0 +1,214 @@
+/*
+ * follow.c - an execution as events: started, stdout, stderr, exit; and from any place again.
+ *
+ * The id of an event is "OUT-ERR", the offsets behind it in both streams. The reader's pace is the
+ * client's: what it has not taken is not read, and one that is far behind holds the guest back.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "tool/outputs.h"
+
+#define PIECE (32 * KIB) /* of one stream in one event */
+#define TEXT_MAX (6 * LIMIT_OUTPUT_MAX + MIB)
+
+struct follower {
+    struct rest_stream stream;
+    struct rest *rest;
+    struct rest_following following;
+    struct execution_watcher *watcher;
+    bool was_started; /* `started` is told */
+    bool is_collecting, has_result;
+    struct result result;
+};
+
+bool rest_event_id_parse(const char *text, uint64_t offset[2])
+{
+    const char *dash = strchr(text, '-');
+    char first[32];
+
+    return dash && (size_t)(dash - text) < sizeof(first) &&
+           str_format(first, sizeof(first), "%.*s", (int)(dash - text), text) == 0 &&
+           str_to_u64(first, &offset[0]) == 0 && str_to_u64(dash + 1, &offset[1]) == 0;
+}
+
+static void event(struct follower *follower, const char *name, json_t *data)
+{
+    char id[64];
+
+    str_format(id, sizeof(id), "%" PRIu64 "-%" PRIu64, follower->following.offset[0],
+               follower->following.offset[1]);
+    rest_stream_event(&follower->stream, id, name, data);
+}
+
+/*
+ * How much of the piece goes as text: all of it up to a sequence that the end cuts off or to an
+ * invalid byte. 0: none of it can.
+ */
+static size_t text_length(const char *data, size_t length, bool *ret_is_cut)
+{
+    size_t at = 0;
+
+    *ret_is_cut = false;
+    while (at < length) {
+        int count = utf8_length(data + at, length - at);
+
+        *ret_is_cut = count < 0;
+        if (count <= 0)
+            break;
+        at += (size_t)count;
+    }
+    return at;
+}
+
+/* One piece of one stream as an event; the bytes that were told. */
+static size_t tell_piece(struct follower *follower, int stream, const char *data, size_t length)
+{
+    CLEANUP(buf_free) struct buf encoded = BUF_INIT(2 * PIECE);
+    uint64_t *offset = &follower->following.offset[stream - 1];
+    bool is_cut, is_text = true;
+    size_t count = text_length(data, length, &is_cut);
+    json_int_t from = (json_int_t)*offset;
+    json_t *json;
+
+    if (count == 0 && is_cut && !execution_has_ended(follower->following.execution))
+        return 0; /* the rest of the sequence may still come */
+    if (count == 0) {
+        is_text = false;
+        count = length;
+        if (base64_encode(data, length, &encoded) < 0) {
+            follower->stream.is_broken = true;
+            return 0;
+        }
+    }
+    json =
+        json_pack("{s:I, s:s%, s:s}", "offset", from, "data", is_text ? data : buf_text(&encoded),
+                  is_text ? count : encoded.length, "encoding", is_text ? "utf8" : "base64");
+    *offset += count;
+    event(follower, stream == 1 ? "stdout" : "stderr", json);
+    return count;
+}
+
+/* True: there was something. */
+static bool tell_stream(struct follower *follower, int stream)
+{
+    CLEANUP(freep) char *data = malloc(PIECE);
+    ssize_t length = data ? execution_read(follower->following.execution, stream,
+                                           follower->following.offset[stream - 1], data, PIECE)
+                          : -ENOMEM;
+
+    if (length < 0) {
+        follower->stream.is_broken = true; /* a hole would be taken for the whole */
+        return false;
+    }
+    return length > 0 && tell_piece(follower, stream, data, (size_t)length) > 0;
+}
+
+static void tell_start(struct follower *follower)
+{
+    json_t *process;
+    const char *state;
+
+    if (follower->was_started || follower->following.is_resumed)
+        return;
+    process = execution_json(follower->following.execution);
+    state = json_string_value(json_object_get(process, "state"));
+    if (str_equal(state, "waiting") || str_equal(state, "failed")) {
+        json_decref(process);
+        return;
+    }
+    follower->was_started = true;
+    event(follower, "started", process);
+}
+
+static void on_collected(void *ctx, const struct session_output *changed, size_t count,
+                         uint64_t total, const struct error *err)
+{
+    struct follower *follower = ctx;
+
+    follower->is_collecting = false;
+    execution_result(follower->following.execution,
+                     engine_config(follower->rest->engine)->limits.output_bytes, &follower->result);
+    str_copy(follower->result.session_id, sizeof(follower->result.session_id),
+             session_id(follower->following.session));
+    outputs_to_result(follower->following.session, changed, count, total, err, &follower->result);
+    follower->has_result = true;
+    http_reply_more(follower->stream.http);
+}
+
+static void on_fill(void *ctx)
+{
+    struct follower *follower = ctx;
+    struct rest_following *following = &follower->following;
+    bool has_more;
+
+    tell_start(follower);
+    has_more = tell_stream(follower, 1);
+    has_more |= tell_stream(follower, 2);
+    execution_watch_at(follower->watcher, following->offset);
+    if (has_more || follower->stream.is_broken || !execution_has_ended(following->execution))
+        return;
+    if (!follower->has_result && !follower->is_collecting) {
+        follower->is_collecting =
+            following->collects && session_state(following->session) == SESSION_READY;
+        if (follower->is_collecting)
+            session_collect(following->session, on_collected, follower);
+        else
+            on_collected(follower, NULL, 0, 0, NULL);
+    }
+    if (follower->has_result) {
+        event(follower, "exit", result_to_json(&follower->result));
+        follower->stream.is_over = true;
+    }
+}
+
+static void on_change(void *ctx)
+{
+    struct follower *follower = ctx;
+
+    http_reply_more(follower->stream.http);
+}
+
+static void on_freed(void *ctx)
+{
+    struct follower *follower = ctx;
+
+    if (follower->is_collecting)
+        session_collect_cancel(follower->following.session, follower);
+    if (follower->watcher)
+        execution_unwatch(follower->watcher, true);
+    if (follower->has_result)
+        result_free(&follower->result);
+    free(follower);
+}
+
+void rest_follow(struct rest_call *call, const struct rest_following *following)
+{
+    static const struct execution_watch_events events = {.started = on_change, .more = on_change};
+    struct follower *follower = calloc(1, sizeof(*follower));
+
+    if (follower) {
+        *follower = (struct follower){
+            .rest = call->rest,
+            .following = *following,
+            .stream = {.http = call->http,
+                       .text = BUF_INIT(TEXT_MAX),
+                       .fill = on_fill,
+                       .freed = on_freed,
+                       .ctx = follower},
+        };
+        follower->watcher = execution_watch(following->execution, true, &events, follower);
+        if (follower->watcher)
+            execution_watch_at(follower->watcher, following->offset);
+    }
+    if (!follower || !follower->watcher) {
+        free(follower);
+        rest_fail_memory(call->http);
+        return;
+    }
+    rest_stream_start(&follower->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+}

@@ -1,0 +1,193 @@
+/*
+ * inside.h - what the files of the REST door share: rows, requests, replies, streams.
+ *
+ * Theory of operation. dispatch.c checks a request against its row (query arguments, body) and
+ * calls the handler with what it found. A handler answers at once with one of the rest_reply*() and
+ * rest_fail*(), or keeps `http` in a struct of its own and sets http_on_gone() before it returns.
+ * Whatever waits for a session's execution, box or files gives it up when its client leaves.
+ */
+#ifndef BAILEY_API_REST_INSIDE_H
+#define BAILEY_API_REST_INSIDE_H
+
+#include <jansson.h>
+
+#include "api/rest/rest.h"
+#include "base/buf.h"
+#include "base/limits.h"
+#include "http/server.h"
+#include "session/engine.h"
+#include "session/session.h"
+
+struct tools;
+
+struct rest {
+    struct reactor *reactor;
+    struct engine *engine;
+    struct tools *tools;
+    struct rest_info info;
+    uint64_t started_ms; /* wall clock */
+    struct http_server *server;
+    struct http_route *routes;
+};
+
+/* ---- rows (routes.c) ---- */
+
+enum rest_in { IN_PATH, IN_QUERY, IN_HEADER };
+enum rest_body { BODY_NONE, BODY_JSON, BODY_BYTES };
+
+struct rest_param {
+    const char *name; /* NULL: the end */
+    enum rest_in in;
+    bool is_required;
+    const char *schema; /* JSON Schema, as text */
+    const char *help;
+};
+#define REST_PARAMS_MAX 8
+
+struct rest_call;
+struct rest_route {
+    const char *method;
+    const char *path;
+    const char *name; /* operationId */
+    const char *summary;
+    struct rest_param params[REST_PARAMS_MAX];
+    enum rest_body body;
+    const char *request; /* BODY_JSON: its schema */
+    unsigned status;     /* of success */
+    const char *type;    /* of the reply */
+    const char *reply;   /* its schema; NULL: bytes or events */
+    const char *errors;  /* codes of its own, divided by blanks; the common ones are not named */
+    void (*handle)(struct rest_call *call);
+};
+extern const struct rest_route rest_routes[];
+extern const size_t rest_route_count;
+
+#define TYPE_JSON "application/json"
+#define TYPE_BYTES "application/octet-stream"
+#define TYPE_EVENTS "text/event-stream"
+
+/* A request that fits its row; on dispatch.c's stack. */
+struct rest_call {
+    struct rest *rest;
+    struct http_request *http;
+    const struct rest_route *route;
+    json_t *query; /* object: arguments by name, typed as the row says */
+    json_t *body;  /* BODY_JSON: what fits the row's schema; NULL otherwise */
+};
+
+void rest_dispatch(struct http_request *http, void *ctx);
+uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
+bool rest_query_bool(const struct rest_call *call, const char *name);
+const char *rest_query_text(const struct rest_call *call, const char *name); /* or NULL */
+
+extern const char openapi_components[]; /* schemas.c: the nouns, as JSON text */
+
+/* ---- replies (reply.c) ---- */
+
+void rest_reply(struct http_request *http, unsigned status, json_t *json); /* takes it over */
+void rest_time(uint64_t ms, char *text, size_t size); /* RFC 3339; ms since 1970 */
+/* Takes over `extra`: members beside code and message; NULL: none. */
+void rest_fail(struct rest *rest, struct http_request *http, const struct error *err,
+               json_t *extra);
+void rest_fail_memory(struct http_request *http);
+/* bad_input about a member. */
+void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The session of {id}; false: it was answered. `with_ended`: also one that has ended. */
+bool rest_session(const struct rest_call *call, bool with_ended, struct session **ret);
+/* ... and the execution of {execution}. */
+bool rest_execution(const struct rest_call *call, struct session **ret_session,
+                    struct execution **ret);
+void rest_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
+void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
+
+/* ---- errors (errors.c) ---- */
+
+struct rest_error_row {
+    const char *code;
+    unsigned status;
+    const char *help;
+};
+extern const struct rest_error_row rest_errors[];
+extern const size_t rest_error_count;
+unsigned rest_error_status(const char *code); /* 500 for a word that is not in the table */
+
+/* ---- streams of text (stream.c) ---- */
+
+/* A reply that is filled while it is sent: fill() appends to `text` when little is left in it. */
+struct rest_stream {
+    struct http_request *http;
+    struct buf text;
+    size_t low;     /* this little: 0 when it is empty */
+    bool is_over;   /* what is in `text` is the last */
+    bool is_broken; /* nobody may take what was sent for the whole */
+    void (*fill)(void *ctx);
+    void (*freed)(void *ctx); /* frees the owner; text is freed before */
+    void *ctx;
+};
+void rest_stream_start(struct rest_stream *stream, unsigned status, const char *type,
+                       const char *const *headers, int64_t length);
+extern const char *const rest_event_headers[]; /* of every stream of events */
+/* One event with JSON as data, which is taken over; a failure breaks the stream. */
+void rest_stream_event(struct rest_stream *stream, const char *id, const char *event, json_t *data);
+
+/* ---- executions (follow.c, await.c) ---- */
+
+/* How an execution is followed to its end. */
+struct rest_following {
+    struct session *session;
+    struct execution *execution;
+    uint64_t offset[2]; /* events: output from here on */
+    bool is_resumed;    /* events: `started` was seen */
+    bool collects;      /* the outputs are fetched before the end is told */
+};
+/* Answers with its events. A client that leaves does not wait for it any more. */
+void rest_follow(struct rest_call *call, const struct rest_following *following);
+/* Answers with the one result. */
+void rest_await(struct rest_call *call, const struct rest_following *following);
+
+/* "OUT-ERR"; false: it is not such an id. */
+bool rest_event_id_parse(const char *text, uint64_t offset[2]);
+
+/* ---- base64 (base64.c), RFC 4648 with padding ---- */
+int base64_encode(const void *data, size_t length, struct buf *text);
+int base64_decode(const char *text, size_t length, struct buf *data); /* -EINVAL */
+
+/* ---- handlers, by subject ---- */
+#define HANDLER(name) void name(struct rest_call *call)
+HANDLER(info_health);
+HANDLER(info_get);
+HANDLER(tools_list);
+HANDLER(tools_call);
+HANDLER(run_start);
+HANDLER(sessions_create);
+HANDLER(sessions_list);
+HANDLER(sessions_get);
+HANDLER(sessions_extend);
+HANDLER(sessions_delete);
+HANDLER(exec_start);
+HANDLER(processes_list);
+HANDLER(processes_get);
+HANDLER(processes_output);
+HANDLER(processes_events);
+HANDLER(processes_signal);
+HANDLER(processes_stdin);
+HANDLER(processes_resize);
+HANDLER(files_get);
+HANDLER(files_put);
+HANDLER(files_delete);
+HANDLER(files_stat);
+HANDLER(files_list);
+HANDLER(files_watch);
+HANDLER(files_mkdir);
+HANDLER(files_move);
+HANDLER(files_chmod);
+HANDLER(datasets_list);
+HANDLER(datasets_put);
+HANDLER(outputs_list);
+HANDLER(outputs_get);
+HANDLER(events_all);
+HANDLER(events_session);
+#undef HANDLER
+
+#endif

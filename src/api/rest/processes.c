@@ -1,0 +1,183 @@
+/* processes.c - executions of a session: listed, waited for, signalled, resized. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+static void add_process(void *ctx, struct execution *execution)
+{
+    json_array_append_new(ctx, execution_json(execution));
+}
+
+void processes_list(struct rest_call *call)
+{
+    struct session *session;
+    json_t *processes;
+
+    if (!rest_session(call, true, &session))
+        return;
+    processes = json_array();
+    if (processes)
+        session_each_execution(session, add_process, processes);
+    rest_reply(call->http, 200, processes ? json_pack("{s:o}", "processes", processes) : NULL);
+}
+
+/* ---- ?wait=SECONDS ---- */
+
+struct waiting {
+    struct rest *rest;
+    struct http_request *http;
+    struct execution *execution;
+    struct execution_watcher *watcher;
+    struct reactor_timer *timer;
+};
+
+static void waiting_free(struct waiting *waiting)
+{
+    waiting->rest->reactor->ops->timer_remove(waiting->timer);
+    if (waiting->watcher)
+        execution_unwatch(waiting->watcher, true);
+    free(waiting);
+}
+
+static void on_due(void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    rest_reply(waiting->http, 200, execution_json(waiting->execution));
+    waiting_free(waiting);
+}
+
+static void on_more(void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    if (execution_has_ended(waiting->execution))
+        on_due(waiting);
+}
+
+static void on_gone(void *ctx)
+{
+    waiting_free(ctx);
+}
+
+static void wait_for(struct rest_call *call, struct execution *execution, uint64_t wait_ms)
+{
+    static const struct execution_watch_events events = {.more = on_more};
+    struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+    if (!waiting) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    *waiting = (struct waiting){.rest = call->rest, .http = call->http, .execution = execution};
+    waiting->watcher = execution_watch(execution, false, &events, waiting);
+    waiting->timer = reactor_timer(call->rest->reactor, on_due, waiting);
+    if (!waiting->watcher || !waiting->timer) {
+        waiting_free(waiting);
+        rest_fail_memory(call->http);
+        return;
+    }
+    call->rest->reactor->ops->timer_set(waiting->timer, wait_ms);
+    http_on_gone(call->http, on_gone, waiting);
+}
+
+void processes_get(struct rest_call *call)
+{
+    json_t *wait = json_object_get(call->query, "wait");
+    struct execution *execution;
+    struct session *session;
+
+    if (!rest_execution(call, &session, &execution))
+        return;
+    if (wait && json_number_value(wait) > 0 && !execution_has_ended(execution))
+        wait_for(call, execution, (uint64_t)(json_number_value(wait) * 1000.0 + 0.5));
+    else
+        rest_reply(call->http, 200, execution_json(execution));
+}
+
+void processes_events(struct rest_call *call)
+{
+    const char *last = http_header(call->http, "Last-Event-ID");
+    struct rest_following following = {.is_resumed = last != NULL};
+    struct error err = {0};
+
+    if (last && !rest_event_id_parse(last, following.offset)) {
+        rest_fail_field(call->http, "Last-Event-ID",
+                        "the header Last-Event-ID has to be as an event of this stream had it");
+        return;
+    }
+    if (!rest_execution(call, &following.session, &following.execution))
+        return;
+    for (int stream = 1; stream <= 2; stream++) {
+        uint64_t first = execution_first(following.execution, stream);
+
+        if (!last)
+            following.offset[stream - 1] = first;
+        if (following.offset[stream - 1] >= first)
+            continue;
+        error_set(&err, -ERANGE, ERROR_OFFSET_GONE,
+                  "output before offset %llu is not kept any more", (unsigned long long)first);
+        rest_fail(call->rest, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
+        return;
+    }
+    rest_follow(call, &following);
+}
+
+/* ---- signal, resize ---- */
+
+/* "TERM", "SIGTERM" or a number; 0: it is none. */
+static int signal_of(json_t *value)
+{
+    const char *word = json_string_value(value);
+
+    if (!word)
+        return json_integer_value(value) > 0 && json_integer_value(value) < NSIG
+                   ? (int)json_integer_value(value)
+                   : 0;
+    word += str_starts(word, "SIG") ? 3 : 0;
+    for (int i = 1; i < NSIG; i++)
+        if (str_equal(sigabbrev_np(i), word))
+            return i;
+    return 0;
+}
+
+void processes_signal(struct rest_call *call)
+{
+    int number = signal_of(json_object_get(call->body, "signal"));
+    struct execution *execution;
+    struct session *session;
+    struct error err = {0};
+
+    if (number == 0) {
+        rest_fail_field(call->http, "signal",
+                        "'signal' has to be a name such as TERM, or a number from 1 to %d",
+                        NSIG - 1);
+        return;
+    }
+    if (!rest_execution(call, &session, &execution))
+        return;
+    if (execution_signal(execution, number, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, execution_json(execution));
+}
+
+void processes_resize(struct rest_call *call)
+{
+    struct execution *execution;
+    struct session *session;
+    struct error err = {0};
+
+    if (!rest_execution(call, &session, &execution))
+        return;
+    if (execution_resize(
+            execution, (unsigned)json_number_value(json_object_get(call->body, "rows")),
+            (unsigned)json_number_value(json_object_get(call->body, "columns")), &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, execution_json(execution));
+}

@@ -1,0 +1,91 @@
+/* rest.c - the REST door opened and closed: rows into routes of the server. */
+#include "api/rest/rest.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "tool/call.h"
+
+static void on_done(void *ctx, const char *method, const char *path, unsigned status,
+                    uint64_t bytes, uint64_t duration_ms)
+{
+    (void)ctx;
+    log_debug("%s %s: %u, %llu bytes, %llu ms", method, path, status, (unsigned long long)bytes,
+              (unsigned long long)duration_ms);
+}
+
+static void fill_routes(struct http_route *routes)
+{
+    for (size_t i = 0; i < rest_route_count; i++) {
+        const struct rest_route *row = &rest_routes[i];
+
+        routes[i] = (struct http_route){
+            .method = row->method,
+            .pattern = row->path,
+            .body = row->body == BODY_JSON    ? HTTP_WHOLE_BODY
+                    : row->body == BODY_BYTES ? HTTP_STREAM_BODY
+                                              : HTTP_NO_BODY,
+            .body_max = row->body == BODY_JSON ? LIMIT_REQUEST_JSON : 0,
+            .handle = rest_dispatch,
+            .row = row,
+        };
+    }
+}
+
+int rest_start(struct reactor *reactor, struct engine *engine, int listen_fd,
+               const struct rest_info *info, struct rest **ret, struct error *err)
+{
+    struct rest *rest = calloc(1, sizeof(*rest));
+    struct timespec now;
+    int r = -ENOMEM;
+
+    if (!rest)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    *rest = (struct rest){.reactor = reactor, .engine = engine, .info = *info};
+    clock_gettime(CLOCK_REALTIME, &now);
+    rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    rest->tools = tools_new(engine, reactor);
+    rest->routes = calloc(rest_route_count, sizeof(*rest->routes));
+    if (rest->tools && rest->routes) {
+        fill_routes(rest->routes);
+        r = http_server_start(reactor,
+                              &(struct http_server_spec){
+                                  .listen_fd = listen_fd,
+                                  .routes = rest->routes,
+                                  .route_count = rest_route_count,
+                                  .ctx = rest,
+                                  .client_max = LIMIT_CLIENTS,
+                                  .no_route = rest_no_route,
+                                  .refuse = rest_refuse,
+                                  .done = on_done,
+                              },
+                              &rest->server, err);
+    } else {
+        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    if (r < 0) {
+        rest->server = NULL;
+        rest_stop(rest);
+        return r;
+    }
+    *ret = rest;
+    return 0;
+}
+
+struct http_server *rest_server(struct rest *rest)
+{
+    return rest->server;
+}
+
+void rest_stop(struct rest *rest)
+{
+    if (!rest)
+        return;
+    http_server_stop(rest->server);
+    tools_free(rest->tools);
+    free(rest->routes);
+    free(rest);
+}

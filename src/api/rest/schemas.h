@@ -1,0 +1,88 @@
+/* schemas.h - pieces of JSON Schema text that the rows of routes.c are made of. Inside of rest/. */
+#ifndef BAILEY_API_REST_SCHEMAS_H
+#define BAILEY_API_REST_SCHEMAS_H
+
+#define S_STRING "{\"type\":\"string\"}"
+#define S_NAME "{\"type\":\"string\",\"minLength\":1}"
+#define S_TEXT "{\"type\":\"string\",\"contentMediaType\":\"text/plain\"}"
+#define S_BOOLEAN "{\"type\":\"boolean\"}"
+#define S_COUNT "{\"type\":\"integer\",\"minimum\":0}"
+#define S_SIZE "{\"type\":\"integer\",\"minimum\":1,\"maximum\":4096}"
+#define S_MODE "{\"type\":\"string\",\"pattern\":\"^[0-7]{1,5}$\",\"minLength\":1}"
+#define S_SECONDS "{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":86400}"
+#define S_ENV "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}"
+
+#define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
+#define MEMBER(name, schema) "\"" name "\":" schema
+#define OBJECT(members, required)                                               \
+    "{\"type\":\"object\",\"properties\":{" members "},\"required\":[" required \
+    "],\"additionalProperties\":false}"
+#define LIST_OF(name, type)                        \
+    "{\"type\":\"object\",\"properties\":{\"" name \
+    "\":{\"type\":\"array\",\"items\":" REF(type) "}},\"required\":[\"" name "\"]}"
+
+#define R_PATH OBJECT(MEMBER("path", S_STRING), "\"path\"")
+
+#define B_SESSION                                                                                  \
+    OBJECT(MEMBER("name", S_NAME) "," MEMBER("env", S_ENV) "," MEMBER(                             \
+               "idle_timeout_s",                                                                   \
+               S_SECONDS) "," MEMBER("max_age_s",                                                  \
+                                     S_SECONDS) "," MEMBER("datasets",                             \
+                                                           "{\"type\":\"array\",\"maxItems\":256," \
+                                                           "\"items\":" B_DATASET "}"),            \
+           "")
+#define B_DATASET                                                           \
+    OBJECT(MEMBER("name", S_NAME) "," MEMBER("content", S_TEXT) "," MEMBER( \
+               "content_base64", S_STRING) "," MEMBER("path", S_NAME),      \
+           "\"name\"")
+#define B_EXTEND OBJECT(MEMBER("seconds", S_SECONDS), "\"seconds\"")
+#define B_EXEC                                                                                                                                                                                                     \
+    OBJECT(                                                                                                                                                                                                        \
+        MEMBER(                                                                                                                                                                                                    \
+            "argv",                                                                                                                                                                                                \
+            "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,"                                                                                                                                  \
+            "\"maxItems\":4096}") "," MEMBER("env",                                                                                                                                                                \
+                                             S_ENV) "," MEMBER("cwd",                                                                                                                                              \
+                                                               S_NAME) "," MEMBER("stdin",                                                                                                                         \
+                                                                                  "{\"type"                                                                                                                        \
+                                                                                  "\":["                                                                                                                           \
+                                                                                  "\"string"                                                                                                                       \
+                                                                                  "\","                                                                                                                            \
+                                                                                  "\"boolea"                                                                                                                       \
+                                                                                  "n\","                                                                                                                           \
+                                                                                  "\"null\""                                                                                                                       \
+                                                                                  "],"                                                                                                                             \
+                                                                                  "\"conten"                                                                                                                       \
+                                                                                  "tMediaTy"                                                                                                                       \
+                                                                                  "pe\":"                                                                                                                          \
+                                                                                  "\"text/"                                                                                                                        \
+                                                                                  "plain\""                                                                                                                        \
+                                                                                  "}") "," MEMBER("timeout",                                                                                                       \
+                                                                                                  "{\"type\":\"number\",\"minimum\":0,\"maximum\":86400,"                                                          \
+                                                                                                  "\"default\":60}") "," MEMBER("background",                                                                      \
+                                                                                                                                S_BOOLEAN) "," MEMBER("collect",                                                   \
+                                                                                                                                                      S_BOOLEAN) "," MEMBER("pty",                                 \
+                                                                                                                                                                            OBJECT(                                \
+                                                                                                                                                                                MEMBER("rows", S_SIZE) "," MEMBER( \
+                                                                                                                                                                                    "columns",                     \
+                                                                                                                                                                                    S_SIZE),                       \
+                                                                                                                                                                                "\"rows\",\"columns\"")),          \
+        "\"argv\"")
+#define B_SIGNAL OBJECT(MEMBER("signal", "{\"type\":[\"string\",\"integer\"]}"), "\"signal\"")
+#define B_RESIZE \
+    OBJECT(MEMBER("rows", S_SIZE) "," MEMBER("columns", S_SIZE), "\"rows\",\"columns\"")
+#define B_MKDIR OBJECT(MEMBER("path", S_STRING) "," MEMBER("mode", S_MODE), "\"path\"")
+#define B_MOVE OBJECT(MEMBER("from", S_STRING) "," MEMBER("to", S_STRING), "\"from\",\"to\"")
+#define B_CHMOD OBJECT(MEMBER("path", S_STRING) "," MEMBER("mode", S_MODE), "\"path\",\"mode\"")
+#define B_RUN                                                                                      \
+    OBJECT(                                                                                        \
+        MEMBER("code", S_TEXT) "," MEMBER(                                                         \
+            "language",                                                                            \
+            "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"                  \
+            "\"default\":\"python\"}") "," MEMBER("timeout",                                       \
+                                                  S_SECONDS) "," MEMBER("env",                     \
+                                                                        S_ENV) "," MEMBER("stdin", \
+                                                                                          S_TEXT), \
+        "\"code\"")
+
+#endif

@@ -1,0 +1,214 @@
+/* sessions.c - sessions made, listed, extended and deleted. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+/* ---- made ---- */
+
+/* Which one of content, content_base64 and path a dataset has; false: it was answered. */
+static bool check_dataset(struct rest_call *call, json_t *dataset, const char *field,
+                          char names[LIMIT_DATASETS][LIMIT_NAME + 8], size_t index)
+{
+    static const char *const sources[] = {"content", "content_base64", "path"};
+    struct error err = {0};
+    unsigned count = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
+        count += json_object_get(dataset, sources[i]) != NULL;
+    if (count != 1) {
+        rest_fail_field(call->http, field,
+                        "'%s' has to have exactly one of content, content_base64 and path", field);
+        return false;
+    }
+    if (dataset_file_name(json_string_value(json_object_get(dataset, "name")), names[index],
+                          sizeof(names[index]), &err) < 0) {
+        rest_fail(call->rest, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));
+        return false;
+    }
+    for (size_t i = 0; i < index; i++) {
+        if (!str_equal(names[i], names[index]))
+            continue;
+        error_set(&err, -EEXIST, ERROR_DATASET_TAKEN,
+                  "two datasets would both be /tmp/data/%s: give them other names", names[i]);
+        rest_fail(call->rest, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));
+        return false;
+    }
+    return true;
+}
+
+/* Before anything is made: names that clash are said first. */
+static bool check_datasets(struct rest_call *call, json_t *datasets)
+{
+    CLEANUP(freep) char(*names)[LIMIT_NAME + 8] = NULL;
+    json_t *one;
+    size_t i;
+
+    if (json_array_size(datasets) == 0)
+        return true;
+    names = calloc(LIMIT_DATASETS, sizeof(*names));
+    if (!names) {
+        rest_fail_memory(call->http);
+        return false;
+    }
+    json_array_foreach(datasets, i, one)
+    {
+        char field[40];
+
+        str_format(field, sizeof(field), "datasets[%zu]", i);
+        if (!check_dataset(call, one, field, names, i))
+            return false;
+    }
+    return true;
+}
+
+static int give_bytes(struct session *session, const char *name, const void *data, size_t length,
+                      struct error *err)
+{
+    struct dataset_upload *upload;
+    int r = dataset_begin(session, name, &upload, err);
+
+    if (r < 0)
+        return r;
+    r = dataset_write(upload, data, length, err);
+    if (r < 0) {
+        dataset_cancel(upload);
+        return r;
+    }
+    return dataset_end(upload, err);
+}
+
+static int give_dataset(struct session *session, json_t *dataset, struct error *err)
+{
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT(LIMIT_REQUEST_JSON);
+    const char *name = json_string_value(json_object_get(dataset, "name"));
+    json_t *content = json_object_get(dataset, "content");
+    json_t *encoded = json_object_get(dataset, "content_base64");
+
+    if (content)
+        return give_bytes(session, name, json_string_value(content), json_string_length(content),
+                          err);
+    if (!encoded)
+        return dataset_from_folder(session, name,
+                                   json_string_value(json_object_get(dataset, "path")), err);
+    if (base64_decode(json_string_value(encoded), json_string_length(encoded), &bytes) < 0)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'content_base64' is not base64");
+    return give_bytes(session, name, buf_text(&bytes), bytes.length, err);
+}
+
+static uint64_t millis(json_t *seconds)
+{
+    return (uint64_t)(json_number_value(seconds) * 1000.0 + 0.5);
+}
+
+void sessions_create(struct rest_call *call)
+{
+    json_t *datasets = json_object_get(call->body, "datasets");
+    struct session_spec spec = {
+        .name = json_string_value(json_object_get(call->body, "name")),
+        .env = json_object_get(call->body, "env"),
+        .idle_ms = millis(json_object_get(call->body, "idle_timeout_s")),
+        .age_ms = millis(json_object_get(call->body, "max_age_s")),
+    };
+    struct session *session;
+    struct error err = {0};
+    json_t *one;
+    size_t i;
+
+    if (!check_datasets(call, datasets))
+        return;
+    if (engine_create(call->rest->engine, &spec, &session, &err) < 0) {
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    json_array_foreach(datasets, i, one)
+    {
+        if (give_dataset(session, one, &err) < 0) {
+            session_end(session, "deleted", NULL, NULL); /* all of what was asked for, or nothing */
+            rest_fail(call->rest, call->http, &err,
+                      json_pack("{s:o}", "field", json_sprintf("datasets[%zu]", i)));
+            return;
+        }
+    }
+    rest_reply(call->http, 201, session_json(session));
+}
+
+/* ---- looked at ---- */
+
+static void add_session(void *ctx, struct session *session)
+{
+    json_array_append_new(ctx, session_json(session));
+}
+
+void sessions_list(struct rest_call *call)
+{
+    json_t *sessions = json_array();
+
+    if (sessions)
+        engine_each(call->rest->engine, rest_query_bool(call, "all"), add_session, sessions);
+    rest_reply(call->http, 200, sessions ? json_pack("{s:o}", "sessions", sessions) : NULL);
+}
+
+void sessions_get(struct rest_call *call)
+{
+    struct session *session;
+
+    if (rest_session(call, true, &session))
+        rest_reply(call->http, 200, session_json(session));
+}
+
+void sessions_extend(struct rest_call *call)
+{
+    struct session *session;
+
+    if (!rest_session(call, false, &session))
+        return;
+    session_extend(session, millis(json_object_get(call->body, "seconds")));
+    rest_reply(call->http, 200, session_json(session));
+}
+
+/* ---- ended ---- */
+
+struct leaving {
+    struct rest *rest;
+    struct http_request *http; /* NULL: the client left; the session ends all the same */
+    char id[ID_MAX];
+};
+
+static void on_ended(void *ctx)
+{
+    struct leaving *leaving = ctx;
+    struct session *session;
+    struct error err = {0};
+
+    if (leaving->http && engine_find_any(leaving->rest->engine, leaving->id, &session, &err) == 0)
+        rest_reply(leaving->http, 200, session_json(session));
+    else if (leaving->http)
+        rest_fail(leaving->rest, leaving->http, &err, NULL);
+    free(leaving);
+}
+
+static void on_gone(void *ctx)
+{
+    ((struct leaving *)ctx)->http = NULL;
+}
+
+void sessions_delete(struct rest_call *call)
+{
+    struct leaving *leaving;
+    struct session *session;
+
+    if (!rest_session(call, false, &session))
+        return;
+    leaving = malloc(sizeof(*leaving));
+    if (!leaving) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    *leaving = (struct leaving){.rest = call->rest, .http = call->http};
+    str_copy(leaving->id, sizeof(leaving->id), session_id(session));
+    http_on_gone(call->http, on_gone, leaving);
+    session_end(session, "deleted", on_ended, leaving);
+}

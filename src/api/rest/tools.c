@@ -1,0 +1,82 @@
+/* tools.c - GET /v1/tools and POST /v1/tools/{name}: the verbs, one call each. */
+#include "tool/tool.h"
+
+#include <errno.h>
+
+#include "api/rest/inside.h"
+#include "base/str.h"
+#include "tool/call.h"
+
+void tools_list(struct rest_call *call)
+{
+    json_t *tools = json_array();
+
+    for (size_t i = 0; tools && i < tool_count; i++) {
+        if (json_array_append_new(tools, tool_row_json(&tool_table[i])) < 0) {
+            json_decref(tools);
+            tools = NULL;
+        }
+    }
+    rest_reply(call->http, 200, tools ? json_pack("{s:o}", "tools", tools) : NULL);
+}
+
+/* A request that waits for its tool. */
+struct waiting {
+    struct http_request *http;
+    struct tool_call *call;
+};
+
+static void on_done(void *ctx, json_t *reply)
+{
+    struct waiting *waiting = ctx;
+
+    rest_reply(waiting->http, 200, json_incref(reply));
+    free(waiting);
+}
+
+static void on_gone(void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    tool_cancel(waiting->call);
+    free(waiting);
+}
+
+static void unknown_tool(struct rest_call *call, const char *name)
+{
+    const char *nearest = tool_nearest(name);
+    struct error err = {0};
+
+    if (nearest)
+        error_set(&err, -ENOENT, ERROR_UNKNOWN_TOOL, "unknown tool '%.60s'; did you mean '%s'?",
+                  name, nearest);
+    else
+        error_set(&err, -ENOENT, ERROR_UNKNOWN_TOOL,
+                  "unknown tool '%.60s'; GET /v1/tools lists them", name);
+    rest_fail(call->rest, call->http, &err, json_pack("{s:s?}", "nearest", nearest));
+}
+
+void tools_call(struct rest_call *call)
+{
+    const char *name = http_param(call->http, "name");
+    const struct tool_row *row = tool_find(name);
+    struct waiting *waiting;
+    struct tool_call *started;
+
+    if (!row) {
+        unknown_tool(call, name);
+        return;
+    }
+    waiting = malloc(sizeof(*waiting));
+    if (!waiting) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    *waiting = (struct waiting){.http = call->http};
+    tool_start(call->rest->tools, row, call->body, rest_query_text(call, "session"), on_done,
+               waiting, &started);
+    if (!started)
+        return; /* it was answered, and `waiting` is gone */
+    waiting->call = started;
+    http_on_gone(call->http, on_gone, waiting);
+}
