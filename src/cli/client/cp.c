@@ -1,0 +1,210 @@
+/*
+ * cp.c - `bailey cp`: files and folders into a session and back.
+ *
+ * Both walks stay inside: on this machine every folder is entered by descriptor without following
+ * a link, and names that come from a box are taken apart and refused unless every part is a plain
+ * name (target_name_is_safe), so that whatever a guest calls its files, nothing is written outside
+ * of the target folder. Here a file appears under its name once it is whole; there the daemon does
+ * the same.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/box_files.h"
+#include "cli/client/commands.h"
+#include "cli/client/cp.h"
+#include "cli/client_request.h"
+#include "cli/say.h"
+
+static int leave_out(struct copy *copy, const char *name, const char *why)
+{
+    copy->skipped++;
+    if (!copy->is_quiet)
+        say("left out: %s (%s)", name, why);
+    return 0;
+}
+
+/* ---- up ---- */
+
+static int send_file(struct copy *copy, int fd, const struct stat *status, const char *path,
+                     struct error *err)
+{
+    CLEANUP(buf_free) struct buf address = PATH_BUF;
+    bool is_file = status && S_ISREG(status->st_mode);
+    char mode[8] = "";
+    int result = box_path(&address, copy->session, "", path, err);
+
+    if (is_file)
+        str_format(mode, sizeof(mode), "%04o", (unsigned)status->st_mode & 0777);
+    if (result == 0 && mode[0])
+        result = client_query(&address, "mode", mode, err);
+    if (result == 0)
+        result = transfer_send(copy->client, buf_text(&address), fd,
+                               is_file ? (int64_t)status->st_size : -1,
+                               copy->is_quiet ? NULL : path, NULL, err);
+    if (result == 0)
+        copy->files++;
+    return result;
+}
+
+static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned depth,
+                       struct error *err);
+
+static int send_entry(struct copy *copy, int dir_fd, const char *name, const char *path,
+                      unsigned depth, struct error *err)
+{
+    CLEANUP(fd_closep)
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat status;
+
+    if (fd < 0 && errno == ELOOP)
+        return leave_out(copy, name, "a link");
+    if (fd < 0 && errno == ENXIO)
+        return leave_out(copy, name, "not a file");
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return error_errno(err, "opening '%.200s'", name);
+    if (S_ISDIR(status.st_mode))
+        return send_folder(copy, fd_take(&fd), path, depth + 1, err);
+    if (!S_ISREG(status.st_mode))
+        return leave_out(copy, name, "not a file");
+    return send_file(copy, fd, &status, path, err);
+}
+
+/* Takes over dir_fd. */
+static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned depth,
+                       struct error *err)
+{
+    DIR *folder = fdopendir(dir_fd);
+    struct dirent *entry;
+    int result;
+
+    if (!folder) {
+        close(dir_fd);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory reading a folder");
+    }
+    result = depth > LIMIT_TREE_DEPTH
+                 ? error_set(err, -ELOOP, ERROR_TOO_LARGE, "more than %d folders in each other",
+                             LIMIT_TREE_DEPTH)
+                 : box_mkdir(copy->client, copy->session, path, err);
+    while (result == 0 && (errno = 0, entry = readdir(folder))) {
+        char below[LIMIT_PATH_BYTES + 1];
+
+        if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, ".."))
+            continue;
+        result = target_join(below, path, entry->d_name, err);
+        if (result == 0)
+            result = send_entry(copy, dirfd(folder), entry->d_name, below, depth, err);
+    }
+    closedir(folder);
+    return result;
+}
+
+/* Where it goes: into a folder that is there or is meant, else under the name that was given. */
+static int box_place(struct copy *copy, const struct target *to, const char *name,
+                     char path[LIMIT_PATH_BYTES + 1], struct error *err)
+{
+    CLEANUP(json_freep) json_t *entry = NULL;
+    int result = box_stat(copy->client, to->session, to->path, &entry, err);
+    bool is_folder = to->ends_in_slash || str_equal(member_text(entry, "type"), "folder");
+
+    if (result < 0)
+        return result;
+    if (!is_folder)
+        return str_copy(path, LIMIT_PATH_BYTES + 1, to->path)
+                   ? 0
+                   : error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the path is too long");
+    if (!name[0])
+        return error_set(err, -EISDIR, ERROR_BAD_INPUT,
+                         "'%.200s' is a folder; give the file a name in it", to->path);
+    return target_join(path, to->path, name, err);
+}
+
+static int copy_up(struct copy *copy, const struct target *from, const struct target *to,
+                   struct error *err)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    char name[NAME_MAX + 1], path[LIMIT_PATH_BYTES + 1];
+    struct stat status;
+    int result;
+
+    copy->session = to->session;
+    if (str_equal(from->path, "-")) {
+        result = box_place(copy, to, "", path, err);
+        return result < 0 ? result : send_file(copy, STDIN_FILENO, NULL, path, err);
+    }
+    target_base(from->path, name);
+    if (str_equal(name, ".") || str_equal(name, ".."))
+        name[0] = 0;
+    fd = open(from->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return error_set(err, -errno, ERROR_NOT_FOUND, "'%.200s': %s", from->path, strerror(errno));
+    if (S_ISDIR(status.st_mode) && !name[0]) /* "." and "/": all that is in it */
+        return send_folder(copy, fd_take(&fd), to->path, 0, err);
+    result = box_place(copy, to, name, path, err);
+    if (result < 0)
+        return result;
+    if (S_ISDIR(status.st_mode))
+        return send_folder(copy, fd_take(&fd), path, 0, err);
+    return send_file(copy, fd, &status, path, err);
+}
+
+/* ---- both ---- */
+
+static int check_pair(const struct target *from, const struct target *to, struct error *err)
+{
+    if (from->is_in_box && to->is_in_box)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "both names are of sessions; copy to this machine first");
+    if (!from->is_in_box && !to->is_in_box)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "neither name is of a session; write ID:PATH for the one that is");
+    return 0;
+}
+
+static int load(const struct invocation *invocation, struct client_request *request,
+                struct target *from, struct target *to, struct error *err)
+{
+    const struct parsed *parsed = &invocation->parsed;
+    int result = client_request_load(invocation, request, err);
+
+    if (result == 0 && parsed->operand_count != 2)
+        result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey cp %s", cp_command.usage);
+    if (result == 0)
+        result = target_parse(parsed->operands[0], from, err);
+    if (result == 0)
+        result = target_parse(parsed->operands[1], to, err);
+    return result < 0 ? result : check_pair(from, to, err);
+}
+
+int cp_run(const struct invocation *invocation)
+{
+    CLEANUP(client_request_free) struct client_request request = {0};
+    CLEANUP(client_close) struct client client = {0};
+    struct copy copy = {.client = &client};
+    struct target from, to;
+    struct error err = {0};
+
+    if (load(invocation, &request, &from, &to, &err) < 0 ||
+        client_open(&client, request.config_file, invocation->env, CLIENT_STARTS, &err) < 0)
+        return client_fail(false, &err);
+    copy.is_quiet = request.is_quiet;
+    if ((to.is_in_box ? copy_up(&copy, &from, &to, &err) : copy_down(&copy, &from, &to, &err)) <
+        0) {
+        if (copy.files > 0)
+            say("%llu file%s copied before that", (unsigned long long)copy.files,
+                copy.files == 1 ? " was" : "s were");
+        return client_fail(false, &err);
+    }
+    return 0;
+}

@@ -1,0 +1,22 @@
+/* cp.h - what both directions of `bailey cp` share; cp.c goes up, cp_down.c comes back. */
+#ifndef BAILEY_CLI_CLIENT_CP_H
+#define BAILEY_CLI_CLIENT_CP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/client/client.h"
+#include "cli/client/target.h"
+#include "cli/client/transfer.h"
+
+struct copy {
+    struct client *client;
+    const char *session; /* borrowed */
+    bool is_quiet;
+    uint64_t files, skipped;
+};
+
+int copy_down(struct copy *copy, const struct target *from, const struct target *to,
+              struct error *err);
+
+#endif

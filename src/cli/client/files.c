@@ -1,0 +1,181 @@
+/* files.c - `bailey ls`, `bailey cat` and `bailey rm`: files of a session. */
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/box_files.h"
+#include "cli/client/commands.h"
+#include "cli/client/table.h"
+#include "cli/client/target.h"
+#include "cli/client/transfer.h"
+#include "cli/client/words.h"
+#include "cli/client_request.h"
+#include "cli/output.h"
+#include "cli/say.h"
+
+struct files_job {
+    struct client_request request;
+    struct client client;
+};
+
+static void job_free(struct files_job *job)
+{
+    client_close(&job->client);
+    client_request_free(&job->request);
+}
+
+/* Options, then the daemon: nothing is started for arguments that are wrong. */
+static int job_load(struct files_job *job, const struct invocation *invocation, struct error *err)
+{
+    const struct parsed *parsed = &invocation->parsed;
+    int result = client_request_load(invocation, &job->request, err);
+
+    for (size_t i = 0; i < parsed->operand_count && result == 0; i++) {
+        struct target target;
+
+        result =
+            target_parse_box(parsed->operands[i], invocation->command == &ls_command, &target, err);
+    }
+    if (result == 0 && parsed->operand_count == 0)
+        result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey %s %s",
+                           invocation->command->name, invocation->command->usage);
+    return result < 0 ? result
+                      : client_open(&job->client, job->request.config_file, invocation->env,
+                                    CLIENT_STARTS, err);
+}
+
+/* "drwxr-xr-x" would be a lie about links' and special files' modes: the type is a word. */
+static void entry_row(struct table *table, json_t *entry, int64_t now_s)
+{
+    char text[WORDS_SIZE];
+    const char *type = member_text(entry, "type");
+    bool is_folder = str_equal(type, "folder");
+    CLEANUP(buf_free) struct buf name = BUF_INIT(LIMIT_PATH_BYTES + 2);
+
+    table_cell(table, type);
+    table_cell(table, member_text(entry, "mode"));
+    words_bytes((uint64_t)json_integer_value(json_object_get(entry, "bytes")), text);
+    table_cell(table, is_folder ? "-" : text);
+    words_when(member_text(entry, "modified_at"), now_s, text);
+    table_cell(table, text);
+    buf_printf(&name, "%s%s", member_text(entry, "name"), is_folder ? "/" : "");
+    table_cell(table, buf_text(&name));
+}
+
+static int list_table(json_t *reply)
+{
+    static const char *const headings[] = {"TYPE", "MODE", ">SIZE", "CHANGED", "NAME", NULL};
+    CLEANUP(table_free) struct table table;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+    int64_t now_s = words_now();
+    json_t *entry;
+    size_t i;
+    int status;
+
+    table_begin(&table, headings);
+    json_array_foreach(json_object_get(reply, "entries"), i, entry)
+    {
+        entry_row(&table, entry, now_s);
+    }
+    if (table_print(&table, &text) < 0) {
+        say("out of memory printing the table");
+        return STATUS_BAD_INPUT;
+    }
+    status = print_text(&text);
+    if (json_is_true(json_object_get(reply, "truncated")))
+        say("there are more; name a folder below to see them");
+    return status;
+}
+
+/* A file is listed as itself. */
+static int list(struct files_job *job, const struct target *target, json_t **ret, struct error *err)
+{
+    json_t *entry = NULL;
+    int result = box_list(&job->client, target->session, target->path,
+                          job->request.is_recursive ? 0 : 1, ret, err);
+
+    if (result == 0 || err->code != ERROR_PATH_NOT_FOLDER)
+        return result;
+    result = box_stat(&job->client, target->session, target->path, &entry, err);
+    if (result == 0 && entry)
+        *ret = json_pack("{s:[o], s:b}", "entries", entry, "truncated", 0);
+    return result;
+}
+
+int ls_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free) struct files_job job = {0};
+    CLEANUP(json_freep) json_t *reply = NULL;
+    struct target target;
+    struct error err = {0};
+
+    if (job_load(&job, invocation, &err) < 0 ||
+        target_parse_box(invocation->parsed.operands[0], true, &target, &err) < 0 ||
+        list(&job, &target, &reply, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    return job.request.is_json ? print_json(json_incref(reply)) : list_table(reply);
+}
+
+static int write_output(void *ctx, const void *data, size_t length)
+{
+    return output_write(ctx, STDOUT_FILENO, data, length);
+}
+
+int cat_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free) struct files_job job = {0};
+    struct output output;
+    struct error err = {0};
+    int status = 0;
+
+    if (job_load(&job, invocation, &err) < 0)
+        return client_fail(false, &err);
+    output_init(&output, job.request.is_raw, -1);
+    for (size_t i = 0; i < invocation->parsed.operand_count; i++) {
+        CLEANUP(buf_free) struct buf path = PATH_BUF;
+        struct target target;
+
+        err = (struct error){0};
+        if ((target_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+             box_path(&path, target.session, "", target.path, &err) < 0 ||
+             transfer_receive(&job.client, buf_text(&path), -1, NULL, write_output, &output, &err) <
+                 0) &&
+            output.failure == 0)
+            status = client_fail(false, &err);
+        if (output.failure == -EPIPE)
+            return 128 + SIGPIPE;
+        if (output.failure < 0) {
+            say("writing standard output: %s", strerror(-output.failure));
+            return STATUS_BAD_INPUT;
+        }
+    }
+    output_finish(&output);
+    return status;
+}
+
+int rm_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free) struct files_job job = {0};
+    struct error err = {0};
+    int status = 0;
+
+    if (job_load(&job, invocation, &err) < 0)
+        return client_fail(false, &err);
+    for (size_t i = 0; i < invocation->parsed.operand_count; i++) {
+        CLEANUP(buf_free) struct buf path = PATH_BUF;
+        struct target target;
+
+        err = (struct error){0};
+        if (target_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+            box_path(&path, target.session, "", target.path, &err) < 0 ||
+            (job.request.is_recursive && client_query(&path, "recursive", "true", &err) < 0) ||
+            client_call(&job.client, "DELETE", buf_text(&path), NULL, NULL, &err) < 0)
+            status = client_fail(false, &err);
+    }
+    return status;
+}

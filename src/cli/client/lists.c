@@ -1,0 +1,210 @@
+/* lists.c - `bailey outputs` and `bailey ps`: what came out, and what runs. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/client/table.h"
+#include "cli/client/words.h"
+#include "cli/client_request.h"
+#include "cli/say.h"
+
+static int print_table(const struct table *table)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+
+    if (table_print(table, &text) < 0) {
+        say("out of memory printing the table");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+/* ---- outputs ---- */
+
+static int outputs_table(json_t *reply)
+{
+    static const char *const headings[] = {"NAME", ">SIZE", "KIND", "CHANGED", "WHERE", NULL};
+    CLEANUP(table_free) struct table table;
+    int64_t now_s = words_now();
+    json_t *output;
+    size_t i;
+
+    table_begin(&table, headings);
+    json_array_foreach(json_object_get(reply, "outputs"), i, output)
+    {
+        const char *skipped = member_text(output, "skipped");
+        const char *path = member_text(output, "path");
+        char text[WORDS_SIZE], stays[128];
+
+        table_cell(&table, member_text(output, "name"));
+        words_bytes((uint64_t)json_integer_value(json_object_get(output, "bytes")), text);
+        table_cell(&table, text);
+        table_cell(&table, member_text(output, "kind"));
+        words_when(member_text(output, "modified_at"), now_s, text);
+        table_cell(&table, text);
+        str_format(stays, sizeof(stays), "in the box%s%.60s%s", skipped[0] ? " (" : "", skipped,
+                   skipped[0] ? ")" : "");
+        table_cell(&table, path[0] ? path : stays);
+    }
+    return print_table(&table);
+}
+
+int outputs_run(const struct invocation *invocation)
+{
+    CLEANUP(client_request_free) struct client_request request = {0};
+    CLEANUP(client_close) struct client client = {0};
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(json_freep) json_t *reply = NULL;
+    struct error err = {0};
+    int result = client_request_load(invocation, &request, &err);
+
+    if (result == 0 && invocation->parsed.operand_count != 1)
+        result = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
+                           "which session? usage: bailey outputs %s", outputs_command.usage);
+    if (result < 0 ||
+        client_open(&client, request.config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        client_session_path(&path, invocation->parsed.operands[0], "/outputs", &err) < 0 ||
+        client_call(&client, "GET", buf_text(&path), NULL, &reply, &err) < 0)
+        return client_fail(request.is_json, &err);
+    return request.is_json ? print_json(json_incref(reply)) : outputs_table(reply);
+}
+
+/* ---- ps ---- */
+
+static bool is_alive(json_t *process)
+{
+    const char *state = member_text(process, "state");
+
+    return str_equal(state, "running") || str_equal(state, "waiting");
+}
+
+/* The processes of one session into `all`, each with "session_id". */
+static int add_processes(struct client *client, const char *session, bool with_ended, json_t *all,
+                         struct error *err)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(json_freep) json_t *reply = NULL;
+    json_t *process;
+    size_t i;
+    int result = client_session_path(&path, session, "/processes", err);
+
+    if (result == 0)
+        result = client_call(client, "GET", buf_text(&path), NULL, &reply, err);
+    /* It ended between the two calls: nothing runs in it. */
+    if (result < 0 && (err->code == ERROR_SESSION_ENDED || err->code == ERROR_SESSION_NOT_FOUND))
+        return 0;
+    if (result < 0)
+        return result;
+    json_array_foreach(json_object_get(reply, "processes"), i, process)
+    {
+        if (!with_ended && !is_alive(process))
+            continue;
+        json_object_set_new(process, "session_id", json_string(session));
+        json_array_append(all, process);
+    }
+    return 0;
+}
+
+static int collect(struct client *client, const struct client_request *request, json_t *all,
+                   struct error *err)
+{
+    CLEANUP(json_freep) json_t *reply = NULL;
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    json_t *session;
+    size_t i;
+    int result;
+
+    if (request->session) { /* its whole id, whatever was written */
+        result = client_session_path(&path, request->session, "", err);
+        if (result == 0)
+            result = client_call(client, "GET", buf_text(&path), NULL, &reply, err);
+        return result < 0
+                   ? result
+                   : add_processes(client, member_text(reply, "id"), request->is_all, all, err);
+    }
+    result = client_call(client, "GET", "/v1/sessions", NULL, &reply, err);
+    json_array_foreach(json_object_get(reply, "sessions"), i, session)
+    {
+        json_t *running = json_object_get(session, "running");
+
+        if (!request->is_all && json_is_integer(running) && json_integer_value(running) == 0)
+            continue;
+        if (result == 0)
+            result = add_processes(client, member_text(session, "id"), request->is_all, all, err);
+    }
+    return result;
+}
+
+/* The command as one would type it, nearly: words with blanks are quoted. */
+static void command_text(json_t *argv, struct buf *to)
+{
+    json_t *word;
+    size_t i;
+
+    json_array_foreach(argv, i, word)
+    {
+        const char *text = json_string_value(word);
+        bool is_plain = text && text[0] && !strpbrk(text, " \t\n'\"\\$`");
+
+        buf_printf(to, "%s%s%s%s", i > 0 ? " " : "", is_plain ? "" : "'", text ? text : "",
+                   is_plain ? "" : "'");
+    }
+}
+
+static void state_text(json_t *process, char text[WORDS_SIZE])
+{
+    if (json_is_true(json_object_get(process, "timed_out")))
+        str_copy(text, WORDS_SIZE, "timed out");
+    else if (json_is_integer(json_object_get(process, "exit_code")) && !is_alive(process))
+        str_format(text, WORDS_SIZE, "exit %lld",
+                   (long long)json_integer_value(json_object_get(process, "exit_code")));
+    else
+        str_format(text, WORDS_SIZE, "%.40s", member_text(process, "state"));
+}
+
+static int ps_table(json_t *all)
+{
+    static const char *const headings[] = {"SESSION", ">EXEC", "STATE", "STARTED", "COMMAND", NULL};
+    CLEANUP(table_free) struct table table;
+    int64_t now_s = words_now();
+    json_t *process;
+    size_t i;
+
+    table_begin(&table, headings);
+    json_array_foreach(all, i, process)
+    {
+        CLEANUP(buf_free) struct buf command = BUF_INIT(64 * KIB);
+        char text[WORDS_SIZE];
+
+        table_cell(&table, member_text(process, "session_id"));
+        str_format(text, sizeof(text), "%lld",
+                   (long long)json_integer_value(json_object_get(process, "number")));
+        table_cell(&table, text);
+        state_text(process, text);
+        table_cell(&table, text);
+        words_when(member_text(process, "started_at"), now_s, text);
+        table_cell(&table, text);
+        command_text(json_object_get(process, "argv"), &command);
+        table_cell(&table, buf_text(&command));
+    }
+    return print_table(&table);
+}
+
+int ps_run(const struct invocation *invocation)
+{
+    CLEANUP(client_request_free) struct client_request request = {0};
+    CLEANUP(client_close) struct client client = {0};
+    CLEANUP(json_freep) json_t *all = json_array();
+    struct error err = {0};
+
+    if (client_request_load(invocation, &request, &err) < 0 ||
+        client_open(&client, request.config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        collect(&client, &request, all, &err) < 0)
+        return client_fail(request.is_json, &err);
+    return request.is_json ? print_json(json_pack("{s:O}", "processes", all)) : ps_table(all);
+}

@@ -1,0 +1,452 @@
+/*
+ * session.c - `bailey session new|ls|show|extend|rm`.
+ *
+ * Datasets are opened here, with the caller's own rights, and streamed; whatever can be wrong with
+ * their names or files is found before the session is made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/client/report.h"
+#include "cli/client/table.h"
+#include "cli/client/target.h"
+#include "cli/client/transfer.h"
+#include "cli/client/words.h"
+#include "cli/client_request.h"
+#include "cli/say.h"
+#include "model/text.h"
+
+struct session_job {
+    const struct invocation *invocation;
+    struct client_request request;
+    struct client client;
+    const char *const *operands; /* behind the action */
+    size_t operand_count;
+};
+
+static void job_free(struct session_job *job)
+{
+    client_close(&job->client);
+    client_request_free(&job->request);
+}
+
+/* ---- new ---- */
+
+struct dataset {
+    char *name;              /* as given; owned */
+    char file[NAME_MAX + 1]; /* what it becomes, for comparing */
+    const char *path;        /* borrowed from argv */
+    int fd;
+    int64_t bytes;
+};
+
+static void datasets_free(struct dataset **list)
+{
+    for (struct dataset *at = *list; at && at->name; at++) {
+        free(at->name);
+        fd_closep(&at->fd);
+    }
+    free(*list);
+}
+
+static int open_dataset(struct dataset *dataset, const char *word, struct error *err)
+{
+    const char *equals = strchr(word, '=');
+    struct stat status;
+
+    dataset->fd = -1;
+    dataset->path = equals + 1;
+    dataset->name = strndup(word, (size_t)(equals - word));
+    if (!dataset->name)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
+    target_dataset(word, (size_t)(equals - word), dataset->file);
+    dataset->fd = open(dataset->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (dataset->fd < 0 || fstat(dataset->fd, &status) < 0)
+        return error_set(err, -errno, ERROR_BAD_INPUT, "--data %.60s: '%.200s': %s", dataset->name,
+                         dataset->path, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        return error_set(err, -EISDIR, ERROR_BAD_INPUT,
+                         "--data %.60s: '%.200s' is a folder; a dataset is one file ('bailey cp' "
+                         "copies folders)",
+                         dataset->name, dataset->path);
+    dataset->bytes = S_ISREG(status.st_mode) ? status.st_size : -1;
+    return 0;
+}
+
+/* All of them open, and no two with one file name, before anything is sent. */
+static int open_datasets(char *const *words, struct dataset **ret, struct error *err)
+{
+    size_t count = strv_length(words);
+    struct dataset *list = calloc(count + 1, sizeof(*list));
+
+    if (!list)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
+    *ret = list;
+    for (size_t i = 0; i < count; i++) {
+        int result = open_dataset(&list[i], words[i], err);
+
+        if (result < 0)
+            return result;
+        for (size_t j = 0; j < i; j++)
+            if (str_equal(list[i].file, list[j].file))
+                return error_set(err, -EEXIST, ERROR_DATASET_TAKEN,
+                                 "the datasets '%.60s' and '%.60s' would both be "
+                                 "/tmp/data/%.100s.csv; give one of them another name",
+                                 list[j].name, list[i].name, list[i].file);
+    }
+    return 0;
+}
+
+static int send_dataset(struct session_job *job, const char *id, const struct dataset *dataset,
+                        struct error *err)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    int result = client_session_path(&path, id, "/datasets/", err);
+
+    if (result == 0 && http_encode(&path, dataset->name) < 0)
+        result = error_set(err, -EFBIG, ERROR_BAD_INPUT, "a dataset's name is too long");
+    if (result == 0)
+        result = transfer_send(&job->client, buf_text(&path), dataset->fd, dataset->bytes,
+                               job->request.is_quiet || job->request.is_json ? NULL : dataset->path,
+                               NULL, err);
+    return result;
+}
+
+/* A session without its data would be a trap: it goes again. */
+static void take_back(struct session_job *job, const char *id)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    struct error ignored = {0};
+
+    if (client_session_path(&path, id, "", &ignored) == 0)
+        client_call(&job->client, "DELETE", buf_text(&path), NULL, NULL, &ignored);
+}
+
+static int new_body(const struct client_request *request, json_t **ret, struct error *err)
+{
+    CLEANUP(json_freep) json_t *env = NULL;
+    json_t *body = json_object();
+    int result = report_env(request->env, &env, err);
+
+    if (result < 0) {
+        json_decref(body);
+        return result;
+    }
+    if (request->name)
+        json_object_set_new(body, "name", text_to_json(request->name, strlen(request->name)));
+    if (json_object_size(env) > 0)
+        json_object_set(body, "env", env);
+    if (request->idle_ms)
+        json_object_set_new(body, "idle_timeout_s",
+                            json_integer((json_int_t)request->idle_ms / 1000));
+    if (request->max_age_ms)
+        json_object_set_new(body, "max_age_s",
+                            json_integer((json_int_t)request->max_age_ms / 1000));
+    *ret = body;
+    return 0;
+}
+
+static int print_id(json_t *session)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+
+    buf_printf(&text, "%s\n", member_text(session, "id"));
+    return print_text(&text);
+}
+
+static int session_get(struct session_job *job, const char *id, json_t **ret, struct error *err)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    int result = client_session_path(&path, id, "", err);
+
+    return result < 0 ? result : client_call(&job->client, "GET", buf_text(&path), NULL, ret, err);
+}
+
+static int action_new(struct session_job *job)
+{
+    CLEANUP(datasets_free) struct dataset *datasets = NULL;
+    CLEANUP(json_freep) json_t *session = NULL;
+    CLEANUP(json_freep) json_t *whole = NULL;
+    json_t *body = NULL;
+    struct error err = {0};
+
+    if (open_datasets(job->request.data, &datasets, &err) < 0 ||
+        new_body(&job->request, &body, &err) < 0 ||
+        client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                    &err) < 0) {
+        json_decref(body);
+        return client_fail(job->request.is_json, &err);
+    }
+    if (client_call(&job->client, "POST", "/v1/sessions", body, &session, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    for (struct dataset *at = datasets; at->name; at++)
+        if (send_dataset(job, member_text(session, "id"), at, &err) < 0) {
+            take_back(job, member_text(session, "id"));
+            return client_fail(job->request.is_json, &err);
+        }
+    if (!job->request.is_json)
+        return print_id(session);
+    if (datasets->name && session_get(job, member_text(session, "id"), &whole, &err) < 0)
+        return client_fail(true, &err);
+    return print_json(json_incref(whole ? whole : session));
+}
+
+/* ---- ls, show ---- */
+
+static void list_row(struct table *table, json_t *session, int64_t now_s)
+{
+    char when[WORDS_SIZE], running[WORDS_SIZE];
+    bool has_ended = str_equal(member_text(session, "state"), "ended");
+
+    table_cell(table, member_text(session, "id"));
+    table_cell(table, member_text(session, "name"));
+    table_cell(table,
+               has_ended ? member_text(session, "end_reason") : member_text(session, "state"));
+    words_when(member_text(session, "created_at"), now_s, when);
+    table_cell(table, when);
+    words_when(member_text(session, "last_used_at"), now_s, when);
+    table_cell(table, when);
+    words_when(member_text(session, has_ended ? "ended_at" : "expires_at"), now_s, when);
+    table_cell(table, when);
+    str_format(running, sizeof(running), "%lld",
+               (long long)json_integer_value(json_object_get(session, "running")));
+    table_cell(table, running);
+}
+
+static int list_table(json_t *sessions)
+{
+    static const char *const headings[] = {"ID",   "NAME",    "STATE",    "CREATED",
+                                           "USED", "EXPIRES", ">RUNNING", NULL};
+    CLEANUP(table_free) struct table table;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+    int64_t now_s = words_now();
+    json_t *session;
+    size_t i;
+
+    table_begin(&table, headings);
+    json_array_foreach(sessions, i, session)
+    {
+        list_row(&table, session, now_s);
+    }
+    if (table_print(&table, &text) < 0) {
+        say("out of memory printing the table");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+static int action_ls(struct session_job *job)
+{
+    CLEANUP(buf_free) struct buf ids = BUF_INIT(MIB);
+    CLEANUP(json_freep) json_t *reply = NULL;
+    json_t *sessions, *session;
+    struct error err = {0};
+    size_t i;
+
+    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                    &err) < 0 ||
+        client_call(&job->client, "GET",
+                    job->request.is_all ? "/v1/sessions?all=true" : "/v1/sessions", NULL, &reply,
+                    &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (job->request.is_json)
+        return print_json(json_incref(reply));
+    sessions = json_object_get(reply, "sessions");
+    if (!job->request.is_quiet)
+        return list_table(sessions);
+    json_array_foreach(sessions, i, session)
+    {
+        buf_printf(&ids, "%s\n", member_text(session, "id"));
+    }
+    return print_text(&ids);
+}
+
+/* Every member, one line each: nothing that the API knows is kept back. */
+static int show_text(json_t *session)
+{
+    static const char *const headings[] = {"KEY", "VALUE", NULL};
+    CLEANUP(table_free) struct table table;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    const char *key;
+    json_t *value;
+
+    table_begin(&table, headings);
+    json_object_foreach(session, key, value)
+    {
+        CLEANUP(buf_free) struct buf cell = BUF_INIT(64 * KIB);
+
+        if (json_is_string(value))
+            buf_append_text(&cell, json_string_value(value));
+        else if (!json_is_null(value))
+            text_of_json(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6), &cell);
+        table_cell(&table, key);
+        table_cell(&table, buf_text(&cell));
+    }
+    if (table_print(&table, &text) < 0) {
+        say("out of memory printing the session");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+static int action_show(struct session_job *job)
+{
+    CLEANUP(json_freep) json_t *session = NULL;
+    struct error err = {0};
+
+    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                    &err) < 0 ||
+        session_get(job, job->operands[0], &session, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    return job->request.is_json ? print_json(json_incref(session)) : show_text(session);
+}
+
+/* ---- extend, rm ---- */
+
+static int action_extend(struct session_job *job)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(json_freep) json_t *session = NULL;
+    struct error err = {0};
+    char when[WORDS_SIZE];
+    uint64_t ms;
+
+    if (str_to_millis(job->operands[1], &ms) < 0 || ms < 1000) {
+        error_set(&err, -EINVAL, ERROR_BAD_INPUT,
+                  "'%.40s' is no time to extend by: write 90, 30m or 2h", job->operands[1]);
+        return client_fail(job->request.is_json, &err);
+    }
+    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                    &err) < 0 ||
+        client_session_path(&path, job->operands[0], "/extend", &err) < 0 ||
+        client_call(&job->client, "POST", buf_text(&path),
+                    json_pack("{s:I}", "seconds", (json_int_t)(ms / 1000)), &session, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (job->request.is_json)
+        return print_json(json_incref(session));
+    words_when(member_text(session, "expires_at"), words_now(), when);
+    say("%s ends %s", member_text(session, "id"), when);
+    return 0;
+}
+
+static int action_rm(struct session_job *job)
+{
+    struct error err = {0};
+    json_t *ended = json_array();
+    int status = 0;
+
+    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                    &err) < 0) {
+        json_decref(ended);
+        return client_fail(job->request.is_json, &err);
+    }
+    for (size_t i = 0; i < job->operand_count; i++) {
+        CLEANUP(buf_free) struct buf path = PATH_BUF;
+        json_t *session = NULL;
+
+        err = (struct error){0};
+        if (client_session_path(&path, job->operands[i], "", &err) < 0 ||
+            client_call(&job->client, "DELETE", buf_text(&path), NULL, &session, &err) < 0)
+            status = client_fail(job->request.is_json, &err);
+        else
+            json_array_append_new(ended, session);
+    }
+    if (job->request.is_json && status == 0)
+        return print_json(json_pack("{s:o}", "sessions", ended));
+    json_decref(ended);
+    return status;
+}
+
+/* ---- which ---- */
+
+static const struct action {
+    const char *name;
+    size_t operands_min, operands_max;
+    const char *usage;
+    const char *options; /* of the rows, those that it understands */
+    int (*run)(struct session_job *job);
+} actions[] = {
+    {"new", 0, 0, "new [--name N] [--data NAME=FILE]...", "name data env idle max-age quiet",
+     action_new},
+    {"ls", 0, 0, "ls [-a]", "all quiet", action_ls},
+    {"show", 1, 1, "show ID", "", action_show},
+    {"extend", 2, 2, "extend ID TIME", "", action_extend},
+    {"rm", 1, 63, "rm ID...", "", action_rm},
+};
+
+static const struct action *action_find(const char *name, struct error *err)
+{
+    const char *names[WORDS_LIST_MAX];
+    const char *nearest;
+
+    for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
+        if (str_equal(actions[i].name, name))
+            return &actions[i];
+    words_list(WORDS_SESSION_ACTION, names);
+    nearest = name ? str_nearest(name, names) : NULL;
+    if (nearest)
+        error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                  "unknown action '%.60s'; did you mean 'bailey "
+                  "session %s'?",
+                  name, nearest);
+    else
+        error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey session %s", session_command.usage);
+    return NULL;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *at = words; (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+static int check_action(const struct action *action, const struct session_job *job,
+                        struct error *err)
+{
+    const struct parsed *parsed = &job->invocation->parsed;
+
+    for (size_t i = 0; i < parsed->use_count; i++) {
+        const char *name = parsed->uses[i].row->name;
+
+        if (!has_word(action->options, name) && !has_word("json config", name))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "--%s is not for 'session %s'; usage: bailey session %s", name,
+                             action->name, action->usage);
+    }
+    if (job->operand_count < action->operands_min || job->operand_count > action->operands_max)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey session %s", action->usage);
+    return 0;
+}
+
+int session_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free) struct session_job job = {.invocation = invocation};
+    const struct action *action;
+    struct error err = {0};
+
+    if (client_request_load(invocation, &job.request, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    action = action_find(invocation->parsed.operands[0], &err);
+    if (!action)
+        return client_fail(job.request.is_json, &err);
+    job.operands = invocation->parsed.operands + 1;
+    job.operand_count = invocation->parsed.operand_count - 1;
+    if (check_action(action, &job, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    return action->run(&job);
+}
