@@ -343,18 +343,6 @@ const struct command daemon_command = {
     .in_engine = true,
 };
 
-static const struct option_row config_only[] = {ROW_CONFIG};
-
-const struct command prompt_command = {
-    .name = "prompt",
-    .summary = "print the system prompt that teaches a model the tools",
-    .usage = "[options]",
-    .description = "Prints a system prompt for a language model: the tools, how to work with them, "
-                   "where data and outputs live, and the limits of this configuration.",
-    OPTIONS(config_only),
-    .in_engine = true,
-};
-
 const struct command openapi_command = {
     .name = "openapi",
     .summary = "print the OpenAPI document of the REST API",

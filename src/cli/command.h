@@ -79,12 +79,12 @@ extern const size_t command_count;
 
 /* The rows themselves live beside the code that runs them. */
 extern const struct command run_command, exec_command, tool_command, doctor_command, config_command,
-    version_command, help_command, completion_command, man_command, serve_command;
+    version_command, help_command, completion_command, man_command, serve_command, prompt_command;
 
 /* The daemon's clients: rows in client_rows.c, code in client/. */
 extern const struct command session_command, shell_command, cp_command, ls_command, cat_command,
     rm_command, outputs_command, logs_command, events_command, ps_command, daemon_command,
-    prompt_command, openapi_command;
+    openapi_command;
 
 /* Options that every command has: --help. */
 extern const struct option_row common_options[];

@@ -17,7 +17,6 @@ int events_run(const struct invocation *invocation);
 int ps_run(const struct invocation *invocation);
 int tool_run(const struct invocation *invocation);
 int daemon_run(const struct invocation *invocation);
-int prompt_run(const struct invocation *invocation);
 int openapi_run(const struct invocation *invocation);
 
 #endif

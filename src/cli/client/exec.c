@@ -114,7 +114,7 @@ static int make_body(const struct invocation *invocation, const struct request *
     if (request->cwd)
         json_object_set_new(body, "cwd", json_string(request->cwd));
     if (request->has_stdin)
-        json_object_set_new(body, "stdin_open", json_true());
+        json_object_set_new(body, "stdin", json_true());
     if (request->is_detached)
         json_object_set_new(body, "background", json_true());
     *ret = ptr_take(&body);

@@ -1,0 +1,261 @@
+/* daemon_command.c - `bailey daemon status|stop|log`. None of them starts a daemon. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/client/words.h"
+#include "cli/client_request.h"
+#include "cli/output.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "sys/calls.h"
+
+#define TURN_MS 100
+
+struct daemon_job {
+    struct client_request request;
+    struct client client;
+};
+
+static void job_free(struct daemon_job *job)
+{
+    client_close(&job->client);
+    client_request_free(&job->request);
+}
+
+static int not_running(const struct daemon_job *job)
+{
+    if (job->request.is_json)
+        print_json(json_pack("{s:b, s:s, s:s}", "running", 0, "socket", job->client.place.socket,
+                             "state", job->client.place.state));
+    else
+        say("no daemon is running; the next command that needs one starts it");
+    return STATUS_NOT_RUNNING;
+}
+
+/* ---- status ---- */
+
+static int status_text(json_t *info)
+{
+    static const char *const names[] = {"version", "launcher_pid", "broker_pid",  "socket",
+                                        "state",   "sessions",     "max_sessions"};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    char when[WORDS_SIZE];
+    int64_t started_s;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        json_t *value = json_object_get(info, names[i]);
+
+        if (json_is_string(value))
+            buf_printf(&text, "%-13s %s\n", names[i], json_string_value(value));
+        else if (json_is_integer(value))
+            buf_printf(&text, "%-13s %lld\n", names[i], (long long)json_integer_value(value));
+    }
+    if (words_time(member_text(info, "started_at"), &started_s) == 0) {
+        words_span(words_now() - started_s, when);
+        buf_printf(&text, "%-13s %s\n", "uptime", when);
+    }
+    return print_guest_text(&text);
+}
+
+/* By its lock first: the configuration and the socket's folder may not even be there. */
+static int action_status(struct daemon_job *job, const struct invocation *invocation)
+{
+    CLEANUP(json_freep) json_t *info = NULL;
+    struct error err = {0};
+    int64_t started_s;
+
+    client_close(&job->client);
+    if (client_open(&job->client, job->request.config_file, invocation->env, CLIENT_LOOKS, &err) <
+        0) {
+        if (err.code != ERROR_NO_DAEMON)
+            return client_fail(job->request.is_json, &err);
+        client_open(&job->client, job->request.config_file, invocation->env, CLIENT_NO_CALL, &err);
+        return not_running(job);
+    }
+    if (client_call(&job->client, "GET", "/v1/info", NULL, &info, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (!job->request.is_json)
+        return status_text(info);
+    json_object_set_new(info, "running", json_true());
+    if (words_time(member_text(info, "started_at"), &started_s) == 0)
+        json_object_set_new(info, "uptime", json_integer(words_now() - started_s));
+    return print_json(json_incref(info));
+}
+
+/* ---- stop ---- */
+
+/*
+ * The pid in daemon.json is only believed while the lock is held, and the lock is looked at again
+ * once the process is held by a descriptor: it cannot be another one then.
+ */
+static int open_daemon(const struct place *place, int *ret_fd, struct daemon_record *record,
+                       struct error *err)
+{
+    int result = place_read_record(place, record, err);
+
+    if (result < 0)
+        return result;
+    *ret_fd = (int)syscall(SYS_pidfd_open, record->pid, 0);
+    if (*ret_fd < 0)
+        return error_errno(err, "opening process %d", (int)record->pid);
+    return place_is_locked(place)
+               ? 0
+               : error_set(err, -ESRCH, ERROR_NO_DAEMON, "the daemon has just ended");
+}
+
+static void progress(const char *text)
+{
+    if (isatty(STDERR_FILENO))
+        stream_write(STDERR_FILENO, text, strlen(text), -1);
+}
+
+static int action_stop(struct daemon_job *job)
+{
+    CLEANUP(fd_closep) int pid_fd = -1;
+    uint64_t give_up_ms = clock_now_ms() + job->client.config.stop_grace_ms + DAEMON_PATIENCE_MS;
+    struct pollfd poller = {.events = POLLIN};
+    struct daemon_record record;
+    struct error err = {0};
+    int result;
+
+    if (!place_is_locked(&job->client.place))
+        return not_running(job) == STATUS_NOT_RUNNING ? 0 : STATUS_BAD_INPUT;
+    result = open_daemon(&job->client.place, &pid_fd, &record, &err);
+    if (result == -ESRCH)
+        return 0;
+    if (result < 0)
+        return client_fail(job->request.is_json, &err);
+    if (sys_pidfd_send_signal(pid_fd, SIGTERM) < 0 && errno != ESRCH) {
+        error_errno(&err, "stopping the daemon (pid %d)", (int)record.pid);
+        return client_fail(job->request.is_json, &err);
+    }
+    poller.fd = pid_fd;
+    progress("stopping the daemon ");
+    while ((result = poll(&poller, 1, TURN_MS)) <= 0 && clock_now_ms() < give_up_ms)
+        progress(result == 0 ? "." : "");
+    progress("\r\033[K");
+    if (result <= 0) {
+        error_set(&err, -ETIMEDOUT, ERROR_ENGINE,
+                  "the daemon (pid %d) has not ended; 'kill -9 %d' ends it and all that runs in it",
+                  (int)record.pid, (int)record.pid);
+        return client_fail(job->request.is_json, &err);
+    }
+    if (job->request.is_json)
+        return print_json(json_pack("{s:b, s:i}", "stopped", 1, "pid", (int)record.pid));
+    return 0;
+}
+
+/* ---- log ---- */
+
+static int copy_log(int fd, struct output *output)
+{
+    char chunk[16 * 1024];
+    ssize_t count;
+
+    while ((count = read(fd, chunk, sizeof(chunk))) > 0)
+        if (output_write(output, STDOUT_FILENO, chunk, (size_t)count) < 0)
+            return output->failure;
+    return count < 0 ? -errno : 0;
+}
+
+/* The log was begun anew when the name means another file. */
+static bool is_replaced(int fd, const char *path)
+{
+    struct stat ours, now;
+
+    return fstat(fd, &ours) == 0 && stat(path, &now) == 0 && ours.st_ino != now.st_ino;
+}
+
+static int follow_log(const char *path, int *fd, int cancel_fd, struct output *output)
+{
+    for (;;) {
+        struct pollfd poller = {.fd = cancel_fd, .events = POLLIN};
+        int result = copy_log(*fd, output);
+
+        if (result < 0)
+            return result;
+        if (is_replaced(*fd, path)) {
+            int next = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+            if (next >= 0) {
+                fd_closep(fd);
+                *fd = next;
+                continue;
+            }
+        }
+        if (poll(&poller, 1, TURN_MS) > 0)
+            return -ECANCELED;
+    }
+}
+
+static int action_log(struct daemon_job *job)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    CLEANUP(fd_closep) int cancel_fd = -1;
+    struct daemon_record record;
+    struct output output;
+    struct error err = {0};
+    char path[PATH_MAX];
+    int result = place_path(&job->client.place, "daemon.log", path, sizeof(path), &err);
+
+    if (result < 0 || (job->request.follows && signals_open(&cancel_fd, &err) < 0))
+        return client_fail(false, &err);
+    if (place_is_locked(&job->client.place) &&
+        place_read_record(&job->client.place, &record, &err) == 0 && !record.has_log)
+        say("the daemon (pid %d) was started by 'bailey serve' and logs to its own standard error",
+            (int)record.pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT) {
+        say("there is no log yet (%s)", path);
+        return 0;
+    }
+    if (fd < 0) {
+        error_errno(&err, "opening %.300s", path);
+        return client_fail(false, &err);
+    }
+    output_init(&output, false, cancel_fd);
+    result =
+        job->request.follows ? follow_log(path, &fd, cancel_fd, &output) : copy_log(fd, &output);
+    if (result == -ECANCELED)
+        return 128 + MAX(signals_taken(cancel_fd), 2);
+    if (result == -EPIPE)
+        return 128 + SIGPIPE;
+    if (result < 0)
+        say("reading the log: %s", strerror(-result));
+    return result < 0 ? STATUS_BAD_INPUT : 0;
+}
+
+int daemon_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free) struct daemon_job job = {0};
+    const char *action = invocation->parsed.operands[0];
+    struct error err = {0};
+
+    if (client_request_load(invocation, &job.request, &err) < 0 ||
+        client_open(&job.client, job.request.config_file, invocation->env, CLIENT_NO_CALL, &err) <
+            0)
+        return client_fail(job.request.is_json, &err);
+    if (str_equal(action, "status"))
+        return action_status(&job, invocation);
+    if (str_equal(action, "stop"))
+        return action_stop(&job);
+    if (str_equal(action, "log"))
+        return action_log(&job);
+    error_set(&err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey daemon %s", daemon_command.usage);
+    return client_fail(job.request.is_json, &err);
+}

@@ -1,0 +1,22 @@
+/* openapi.c - `bailey openapi`: the document of the REST API, from the server's own rows. */
+#include <stdint.h>
+
+#include "api/rest/openapi.h"
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "cli/client/commands.h"
+#include "cli/say.h"
+
+int openapi_run(const struct invocation *invocation)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+
+    (void)invocation;
+    if (openapi_write(&text) < 0) {
+        say("out of memory printing the document");
+        return STATUS_BAD_INPUT;
+    }
+    if (text.length > 0 && text.data[text.length - 1] != '\n')
+        buf_append_text(&text, "\n");
+    return print_text(&text);
+}

@@ -1,0 +1,142 @@
+/* tool.c - `bailey tool NAME [JSON|-] -s ID`: a tool of the daemon, called as an agent does. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/client_request.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+
+struct tool_job {
+    struct client client;
+    struct buf input, reply;
+    unsigned status;
+    bool is_over;
+    struct error err;
+    struct http_exchange *exchange;
+    int cancel_fd;
+};
+
+static void job_free(struct tool_job *job)
+{
+    if (job->exchange)
+        http_call_cancel(job->exchange);
+    client_close(&job->client);
+    buf_free(&job->input);
+    buf_free(&job->reply);
+    fd_closep(&job->cancel_fd);
+}
+
+static int read_input(const struct parsed *parsed, struct buf *input, struct error *err)
+{
+    const char *argument = parsed->operand_count > 1 ? parsed->operands[1] : "-";
+    int result = str_equal(argument, "-") ? buf_read_fd(input, STDIN_FILENO)
+                                          : buf_append_text(input, argument);
+
+    if (result == -EFBIG)
+        return error_set(err, result, ERROR_TOO_LARGE, "the parameters are larger than %llu MB",
+                         LIMIT_REQUEST_JSON / MIB);
+    if (result < 0)
+        return error_set(err, result, ERROR_ENGINE, "reading the parameters: %s",
+                         strerror(-result));
+    return 0;
+}
+
+static void on_status(void *ctx, unsigned status)
+{
+    ((struct tool_job *)ctx)->status = status;
+}
+
+static int on_data(void *ctx, const void *data, size_t length)
+{
+    return buf_append(&((struct tool_job *)ctx)->reply, data, length);
+}
+
+static void on_done(void *ctx, unsigned status, const struct error *err)
+{
+    struct tool_job *job = ctx;
+
+    job->exchange = NULL;
+    job->is_over = true;
+    job->err = *err;
+    if (!err->num && status >= 400)
+        client_api_error(status, buf_text(&job->reply), job->reply.length, &job->err);
+}
+
+static int start(struct tool_job *job, const char *name, const char *session, struct error *err)
+{
+    static const struct http_call_events events = {
+        .status = on_status, .data = on_data, .done = on_done};
+    static const char *const headers[] = {"Content-Type: application/json", NULL};
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    int result = 0;
+
+    if (buf_append_text(&path, "/v1/tools/") < 0 || http_encode(&path, name) < 0)
+        result = error_set(err, -EFBIG, ERROR_BAD_INPUT, "an argument is too long");
+    if (result == 0 && session)
+        result = client_query(&path, "session", session, err);
+    return result < 0 ? result
+                      : http_call_start(job->client.http,
+                                        &(struct http_call){.method = "POST",
+                                                            .path = buf_text(&path),
+                                                            .headers = headers,
+                                                            .body = buf_text(&job->input),
+                                                            .body_length = job->input.length,
+                                                            .body_total = -1},
+                                        &events, job, &job->exchange, err);
+}
+
+/* Leaving ends what the call alone was waiting for. */
+static int wait_reply(struct tool_job *job)
+{
+    while (!job->is_over) {
+        struct pollfd poller = {.fd = job->cancel_fd, .events = POLLIN};
+        int result = http_client_wait(job->client.http, &poller, 1, -1);
+        int number = poller.revents ? signals_taken(job->cancel_fd) : 0;
+
+        if (number) {
+            say("interrupted: the call was ended");
+            return 128 + number;
+        }
+        if (result < 0 && result != -EINTR) {
+            error_set(&job->err, result, ERROR_ENGINE, "waiting: %s", strerror(-result));
+            break;
+        }
+    }
+    if (job->err.code || job->err.num)
+        return client_fail(false, &job->err);
+    if (job->reply.length > 0 && job->reply.data[job->reply.length - 1] != '\n')
+        buf_append_text(&job->reply, "\n");
+    return print_guest_text(&job->reply);
+}
+
+int tool_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free)
+    struct tool_job job = {.input = {.maximum = LIMIT_REQUEST_JSON},
+                           .reply = {.maximum = LIMIT_REPLY_JSON},
+                           .cancel_fd = -1};
+    const struct parsed *parsed = &invocation->parsed;
+    const char *session = NULL, *config_file = NULL;
+    struct error err = {0};
+
+    option_given(parsed, "session", &session);
+    option_given(parsed, "config", &config_file);
+    if (parsed->operand_count == 0) {
+        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "which tool? 'bailey tool --list' lists them");
+        return client_fail(false, &err);
+    }
+    if (read_input(parsed, &job.input, &err) < 0 ||
+        client_open(&job.client, config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        signals_open(&job.cancel_fd, &err) < 0 ||
+        start(&job, parsed->operands[0], session, &err) < 0)
+        return client_fail(false, &err);
+    return wait_reply(&job);
+}

@@ -1,0 +1,35 @@
+/* prompt_command.c - `bailey prompt`: the system prompt that teaches a model the tools. */
+#include "base/cleanup.h"
+#include "cli/options.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "tool/prompt.h"
+
+static int run_prompt(const struct invocation *invocation)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(PROMPT_MAX);
+    CLEANUP(config_free) struct config config = {0};
+    struct report_request request = {0};
+    struct error err = {0};
+
+    if (options_take(&invocation->parsed, &request, &err) < 0 ||
+        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
+        config_check(&config, &err) < 0)
+        return say_bad_input(&err);
+    if (prompt_write(&config, &text) < 0) {
+        say("out of memory printing the prompt");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
+const struct command prompt_command = {
+    .name = "prompt",
+    .summary = "print the system prompt that teaches a model the tools",
+    .usage = "[--config FILE]",
+    .description = "Prints a system prompt for a language model: the tools, how to work with them, "
+                   "where data and outputs live, and the limits of this configuration.",
+    .options = report_options + 1,
+    .option_count = REPORT_OPTION_COUNT - 1,
+    .run = run_prompt,
+};
