@@ -166,6 +166,7 @@ int transfer_send(struct client *client, const char *path, int fd, int64_t bytes
                                          .path = path,
                                          .headers = headers,
                                          .body_read = body_read,
+                                         .body_ctx = &transfer,
                                          .body_total = bytes},
                      err);
 
