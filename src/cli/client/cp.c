@@ -3,7 +3,7 @@
  *
  * Both walks stay inside: on this machine every folder is entered by descriptor without following
  * a link, and names that come from a box are taken apart and refused unless every part is a plain
- * name (target_name_is_safe), so that whatever a guest calls its files, nothing is written outside
+ * name (spot_name_is_safe), so that whatever a guest calls its files, nothing is written outside
  * of the target folder. Here a file appears under its name once it is whole; there the daemon does
  * the same.
  */
@@ -21,9 +21,9 @@
 #include "base/id.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/box_files.h"
 #include "cli/client/commands.h"
 #include "cli/client/cp.h"
+#include "cli/client/remote.h"
 #include "cli/client_request.h"
 #include "cli/say.h"
 
@@ -43,7 +43,7 @@ static int send_file(struct copy *copy, int fd, const struct stat *status, const
     CLEANUP(buf_free) struct buf address = PATH_BUF;
     bool is_file = status && S_ISREG(status->st_mode);
     char mode[8] = "";
-    int result = box_path(&address, copy->session, "", path, err);
+    int result = remote_path(&address, copy->session, "", path, err);
 
     if (is_file)
         str_format(mode, sizeof(mode), "%04o", (unsigned)status->st_mode & 0777);
@@ -96,13 +96,13 @@ static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned
     result = depth > LIMIT_TREE_DEPTH
                  ? error_set(err, -ELOOP, ERROR_TOO_LARGE, "more than %d folders in each other",
                              LIMIT_TREE_DEPTH)
-                 : box_mkdir(copy->client, copy->session, path, err);
+                 : remote_mkdir(copy->client, copy->session, path, err);
     while (result == 0 && (errno = 0, entry = readdir(folder))) {
         char below[LIMIT_PATH_BYTES + 1];
 
         if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, ".."))
             continue;
-        result = target_join(below, path, entry->d_name, err);
+        result = spot_join(below, path, entry->d_name, err);
         if (result == 0)
             result = send_entry(copy, dirfd(folder), entry->d_name, below, depth, err);
     }
@@ -111,11 +111,11 @@ static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned
 }
 
 /* Where it goes: into a folder that is there or is meant, else under the name that was given. */
-static int box_place(struct copy *copy, const struct target *to, const char *name,
+static int box_place(struct copy *copy, const struct spot *to, const char *name,
                      char path[LIMIT_PATH_BYTES + 1], struct error *err)
 {
     CLEANUP(json_freep) json_t *entry = NULL;
-    int result = box_stat(copy->client, to->session, to->path, &entry, err);
+    int result = remote_stat(copy->client, to->session, to->path, &entry, err);
     bool is_folder = to->ends_in_slash || str_equal(member_text(entry, "type"), "folder");
 
     if (result < 0)
@@ -127,10 +127,10 @@ static int box_place(struct copy *copy, const struct target *to, const char *nam
     if (!name[0])
         return error_set(err, -EISDIR, ERROR_BAD_INPUT,
                          "'%.200s' is a folder; give the file a name in it", to->path);
-    return target_join(path, to->path, name, err);
+    return spot_join(path, to->path, name, err);
 }
 
-static int copy_up(struct copy *copy, const struct target *from, const struct target *to,
+static int copy_up(struct copy *copy, const struct spot *from, const struct spot *to,
                    struct error *err)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -143,7 +143,7 @@ static int copy_up(struct copy *copy, const struct target *from, const struct ta
         result = box_place(copy, to, "", path, err);
         return result < 0 ? result : send_file(copy, STDIN_FILENO, NULL, path, err);
     }
-    target_base(from->path, name);
+    spot_base(from->path, name);
     if (str_equal(name, ".") || str_equal(name, ".."))
         name[0] = 0;
     fd = open(from->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -161,7 +161,7 @@ static int copy_up(struct copy *copy, const struct target *from, const struct ta
 
 /* ---- both ---- */
 
-static int check_pair(const struct target *from, const struct target *to, struct error *err)
+static int check_pair(const struct spot *from, const struct spot *to, struct error *err)
 {
     if (from->is_in_box && to->is_in_box)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
@@ -173,7 +173,7 @@ static int check_pair(const struct target *from, const struct target *to, struct
 }
 
 static int load(const struct invocation *invocation, struct client_request *request,
-                struct target *from, struct target *to, struct error *err)
+                struct spot *from, struct spot *to, struct error *err)
 {
     const struct parsed *parsed = &invocation->parsed;
     int result = client_request_load(invocation, request, err);
@@ -181,9 +181,9 @@ static int load(const struct invocation *invocation, struct client_request *requ
     if (result == 0 && parsed->operand_count != 2)
         result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey cp %s", cp_command.usage);
     if (result == 0)
-        result = target_parse(parsed->operands[0], from, err);
+        result = spot_parse(parsed->operands[0], from, err);
     if (result == 0)
-        result = target_parse(parsed->operands[1], to, err);
+        result = spot_parse(parsed->operands[1], to, err);
     return result < 0 ? result : check_pair(from, to, err);
 }
 
@@ -192,7 +192,7 @@ int cp_run(const struct invocation *invocation)
     CLEANUP(client_request_free) struct client_request request = {0};
     CLEANUP(client_close) struct client client = {0};
     struct copy copy = {.client = &client};
-    struct target from, to;
+    struct spot from, to;
     struct error err = {0};
 
     if (load(invocation, &request, &from, &to, &err) < 0 ||

@@ -12,8 +12,8 @@
 #include "base/id.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/box_files.h"
 #include "cli/client/cp.h"
+#include "cli/client/remote.h"
 #include "cli/output.h"
 #include "cli/say.h"
 
@@ -42,7 +42,7 @@ static int receive_at(struct copy *copy, const char *path, json_t *entry, int di
     CLEANUP(buf_free) struct buf address = PATH_BUF;
     CLEANUP(fd_closep) int fd = -1;
     char id[ID_MAX], draft[ID_MAX + 16];
-    int result = box_path(&address, copy->session, "", path, err);
+    int result = remote_path(&address, copy->session, "", path, err);
 
     if (result == 0 && id_make(id, "cp") < 0)
         result = error_set(err, -EIO, ERROR_ENGINE, "no random bytes");
@@ -79,7 +79,7 @@ static int enter(int dir_fd, const char *name, struct error *err)
 
 /*
  * The folder of a name like "a/b/c", part by part; *ret_last is "c". With is_folder the last part
- * is entered too. The name is safe: target_name_is_safe().
+ * is entered too. The name is safe: spot_name_is_safe().
  */
 static int descend(int root_fd, const char *name, bool is_folder, int *ret_fd,
                    const char **ret_last, struct error *err)
@@ -121,7 +121,7 @@ static int receive_entry(struct copy *copy, const char *folder, json_t *entry, i
     const char *last = name;
     int result;
 
-    if (!target_name_is_safe(name))
+    if (!spot_name_is_safe(name))
         return error_set(err, -EINVAL, ERROR_PATH_REFUSED,
                          "the session has a file with a name that would lead out of the target "
                          "folder ('%.100s'); nothing was written for it",
@@ -135,17 +135,17 @@ static int receive_entry(struct copy *copy, const char *folder, json_t *entry, i
     result = descend(root_fd, name, is_folder, &fd, &last, err);
     if (result < 0 || is_folder)
         return result;
-    result = target_join(path, folder, name, err);
+    result = spot_join(path, folder, name, err);
     return result < 0 ? result : receive_at(copy, path, entry, fd, last, err);
 }
 
-static int receive_folder(struct copy *copy, const struct target *from, int root_fd,
+static int receive_folder(struct copy *copy, const struct spot *from, int root_fd,
                           struct error *err)
 {
     CLEANUP(json_freep) json_t *reply = NULL;
     json_t *entry;
     size_t i;
-    int result = box_list(copy->client, copy->session, from->path, 0, &reply, err);
+    int result = remote_list(copy->client, copy->session, from->path, 0, &reply, err);
 
     if (result < 0)
         return result;
@@ -163,8 +163,8 @@ static int receive_folder(struct copy *copy, const struct target *from, int root
 }
 
 /* The folder that `path` lies in, or is (then *ret_name is the name it gets there). */
-static int host_place(const struct target *to, const char *base, int *ret_fd,
-                      char name[NAME_MAX + 1], struct error *err)
+static int host_place(const struct spot *to, const char *base, int *ret_fd, char name[NAME_MAX + 1],
+                      struct error *err)
 {
     char folder[LIMIT_PATH_BYTES + 1];
     struct stat status;
@@ -177,13 +177,13 @@ static int host_place(const struct target *to, const char *base, int *ret_fd,
     } else {
         const char *slash = strrchr(to->path, '/');
 
-        target_base(to->path, name);
+        spot_base(to->path, name);
         result = str_format(folder, sizeof(folder), "%.*s",
                             slash ? (int)MAX(slash - to->path, 1) : 1, slash ? to->path : ".");
         if (result < 0)
             return error_set(err, result, ERROR_BAD_INPUT, "the path is too long");
     }
-    if (!target_name_is_safe(name))
+    if (!spot_name_is_safe(name))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.200s' is no name to copy to", to->path);
     *ret_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_fd < 0)
@@ -198,18 +198,17 @@ static int write_stdout(void *ctx, const void *data, size_t length)
     return stream_write(STDOUT_FILENO, data, length, -1);
 }
 
-static int to_stdout(struct copy *copy, const struct target *from, struct error *err)
+static int to_stdout(struct copy *copy, const struct spot *from, struct error *err)
 {
     CLEANUP(buf_free) struct buf address = PATH_BUF;
-    int result = box_path(&address, copy->session, "", from->path, err);
+    int result = remote_path(&address, copy->session, "", from->path, err);
 
     return result < 0 ? result
                       : transfer_receive(copy->client, buf_text(&address), -1, NULL, write_stdout,
                                          NULL, err);
 }
 
-int copy_down(struct copy *copy, const struct target *from, const struct target *to,
-              struct error *err)
+int copy_down(struct copy *copy, const struct spot *from, const struct spot *to, struct error *err)
 {
     CLEANUP(json_freep) json_t *entry = NULL;
     CLEANUP(fd_closep) int dir_fd = -1;
@@ -220,13 +219,13 @@ int copy_down(struct copy *copy, const struct target *from, const struct target 
     copy->session = from->session;
     if (str_equal(to->path, "-"))
         return to_stdout(copy, from, err);
-    result = box_stat(copy->client, copy->session, from->path, &entry, err);
+    result = remote_stat(copy->client, copy->session, from->path, &entry, err);
     if (result < 0)
         return result;
     if (!entry)
         return error_set(err, -ENOENT, ERROR_PATH_NOT_FOUND, "there is no '%.200s' in the session",
                          from->path);
-    target_base(from->path, base);
+    spot_base(from->path, base);
     result = host_place(to, base, &dir_fd, name, err);
     if (result < 0)
         return result;

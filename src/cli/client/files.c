@@ -8,10 +8,10 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/box_files.h"
 #include "cli/client/commands.h"
+#include "cli/client/remote.h"
+#include "cli/client/spot.h"
 #include "cli/client/table.h"
-#include "cli/client/target.h"
 #include "cli/client/transfer.h"
 #include "cli/client/words.h"
 #include "cli/client_request.h"
@@ -36,10 +36,10 @@ static int job_load(struct files_job *job, const struct invocation *invocation, 
     int result = client_request_load(invocation, &job->request, err);
 
     for (size_t i = 0; i < parsed->operand_count && result == 0; i++) {
-        struct target target;
+        struct spot target;
 
         result =
-            target_parse_box(parsed->operands[i], invocation->command == &ls_command, &target, err);
+            spot_parse_box(parsed->operands[i], invocation->command == &ls_command, &target, err);
     }
     if (result == 0 && parsed->operand_count == 0)
         result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey %s %s",
@@ -93,15 +93,15 @@ static int list_table(json_t *reply)
 }
 
 /* A file is listed as itself. */
-static int list(struct files_job *job, const struct target *target, json_t **ret, struct error *err)
+static int list(struct files_job *job, const struct spot *target, json_t **ret, struct error *err)
 {
     json_t *entry = NULL;
-    int result = box_list(&job->client, target->session, target->path,
-                          job->request.is_recursive ? 0 : 1, ret, err);
+    int result = remote_list(&job->client, target->session, target->path,
+                             job->request.is_recursive ? 0 : 1, ret, err);
 
     if (result == 0 || err->code != ERROR_PATH_NOT_FOLDER)
         return result;
-    result = box_stat(&job->client, target->session, target->path, &entry, err);
+    result = remote_stat(&job->client, target->session, target->path, &entry, err);
     if (result == 0 && entry)
         *ret = json_pack("{s:[o], s:b}", "entries", entry, "truncated", 0);
     return result;
@@ -111,11 +111,11 @@ int ls_run(const struct invocation *invocation)
 {
     CLEANUP(job_free) struct files_job job = {0};
     CLEANUP(json_freep) json_t *reply = NULL;
-    struct target target;
+    struct spot target;
     struct error err = {0};
 
     if (job_load(&job, invocation, &err) < 0 ||
-        target_parse_box(invocation->parsed.operands[0], true, &target, &err) < 0 ||
+        spot_parse_box(invocation->parsed.operands[0], true, &target, &err) < 0 ||
         list(&job, &target, &reply, &err) < 0)
         return client_fail(job.request.is_json, &err);
     return job.request.is_json ? print_json(json_incref(reply)) : list_table(reply);
@@ -138,11 +138,11 @@ int cat_run(const struct invocation *invocation)
     output_init(&output, job.request.is_raw, -1);
     for (size_t i = 0; i < invocation->parsed.operand_count; i++) {
         CLEANUP(buf_free) struct buf path = PATH_BUF;
-        struct target target;
+        struct spot target;
 
         err = (struct error){0};
-        if ((target_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
-             box_path(&path, target.session, "", target.path, &err) < 0 ||
+        if ((spot_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+             remote_path(&path, target.session, "", target.path, &err) < 0 ||
              transfer_receive(&job.client, buf_text(&path), -1, NULL, write_output, &output, &err) <
                  0) &&
             output.failure == 0)
@@ -168,11 +168,11 @@ int rm_run(const struct invocation *invocation)
         return client_fail(false, &err);
     for (size_t i = 0; i < invocation->parsed.operand_count; i++) {
         CLEANUP(buf_free) struct buf path = PATH_BUF;
-        struct target target;
+        struct spot target;
 
         err = (struct error){0};
-        if (target_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
-            box_path(&path, target.session, "", target.path, &err) < 0 ||
+        if (spot_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+            remote_path(&path, target.session, "", target.path, &err) < 0 ||
             (job.request.is_recursive && client_query(&path, "recursive", "true", &err) < 0) ||
             client_call(&job.client, "DELETE", buf_text(&path), NULL, NULL, &err) < 0)
             status = client_fail(false, &err);

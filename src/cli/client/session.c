@@ -19,8 +19,8 @@
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client/report.h"
+#include "cli/client/spot.h"
 #include "cli/client/table.h"
-#include "cli/client/target.h"
 #include "cli/client/transfer.h"
 #include "cli/client/words.h"
 #include "cli/client_request.h"
@@ -70,7 +70,7 @@ static int open_dataset(struct dataset *dataset, const char *word, struct error 
     dataset->name = strndup(word, (size_t)(equals - word));
     if (!dataset->name)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
-    target_dataset(word, (size_t)(equals - word), dataset->file);
+    spot_dataset(word, (size_t)(equals - word), dataset->file);
     dataset->fd = open(dataset->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (dataset->fd < 0 || fstat(dataset->fd, &status) < 0)
         return error_set(err, -errno, ERROR_BAD_INPUT, "--data %.60s: '%.200s': %s", dataset->name,

@@ -1,5 +1,5 @@
-/* target.c - names of files in sessions and on this machine; see target.h. */
-#include "cli/client/target.h"
+/* spot.c - names of files in sessions and on this machine; see spot.h. */
+#include "cli/client/spot.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int too_long(const char *word, struct error *err)
     return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "'%.100s...' is too long", word);
 }
 
-static int parse_box(const char *word, size_t id_length, const char *path, struct target *ret,
+static int parse_box(const char *word, size_t id_length, const char *path, struct spot *ret,
                      struct error *err)
 {
     if (id_length >= sizeof(ret->session))
@@ -38,11 +38,11 @@ static int parse_box(const char *word, size_t id_length, const char *path, struc
     return 0;
 }
 
-int target_parse(const char *word, struct target *ret, struct error *err)
+int spot_parse(const char *word, struct spot *ret, struct error *err)
 {
     const char *path = path_part(word);
 
-    *ret = (struct target){0};
+    *ret = (struct spot){0};
     if (path)
         return parse_box(word, (size_t)(path - 1 - word), path, ret, err);
     if (!word[0])
@@ -53,11 +53,11 @@ int target_parse(const char *word, struct target *ret, struct error *err)
     return 0;
 }
 
-int target_parse_box(const char *word, bool may_lack_path, struct target *ret, struct error *err)
+int spot_parse_box(const char *word, bool may_lack_path, struct spot *ret, struct error *err)
 {
     const char *path = path_part(word);
 
-    *ret = (struct target){0};
+    *ret = (struct spot){0};
     if (path && (path[0] || may_lack_path))
         return parse_box(word, (size_t)(path - 1 - word), path, ret, err);
     if (!path && may_lack_path && word[0] && !strchr(word, '/'))
@@ -67,8 +67,8 @@ int target_parse_box(const char *word, bool may_lack_path, struct target *ret, s
                      word);
 }
 
-int target_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char *name,
-                struct error *err)
+int spot_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char *name,
+              struct error *err)
 {
     if (str_format(path, LIMIT_PATH_BYTES + 1, "%s%s%s", folder, str_ends(folder, "/") ? "" : "/",
                    name) < 0)
@@ -76,7 +76,7 @@ int target_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char 
     return 0;
 }
 
-void target_base(const char *path, char name[NAME_MAX + 1])
+void spot_base(const char *path, char name[NAME_MAX + 1])
 {
     size_t end = strlen(path), start;
 
@@ -87,7 +87,7 @@ void target_base(const char *path, char name[NAME_MAX + 1])
     str_format(name, NAME_MAX + 1, "%.*s", (int)MIN(end - start, (size_t)NAME_MAX), path + start);
 }
 
-bool target_name_is_safe(const char *name)
+bool spot_name_is_safe(const char *name)
 {
     for (;;) {
         size_t length = strcspn(name, "/");
@@ -101,7 +101,7 @@ bool target_name_is_safe(const char *name)
     }
 }
 
-void target_dataset(const char *name, size_t length, char file[NAME_MAX + 1])
+void spot_dataset(const char *name, size_t length, char file[NAME_MAX + 1])
 {
     length = MIN(length, (size_t)NAME_MAX);
     memcpy(file, name, length);

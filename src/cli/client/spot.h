@@ -1,11 +1,11 @@
 /*
- * target.h - the words of cp, ls, cat and rm: ID:PATH, or a name on this machine. Pure.
+ * spot.h - the words of cp, ls, cat and rm: ID:PATH, or a name on this machine. Pure.
  *
  * A word is of a session when a colon stands in it before any slash; "./a:b" is a host's file. A
  * PATH that does not begin with '/' is below /workspace.
  */
-#ifndef BAILEY_CLI_CLIENT_TARGET_H
-#define BAILEY_CLI_CLIENT_TARGET_H
+#ifndef BAILEY_CLI_CLIENT_SPOT_H
+#define BAILEY_CLI_CLIENT_SPOT_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -14,32 +14,32 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-struct target {
+struct spot {
     bool is_in_box;
     char session[128];               /* in a box */
     char path[LIMIT_PATH_BYTES + 1]; /* absolute in a box; as written on the host */
     bool ends_in_slash;              /* a folder is meant */
 };
 
-int target_parse(const char *word, struct target *ret, struct error *err);
+int spot_parse(const char *word, struct spot *ret, struct error *err);
 
 /* The same for a word that has to be of a session; without a colon it is the session alone. */
-int target_parse_box(const char *word, bool may_lack_path, struct target *ret, struct error *err);
+int spot_parse_box(const char *word, bool may_lack_path, struct spot *ret, struct error *err);
 
 /* "<folder>/<name>" into path. */
-int target_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char *name,
-                struct error *err);
+int spot_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char *name,
+              struct error *err);
 
 /* The last part of a path, without slashes at its end; empty for "/". */
-void target_base(const char *path, char name[NAME_MAX + 1]);
+void spot_base(const char *path, char name[NAME_MAX + 1]);
 
 /*
  * May a name that came from a box be made below a folder of ours, part by part? Not empty, not
  * absolute, no part that is empty, "." or "..", none too long.
  */
-bool target_name_is_safe(const char *name);
+bool spot_name_is_safe(const char *name);
 
 /* "sales 2024/q1" is /tmp/data/sales_2024_q1.csv: what a dataset's name becomes. */
-void target_dataset(const char *name, size_t length, char file[NAME_MAX + 1]);
+void spot_dataset(const char *name, size_t length, char file[NAME_MAX + 1]);
 
 #endif

@@ -1,5 +1,5 @@
-/* base64.c - see base64.h. */
-#include "cli/client/base64.h"
+/* decode.c - see decode.h. */
+#include "cli/client/decode.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static int digit(char letter)
     return letter == '/' ? 63 : -1;
 }
 
-int base64_decode(const char *text, size_t length, struct buf *to)
+int decode_base64(const char *text, size_t length, struct buf *to)
 {
     if (length % 4 != 0)
         return -EINVAL;

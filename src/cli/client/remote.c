@@ -1,5 +1,5 @@
-/* box_files.c - the /files calls of the API; see box_files.h. */
-#include "cli/client/box_files.h"
+/* remote.c - the /files calls of the API; see remote.h. */
+#include "cli/client/remote.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -9,8 +9,8 @@
 #include "base/limits.h"
 #include "base/str.h"
 
-int box_path(struct buf *to, const char *session, const char *tail, const char *path,
-             struct error *err)
+int remote_path(struct buf *to, const char *session, const char *tail, const char *path,
+                struct error *err)
 {
     int result = client_session_path(to, session, "/files", err);
 
@@ -19,11 +19,11 @@ int box_path(struct buf *to, const char *session, const char *tail, const char *
     return result < 0 ? result : client_query(to, "path", path, err);
 }
 
-int box_stat(struct client *client, const char *session, const char *path, json_t **ret,
-             struct error *err)
+int remote_stat(struct client *client, const char *session, const char *path, json_t **ret,
+                struct error *err)
 {
     CLEANUP(buf_free) struct buf address = PATH_BUF;
-    int result = box_path(&address, session, "/stat", path, err);
+    int result = remote_path(&address, session, "/stat", path, err);
 
     *ret = NULL;
     if (result == 0)
@@ -31,12 +31,12 @@ int box_stat(struct client *client, const char *session, const char *path, json_
     return result < 0 && err->code == ERROR_PATH_NOT_FOUND ? 0 : result;
 }
 
-int box_list(struct client *client, const char *session, const char *path, unsigned depth,
-             json_t **ret, struct error *err)
+int remote_list(struct client *client, const char *session, const char *path, unsigned depth,
+                json_t **ret, struct error *err)
 {
     CLEANUP(buf_free) struct buf address = PATH_BUF;
     char number[16];
-    int result = box_path(&address, session, "/list", path, err);
+    int result = remote_path(&address, session, "/list", path, err);
 
     str_format(number, sizeof(number), "%u", depth);
     if (result == 0)
@@ -44,7 +44,7 @@ int box_list(struct client *client, const char *session, const char *path, unsig
     return result < 0 ? result : client_call(client, "GET", buf_text(&address), NULL, ret, err);
 }
 
-int box_mkdir(struct client *client, const char *session, const char *path, struct error *err)
+int remote_mkdir(struct client *client, const char *session, const char *path, struct error *err)
 {
     CLEANUP(buf_free) struct buf address = PATH_BUF;
     json_t *name = json_string(path);

@@ -1,0 +1,21 @@
+/* remote.h - calls about files of a session, for ls, cat, rm and cp. Blocks. */
+#ifndef BAILEY_CLI_CLIENT_REMOTE_H
+#define BAILEY_CLI_CLIENT_REMOTE_H
+
+#include "cli/client/client.h"
+
+/* "/v1/sessions/ID/files{tail}?path=P", for more arguments behind it. */
+int remote_path(struct buf *to, const char *session, const char *tail, const char *path,
+                struct error *err);
+
+/* One entry; *ret stays NULL when there is none and that is no error. */
+int remote_stat(struct client *client, const char *session, const char *path, json_t **ret,
+                struct error *err);
+
+/* The listing's reply; depth 0: all below. */
+int remote_list(struct client *client, const char *session, const char *path, unsigned depth,
+                json_t **ret, struct error *err);
+
+int remote_mkdir(struct client *client, const char *session, const char *path, struct error *err);
+
+#endif
