@@ -38,9 +38,9 @@ static int find_beside(const char *const *places, const char *what, char path[PA
         if (str_format(path, PATH_MAX, "%s/%s", folder, places[i]) == 0 && access(path, X_OK) == 0)
             return 0;
     return error_set(err, -ENOENT, ERROR_ENGINE,
-                     "this needs %s, which is neither in %.300s nor in its ../%s; install both "
-                     "programs together ('make install')",
-                     what, folder, places[1] + strlen("../"));
+                     "this needs %s, which is neither in %.300s nor where an installation puts it "
+                     "(%s beside that); 'make' builds both programs, 'make install' installs them",
+                     what, folder, places[1]);
 }
 
 int engine_program(char path[PATH_MAX], struct error *err)

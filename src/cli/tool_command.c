@@ -1,5 +1,6 @@
 /* tool_command.c - `bailey tool NAME [JSON|-]`: a tool call from the command line. */
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,6 +57,22 @@ static int read_input(const struct invocation *invocation, struct buf *input, st
     return 0;
 }
 
+static int list_tools(bool is_json)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    json_t *tools = is_json ? json_array() : NULL;
+
+    for (size_t i = 0; i < tool_count; i++) {
+        const struct tool_row *row = &tool_table[i];
+
+        if (is_json)
+            json_array_append_new(tools, tool_row_json(row));
+        else
+            buf_printf(&text, "%-20s %-16s %s\n", row->name, row->category, row->title);
+    }
+    return is_json ? print_json(json_pack("{s:o}", "tools", tools)) : print_text(&text);
+}
+
 static int run_tool(const struct invocation *invocation)
 {
     CLEANUP(buf_free) struct buf input = BUF_INIT(TOOL_INPUT_MAX);
@@ -67,6 +84,8 @@ static int run_tool(const struct invocation *invocation)
     struct error err = {0};
     int signal;
 
+    if (option_given(&invocation->parsed, "list", NULL))
+        return list_tools(option_given(&invocation->parsed, "json", NULL));
     if (!tool)
         return unknown_tool(invocation->parsed.operands[0]);
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
@@ -116,9 +135,11 @@ static bool hands_over(const struct parsed *parsed)
 {
     const char *name = parsed->operands[0];
 
-    if (option_given(parsed, "session", NULL) || option_given(parsed, "list", NULL))
+    if (option_given(parsed, "list", NULL))
+        return false;
+    if (option_given(parsed, "session", NULL))
         return true;
-    return name && tool_find(name) && !str_equal(name, "run_python_code");
+    return name && tool_find(name) && !tool_is_alone(tool_find(name));
 }
 
 const struct command tool_command = {
