@@ -30,6 +30,7 @@ const struct command *const command_table[] = {
     &serve_command,
     &daemon_command,
     &prompt_command,
+    &mcp_command,
     &openapi_command,
     /* bailey itself */
     &doctor_command,

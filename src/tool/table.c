@@ -113,7 +113,8 @@ const struct tool_row tool_table[] = {
         .schema = OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you "
                          "want to see\"},"
                          "\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","
-                         "\"bash\"],\"default\":\"python\"}," RUN_TIMEOUT "," SESSION,
+                         "\"bash\"],\"default\":\"python\",\"description\":\"what it is written "
+                         "in\"}," RUN_TIMEOUT "," SESSION,
                          "\"code\""),
     },
 };

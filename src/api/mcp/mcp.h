@@ -6,8 +6,8 @@
  * here blocks, reads a clock or touches a descriptor. One thread. Which era a message belongs to is
  * decided for each message alone. Input is hostile: any bytes are answered or ignored.
  *
- * A host never finishes a work from inside the op that began it; after cancel() it forgets the
- * work, and after any of the mcp_work_*() endings the work is gone.
+ * A host may answer a work from inside the op that began it, and then returns 0 from that. After
+ * cancel() it forgets the work; after an answer the work is gone, unless a read is asked for next.
  */
 #ifndef BAILEY_API_MCP_MCP_H
 #define BAILEY_API_MCP_MCP_H

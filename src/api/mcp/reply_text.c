@@ -119,19 +119,22 @@ static int append_header(json_t *reply, const char *session, struct buf *text)
 static int append_run(json_t *reply, const char *session, struct buf *text)
 {
     json_t *err = json_object_get(reply, "stderr");
-    json_t *message =
-        json_object_get(json_object_get(json_object_get(reply, "meta"), "error"), "message");
+    json_t *error = fact(reply, "error");
     int failed = append_header(reply, session, text);
 
     failed |= append_clean(text, json_object_get(reply, "stdout"));
+    failed |= append_clean(text, json_object_get(reply, "output")); /* of run_python_code */
     if (json_string_length(err) > 0) {
         failed |= end_line(text);
         failed |= buf_append_text(text, "[stderr]\n");
         failed |= append_clean(text, err);
     }
-    if (json_is_string(message)) {
+    if (json_is_object(error))
+        error = json_object_get(error, "message");
+    if (json_is_string(error)) {
         failed |= end_line(text);
-        failed |= append_clean(text, message);
+        failed |= buf_append_text(text, "Error: ");
+        failed |= append_clean(text, error);
     }
     return failed;
 }
@@ -165,32 +168,37 @@ static int append_facts(json_t *reply, const char *session, struct buf *text)
     return failed;
 }
 
-/* Whether the tool could not do its job; a command that failed is no error of the tool. */
+/*
+ * Whether the tool could not do its job. A command that failed is no error of the tool: with an
+ * exit code, success:false only repeats that.
+ */
 static bool is_error(json_t *reply)
 {
-    return json_is_false(json_object_get(reply, "success")) ||
-           (json_object_get(reply, "error") && !json_is_null(json_object_get(reply, "error"))) ||
-           is_set(reply, "timed_out") ||
-           json_is_object(json_object_get(json_object_get(reply, "meta"), "error"));
+    json_t *error = fact(reply, "error");
+
+    return (error && !json_is_null(error)) || is_set(reply, "timed_out") ||
+           (json_is_false(json_object_get(reply, "success")) && !has_run(reply));
 }
 
 int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *ret_is_error)
 {
-    static const char *const last[] = {"note", "hint"};
+    static const struct {
+        const char *name, *label;
+    } last[] = {{"session_note", "note"}, {"state", "note"}, {"hint", "hint"}};
     int failed;
 
     *ret_is_error = is_error(reply);
-    if (has_run(reply) && !json_is_false(json_object_get(reply, "success")))
+    if (has_run(reply))
         failed = append_run(reply, session, text);
     else
         failed = append_facts(reply, session, text);
     for (size_t i = 0; i < ARRAY_SIZE(last); i++) {
-        json_t *value = json_object_get(reply, last[i]);
+        json_t *value = json_object_get(reply, last[i].name);
 
         if (!json_is_string(value))
             continue;
         failed |= end_line(text);
-        failed |= buf_printf(text, "[%s] ", last[i]);
+        failed |= buf_printf(text, "[%s] ", last[i].label);
         failed |= append_clean(text, value);
     }
     return failed < 0 ? -1 : 0;

@@ -126,6 +126,10 @@ uint64_t mcp_peer_tick(struct mcp_peer *peer, uint64_t now_ms)
 
 void mcp_work_failed(struct mcp_work *work, const struct error *err)
 {
+    if (work->content) { /* only a picture could not be fetched */
+        mcp_call_read(work, MCP_READ_MISSING, NULL, 0);
+        return;
+    }
     /* What a tool could not do is a result that the model reads; the rest is the protocol's. */
     if (work->kind == WORK_CALL)
         mcp_send_result(work->peer, &work->origin, mcp_content_refusal(err->text));

@@ -18,5 +18,6 @@ int ps_run(const struct invocation *invocation);
 int tool_run(const struct invocation *invocation);
 int daemon_run(const struct invocation *invocation);
 int openapi_run(const struct invocation *invocation);
+int mcp_run(const struct invocation *invocation);
 
 #endif

@@ -55,6 +55,15 @@ static void endings_are_named(void **state)
         {"{\"error\":{\"code\":\"bad_input\",\"message\":\"not a number\",\"field\":\"timeout\"}}",
          "Error: not a number\nfield: timeout\n", true},
         {"{\"execution_id\":\"s_1.7\",\"hint\":\"Wait.\"}", "execution_id: s_1.7", false},
+        {"{\"success\":false,\"output\":\"Error: NameError (exit code 1)\",\"exit_code\":1,"
+         "\"timed_out\":false,\"execution_time\":0.02,\"hint\":\"Correct it.\"}",
+         "[exit code 1, 20 ms, session s_1]\nError: NameError (exit code 1)\n[hint]", false},
+        {"{\"success\":false,\"exit_code\":1,\"stdout\":\"\",\"stderr\":\"\",\"error\":\"no "
+         "program "
+         "x\",\"code\":\"command_not_found\"}",
+         "Error: no program x", true},
+        {"{\"exit_code\":0,\"stdout\":\"\",\"session_note\":\"a new one\",\"state\":\"fresh\"}",
+         "[note] a new one\n[note] fresh", false},
         {"plain words", "plain words", false},
         {"\"a string\"", "a string", false},
         {"{\"exit_code\":0,\"stdout\":\"a\\u0000b\",\"stderr\":\"\"}", "ab", false},
