@@ -83,7 +83,7 @@ int task_send(struct task *task, const char *method, const struct buf *path, jso
                                    .done = done,
                                    .ctx = task};
     struct error err = {0};
-    int r = rest_start(&task->host->rest, &spec, &task->call, &err);
+    int r = mcp_rest_start(&task->host->rest, &spec, &task->call, &err);
 
     if (r < 0)
         task_fail(task, &err);
@@ -104,13 +104,13 @@ static void session_end(struct mcp_host *host)
 
     if (host->name || !host->session[0] || client_session_path(&path, host->session, "", NULL) < 0)
         return;
-    rest_start(&host->rest,
-               &(struct rest_spec){.method = "DELETE",
-                                   .path = buf_text(&path),
-                                   .maximum = SMALL_REPLY,
-                                   .may_repeat = true,
-                                   .done = nobody_listens},
-               NULL, NULL);
+    mcp_rest_start(&host->rest,
+                   &(struct rest_spec){.method = "DELETE",
+                                       .path = buf_text(&path),
+                                       .maximum = SMALL_REPLY,
+                                       .may_repeat = true,
+                                       .done = nobody_listens},
+                   NULL, NULL);
     host->session[0] = '\0';
 }
 
@@ -164,14 +164,14 @@ static int own_session(struct task *task, struct error *err)
     if (host->making)
         return 0;
     body = json_object();
-    r = rest_start(&host->rest,
-                   &(struct rest_spec){.method = "POST",
-                                       .path = "/v1/sessions",
-                                       .body = body,
-                                       .maximum = SMALL_REPLY,
-                                       .done = on_session,
-                                       .ctx = host},
-                   &host->making, err);
+    r = mcp_rest_start(&host->rest,
+                       &(struct rest_spec){.method = "POST",
+                                           .path = "/v1/sessions",
+                                           .body = body,
+                                           .maximum = SMALL_REPLY,
+                                           .done = on_session,
+                                           .ctx = host},
+                       &host->making, err);
     json_decref(body);
     return r;
 }
@@ -212,14 +212,14 @@ static void kill_execution(struct mcp_host *host, const char *session, const cha
     if (client_session_path(&path, session, "/processes/", NULL) < 0 ||
         http_encode(&path, execution) < 0 || buf_append_text(&path, "/signal") < 0)
         return;
-    rest_start(&host->rest,
-               &(struct rest_spec){.method = "POST",
-                                   .path = buf_text(&path),
-                                   .body = body,
-                                   .maximum = SMALL_REPLY,
-                                   .may_repeat = true,
-                                   .done = nobody_listens},
-               NULL, NULL);
+    mcp_rest_start(&host->rest,
+                   &(struct rest_spec){.method = "POST",
+                                       .path = buf_text(&path),
+                                       .body = body,
+                                       .maximum = SMALL_REPLY,
+                                       .may_repeat = true,
+                                       .done = nobody_listens},
+                   NULL, NULL);
 }
 
 /* What was printed so far, for the next progress. */

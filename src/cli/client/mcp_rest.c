@@ -117,8 +117,8 @@ static int reach(struct rest *rest, struct error *err)
     return r;
 }
 
-int rest_start(struct rest *rest, const struct rest_spec *spec, struct rest_call **ret,
-               struct error *err)
+int mcp_rest_start(struct rest *rest, const struct rest_spec *spec, struct rest_call **ret,
+                   struct error *err)
 {
     struct rest_call *call;
     int r = 0;

@@ -38,8 +38,8 @@ struct rest_spec {
     void (*done)(void *ctx, const struct rest_reply *reply);
     void *ctx;
 };
-int rest_start(struct rest *rest, const struct rest_spec *spec, struct rest_call **ret,
-               struct error *err);
+int mcp_rest_start(struct rest *rest, const struct rest_spec *spec, struct rest_call **ret,
+                   struct error *err);
 void rest_cancel(struct rest_call *call); /* NULL is fine */
 
 /* Waits for calls and descriptors until one of them has something, or `until_ms` of clock_now. */
