@@ -59,7 +59,8 @@ static int load_environment(struct config *config, char *const *env, struct erro
         const char *equals;
         int key, r;
 
-        if (!str_starts(*env, "SANDBOX_") && !str_starts(*env, "DOCKER_"))
+        if (!str_starts(*env, "SANDBOX_") && !str_starts(*env, "DOCKER_") &&
+            !str_starts(*env, "BAILEY_"))
             continue;
         equals = strchr(*env, '=');
         if (!equals || equals[1] == '\0') /* empty counts as unset */
