@@ -7,8 +7,9 @@
  *
  * A command's own tree is found by its session, its process group and who was whose parent. A
  * parent that dies before its child was seen hides it, so the tree is stopped before it is killed:
- * who is stopped forks no more. Who left the session and lost its parent before is not found; it
- * ends with the box.
+ * who is stopped forks no more. Groups are signalled as such, because that is one act to the
+ * kernel: no child that is being made escapes it. Who left session and group and lost its parent
+ * before we looked is not found; it ends with the box.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -29,6 +30,7 @@
 #define CROWD_MAX 8192
 #define STOP_TRIES 40 /* half a millisecond each: somebody may be deep in the kernel */
 #define KILL_TRIES 200
+#define SESSIONS_MAX 64
 #define SCAN_PIDS 131072 /* without a /proc, numbers are tried: a session that had more is rare */
 
 struct member {
@@ -207,23 +209,40 @@ static int compare_pids(const void *a, const void *b)
     return ((const struct member *)a)->pid - ((const struct member *)b)->pid;
 }
 
-static bool is_of_tree(const struct crowd *crowd, const struct member *member, pid_t root)
+/* Sessions that were begun in the tree; the warden's own, of a child just forked, is none. */
+struct sessions {
+    pid_t of[SESSIONS_MAX];
+    size_t count;
+};
+
+static bool has_session(const struct sessions *sessions, pid_t session)
+{
+    for (size_t i = 0; i < sessions->count; i++) {
+        if (sessions->of[i] == session)
+            return true;
+    }
+    return false;
+}
+
+static bool is_of_tree(const struct crowd *crowd, const struct sessions *sessions,
+                       const struct member *member, pid_t root)
 {
     struct member key = {.pid = member->parent};
     const struct member *parent;
 
     if (member->pid == root || member->parent == root || member->group == root ||
-        member->session == root)
+        has_session(sessions, member->session))
         return true;
     parent = bsearch(&key, crowd->members, crowd->count, sizeof(key), compare_pids);
     return parent && parent->is_of_tree;
 }
 
-/* Everybody of the tree is marked, also who left its session: parents before their children, which
- * is one look unless the numbers have wrapped around. */
+/* Marks everybody of the tree: parents before their children, which is one look at each unless the
+ * numbers have wrapped around. */
 static struct crowd *tree_read(const struct sandbox *sandbox, pid_t root)
 {
     struct crowd *crowd = crowd_read(sandbox);
+    struct sessions sessions = {.of = {root}, .count = 1};
     bool has_news = true;
 
     qsort(crowd->members, crowd->count, sizeof(crowd->members[0]), compare_pids);
@@ -232,8 +251,12 @@ static struct crowd *tree_read(const struct sandbox *sandbox, pid_t root)
         for (size_t i = 0; i < crowd->count; i++) {
             struct member *member = &crowd->members[i];
 
-            if (!member->is_of_tree && is_of_tree(crowd, member, root))
-                has_news = member->is_of_tree = true;
+            if (member->is_of_tree || !is_of_tree(crowd, &sessions, member, root))
+                continue;
+            has_news = member->is_of_tree = true;
+            if (member->session != getsid(0) && sessions.count < SESSIONS_MAX &&
+                !has_session(&sessions, member->session))
+                sessions.of[sessions.count++] = member->session;
         }
     }
     return crowd;
@@ -243,16 +266,30 @@ static struct crowd *tree_read(const struct sandbox *sandbox, pid_t root)
 static size_t tree_signal(const struct crowd *crowd, int number)
 {
     size_t count = 0;
+    pid_t group = 0;
 
     for (size_t i = 0; i < crowd->count; i++) {
         const struct member *member = &crowd->members[i];
 
         if (!member->is_of_tree || member->is_dead || (number == SIGSTOP && member->is_stopped))
             continue;
+        if (member->group != group && member->session != getsid(0)) {
+            group = member->group;
+            kill(-group, number);
+        }
         kill(member->pid, number);
         count++;
     }
     return count;
+}
+
+/* The list of a process's children skips some when others of them end meanwhile (proc(5)). */
+static bool tree_is_whole(const struct crowd *crowd, pid_t root)
+{
+    struct member key = {.pid = root};
+
+    return crowd->count < CROWD_MAX &&
+           bsearch(&key, crowd->members, crowd->count, sizeof(key), compare_pids);
 }
 
 /* Without a /proc of the box: its group, and whoever says that he is of its session. */
@@ -268,26 +305,41 @@ static void kill_session(pid_t root)
     }
 }
 
+/* True when all of the tree were seen, and seen stopped, twice; they are killed then. */
+static bool stop_and_kill(const struct sandbox *sandbox, pid_t root)
+{
+    int calm = 0;
+
+    for (int tries = 0; tries < STOP_TRIES; tries++) {
+        struct crowd *crowd = tree_read(sandbox, root);
+
+        if (tree_signal(crowd, SIGSTOP) > 0 || !tree_is_whole(crowd, root)) {
+            calm = 0;
+            wait_a_little();
+        } else if (++calm == 2) {
+            tree_signal(crowd, SIGKILL);
+            return true;
+        }
+    }
+    return false;
+}
+
 void crowd_kill_tree(const struct sandbox *sandbox, pid_t root)
 {
-    struct crowd *crowd;
-
     if (sandbox->plan->has_namespaces && sandbox->proc_fd < 0) {
         kill_session(root);
         return;
     }
-    for (int tries = 0; tries < STOP_TRIES; tries++) {
-        crowd = tree_read(sandbox, root);
-        if (tree_signal(crowd, SIGSTOP) == 0 && crowd->count < CROWD_MAX) {
-            tree_signal(crowd, SIGKILL); /* nobody of them has forked since we looked */
-            return;
+    kill(-root, SIGSTOP);
+    kill(root, SIGSTOP);
+    if (!stop_and_kill(sandbox, root)) {
+        /* Somebody cannot be stopped, or they are too many to see at once: as a crowd then. */
+        for (int tries = 0; tries < KILL_TRIES; tries++) {
+            if (tree_signal(tree_read(sandbox, root), SIGKILL) == 0)
+                break;
+            wait_a_little();
         }
-        wait_a_little();
     }
-    /* Somebody cannot be stopped, or they are too many to see at once: as a crowd then. */
-    for (int tries = 0; tries < KILL_TRIES; tries++) {
-        if (tree_signal(tree_read(sandbox, root), SIGKILL) == 0)
-            return;
-        wait_a_little();
-    }
+    kill(-root, SIGKILL);
+    kill(root, SIGKILL); /* our own child: its number is its own until we have buried it */
 }

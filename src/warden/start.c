@@ -171,6 +171,7 @@ void command_exec(struct warden *warden, const struct frame *frame)
         kill(command->pid, SIGKILL);
     command->has_exited = true;
     command->end_ns = clock_now_ns();
-    command->keeps &= may_keep(warden);
     command_failed(command, has_room ? GUEST_STAGE_STDIO : GUEST_STAGE_EXEC, r);
+    if (!command->keeps || !may_keep(warden))
+        command_free(command);
 }

@@ -130,8 +130,8 @@ static inline void give(struct room *room, enum frame_type type, uint32_t id, co
     frame_header(data, type, id, length);
     if (length > 0)
         memcpy(data + FRAME_HEADER, payload, length);
-    assert_int_equal(send(room->fd, data, FRAME_HEADER + length, MSG_NOSIGNAL),
-                     (ssize_t)(FRAME_HEADER + length));
+    if (send(room->fd, data, FRAME_HEADER + length, MSG_NOSIGNAL) < 0)
+        assert_int_equal(errno, EPIPE); /* a box that has ended: what comes out of it says so */
 }
 
 static inline void give_number(struct room *room, enum frame_type type, uint32_t id,

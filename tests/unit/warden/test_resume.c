@@ -68,7 +68,7 @@ static void test_kept_until_forgotten(void **state)
 {
     struct room *room = *state;
     struct message_inventory inventory;
-    struct ended first, again;
+    struct ended first = {0}, again;
     struct frame frame;
 
     start(room, 7, EXEC_KEEP, "echo hello; echo oops >&2; exit 3", "");
