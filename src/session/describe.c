@@ -9,7 +9,7 @@
 #include "model/text.h"
 #include "session/inside.h"
 
-static json_t *time_json(uint64_t ms)
+json_t *time_json(uint64_t ms)
 {
     time_t seconds = (time_t)(ms / 1000);
     char text[48];

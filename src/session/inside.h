@@ -178,6 +178,9 @@ int session_ended_error(const struct session *session, struct error *err);
 uint64_t session_deadline_ms(const struct session *session); /* when it ends if nobody comes */
 char **env_vector(json_t *base, json_t *over);               /* strv of "K=V"; NULL: no memory */
 
+/* describe.c */
+json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
+
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
 int execution_open_spools(struct execution *execution, struct error *err);

@@ -130,11 +130,12 @@ json_t *session_output_json(struct session *session, const struct session_output
 
     if (output->is_saved)
         buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
-    return json_pack("{s:o, s:o, s:I, s:s, s:s, s:s?, s:I}", "name",
+    return json_pack("{s:o, s:o, s:I, s:s, s:s, s:s?, s:o}", "name",
                      text_to_json(output->name, strlen(output->name)), "path",
                      output->is_saved ? text_to_json(buf_text(&path), path.length) : json_null(),
                      "bytes", (json_int_t)output->bytes, "mime", output->type, "kind", output->kind,
-                     "skipped", output->skipped, "modified_ns", (json_int_t)output->time_ns);
+                     "skipped", output->skipped, "modified_at",
+                     time_json(output->time_ns / 1000000));
 }
 
 json_t *session_outputs_json(struct session *session)

@@ -23,7 +23,6 @@ struct adoption {
     uint32_t generation;
     const struct adopt_events *events;
     void *ctx;
-    uint64_t deadline_ms; /* until WELCOME */
     struct {
         struct box_found about;
         bool has_input_ended;
@@ -51,13 +50,13 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
     adoption->generation = generation;
     adoption->events = events;
     adoption->ctx = ctx;
-    adoption->deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
     r = box_send(box, FRAME_HELLO, generation, NULL, 0);
     if (r < 0) {
         free(adoption);
         return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
     }
     box->adoption = adoption;
+    box->hello_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
     return 0;
 }
 
@@ -211,9 +210,10 @@ bool adopt_frame(struct box *box, const struct frame *frame)
     return true;
 }
 
-uint64_t adopt_deadline_ms(const struct box *box)
+void adopt_tick(struct box *box, uint64_t now_ms)
 {
-    return box->adoption ? box->adoption->deadline_ms : UINT64_MAX;
+    if (box->adoption && now_ms >= box->hello_deadline_ms)
+        box_break(box, "its warden did not answer its new host");
 }
 
 void adopt_lose(struct box *box)

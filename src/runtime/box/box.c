@@ -286,7 +286,7 @@ short box_poll_events(const struct box *box)
 
 uint64_t box_next_deadline_ms(const struct box *box)
 {
-    uint64_t next = adopt_deadline_ms(box);
+    uint64_t next = box->adoption ? box->hello_deadline_ms : UINT64_MAX;
 
     for (const struct call *call = box->calls; call; call = call->next) {
         if (call->deadline_ms && !call->was_timed_out)
@@ -348,8 +348,7 @@ int box_pump(struct box *box, struct error *err)
         if (call->kind == CALL_EXEC)
             exec_tick(box, call, now_ms);
     }
-    if (now_ms >= adopt_deadline_ms(box))
-        box_break(box, "its warden did not answer its new host");
+    adopt_tick(box, now_ms);
     lose(box);
     /* A known exit whose output is not taken yet is still to be told: box_resume() does. */
     if (!box->is_lost || box->calls)

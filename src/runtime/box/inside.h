@@ -49,11 +49,18 @@ struct box {
     void *wall;
     uint32_t next_id;
     struct call *calls;
+<<<<<<< HEAD
     void (*wake)(void *ctx); /* see box_on_wake() */
     void *wake_ctx;
     struct adoption *adoption; /* adopt.c: from HELLO to WELCOME; else NULL */
     struct buf queue;          /* whole frames the socket did not take yet */
     const char *broken;        /* why it will be lost at the end of this turn; NULL: it stands */
+=======
+    struct adoption *adoption;  /* adopt.c: from HELLO to WELCOME; else NULL */
+    uint64_t hello_deadline_ms; /* of WELCOME */
+    struct buf queue;           /* whole frames the socket did not take yet */
+    const char *broken;         /* why it will be lost at the end of this turn; NULL: it stands */
+>>>>>>> 1be14fb (tests: a box that takes over, against wardens good and bad)
     bool is_lost;
     struct error lost;
 };
@@ -81,7 +88,7 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
 
 /* adopt.c: while box->adoption is there every frame goes to it */
 bool adopt_frame(struct box *box, const struct frame *frame);
-uint64_t adopt_deadline_ms(const struct box *box); /* UINT64_MAX: none */
-void adopt_lose(struct box *box);                  /* the box is lost: done() says so */
+void adopt_tick(struct box *box, uint64_t now_ms);
+void adopt_lose(struct box *box); /* the box is lost: done() says so */
 
 #endif
