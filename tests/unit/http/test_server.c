@@ -166,6 +166,29 @@ static void test_keep_alive_and_pipeline(void **state)
     assert_int_equal(seen.gone, 0);
 }
 
+/* Every byte in a packet of its own. */
+static void client_bytes(void)
+{
+    static const char request[] = "POST /echo?a=%20 HTTP/1.1\r\n" CLOSE
+                                  "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n"
+                                  "0\r\n\r\n";
+    char reply[4096];
+    int fd = client_connect();
+
+    for (size_t i = 0; i < sizeof(request) - 1; i++)
+        client_send(fd, request + i, 1);
+    client_read_all(fd, reply, sizeof(reply));
+    must(strstr(reply, "\r\n\r\nabcde"), "what was sent slowly");
+    close(fd);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    serve(client_bytes);
+    assert_int_equal(seen.handled, 1);
+}
+
 static void client_half_close(void)
 {
     char reply[4096];
@@ -335,6 +358,7 @@ int main(void)
         TEST(test_body_limits),
         TEST(test_continue),
         TEST(test_keep_alive_and_pipeline),
+        TEST(test_bytes),
         TEST(test_half_close),
         TEST(test_upload_to_slow_taker),
         TEST(test_answer_before_the_end),
