@@ -444,8 +444,7 @@ static bool is_stale(const char *name)
     return *end == '-' && pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
-/* The groups of boxes in it; one with members refuses, and then so does the engine's own. */
-static void empty_engine(int parent_fd, const char *name)
+void cgroup_sweep_engine(int parent_fd, const char *name)
 {
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
@@ -460,6 +459,7 @@ static void empty_engine(int parent_fd, const char *name)
             unlinkat(fd, entry->d_name, AT_REMOVEDIR);
     }
     closedir(folder);
+    unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
 static void sweep_folder(const char *path)
@@ -473,8 +473,9 @@ static void sweep_folder(const char *path)
         if (!is_stale(entry->d_name))
             continue;
         if (str_ends(entry->d_name, CGROUP_ENGINE_SUFFIX))
-            empty_engine(dirfd(folder), entry->d_name);
-        unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
+            cgroup_sweep_engine(dirfd(folder), entry->d_name);
+        else
+            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
     }
     closedir(folder);
 }

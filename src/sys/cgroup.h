@@ -108,5 +108,7 @@ void cgroup_remove(struct cgroup *group);
  * with the groups of its boxes in them.
  */
 void cgroup_sweep(const struct cgroup_site *site);
+/* One of them; groups of boxes that have members refuse, and then so does the engine's own. */
+void cgroup_sweep_engine(int parent_fd, const char *name);
 
 #endif

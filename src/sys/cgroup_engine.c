@@ -12,6 +12,7 @@
 #include "sys/cgroup.h"
 
 #define LEAF_NAME "launcher"
+#define NAME_TRIES 8
 
 /* What somebody needs to own in a group to make others in it; absent ones are passed over. */
 static const char *const handed_files[] = {"tasks", "cgroup.procs", "cgroup.threads",
@@ -92,22 +93,55 @@ void cgroup_remove_engine(struct cgroup_site *site)
     memset(site, 0, sizeof(*site));
 }
 
-void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
-                        struct cgroup_site *ret, int *ret_leaf_fd)
+/*
+ * A group of that name is left of a process that had our number, and goes; unless it has members:
+ * then that process has it now, in a pid namespace of its own.
+ */
+static int make_or_replace(const char *path, int64_t owner)
+{
+    int r = make_folder(path, owner);
+
+    if (r == -EEXIST) {
+        cgroup_sweep_engine(AT_FDCWD, path);
+        r = make_folder(path, owner);
+    }
+    return r;
+}
+
+static int make_all(const struct cgroup_site *site, const char *name, int64_t owner,
+                    struct cgroup_site *ret)
 {
     int r = 0;
 
     *ret = (struct cgroup_site){.flavour = site->flavour};
-    *ret_leaf_fd = -1;
     for (int i = 0; i < _CONTROLLER_MAX && r == 0; i++) {
         if (!site->parent[i][0])
             continue;
-        r = str_format(ret->parent[i], CGROUP_PATH_MAX,
-                       "%s/" CGROUP_PREFIX "%d" CGROUP_ENGINE_SUFFIX, site->parent[i], (int)stub);
+        r = str_format(ret->parent[i], CGROUP_PATH_MAX, "%s/%s", site->parent[i], name);
         if (r == 0 && !is_repeated(ret, i))
-            r = make_folder(ret->parent[i], owner);
+            r = make_or_replace(ret->parent[i], owner);
         if (r < 0)
             ret->parent[i][0] = 0;
+    }
+    return r;
+}
+
+void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
+                        struct cgroup_site *ret, int *ret_leaf_fd)
+{
+    int r = -EEXIST;
+
+    *ret_leaf_fd = -1;
+    for (int tries = 0; tries < NAME_TRIES && r == -EEXIST; tries++) {
+        char name[64];
+
+        str_format(name, sizeof(name), CGROUP_PREFIX "%d" CGROUP_ENGINE_SUFFIX, (int)stub);
+        if (tries > 0)
+            str_format(name, sizeof(name), CGROUP_PREFIX "%d-%d" CGROUP_ENGINE_SUFFIX, (int)stub,
+                       tries);
+        r = make_all(site, name, owner, ret);
+        if (r < 0)
+            cgroup_remove_engine(ret);
     }
     if (r == 0 && ret->flavour == CGROUP_V2)
         r = divide(ret, owner, ret_leaf_fd);

@@ -64,7 +64,7 @@ class Daemon:
         self.stub = self.process.pid
         self.said = None
         if waits:
-            self.said = self.process.stdout.read().decode()  # until it is closed
+            self.said = self.process.stdout.readline().decode()
             assert self.said == "ready\n", (self.said, self.process.communicate()[1])
 
     @property
@@ -121,8 +121,12 @@ class Daemon:
         return self.process.returncode, err.decode()
 
 
-def names(mask):
-    return [name for bit, name in enumerate(LAYERS) if mask & 1 << bit]
+def names(bits):
+    return [name for bit, name in enumerate(LAYERS) if bits & 1 << bit]
+
+
+def mask(layers):
+    return sum(1 << LAYERS.index(name) for name in layers)
 
 
 def sweep():

@@ -5,7 +5,7 @@ import signal
 import daemon
 import pytest
 import support
-from daemon import Daemon, is_alive, status
+from daemon import Daemon, is_alive, mask, status
 
 NOTHING = "0000000000000000"
 
@@ -113,9 +113,9 @@ exec "$@"
 @pytest.mark.parametrize("walled", ["root", "ordinary"], indirect=True)
 def test_inside_a_container_that_masks_proc(walled):
     """No /proc of its own: the launcher finds its children in the container's."""
-    running = Daemon(walled, prefix=[
-        "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "sh",
-        "-c", MASK, "sh"])
+    prefix = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private",
+              "sh", "-c", MASK, "sh"]
+    running = Daemon(walled, prefix=prefix)
     running.stub = next(pid for pid, what in support.descendants(running.stub).items()
                         if what.endswith(" broker_stub"))
     number, layers, missing, _ = running.make("one")
@@ -124,6 +124,14 @@ def test_inside_a_container_that_masks_proc(walled):
     assert running.ask("usage", number).split()[0] == str(number)
     running.ask("quit")
     assert running.wait() == (0, "")
+    again = Daemon(walled, room=running.room, prefix=prefix)  # the same number, inside
+    assert int(again.ask("make", "two").split()[4], 16) == mask(layers)
+    again.ask("quit")
+    assert again.wait() == (0, "")
+    for top in support.cgroup_mounts():  # pid 1 is never gone: no sweep takes them for stale
+        for folder, names, _ in os.walk(top):
+            if "bailey-1-engine" in names:
+                os.rmdir(f"{folder}/bailey-1-engine")
 
 
 def test_no_network_and_only_the_promised_descriptors(walled):
@@ -159,7 +167,9 @@ def test_a_killed_broker_loses_no_box(walled):
 def test_a_broker_that_misbehaves_is_started_again(how):
     running = Daemon(support.Way("root"))
     number, _, _, warden = running.make("one")
+    broker = running.broker
     assert running.ask(how) == ""
+    gone([broker])
     assert running.ask("list") == f"generation 2 boxes {number}:one"
     assert is_alive(warden)
     assert running.end()[0] == 0
@@ -248,8 +258,9 @@ def test_a_box_that_ends_by_itself_is_noticed():
 
 def test_bad_limits_and_keys_are_not_the_launchers_end():
     running = Daemon(support.Way("root"))
-    launcher = running.launcher
+    launcher, broker = running.launcher, running.broker
     assert running.ask("make", "../etc") == ""  # that is no key: the broker is ended
+    gone([broker])
     assert running.ask("list") == "generation 2 boxes"
     assert running.launcher == launcher
     assert running.end()[0] == 0

@@ -570,6 +570,24 @@ static void test_engine_is_handed_over(void **state)
     assert_false(is_there(room, "both/bailey-77-engine"));
 }
 
+/* A container's first process has the same number each time. */
+static void test_engine_replaces_a_stale_one(void **state)
+{
+    struct room *room = *state;
+    struct cgroup_site site;
+    int leaf_fd = -1;
+
+    make_site(room, CGROUP_V1, "memory", "memory", NULL);
+    scratch_folder(&room->scratch, "memory/bailey-1-engine/box-3");
+    cgroup_make_engine(&room->site, 1, -1, &site, &leaf_fd);
+    assert_string_equal(site.parent[0], scratch_path(&room->scratch, "memory/bailey-1-engine"));
+    assert_false(is_there(room, "memory/bailey-1-engine/box-3"));
+    scratch_write(&room->scratch, "memory/bailey-1-engine/member", ""); /* it cannot be removed */
+    cgroup_make_engine(&room->site, 1, -1, &site, &leaf_fd);
+    assert_string_equal(site.parent[0], scratch_path(&room->scratch, "memory/bailey-1-1-engine"));
+    assert_true(is_there(room, "memory/bailey-1-engine/member"));
+}
+
 static void test_sweep_of_an_engine(void **state)
 {
     struct room *room = *state;
@@ -636,6 +654,7 @@ int main(void)
         IN_A_ROOM(test_engine_v2),
         IN_A_ROOM(test_engine_that_cannot_be),
         IN_A_ROOM(test_engine_is_handed_over),
+        IN_A_ROOM(test_engine_replaces_a_stale_one),
         IN_A_ROOM(test_sweep_of_an_engine),
         IN_A_ROOM(test_usage),
     };
