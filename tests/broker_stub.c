@@ -4,7 +4,8 @@
  *   broker_stub STATE SOCKET [BIND]...      starts the daemon; "ready" comes on standard output
  *
  * The same program is the launcher inside and the broker. Clients of the socket write one line and
- * read one: "make KEY", "end N", "usage N", "list", "quit", "nonsense", "exit", "fds".
+ * read one: "make KEY", "end N", "usage N", "list", "quit", "nonsense", "exit", "fds", "bench N"
+ * (makes and ends so many, and says how long that took).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "launcher/protocol.h"
@@ -94,14 +96,18 @@ static void hear(struct launcher_message *ret, enum launcher_type one, enum laun
     }
 }
 
+static const struct launcher_make sample_make = {
+    .serial = 7,
+    .key = "sample",
+    .memory_bytes = 128 * MIB,
+    .disk_bytes = 32 * MIB,
+    .pids = 32,
+    .minimum = ISOLATION_STANDARD,
+};
+
 static void make(FILE *client, const char *key)
 {
-    struct launcher_message message = {.type = LAUNCHER_MAKE,
-                                       .make = {.serial = 7,
-                                                .memory_bytes = 128 * MIB,
-                                                .disk_bytes = 32 * MIB,
-                                                .pids = 32,
-                                                .minimum = ISOLATION_STANDARD}};
+    struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
 
     snprintf(message.make.key, sizeof(message.make.key), "%s", key);
     send_message(&message);
@@ -128,6 +134,43 @@ static void ask(FILE *client, enum launcher_type question, enum launcher_type an
             (unsigned long long)message.usage.cpu_us,
             (unsigned long long)message.usage.memory_bytes,
             (unsigned long long)message.usage.oom_kills, message.usage.was_asked);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+/* Microseconds from the request to its answer, half of them and 99 of 100. */
+static void bench(FILE *client, size_t count)
+{
+    static uint64_t made[10000], ended[10000];
+
+    count = count == 0 || count > 10000 ? 100 : count;
+    for (size_t i = 0; i < count; i++) {
+        struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
+        uint64_t start = clock_now_ns(), now;
+
+        send_message(&message);
+        hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
+        now = clock_now_ns();
+        if (message.type == LAUNCHER_REFUSED) {
+            fprintf(client, "refused %s\n", message.refused.error.text);
+            return;
+        }
+        made[i] = (now - start) / 1000;
+        message = (struct launcher_message){.type = LAUNCHER_END, .number = message.box.number};
+        send_message(&message);
+        hear(&message, LAUNCHER_ENDED, LAUNCHER_ENDED);
+        ended[i] = (clock_now_ns() - now) / 1000;
+    }
+    qsort(made, count, sizeof(made[0]), compare);
+    qsort(ended, count, sizeof(ended[0]), compare);
+    fprintf(client, "made p50 %llu p99 %llu ended p50 %llu p99 %llu us\n",
+            (unsigned long long)made[count / 2], (unsigned long long)made[count * 99 / 100],
+            (unsigned long long)ended[count / 2], (unsigned long long)ended[count * 99 / 100]);
 }
 
 static void list(FILE *client)
@@ -163,6 +206,8 @@ static void serve_client(int fd)
         ask(client, LAUNCHER_USAGE, LAUNCHER_USED, (uint32_t)strtoul(argument, NULL, 10));
     else if (strcmp(word, "list") == 0)
         list(client);
+    else if (strcmp(word, "bench") == 0)
+        bench(client, strtoul(argument, NULL, 10));
     else if (strcmp(word, "fds") == 0)
         show_fds(client);
     else if (strcmp(word, "quit") == 0)
