@@ -33,8 +33,9 @@
 #define ENGINE_PROGRAM_FD 5
 #define ENGINE_LISTEN_FD 6
 #define ENGINE_SETTINGS_FD 7
-#define ENGINE_OUTER_PROC_FD 8 /* the /proc outside: "self" in it is a number that the user knows \
-                                */
+#define ENGINE_OUTER_PROC_FD                                             \
+    8 /* the /proc outside: "self" in it is a number that the user knows \
+       */
 
 /* First byte of a message between stub and launcher; both trust each other. */
 #define ENGINE_SAYS_GO 'g'      /* stub: the id maps are written */

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "launcher/engine.h"
 #include "launcher/inside.h"
@@ -302,7 +303,10 @@ void boxes_inventory(struct engine *engine)
             struct launcher_message message = {.type = LAUNCHER_BOX, .box = box->facts};
             int fd = duplicate(box);
 
-            if (fd >= 0)
+            if (fd < 0)
+                log_warning("box %u could not be shown to the broker, continuing without it",
+                            (unsigned)box->facts.number);
+            else
                 broker_send(engine, &message, fd);
         }
     }

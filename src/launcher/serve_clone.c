@@ -46,7 +46,7 @@ static int become_root(const struct serve *serve, struct error *err)
     if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
         return error_stage(err, "set ids", -errno);
     /* Delivered only where the stub may signal us: it becomes the same id. */
-    if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+    if (setsid() < 0 || chdir("/") < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return error_stage(err, "start a session", -errno);
     return 0;
 }
@@ -178,6 +178,7 @@ static _Noreturn void child_run(struct serve *serve)
     int r, outer_proc_fd;
 
     fd_closep(&serve->stub_fd);
+    umask(022); /* whatever the caller's was: modes are what the broker and we say */
     if (recv(serve->launcher_fd, &go, 1, 0) != 1 || go != ENGINE_SAYS_GO)
         _exit(1);            /* the stub is gone */
     serve_take_trees(serve); /* a root that could not outside may here: the id is still his */

@@ -1,95 +1,13 @@
-/*
- * test_cgroup.c - where groups can be made on hosts of all kinds, and groups in fake trees.
- *
- * A kernel fills a new group's folder with files and removes them with it. Here mkdir(2) and
- * rmdir(2) are this file's own and do the same below a fake hierarchy.
- */
-#include "scratch.h"
+/* test_cgroup.c - where groups can be made on hosts of all kinds, and groups in fake trees. */
+#include "fake_cgroup.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "sys/cgroup.h"
-
-/* ---- a fake kernel ---- */
-
-static const char *const *kernel_files; /* in every new group; NULL: an ordinary mkdir(2) */
-static const char *mkdir_refuses;       /* a name that cannot be made */
-
-int mkdir(const char *path, mode_t mode)
-{
-    int fd;
-
-    if (mkdir_refuses && strstr(path, mkdir_refuses)) {
-        errno = EROFS;
-        return -1;
-    }
-    if (mkdirat(AT_FDCWD, path, mode) < 0)
-        return -1;
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (const char *const *name = kernel_files; name && *name; name++)
-        close(openat(fd, *name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-    close(fd);
-    return 0;
-}
-
-int rmdir(const char *path)
-{
-    for (const char *const *name = kernel_files; name && *name; name++) {
-        char file[600];
-
-        snprintf(file, sizeof(file), "%s/%s", path, *name);
-        unlink(file);
-    }
-    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
-}
-
-static const char *const v1_files[] = {"tasks",
-                                       "memory.limit_in_bytes",
-                                       "memory.memsw.limit_in_bytes",
-                                       "memory.oom_control",
-                                       "pids.max",
-                                       "cpu.cfs_period_us",
-                                       "cpu.cfs_quota_us",
-                                       NULL};
-static const char *const v2_files[] = {
-    "cgroup.procs", "memory.max", "memory.swap.max", "memory.events", "pids.max", "cpu.max", NULL};
 
 /* ---- where ---- */
-
-struct room {
-    struct scratch scratch;
-    struct cgroup_site site;
-    struct cgroup group;
-};
-
-static int set_up(void **state)
-{
-    struct room *room = calloc(1, sizeof(*room));
-
-    if (!room)
-        return -1;
-    kernel_files = NULL;
-    mkdir_refuses = NULL;
-    scratch_make(&room->scratch);
-    cgroup_init(&room->group);
-    *state = room;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct room *room = *state;
-
-    mkdir_refuses = NULL;
-    cgroup_remove(&room->group);
-    kernel_files = NULL;
-    scratch_remove(&room->scratch);
-    free(room);
-    return 0;
-}
 
 static void find(struct room *room, const char *mountinfo, const char *self)
 {
@@ -270,36 +188,6 @@ static void test_none(void **state)
 
 /* ---- groups ---- */
 
-static void check_file(const struct room *room, const char *name, const char *expected)
-{
-    char text[128];
-
-    assert_true(scratch_read(scratch_path(&room->scratch, name), text, sizeof(text)));
-    assert_string_equal(text, expected);
-}
-
-static bool is_there(const struct room *room, const char *name)
-{
-    return access(scratch_path(&room->scratch, name), F_OK) == 0;
-}
-
-static void make_site(struct room *room, enum cgroup_flavour flavour, const char *memory,
-                      const char *pids, const char *cpu)
-{
-    const char *const names[_CONTROLLER_MAX] = {memory, pids, cpu};
-
-    memset(&room->site, 0, sizeof(room->site));
-    room->site.flavour = flavour;
-    for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        if (names[i])
-            snprintf(room->site.parent[i], CGROUP_PATH_MAX, "%s",
-                     scratch_folder(&room->scratch, names[i]));
-    }
-}
-
-static const struct cgroup_limits limits = {
-    .memory_bytes = 64 << 20, .pids = 12, .cpu_millis = 500};
-
 static void test_make_v1(void **state)
 {
     struct room *room = *state;
@@ -471,168 +359,6 @@ static void test_sweep(void **state)
     cgroup_sweep(&room->site); /* nowhere: nothing to do */
 }
 
-/* ---- the group of an engine ---- */
-
-static const char *const v2_engine_files[] = {"cgroup.procs",
-                                              "cgroup.threads",
-                                              "memory.max",
-                                              "memory.swap.max",
-                                              "pids.max",
-                                              "cpu.max",
-                                              "memory.current",
-                                              "memory.peak",
-                                              "cpu.stat",
-                                              "cgroup.subtree_control",
-                                              NULL};
-
-static void test_engine_v2(void **state)
-{
-    struct room *room = *state;
-    struct cgroup_site site;
-    struct stat by_fd, by_path;
-    int leaf_fd = -1;
-
-    kernel_files = v2_engine_files;
-    make_site(room, CGROUP_V2, "top", "top", "top");
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
-    assert_int_equal(site.flavour, CGROUP_V2);
-    for (int i = 0; i < _CONTROLLER_MAX; i++)
-        assert_string_equal(site.parent[i], scratch_path(&room->scratch, "top/bailey-77-engine"));
-    check_file(room, "top/bailey-77-engine/cgroup.subtree_control", "+memory +pids +cpu");
-    assert_int_equal(fstat(leaf_fd, &by_fd), 0);
-    assert_int_equal(stat(scratch_path(&room->scratch, "top/bailey-77-engine/launcher"), &by_path),
-                     0);
-    assert_true(by_fd.st_ino == by_path.st_ino);
-    close(leaf_fd);
-    assert_int_equal(cgroup_make(&site, "box-0", &limits, &room->group, NULL), 0);
-    check_file(room, "top/bailey-77-engine/box-0/pids.max", "12");
-    cgroup_remove(&room->group);
-    cgroup_remove_engine(&site);
-    assert_false(is_there(room, "top/bailey-77-engine"));
-    assert_int_equal(site.flavour, CGROUP_NONE);
-    cgroup_remove_engine(&site); /* twice is fine */
-}
-
-/* What cannot be divided is no group at all, and nothing of it stays. */
-static void test_engine_that_cannot_be(void **state)
-{
-    struct room *room = *state;
-    struct cgroup_site site;
-    int leaf_fd = 0;
-
-    kernel_files = v2_files; /* nothing to hand controllers on with */
-    make_site(room, CGROUP_V2, "top", "top", NULL);
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
-    assert_int_equal(site.flavour, CGROUP_NONE);
-    assert_int_equal(leaf_fd, -1);
-    assert_false(is_there(room, "top/bailey-77-engine"));
-    kernel_files = v1_files;
-    mkdir_refuses = "pids/bailey";
-    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
-    assert_int_equal(site.flavour, CGROUP_NONE);
-    assert_false(is_there(room, "memory/bailey-77-engine"));
-    memset(&room->site, 0, sizeof(room->site));
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
-    assert_int_equal(site.flavour, CGROUP_NONE);
-}
-
-static void test_engine_is_handed_over(void **state)
-{
-    static const char *const handed[] = {"", "/tasks", "/cgroup.procs"};
-    static const char *const files[] = {"tasks", "cgroup.procs", "memory.limit_in_bytes", NULL};
-    struct room *room = *state;
-    struct cgroup_site site;
-    struct stat status;
-    char path[CGROUP_PATH_MAX + 64];
-    int leaf_fd = 0;
-
-    if (geteuid() != 0) {
-        print_message("giving folders away needs root\n");
-        skip();
-    }
-    kernel_files = files;
-    make_site(room, CGROUP_V1, "both", "both", NULL);
-    cgroup_make_engine(&room->site, 77, 4000000, &site, &leaf_fd);
-    assert_int_equal(site.flavour, CGROUP_V1);
-    assert_int_equal(leaf_fd, -1);
-    for (size_t i = 0; i < ARRAY_SIZE(handed); i++) {
-        snprintf(path, sizeof(path), "%s%s", site.parent[0], handed[i]);
-        assert_int_equal(stat(path, &status), 0);
-        assert_int_equal(status.st_uid, 4000000);
-        assert_int_equal(status.st_gid, 4000000);
-    }
-    /* Its own limits stay the host's. */
-    snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", site.parent[0]);
-    assert_int_equal(stat(path, &status), 0);
-    assert_int_equal(status.st_uid, 0);
-    cgroup_remove_engine(&site);
-    assert_false(is_there(room, "both/bailey-77-engine"));
-}
-
-/* A container's first process has the same number each time. */
-static void test_engine_replaces_a_stale_one(void **state)
-{
-    struct room *room = *state;
-    struct cgroup_site site;
-    int leaf_fd = -1;
-
-    make_site(room, CGROUP_V1, "memory", "memory", NULL);
-    scratch_folder(&room->scratch, "memory/bailey-1-engine/box-3");
-    cgroup_make_engine(&room->site, 1, -1, &site, &leaf_fd);
-    assert_string_equal(site.parent[0], scratch_path(&room->scratch, "memory/bailey-1-engine"));
-    assert_false(is_there(room, "memory/bailey-1-engine/box-3"));
-    scratch_write(&room->scratch, "memory/bailey-1-engine/member", ""); /* it cannot be removed */
-    cgroup_make_engine(&room->site, 1, -1, &site, &leaf_fd);
-    assert_string_equal(site.parent[0], scratch_path(&room->scratch, "memory/bailey-1-1-engine"));
-    assert_true(is_there(room, "memory/bailey-1-engine/member"));
-}
-
-static void test_sweep_of_an_engine(void **state)
-{
-    struct room *room = *state;
-    pid_t gone = fork();
-    char name[64];
-
-    if (gone == 0)
-        _exit(0);
-    assert_int_equal(waitpid(gone, NULL, 0), gone);
-    make_site(room, CGROUP_V1, "memory", "memory", NULL);
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine/box-3", (int)gone);
-    scratch_folder(&room->scratch, name);
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine/launcher", (int)gone);
-    scratch_folder(&room->scratch, name);
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine/box-0", (int)getpid());
-    scratch_folder(&room->scratch, name); /* a living one's */
-    cgroup_sweep(&room->site);
-    assert_true(is_there(room, name));
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine", (int)gone);
-    assert_false(is_there(room, name));
-}
-
-static void test_usage(void **state)
-{
-    struct room *room = *state;
-    struct cgroup_usage usage;
-
-    cgroup_usage(&room->group, &usage); /* none */
-    assert_int_equal(usage.memory_bytes, 0);
-    kernel_files = v2_engine_files;
-    make_site(room, CGROUP_V2, "top", "top", "top");
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, NULL), 0);
-    cgroup_usage(&room->group, &usage); /* empty files */
-    assert_int_equal(usage.memory_bytes, 0);
-    scratch_write(&room->scratch, "top/g/memory.current", "4096\n");
-    scratch_write(&room->scratch, "top/g/memory.peak", "8192\n");
-    scratch_write(&room->scratch, "top/g/cpu.stat", "usage_usec 17\nuser_usec 3\n");
-    cgroup_usage(&room->group, &usage);
-    assert_int_equal(usage.memory_bytes, 4096);
-    assert_int_equal(usage.memory_peak_bytes, 8192);
-    assert_int_equal(usage.cpu_us, 17);
-}
-
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,12 +377,6 @@ int main(void)
         IN_A_ROOM(test_make_where_none_can_be),
         IN_A_ROOM(test_oom_kills),
         IN_A_ROOM(test_sweep),
-        IN_A_ROOM(test_engine_v2),
-        IN_A_ROOM(test_engine_that_cannot_be),
-        IN_A_ROOM(test_engine_is_handed_over),
-        IN_A_ROOM(test_engine_replaces_a_stale_one),
-        IN_A_ROOM(test_sweep_of_an_engine),
-        IN_A_ROOM(test_usage),
     };
 
     return cmocka_run_group_tests_name("sys/cgroup", tests, NULL, NULL);

@@ -1,0 +1,122 @@
+/*
+ * fake_cgroup.h - control groups in a scratch folder, for unit tests of sys/cgroup.
+ *
+ * A kernel fills a new group's folder with files and removes them with it. Here mkdir(2) and
+ * rmdir(2) are this header's own and do the same below a fake hierarchy. Included once a program.
+ */
+#ifndef BAILEY_TESTS_FAKE_CGROUP_H
+#define BAILEY_TESTS_FAKE_CGROUP_H
+
+#include "scratch.h"
+
+#include <errno.h>
+
+#include "sys/cgroup.h"
+
+static const char *const *kernel_files; /* in every new group; NULL: an ordinary mkdir(2) */
+static const char *mkdir_refuses;       /* a name that cannot be made */
+
+int mkdir(const char *path, mode_t mode)
+{
+    int fd;
+
+    if (mkdir_refuses && strstr(path, mkdir_refuses)) {
+        errno = EROFS;
+        return -1;
+    }
+    if (mkdirat(AT_FDCWD, path, mode) < 0)
+        return -1;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *const *name = kernel_files; name && *name; name++)
+        close(openat(fd, *name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    close(fd);
+    return 0;
+}
+
+int rmdir(const char *path)
+{
+    for (const char *const *name = kernel_files; name && *name; name++) {
+        char file[600];
+
+        snprintf(file, sizeof(file), "%s/%s", path, *name);
+        unlink(file);
+    }
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+static const char *const v1_files[] = {"tasks",
+                                       "memory.limit_in_bytes",
+                                       "memory.memsw.limit_in_bytes",
+                                       "memory.oom_control",
+                                       "pids.max",
+                                       "cpu.cfs_period_us",
+                                       "cpu.cfs_quota_us",
+                                       NULL};
+static const char *const v2_files[] = {
+    "cgroup.procs", "memory.max", "memory.swap.max", "memory.events", "pids.max", "cpu.max", NULL};
+
+struct room {
+    struct scratch scratch;
+    struct cgroup_site site;
+    struct cgroup group;
+};
+
+static inline int set_up(void **state)
+{
+    struct room *room = calloc(1, sizeof(*room));
+
+    if (!room)
+        return -1;
+    kernel_files = NULL;
+    mkdir_refuses = NULL;
+    scratch_make(&room->scratch);
+    cgroup_init(&room->group);
+    *state = room;
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    struct room *room = *state;
+
+    mkdir_refuses = NULL;
+    cgroup_remove(&room->group);
+    kernel_files = NULL;
+    scratch_remove(&room->scratch);
+    free(room);
+    return 0;
+}
+
+static inline void check_file(const struct room *room, const char *name, const char *expected)
+{
+    char text[128];
+
+    assert_true(scratch_read(scratch_path(&room->scratch, name), text, sizeof(text)));
+    assert_string_equal(text, expected);
+}
+
+static inline bool is_there(const struct room *room, const char *name)
+{
+    return access(scratch_path(&room->scratch, name), F_OK) == 0;
+}
+
+static inline void make_site(struct room *room, enum cgroup_flavour flavour, const char *memory,
+                             const char *pids, const char *cpu)
+{
+    const char *const names[_CONTROLLER_MAX] = {memory, pids, cpu};
+
+    memset(&room->site, 0, sizeof(room->site));
+    room->site.flavour = flavour;
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (names[i])
+            snprintf(room->site.parent[i], CGROUP_PATH_MAX, "%s",
+                     scratch_folder(&room->scratch, names[i]));
+    }
+}
+
+static const struct cgroup_limits limits = {
+    .memory_bytes = 64 << 20, .pids = 12, .cpu_millis = 500};
+
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+#endif
