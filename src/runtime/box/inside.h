@@ -49,18 +49,12 @@ struct box {
     void *wall;
     uint32_t next_id;
     struct call *calls;
-<<<<<<< HEAD
     void (*wake)(void *ctx); /* see box_on_wake() */
     void *wake_ctx;
-    struct adoption *adoption; /* adopt.c: from HELLO to WELCOME; else NULL */
-    struct buf queue;          /* whole frames the socket did not take yet */
-    const char *broken;        /* why it will be lost at the end of this turn; NULL: it stands */
-=======
     struct adoption *adoption;  /* adopt.c: from HELLO to WELCOME; else NULL */
     uint64_t hello_deadline_ms; /* of WELCOME */
     struct buf queue;           /* whole frames the socket did not take yet */
     const char *broken;         /* why it will be lost at the end of this turn; NULL: it stands */
->>>>>>> 1be14fb (tests: a box that takes over, against wardens good and bad)
     bool is_lost;
     struct error lost;
 };
