@@ -3,7 +3,9 @@
  * must never crash, and every call ends once or not at all.
  *
  * Input: type (1 byte), id (1), length (2, little endian), payload; again and again. Type 0 sends
- * the payload as it is, without a header.
+ * the payload as it is, without a header. One that begins with 0xff (left out then) is the answer
+ * to a HELLO of generation 7: what is found is adopted, but for ids that are divisible by three,
+ * and the calls come after the WELCOME.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -83,10 +85,22 @@ static const struct put_events put_events = {.done = saw_end};
 static const struct get_events get_events = {.data = saw_data, .done = saw_end};
 static const struct list_events list_events = {.entry = saw_entry, .done = saw_end};
 
+#define GENERATION 7
+#define IDS 256
+
+/* A box and all that waits for something in it. */
+struct world {
+    struct box *box;
+    struct pending pending[4], adopted[IDS];
+    uint32_t id[4];
+    uint8_t is_adopted[IDS];
+    int has_hello, has_calls, is_done;
+};
+
 static void start_calls(struct box *box, struct pending pending[4], uint32_t id[4])
 {
     static const char *const argv[] = {"true", NULL};
-    struct exec_spec spec = {.argv = argv, .stdin_open = true};
+    struct exec_spec spec = {.argv = argv, .is_pty = true, .keeps = true};
     struct error err = {0};
 
     check(box_exec(box, &spec, &exec_events, &pending[0], &id[0], &err) == 0);
@@ -97,6 +111,36 @@ static void start_calls(struct box *box, struct pending pending[4], uint32_t id[
     check(box_stdin(box, id[0], "input", 5) == 5);
     check(box_put_data(box, id[1], "bytes", 5) == 5);
 }
+
+static void saw_found(void *ctx, const struct box_found *found)
+{
+    struct world *world = ctx;
+    struct error err = {0};
+
+    check(!world->is_done && found->id > 0 && found->id < IDS && !world->is_adopted[found->id]);
+    for (int i = 0; i < 2; i++)
+        check(found->first[i] <= found->written[i] &&
+              found->written[i] - found->first[i] <= WIRE_STREAM_WINDOW);
+    if (found->id % 3 == 0)
+        return;
+    check(box_adopt(world->box, found->id, found->first, 1000, &exec_events,
+                    &world->adopted[found->id], &err) == 0);
+    world->is_adopted[found->id] = 1;
+}
+
+static void saw_welcome(void *ctx, const struct error *err)
+{
+    struct world *world = ctx;
+
+    check(!world->is_done);
+    world->is_done = 1;
+    if (err->num == 0) {
+        start_calls(world->box, world->pending, world->id);
+        world->has_calls = 1;
+    }
+}
+
+static const struct adopt_events adopt_events = {.found = saw_found, .done = saw_welcome};
 
 /* Sends the next frame of the input; the bytes it took, or 0 at the end. */
 static size_t send_next(int fd, const uint8_t *data, size_t size)
@@ -117,46 +161,73 @@ static size_t send_next(int fd, const uint8_t *data, size_t size)
     return 4 + length;
 }
 
+static void host_reads(struct world *world)
+{
+    box_resume(world->box, world->id[0], BOX_STDOUT);
+    box_resume(world->box, world->id[0], BOX_STDERR);
+    for (uint32_t id = 1; world->has_hello && id < IDS; id++) {
+        if (!world->is_adopted[id])
+            continue;
+        box_resume(world->box, id, BOX_STDOUT);
+        box_resume(world->box, id, BOX_STDERR);
+        box_stdin(world->box, id, "more", 4);
+        box_forget(world->box, id); /* which does nothing while it runs */
+    }
+}
+
 /* What the host would do meanwhile; the warden's end is emptied so that nothing piles up. */
-static void host_acts(struct box *box, const uint32_t id[4], int fd)
+static void host_acts(struct world *world, int fd)
 {
     static uint8_t sink[WIRE_FRAME_MAX];
 
-    box_resume(box, id[0], BOX_STDOUT);
-    box_resume(box, id[0], BOX_STDERR);
-    box_stdin(box, id[0], "more", 4);
-    box_put_data(box, id[1], "more", 4);
-    check(box_next_deadline_ms(box) > 0);
+    host_reads(world);
+    box_stdin(world->box, world->id[0], "more", 4);
+    box_resize(world->box, world->id[0], 24, 80);
+    box_put_data(world->box, world->id[1], "more", 4);
+    check(box_next_deadline_ms(world->box) > 0);
     while (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) > 0)
         ;
 }
 
+static void check_ends(const struct world *world)
+{
+    for (int i = 0; i < 4; i++)
+        check(world->pending[i].ends == world->has_calls);
+    for (int id = 0; id < IDS; id++)
+        check(world->adopted[id].ends == world->is_adopted[id]);
+    check(world->is_done == world->has_hello);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pending pending[4] = {0};
-    struct box *box = NULL;
+    struct world world = {.has_hello = size > 0 && data[0] == 0xff};
     struct error err = {0};
-    uint32_t id[4];
     int pair[2], r = 0;
 
     check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-    check(box_new(pair[0], NULL, &box, &err) == 0);
-    start_calls(box, pending, id);
-    for (size_t at = 0, taken = 1; r == 0 && taken > 0; at += taken) {
+    check(box_new(pair[0], NULL, &world.box, &err) == 0);
+    if (world.has_hello) {
+        check(box_hello(world.box, GENERATION, &adopt_events, &world, &err) == 0);
+    } else {
+        start_calls(world.box, world.pending, world.id);
+        world.has_calls = 1;
+    }
+    for (size_t at = (size_t)world.has_hello, taken = 1; r == 0 && taken > 0; at += taken) {
         taken = send_next(pair[1], data + at, size - at);
-        r = box_pump(box, &err);
-        host_acts(box, id, pair[1]);
+        r = box_pump(world.box, &err);
+        host_acts(&world, pair[1]);
     }
     close(pair[1]);
-    pending[0].takes_all = 1; /* an exit that is known waits for its reader, also behind a loss */
+    /* An exit that is known waits for its reader, also behind a loss. */
+    world.pending[0].takes_all = 1;
+    for (int id = 0; id < IDS; id++)
+        world.adopted[id].takes_all = 1;
     for (int i = 0; i < 100 && r == 0; i++) { /* what is still in the socket, then the hang-up */
-        r = box_pump(box, &err);
-        box_resume(box, id[0], BOX_STDOUT);
-        box_resume(box, id[0], BOX_STDERR);
+        r = box_pump(world.box, &err);
+        host_reads(&world);
     }
     check(r < 0 && err.code == ERROR_BOX_LOST);
-    for (int i = 0; i < 4; i++)
-        check(pending[i].ends == 1);
-    box_free(box);
+    check_ends(&world);
+    box_free(world.box);
     return 0;
 }

@@ -44,6 +44,9 @@ static void unpack_fixed(const struct frame *frame)
     struct message_exec exec;
     struct message_ack ack;
     struct message_exited exited;
+    struct message_inventory inventory;
+    struct message_resume resume;
+    struct message_size terminal;
     uint64_t start_ns;
     uint32_t number;
 
@@ -57,6 +60,12 @@ static void unpack_fixed(const struct frame *frame)
         check_packed(frame, packed, message_ack_pack(&ack, packed, sizeof(packed)));
     if (message_exited_unpack(frame, &exited) == 0)
         check_packed(frame, packed, message_exited_pack(&exited, packed, sizeof(packed)));
+    if (message_inventory_unpack(frame, &inventory) == 0)
+        check_packed(frame, packed, message_inventory_pack(&inventory, packed, sizeof(packed)));
+    if (message_resume_unpack(frame, &resume) == 0)
+        check_packed(frame, packed, message_resume_pack(&resume, packed, sizeof(packed)));
+    if (message_size_unpack(frame, &terminal) == 0)
+        check_packed(frame, packed, message_size_pack(&terminal, packed, sizeof(packed)));
     if (message_started_unpack(frame, &start_ns) == 0)
         check_packed(frame, packed, message_started_pack(start_ns, packed, sizeof(packed)));
     if (message_number_unpack(frame, &number) == 0)
