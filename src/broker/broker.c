@@ -231,6 +231,7 @@ static void on_stopped(void *ctx)
     struct broker *broker = ctx;
 
     rest_stop(broker->rest);
+    broker->rest = NULL;
     broker->server = NULL;
     launched_quit(broker->maker);
 }
@@ -312,7 +313,7 @@ static int start(struct broker *broker, struct error *err)
 
 static void broker_free(struct broker *broker)
 {
-    http_server_stop(broker->server);
+    rest_stop(broker->rest);
     engine_free(broker->engine);
     launched_close(broker->maker);
     if (broker->reactor) {
