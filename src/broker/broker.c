@@ -195,7 +195,7 @@ static void on_engine_ready(void *ctx)
     struct error err = {0};
     json_t *on_demand = json_object_get(broker->settings, "on_demand");
 
-    if (rest_start(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info, &broker->rest,
+    if (rest_serve(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info, &broker->rest,
                    &err) < 0) {
         broker->status = fail(&err);
         uv_reactor_stop(broker->reactor);

@@ -35,7 +35,7 @@ static void fill_routes(struct http_route *routes)
     }
 }
 
-int rest_start(struct reactor *reactor, struct engine *engine, int listen_fd,
+int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err)
 {
     struct rest *rest = calloc(1, sizeof(*rest));

@@ -21,7 +21,7 @@ struct rest_info {
 };
 
 /* listen_fd is borrowed. */
-int rest_start(struct reactor *reactor, struct engine *engine, int listen_fd,
+int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err);
 struct http_server *rest_server(struct rest *rest); /* for quiesce and the number of clients */
 void rest_stop(struct rest *rest);                  /* every request is gone; NULL is fine */
