@@ -144,7 +144,7 @@ void call_reply(struct tool_call *call, json_t *reply)
     call_free(call);
 }
 
-static const char *hint_of(const char *code)
+const char *call_hint(const char *code)
 {
     for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
         if (str_equal(hints[i].code, code))
@@ -156,7 +156,7 @@ static json_t *failure(const struct error *err, const char *hint)
 {
     return json_pack(
         "{s:b, s:o, s:s, s:s}", "success", 0, "error", text_to_json(err->text, strlen(err->text)),
-        "code", err->code ? err->code : ERROR_ENGINE, "hint", hint ? hint : hint_of(err->code));
+        "code", err->code ? err->code : ERROR_ENGINE, "hint", hint ? hint : call_hint(err->code));
 }
 
 void call_fail(struct tool_call *call, const struct error *err, const char *hint)

@@ -68,7 +68,9 @@ void call_reply_exec(struct tool_call *call, struct result *result, json_t *outp
         json_object_set_new(reply, "code", json_string(result->error.code));
     }
     if (reply)
-        json_object_set_new(reply, "hint", hint(result, outputs));
+        json_object_set_new(reply, "hint",
+                            result->error.code ? json_string(call_hint(result->error.code))
+                                               : hint(result, outputs));
     json_decref(outputs);
     call_reply(call, reply);
 }

@@ -88,6 +88,7 @@ void run_python_code_start(struct tool_call *call);
 /* call.c: the ends. call_reply() takes over the reply (NULL: no memory). */
 void call_reply(struct tool_call *call, json_t *reply);
 void call_fail(struct tool_call *call, const struct error *err, const char *hint);
+const char *call_hint(const char *code); /* what can be done about an error */
 void call_release(struct tool_call *call);
 bool call_session(struct tool_call *call); /* found or made; false: the call has failed */
 json_t *call_parameter(const struct tool_call *call, const char *name); /* NULL: not given */

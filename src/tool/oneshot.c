@@ -15,9 +15,9 @@
 #include "guest_files.h"
 #include "runtime/local/local.h"
 #include "runtime/runtime.h"
+#include "session/imports.h"
 #include "store/artifact.h"
 #include "tool/drive.h"
-#include "session/imports.h"
 #include "tool/language.h"
 #include "tool/transfer.h"
 

@@ -146,7 +146,7 @@ static void on_list_entry(void *ctx, const struct box_entry *entry)
 
     if (listing->is_cut)
         return;
-    if (!json || text_of_json(json, JSON_COMPACT, &text) < 0 ||
+    if (!json || text_of_json(json, REST_JSON, &text) < 0 ||
         text.length + 64 > listing->text.maximum - listing->text.length)
         listing->is_cut = true;
     else

@@ -62,6 +62,7 @@ struct rest_route {
 extern const struct rest_route rest_routes[];
 extern const size_t rest_route_count;
 
+#define REST_JSON (JSON_COMPACT | JSON_REAL_PRECISION(15)) /* how replies are written */
 #define TYPE_JSON "application/json"
 #define TYPE_BYTES "application/octet-stream"
 #define TYPE_EVENTS "text/event-stream"

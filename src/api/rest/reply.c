@@ -17,7 +17,7 @@ static void reply_with(struct http_request *http, unsigned status, const char *c
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(REPLY_MAX);
 
-    if (!json || text_of_json(json, JSON_COMPACT, &text) < 0 || buf_append_text(&text, "\n") < 0)
+    if (!json || text_of_json(json, REST_JSON, &text) < 0 || buf_append_text(&text, "\n") < 0)
         rest_fail_memory(http);
     else
         http_reply(http, status, TYPE_JSON, headers, buf_text(&text), text.length);

@@ -45,7 +45,7 @@ void rest_stream_event(struct rest_stream *stream, const char *id, const char *e
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(stream->text.maximum);
 
-    if (!data || text_of_json(data, JSON_COMPACT, &text) < 0 ||
+    if (!data || text_of_json(data, REST_JSON, &text) < 0 ||
         sse_write(&stream->text, id, event, buf_text(&text), text.length) < 0)
         stream->is_broken = true;
     json_decref(data);
