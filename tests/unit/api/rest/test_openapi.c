@@ -1,0 +1,245 @@
+/* test_openapi.c - the document that is printed from the rows: all of them, and nothing dangling.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "unit.h"
+
+#include "api/rest/inside.h"
+#include "api/rest/openapi.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+static json_t *document(void)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(4 * MIB);
+    json_t *json;
+
+    assert_int_equal(openapi_write(&text), 0);
+    json = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static void without_star(const char *path, char *ret)
+{
+    for (; *path; path++)
+        if (*path != '*')
+            *ret++ = *path;
+    *ret = '\0';
+}
+
+static void test_every_row_is_there(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+
+    (void)state;
+    assert_string_equal(json_string_value(json_object_get(json, "openapi")), "3.1.0");
+    for (size_t i = 0; i < rest_route_count; i++) {
+        const struct rest_route *row = &rest_routes[i];
+        char path[200], method[16] = "", status[8];
+        json_t *operation;
+
+        without_star(row->path, path);
+        for (size_t at = 0; row->method[at]; at++)
+            method[at] = (char)(row->method[at] | 0x20);
+        operation = json_object_get(json_object_get(json_object_get(json, "paths"), path), method);
+        assert_non_null(operation);
+        assert_string_equal(json_string_value(json_object_get(operation, "operationId")),
+                            row->name);
+        snprintf(status, sizeof(status), "%u", row->status);
+        assert_non_null(json_object_get(json_object_get(operation, "responses"), status));
+        assert_non_null(json_object_get(json_object_get(operation, "responses"), "400"));
+        assert_int_equal(json_object_get(operation, "requestBody") != NULL, row->body != BODY_NONE);
+    }
+}
+
+/* Every {x} of a path is described, and nothing else is. */
+static void test_path_parameters_are_described(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < rest_route_count; i++) {
+        const struct rest_route *row = &rest_routes[i];
+        size_t described = 0, named = 0;
+
+        for (const char *at = row->path; *at; at++)
+            named += *at == '{';
+        for (const struct rest_param *param = row->params; param->name; param++) {
+            char braces[40];
+
+            assert_true(param < row->params + REST_PARAMS_MAX - 1);
+            if (param->in != IN_PATH)
+                continue;
+            described++;
+            snprintf(braces, sizeof(braces), "{%s", param->name);
+            assert_non_null(strstr(row->path, braces));
+        }
+        assert_int_equal(described, named);
+    }
+}
+
+static void test_names_are_unique(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < rest_route_count; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_false(str_equal(rest_routes[i].name, rest_routes[k].name));
+}
+
+/* Follows what a value points to; fails when nothing is there. */
+static void check_refs(json_t *json, json_t *schemas)
+{
+    const char *name;
+    json_t *value;
+    size_t i;
+
+    json_object_foreach(json, name, value)
+    {
+        if (str_equal(name, "$ref")) {
+            const char *prefix = "#/components/schemas/";
+
+            assert_true(str_starts(json_string_value(value), prefix));
+            assert_non_null(json_object_get(schemas, json_string_value(value) + strlen(prefix)));
+        }
+        check_refs(value, schemas);
+    }
+    json_array_foreach(json, i, value)
+    {
+        check_refs(value, schemas);
+    }
+}
+
+static void test_references_lead_somewhere(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+
+    (void)state;
+    check_refs(json, json_object_get(json_object_get(json, "components"), "schemas"));
+}
+
+static void test_error_codes_are_one_table(void **state)
+{
+    /* All the words of base/error.h. */
+    static const char *const codes[] = {
+        ERROR_BAD_INPUT,
+        ERROR_BAD_CONFIG,
+        ERROR_NOT_FOUND,
+        ERROR_COMMAND_NOT_FOUND,
+        ERROR_NOT_EXECUTABLE,
+        ERROR_NO_INTERPRETER,
+        ERROR_REFUSED,
+        ERROR_BLOCKED_IMPORT,
+        ERROR_BOX_FAILED,
+        ERROR_BOX_LOST,
+        ERROR_TOO_LARGE,
+        ERROR_CANCELLED,
+        ERROR_ENGINE,
+        ERROR_BAD_JSON,
+        ERROR_UNKNOWN_PARAMETER,
+        ERROR_UNKNOWN_TOOL,
+        ERROR_NO_ROUTE,
+        ERROR_METHOD,
+        ERROR_SESSION_NOT_FOUND,
+        ERROR_SESSION_AMBIGUOUS,
+        ERROR_SESSION_ENDED,
+        ERROR_NAME_TAKEN,
+        ERROR_TOO_MANY_SESSIONS,
+        ERROR_EXECUTION_NOT_FOUND,
+        ERROR_EXECUTION_ENDED,
+        ERROR_NOT_A_TERMINAL,
+        ERROR_OFFSET_GONE,
+        ERROR_PATH_INVALID,
+        ERROR_PATH_NOT_FOUND,
+        ERROR_PATH_REFUSED,
+        ERROR_PATH_IS_FOLDER,
+        ERROR_PATH_NOT_FOLDER,
+        ERROR_PATH_EXISTS,
+        ERROR_FOLDER_NOT_EMPTY,
+        ERROR_READ_ONLY,
+        ERROR_DATASET_TAKEN,
+        ERROR_DISK_FULL,
+        ERROR_SHUTTING_DOWN,
+        ERROR_NO_DAEMON,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+        size_t count = 0;
+
+        for (size_t k = 0; k < rest_error_count; k++)
+            count += str_equal(rest_errors[k].code, codes[i]);
+        if (count != 1)
+            fail_msg("'%s' is %zu times in the table", codes[i], count);
+    }
+    assert_int_equal(rest_error_status("session_ended"), 410);
+    assert_int_equal(rest_error_status("no such word"), 500);
+    for (size_t i = 0; i < rest_route_count; i++) {
+        char words[600];
+        char *rest = words;
+        const char *word;
+
+        snprintf(words, sizeof(words), "%s", rest_routes[i].errors);
+        while ((word = strsep(&rest, " "))) {
+            bool is_known = *word == '\0';
+
+            for (size_t k = 0; k < rest_error_count; k++)
+                is_known |= str_equal(rest_errors[k].code, word);
+            if (!is_known)
+                fail_msg("%s names an unknown error '%s'", rest_routes[i].name, word);
+        }
+    }
+}
+
+static void test_event_ids(void **state)
+{
+    uint64_t offset[2];
+
+    (void)state;
+    assert_true(rest_event_id_parse("12-0", offset));
+    assert_int_equal(offset[0], 12);
+    assert_int_equal(offset[1], 0);
+    assert_true(rest_event_id_parse("18446744073709551615-7", offset));
+    assert_false(rest_event_id_parse("", offset));
+    assert_false(rest_event_id_parse("12", offset));
+    assert_false(rest_event_id_parse("-12", offset));
+    assert_false(rest_event_id_parse("1-", offset));
+    assert_false(rest_event_id_parse("1-2-3", offset));
+    assert_false(rest_event_id_parse("99999999999999999999999999999999999999999-1", offset));
+}
+
+static void test_base64(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foobar", "Zm9vYmFy"}};
+    static const char *const bad[] = {"Z", "Zg", "Zg=", "Z===", "Zm9v!", "Zg==Zg==", "Zm 9v"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        CLEANUP(buf_free) struct buf text = BUF_INIT(KIB), data = BUF_INIT(KIB);
+
+        assert_int_equal(base64_encode(pairs[i][0], strlen(pairs[i][0]), &text), 0);
+        assert_string_equal(buf_text(&text), pairs[i][1]);
+        assert_int_equal(base64_decode(pairs[i][1], strlen(pairs[i][1]), &data), 0);
+        assert_string_equal(buf_text(&data), pairs[i][0]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        CLEANUP(buf_free) struct buf data = BUF_INIT(KIB);
+
+        assert_true(base64_decode(bad[i], strlen(bad[i]), &data) < 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_row_is_there),
+        cmocka_unit_test(test_path_parameters_are_described),
+        cmocka_unit_test(test_names_are_unique),
+        cmocka_unit_test(test_references_lead_somewhere),
+        cmocka_unit_test(test_error_codes_are_one_table),
+        cmocka_unit_test(test_event_ids),
+        cmocka_unit_test(test_base64),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
