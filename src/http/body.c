@@ -114,7 +114,7 @@ static size_t hand_on(struct http_request *request, const char *data, size_t len
 {
     size_t done = 0;
 
-    while (done < length && !request->was_answered) {
+    while (done < length && !request->was_answered && !request->is_gone) {
         size_t taken;
 
         request->was_called_on = false;

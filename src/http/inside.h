@@ -38,6 +38,9 @@ struct http_server {
     unsigned client_count; /* connections */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
     struct http_request *requests;
+    bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
+    bool is_stopping; /* http_server_stop() was called: nobody is called any more but who waits */
+    bool is_late;     /* it was called from inside */
 };
 
 struct http_request {

@@ -73,7 +73,9 @@ static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
     do {
         request->was_called_on = false;
         count = request->source.more(request->source_ctx, data, size);
-    } while (count == 0 && request->was_called_on);
+    } while (count == 0 && request->was_called_on && !request->is_gone);
+    if (request->is_gone)
+        return MHD_CONTENT_READER_END_WITH_ERROR; /* by what it called */
     if (count == HTTP_END)
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (count < 0 || (size_t)count > size)

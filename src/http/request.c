@@ -53,8 +53,8 @@ void http_request_free(struct http_request *request)
 
 void http_request_pause(struct http_request *request)
 {
-    if (request->is_paused)
-        return;
+    if (request->is_paused || request->is_gone)
+        return; /* gone: nobody would wake it */
     request->is_paused = true;
     MHD_suspend_connection(request->connection);
 }

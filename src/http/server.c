@@ -30,11 +30,14 @@
 /* Rounds in one turn of the loop while there is something to do at once. */
 #define ROUNDS 8
 
+static void server_free(struct http_server *server);
+
 static void turn(struct http_server *server)
 {
     uint64_t wait_ms = 0;
 
-    for (int i = 0; i < ROUNDS && wait_ms == 0; i++) {
+    server->is_turning = true;
+    for (int i = 0; i < ROUNDS && wait_ms == 0 && !server->is_stopping; i++) {
         MHD_UNSIGNED_LONG_LONG timeout_ms;
 
         server->is_woken = false;
@@ -46,7 +49,11 @@ static void turn(struct http_server *server)
         else
             wait_ms = UINT64_MAX;
     }
-    server->reactor->ops->timer_set(server->timer, wait_ms);
+    server->is_turning = false;
+    if (server->is_stopping)
+        server_free(server);
+    else
+        server->reactor->ops->timer_set(server->timer, wait_ms);
 }
 
 static void on_ready(void *ctx, short events)
@@ -143,7 +150,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)connection;
     (void)url;
     (void)version;
-    if (!request || request->is_gone || request->link->is_gone)
+    if (!request || request->is_gone || request->link->is_gone || request->server->is_stopping)
         return MHD_NO;
     if (!request->has_begun)
         return http_request_begin(request, method);
@@ -165,7 +172,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         return;
     request->is_paused = false; /* it can not be woken any more */
     http_request_lose(request); /* unless it was answered, or for the end of its stream */
-    if (server->spec.done && request->has_begun)
+    if (server->spec.done && request->has_begun && !server->is_late)
         server->spec.done(server->spec.ctx, request->method, http_path(request), request->status,
                           request->sent, clock_now_ms() - request->started_ms);
     http_request_free(request);
@@ -260,19 +267,28 @@ unsigned http_server_clients(const struct http_server *server)
     return server->client_count;
 }
 
+static void server_free(struct http_server *server)
+{
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    server->reactor->ops->watch_remove(server->watch);
+    server->reactor->ops->timer_remove(server->timer);
+    free(server);
+}
+
 void http_server_stop(struct http_server *server)
 {
-    if (!server)
+    if (!server || server->is_stopping)
         return;
+    server->is_stopping = true;
     http_server_quiesce(server);
     /* libmicrohttpd does not survive being stopped with suspended connections. */
     for (struct http_request *next, *request = server->requests; request; request = next) {
         next = request->next;
         http_request_lose(request);
     }
-    if (server->daemon)
-        MHD_stop_daemon(server->daemon);
-    server->reactor->ops->watch_remove(server->watch);
-    server->reactor->ops->timer_remove(server->timer);
-    free(server);
+    if (server->is_turning)
+        server->is_late = true; /* turn() does the rest, and the handlers' ctx may be gone then */
+    else
+        server_free(server);
 }

@@ -162,8 +162,8 @@ struct spring {
     struct reactor_timer *timer;
     uint64_t position, left;
     unsigned turn;
-    bool is_slow;
-    long last; /* HTTP_END, HTTP_ABORT, or 0: it never ends */
+    bool is_slow, is_last; /* at its end it stops the server */
+    long last;             /* HTTP_END, HTTP_ABORT, or 0: it never ends */
 };
 
 static inline void spring_due(void *ctx)
@@ -185,6 +185,12 @@ static inline long spring_more(void *ctx, void *data, size_t size)
     }
     if (count == 0) {
         sem_post(&reached);
+        if (spring->is_last) {
+            http_reply_more(spring->request);
+            http_server_stop(server);
+            server = NULL;
+            return 0;
+        }
         return spring->last;
     }
     for (size_t i = 0; i < count; i++)
@@ -215,6 +221,7 @@ static inline void handle_spring(struct http_request *request, void *ctx)
     spring->left = strtoull(http_query(request, "size"), NULL, 10);
     spring->is_slow = http_query(request, "slow");
     spring->last = !last ? HTTP_END : last[0] == 'a' ? HTTP_ABORT : 0;
+    spring->is_last = last && last[0] == 's';
     spring->timer = reactor_timer(reactor, spring_due, spring);
     http_reply_stream(request, 200, "application/octet-stream", NULL,
                       http_query(request, "chunked") ? -1 : (int64_t)spring->left, &source, spring);
@@ -233,6 +240,37 @@ static inline void handle_wait(struct http_request *request, void *ctx)
     seen.handled++;
     http_on_gone(request, waiter_gone, &seen);
     sem_post(&reached);
+}
+
+/* Stops the server that it serves. */
+static inline void handle_stop(struct http_request *request, void *ctx)
+{
+    (void)ctx;
+    seen.handled++;
+    http_on_gone(request, waiter_gone, &seen);
+    http_server_stop(server);
+    http_server_stop(server);
+    server = NULL;
+}
+
+static inline size_t stop_data(void *ctx, const void *data, size_t length)
+{
+    (void)ctx;
+    (void)data;
+    (void)length;
+    seen.data++;
+    http_server_stop(server);
+    server = NULL;
+    return 0;
+}
+
+static inline void handle_stop_body(struct http_request *request, void *ctx)
+{
+    static const struct http_body_events events = {stop_data, quit_end};
+
+    (void)ctx;
+    http_on_gone(request, waiter_gone, &seen);
+    http_body_read(request, &events, NULL);
 }
 
 static inline void no_route(struct http_request *request, bool is_path, const char *allow,
@@ -268,6 +306,8 @@ static const struct http_route routes[] = {
     {"PUT", "/quit", HTTP_STREAM_BODY, 0, handle_quit, NULL},
     {"DELETE", "/nothing", HTTP_NO_BODY, 0, handle_nothing, NULL},
     {"GET", "/spring", HTTP_NO_BODY, 0, handle_spring, NULL},
+    {"GET", "/stop", HTTP_NO_BODY, 0, handle_stop, NULL},
+    {"PUT", "/stop", HTTP_STREAM_BODY, 0, handle_stop_body, NULL},
     {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL},
     {"PUT", "/wait", HTTP_STREAM_BODY, 0, handle_wait, NULL},
 };
@@ -291,7 +331,7 @@ static inline int set_up(void **state)
 static inline int tear_down(void **state)
 {
     (void)state;
-    if (server)
+    if (reactor)
         serving_stop();
     return 0;
 }

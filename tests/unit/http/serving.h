@@ -83,6 +83,7 @@ static inline void serving_stop(void)
     http_server_stop(server);
     server = NULL;
     uv_reactor_free(reactor);
+    reactor = NULL;
     unlink(address.sun_path);
     close(listen_fd);
     close(finished_fd);

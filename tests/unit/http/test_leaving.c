@@ -119,6 +119,66 @@ static void test_stop_with_pending(void **state)
         close(open_fds[i]);
 }
 
+static void client_stop(void)
+{
+    int waiting = client_connect(), fd = client_connect();
+    char reply[100];
+
+    client_say(waiting, "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+    sem_wait(&reached);
+    client_say(fd, "GET /stop HTTP/1.1\r\nHost: x\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    must(read(fd, reply, sizeof(reply)) <= 0, "no reply");
+    must(read(waiting, reply, sizeof(reply)) <= 0, "no reply");
+    close(fd);
+    close(waiting);
+}
+
+static void test_stop_from_inside(void **state)
+{
+    (void)state;
+    serve(client_stop);
+    assert_null(server);
+    assert_int_equal(seen.handled, 2);
+    assert_int_equal(seen.gone, 2);
+    assert_int_equal(seen.done, 0);
+}
+
+/* Stops it in the middle of a body, then in the middle of a reply. */
+static void client_stop_body(void)
+{
+    int fd = client_connect();
+    char reply[100];
+
+    client_say(fd, "PUT /stop HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc");
+    must(read(fd, reply, sizeof(reply)) <= 0, "no reply");
+    close(fd);
+}
+
+static void client_stop_reply(void)
+{
+    char reply[1000];
+    int fd = client_connect();
+
+    client_say(fd, "GET /spring?size=10&chunked=1&last=stop HTTP/1.1\r\nHost: x\r\n\r\n");
+    client_read_all(fd, reply, sizeof(reply));
+    close(fd);
+}
+
+static void test_stop_from_streams(void **state)
+{
+    (void)state;
+    serve(client_stop_body);
+    assert_null(server);
+    assert_int_equal(seen.data, 1);
+    assert_int_equal(seen.gone, 1);
+    serving_stop();
+    serving_start(&spec);
+    wanted_freed = 1;
+    serve(client_stop_reply);
+    assert_null(server);
+    assert_int_equal(seen.freed, 1);
+}
+
 static void client_many(void)
 {
     int fds[20], over;
@@ -163,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_client_leaves),          TEST(test_client_leaves_stream),
         TEST(test_client_left_already),    TEST(test_stop_with_pending),
+        TEST(test_stop_from_inside),       TEST(test_stop_from_streams),
         TEST(test_client_max_and_quiesce),
     };
 
