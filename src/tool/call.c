@@ -13,12 +13,12 @@
 #include "tool/schema.h"
 
 static const struct tool_handler handlers[] = {
-    {"sandbox_exec", sandbox_exec_start},
-    {"sandbox_write_file", sandbox_write_file_start},
-    {"sandbox_edit_file", sandbox_edit_file_start},
-    {"sandbox_wait", sandbox_wait_start},
-    {"run_python_code", run_python_code_start},
-    {"run_code", run_code_start},
+    {"sandbox_exec", sandbox_exec_start, NULL},
+    {"sandbox_write_file", sandbox_write_file_start, NULL},
+    {"sandbox_edit_file", sandbox_edit_file_start, NULL},
+    {"sandbox_wait", sandbox_wait_start, NULL},
+    {"run_python_code", run_python_code_start, NULL},
+    {"run_code", run_code_start, run_code_leave},
 };
 
 /* What an agent can do about an error that no tool has a better word for. */
@@ -44,6 +44,7 @@ static const struct {
     {ERROR_TOO_LARGE, "Make it smaller and call again."},
     {ERROR_COMMAND_NOT_FOUND, "Check the program's name; 'command' is a list of arguments, not a "
                               "shell line."},
+    {ERROR_BLOCKED_IMPORT, "Nothing was run. Write it without that module and call again."},
     {ERROR_NO_INTERPRETER, "Use another language, or tell the user."},
     {ERROR_REFUSED, "Nothing was run. Tell the user to run 'bailey doctor'."},
     {ERROR_BOX_FAILED, "Nothing was run. Tell the user to run 'bailey doctor'."},
@@ -86,6 +87,7 @@ void call_release(struct tool_call *call)
     if (call->op)
         box_cancel(call->box, call->op);
     call->op = 0;
+    call_leave_lint(call);
     if (call->is_collecting)
         session_collect_cancel(call->session, call);
     call->is_collecting = false;
@@ -334,6 +336,8 @@ void tool_cancel(struct tool_call *call)
     if (!call)
         return;
     call_release(call);
+    if (call->handler->leave)
+        call->handler->leave(call);
     call->reply = json_pack("{s:b, s:s}", "success", 0, "code", ERROR_CANCELLED);
     audit(call);
     call_free(call);

@@ -149,6 +149,12 @@ static void remove_source(struct tool_call *call)
         free(path);
 }
 
+void run_code_leave(struct tool_call *call)
+{
+    if (call->session && call->path[0])
+        remove_source(call);
+}
+
 static void on_ran(struct tool_call *call, struct result *result, json_t *outputs)
 {
     json_t *reply = result_to_json(result);
@@ -160,7 +166,7 @@ static void on_ran(struct tool_call *call, struct result *result, json_t *output
     call_reply(call, reply);
 }
 
-static void on_written(struct tool_call *call, const struct error *failed)
+static void on_checked(struct tool_call *call, const struct error *failed)
 {
     const struct engine_language *language =
         engine_language(call->tools->engine, language_of(call));
@@ -169,17 +175,34 @@ static void on_written(struct tool_call *call, const struct error *failed)
     struct execution *execution;
     struct error err = {0};
 
+    if (failed) {
+        remove_source(call);
+        call_fail(call, failed, NULL);
+    } else if (session_exec(call->session,
+                            &(struct execution_spec){
+                                .argv = argv,
+                                .timeout_ms = call_timeout_ms(call, fallback_ms),
+                            },
+                            &execution, &err) < 0) {
+        remove_source(call);
+        call_fail(call, &err, NULL);
+    } else {
+        call_watch(call, execution, UINT64_MAX, on_ran);
+    }
+}
+
+static void on_written(struct tool_call *call, const struct error *failed)
+{
+    const struct engine_language *language =
+        engine_language(call->tools->engine, language_of(call));
+
     if (failed)
         call_fail(call, failed, NULL);
-    else if (session_exec(call->session,
-                          &(struct execution_spec){
-                              .argv = argv,
-                              .timeout_ms = call_timeout_ms(call, fallback_ms),
-                          },
-                          &execution, &err) < 0)
-        call_fail(call, &err, NULL);
+    else if (engine_config(call->tools->engine)->block_imports &&
+             str_equal(language->name, "python"))
+        call_lint(call, language->program, on_checked);
     else
-        call_watch(call, execution, UINT64_MAX, on_ran);
+        on_checked(call, NULL);
 }
 
 static void start_in_session(struct tool_call *call)
