@@ -286,6 +286,29 @@ bool place_is_locked(const struct place *place)
     return fd >= 0 && is_held(fd);
 }
 
+int place_adopt(struct place *place, struct error *err)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    struct holder holder;
+    char path[PATH_MAX];
+    char *copy;
+
+    if (place_path(place, "daemon.lock", path, sizeof(path), err) < 0)
+        return -ENAMETOOLONG;
+    fd = open_lock(path, O_RDONLY);
+    if (fd < 0 || !is_held(fd))
+        return 0;
+    read_holder(fd, &holder);
+    if (holder.socket[0] != '/' || str_equal(holder.socket, place->socket))
+        return 0;
+    copy = strdup(holder.socket);
+    if (!copy)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    free(place->socket);
+    place->socket = copy;
+    return 0;
+}
+
 int place_check_owner(const struct place *place, struct error *err)
 {
     CLEANUP(fd_closep) int fd = -1;

@@ -48,6 +48,12 @@ int place_lock(const struct place *place, int ret_fds[2], struct error *err);
 bool place_is_locked(const struct place *place);
 
 /*
+ * A daemon that is alive may have been told another socket (serve --socket): takes that one over.
+ * Nothing changes when there is none.
+ */
+int place_adopt(struct place *place, struct error *err);
+
+/*
  * The socket's daemon may have another state folder, when two share a runtime folder: an error that
  * says so. 0 also when nobody is there.
  */

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/daemon.h"
+#include "cli/client/words.h"
 #include "cli/command.h"
 #include "cli/request.h"
 #include "cli/say.h"
@@ -85,8 +86,6 @@ int client_open(struct client *client, const char *config_file, char *const *env
         result = config_check(&client->config, err);
     if (result == 0)
         result = place_choose(&client->place, &client->config, env, NULL, NULL, err);
-    if (result == 0)
-        result = place_check_owner(&client->place, err);
     if (result == 0 && start != CLIENT_NO_CALL)
         result = daemon_reach(&client->place, config_file, start == CLIENT_STARTS, err);
     if (result == 0 && start != CLIENT_NO_CALL)
@@ -201,6 +200,21 @@ int client_query(struct buf *path, const char *name, const char *value, struct e
         http_encode(path, value) < 0)
         return path_failed(err);
     return 0;
+}
+
+size_t client_id_length(json_t *list, const char *name)
+{
+    size_t length = WORDS_ID;
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        for (size_t j = 0; j < i; j++) {
+            const char *a = member_text(json_array_get(list, i), name);
+            const char *b = member_text(json_array_get(list, j), name);
+
+            while (length < WORDS_SIZE - 1 && strncmp(a, b, length) == 0 && !str_equal(a, b))
+                length++;
+        }
+    return length;
 }
 
 int client_fail(bool is_json, const struct error *err)

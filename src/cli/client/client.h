@@ -54,6 +54,9 @@ int client_query(struct buf *path, const char *name, const char *value, struct e
 /* Tells an error, as JSON when the caller reads that, and returns the exit status. */
 int client_fail(bool is_json, const struct error *err);
 
+/* How many characters of "name" in each member of `list` tell them apart, WORDS_ID at least. */
+size_t client_id_length(json_t *list, const char *name);
+
 /* A string member; "" when it is not there. Borrowed. */
 const char *member_text(json_t *json, const char *name);
 

@@ -155,14 +155,16 @@ static int wait_ready(int fd, struct error *err)
 }
 
 /* Somebody else's daemon is starting: as long as it holds the lock there is hope. */
-static int wait_for_winner(const struct place *place, struct error *err)
+static int wait_for_winner(struct place *place, struct error *err)
 {
     uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
     struct error last = {0};
 
     while (place_is_locked(place) && clock_now_ms() < give_up_ms) {
-        int result = try_connect(place, &last);
+        int result = place_adopt(place, &last);
 
+        if (result == 0)
+            result = try_connect(place, &last);
         if (!is_nobody(result)) {
             if (result < 0)
                 *err = last;
@@ -174,10 +176,14 @@ static int wait_for_winner(const struct place *place, struct error *err)
 }
 
 /* The daemon that a starting client lost against may end in that very moment: twice is enough. */
-int daemon_reach(const struct place *place, const char *config_file, bool starts, struct error *err)
+int daemon_reach(struct place *place, const char *config_file, bool starts, struct error *err)
 {
-    int result = try_connect(place, err);
+    int result = place_adopt(place, err);
 
+    if (result == 0)
+        result = place_check_owner(place, err);
+    if (result == 0)
+        result = try_connect(place, err);
     for (int attempt = 0; is_nobody(result) && starts && attempt < 2; attempt++) {
         CLEANUP(fd_closep) int ready_fd = -1;
 

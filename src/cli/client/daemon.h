@@ -11,8 +11,10 @@
 #include "base/error.h"
 #include "cli/place.h"
 
-/* 0 once somebody listens on the socket. Without `starts`: ERROR_NO_DAEMON when nobody does. */
-int daemon_reach(const struct place *place, const char *config_file, bool starts,
-                 struct error *err);
+/*
+ * 0 once somebody listens on the socket, which is the running daemon's own then. Without `starts`:
+ * ERROR_NO_DAEMON when nobody does.
+ */
+int daemon_reach(struct place *place, const char *config_file, bool starts, struct error *err);
 
 #endif

@@ -16,6 +16,8 @@
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
+#include "cli/client/report.h"
+#include "cli/client/words.h"
 #include "cli/client_request.h"
 #include "cli/output.h"
 #include "cli/sanitize.h"
@@ -54,23 +56,53 @@ static void job_free(struct events_job *job)
     fd_closep(&job->cancel_fd);
 }
 
-/* "08:15:04  s_ab12  exec.started  {...}": what is left of the data stands behind. */
-static int event_line(json_t *json, struct buf *to)
+/* What is left of the data, for events that have no words of their own. */
+static void plain_words(json_t *json, struct buf *to)
 {
     static const char *const said[] = {"id", "time", "type", "session_id"};
-    CLEANUP(buf_free) struct buf rest = BUF_INIT(EVENT_MAX);
-    CLEANUP(buf_free) struct buf line = BUF_INIT(EVENT_MAX);
     CLEANUP(json_freep) json_t *others = json_copy(json);
-    const char *time = strchr(member_text(json, "time"), 'T');
-    int failed;
 
     for (size_t i = 0; i < ARRAY_SIZE(said); i++)
         json_object_del(others, said[i]);
     if (json_object_size(others) > 0)
-        text_of_json(others, 0, &rest);
-    failed =
-        buf_printf(&line, "%.8s  %-16s  %-16s  %s", time ? time + 1 : "--------",
-                   member_text(json, "session_id"), member_text(json, "type"), buf_text(&rest));
+        text_of_json(others, 0, to);
+}
+
+static void event_words(json_t *json, struct buf *to)
+{
+    const char *type = member_text(json, "type"), *id = member_text(json, "execution_id");
+    const char *number = strrchr(id, '.') ? strrchr(id, '.') + 1 : id;
+    char out[WORDS_SIZE], err[WORDS_SIZE];
+
+    if (str_equal(type, "exec.started")) {
+        buf_printf(to, "%s: ", number);
+        report_command(json_object_get(json, "argv"), to);
+    } else if (str_equal(type, "exec.exited")) {
+        report_process_state(json, out);
+        buf_printf(to, "%s: %s", number, out);
+    } else if (str_equal(type, "output")) {
+        words_bytes((uint64_t)json_integer_value(json_object_get(json, "stdout_bytes")), out);
+        words_bytes((uint64_t)json_integer_value(json_object_get(json, "stderr_bytes")), err);
+        buf_printf(to, "%s: stdout %s, stderr %s", number, out, err);
+    } else if (str_equal(type, "session.created")) {
+        buf_append_text(to, member_text(json, "name"));
+    } else {
+        plain_words(json, to);
+    }
+}
+
+/* "08:15:04  s_ab12cd34  exec.started     3: ls -l" */
+static int event_line(json_t *json, struct buf *to)
+{
+    CLEANUP(buf_free) struct buf line = BUF_INIT(EVENT_MAX);
+    const char *time = strchr(member_text(json, "time"), 'T');
+    char id[WORDS_SIZE];
+    int failed;
+
+    words_id(member_text(json, "session_id"), WORDS_ID, id);
+    failed = buf_printf(&line, "%.8s  %-*s  %-16s ", time ? time + 1 : "--------", WORDS_ID, id,
+                        member_text(json, "type"));
+    event_words(json, &line);
     while (line.length > 0 && line.data[line.length - 1] == ' ')
         line.data[--line.length] = 0;
     failed |= sanitize_line(buf_text(&line), to);

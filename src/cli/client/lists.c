@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
+#include "cli/client/report.h"
 #include "cli/client/table.h"
 #include "cli/client/words.h"
 #include "cli/client_request.h"
@@ -76,13 +77,6 @@ int outputs_run(const struct invocation *invocation)
 
 /* ---- ps ---- */
 
-static bool is_alive(json_t *process)
-{
-    const char *state = member_text(process, "state");
-
-    return str_equal(state, "running") || str_equal(state, "waiting");
-}
-
 /* The processes of one session into `all`, each with "session_id". */
 static int add_processes(struct client *client, const char *session, bool with_ended, json_t *all,
                          struct error *err)
@@ -102,7 +96,7 @@ static int add_processes(struct client *client, const char *session, bool with_e
         return result;
     json_array_foreach(json_object_get(reply, "processes"), i, process)
     {
-        if (!with_ended && !is_alive(process))
+        if (!with_ended && !report_is_alive(process))
             continue;
         json_object_set_new(process, "session_id", json_string(session));
         json_array_append(all, process);
@@ -140,40 +134,13 @@ static int collect(struct client *client, const struct client_request *request, 
     return result;
 }
 
-/* The command as one would type it, nearly: words with blanks are quoted. */
-static void command_text(json_t *argv, struct buf *to)
-{
-    json_t *word;
-    size_t i;
-
-    json_array_foreach(argv, i, word)
-    {
-        const char *text = json_string_value(word);
-        bool is_plain = text && text[0] && !strpbrk(text, " \t\n'\"\\$`");
-
-        buf_printf(to, "%s%s%s%s", i > 0 ? " " : "", is_plain ? "" : "'", text ? text : "",
-                   is_plain ? "" : "'");
-    }
-}
-
-static void state_text(json_t *process, char text[WORDS_SIZE])
-{
-    if (json_is_true(json_object_get(process, "timed_out")))
-        str_copy(text, WORDS_SIZE, "timed out");
-    else if (json_is_integer(json_object_get(process, "exit_code")) && !is_alive(process))
-        str_format(text, WORDS_SIZE, "exit %lld",
-                   (long long)json_integer_value(json_object_get(process, "exit_code")));
-    else
-        str_format(text, WORDS_SIZE, "%.40s", member_text(process, "state"));
-}
-
 static int ps_table(json_t *all)
 {
     static const char *const headings[] = {"SESSION", ">EXEC", "STATE", "STARTED", "COMMAND", NULL};
     CLEANUP(table_free) struct table table;
+    size_t i, id_length = client_id_length(all, "session_id");
     int64_t now_s = words_now();
     json_t *process;
-    size_t i;
 
     table_begin(&table, headings);
     json_array_foreach(all, i, process)
@@ -181,15 +148,16 @@ static int ps_table(json_t *all)
         CLEANUP(buf_free) struct buf command = BUF_INIT(64 * KIB);
         char text[WORDS_SIZE];
 
-        table_cell(&table, member_text(process, "session_id"));
+        words_id(member_text(process, "session_id"), id_length, text);
+        table_cell(&table, text);
         str_format(text, sizeof(text), "%lld",
                    (long long)json_integer_value(json_object_get(process, "number")));
         table_cell(&table, text);
-        state_text(process, text);
+        report_process_state(process, text);
         table_cell(&table, text);
         words_when(member_text(process, "started_at"), now_s, text);
         table_cell(&table, text);
-        command_text(json_object_get(process, "argv"), &command);
+        report_command(json_object_get(process, "argv"), &command);
         table_cell(&table, buf_text(&command));
     }
     return print_table(&table);

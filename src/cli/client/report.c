@@ -52,7 +52,7 @@ static void say_why_it_ended(const struct result *result)
     char limit[64];
 
     if (result->error.code) {
-        say_error(&result->error);
+        say_bad_input(&result->error); /* what to do next is in the daemon's words */
         return;
     }
     if (result->timed_out) {
@@ -139,4 +139,37 @@ void report_missed(const struct follow *follow)
         if (follow->missed[i] > 0)
             say("%llu bytes of standard %s are not kept any more",
                 (unsigned long long)follow->missed[i], names[i]);
+}
+
+void report_command(json_t *argv, struct buf *to)
+{
+    json_t *word;
+    size_t i;
+
+    json_array_foreach(argv, i, word)
+    {
+        const char *text = json_string_value(word);
+        bool is_plain = text && text[0] && !strpbrk(text, " \t\n'\"\\$`;&|<>*?");
+
+        buf_printf(to, "%s%s%s%s", i > 0 ? " " : "", is_plain ? "" : "'", text ? text : "",
+                   is_plain ? "" : "'");
+    }
+}
+
+bool report_is_alive(json_t *process)
+{
+    const char *state = member_text(process, "state");
+
+    return str_equal(state, "running") || str_equal(state, "waiting");
+}
+
+void report_process_state(json_t *process, char text[WORDS_SIZE])
+{
+    if (json_is_true(json_object_get(process, "timed_out")))
+        str_copy(text, WORDS_SIZE, "timed out");
+    else if (json_is_integer(json_object_get(process, "exit_code")) && !report_is_alive(process))
+        str_format(text, WORDS_SIZE, "exit %lld",
+                   (long long)json_integer_value(json_object_get(process, "exit_code")));
+    else
+        str_format(text, WORDS_SIZE, "%.40s", member_text(process, "state"));
 }

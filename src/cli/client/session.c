@@ -204,12 +204,13 @@ static int action_new(struct session_job *job)
 
 /* ---- ls, show ---- */
 
-static void list_row(struct table *table, json_t *session, int64_t now_s)
+static void list_row(struct table *table, json_t *session, size_t id_length, int64_t now_s)
 {
     char when[WORDS_SIZE], running[WORDS_SIZE];
     bool has_ended = str_equal(member_text(session, "state"), "ended");
 
-    table_cell(table, member_text(session, "id"));
+    words_id(member_text(session, "id"), id_length, when);
+    table_cell(table, when);
     table_cell(table, member_text(session, "name"));
     table_cell(table,
                has_ended ? member_text(session, "end_reason") : member_text(session, "state"));
@@ -230,14 +231,14 @@ static int list_table(json_t *sessions)
                                            "USED", "EXPIRES", ">RUNNING", NULL};
     CLEANUP(table_free) struct table table;
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+    size_t i, id_length = client_id_length(sessions, "id");
     int64_t now_s = words_now();
     json_t *session;
-    size_t i;
 
     table_begin(&table, headings);
     json_array_foreach(sessions, i, session)
     {
-        list_row(&table, session, now_s);
+        list_row(&table, session, id_length, now_s);
     }
     if (table_print(&table, &text) < 0) {
         say("out of memory printing the table");

@@ -85,3 +85,8 @@ void words_when(const char *rfc3339, int64_t now_s, char text[WORDS_SIZE])
     else
         str_format(text, WORDS_SIZE, "%.40s ago", span);
 }
+
+void words_id(const char *id, size_t length, char text[WORDS_SIZE])
+{
+    str_format(text, WORDS_SIZE, "%.*s", (int)MIN(length, (size_t)WORDS_SIZE - 1), id);
+}

@@ -21,4 +21,9 @@ int words_time(const char *rfc3339, int64_t *ret_s);
 
 int64_t words_now(void);
 
+/* How much of ids is shown to people: enough to tell them apart and to type. */
+#define WORDS_ID 10
+/* The beginning of an id that is long; `text` has WORDS_SIZE. */
+void words_id(const char *id, size_t length, char text[WORDS_SIZE]);
+
 #endif
