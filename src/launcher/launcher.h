@@ -39,8 +39,8 @@ struct launch_spec {
     const char *root; /* NULL: the host's /usr */
     const struct launch_bind *binds;
     size_t bind_count;
+    const char *data; /* a host folder that is /tmp/data, read-only; NULL: a folder like others */
     uint64_t id_base; /* of the range of host ids for boxes of a root start */
-    const char *data; /* a host folder bound read-only at /tmp/data; NULL: an empty one */
 
     /* of an engine; zero for a box that is made directly */
     enum launch_ids ids;

@@ -170,7 +170,8 @@ static int close_others(const struct child *child, const struct sandbox *sandbox
                   sandbox->ruleset_fd,
                   sandbox->share_fd[SHARE_WORKSPACE],
                   sandbox->share_fd[SHARE_TMP],
-                  sandbox->share_fd[SHARE_HOME]};
+                  sandbox->share_fd[SHARE_HOME],
+                  sandbox->share_fd[SHARE_DATA]};
     int low = 3;
 
     for (;;) {

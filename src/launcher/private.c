@@ -67,6 +67,7 @@ static int make_folders(const struct id_plan *ids, struct launched *launched, st
                         struct error *err)
 {
     static const char *const names[] = {"workspace", "tmp", "home", "tmp/output"};
+    static const enum share shares[] = {SHARE_WORKSPACE, SHARE_TMP, SHARE_HOME};
     char id[ID_MAX];
     int r = id_make(id, "box");
 
@@ -88,8 +89,8 @@ static int make_folders(const struct id_plan *ids, struct launched *launched, st
         const char *path = draft_text(draft, "%s/%s", launched->folder, names[i]);
 
         r = make_folder(path, ids, 0700, err);
-        if (i < _SHARE_MAX)
-            draft->plan.share_path[i] = path;
+        if (i < ARRAY_SIZE(shares))
+            draft->plan.share_path[shares[i]] = path;
     }
     return r;
 }
@@ -103,6 +104,9 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
     if (spec->root)
         return error_set(err, -EINVAL, ERROR_REFUSED,
                          "a root folder needs namespaces, and they are refused here");
+    if (spec->data)
+        return error_set(err, -EINVAL, ERROR_REFUSED,
+                         "a data folder needs namespaces, and they are refused here");
     plan->has_namespaces = false;
     /* The warden drops to the guest's id at once: there is nothing here it could be privileged in.
      */
@@ -124,8 +128,10 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
         draft_rule(draft, RULE_DEVICE_FILE, devices[i]);
     /* The shares, not the folder that holds them: what is written has to be where it is measured.
      */
-    for (int i = 0; i < _SHARE_MAX; i++)
-        draft_rule(draft, RULE_WRITE_DIR, plan->share_path[i]);
+    for (int i = 0; i < _SHARE_MAX; i++) {
+        if (plan->share_path[i])
+            draft_rule(draft, RULE_WRITE_DIR, plan->share_path[i]);
+    }
     if (draft->is_full)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE, "too many folders to show");
     return 0;

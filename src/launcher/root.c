@@ -159,7 +159,9 @@ static void devices_and_shares(struct draft *draft)
     draft_step(draft, STEP_SYMLINK, "dev/ptmx", "pts/ptmx", 0);
     draft_step(draft, STEP_DEVPTS, "dev/pts", "newinstance,ptmxmode=0666,mode=0620,max=64", 0);
     draft_step(draft, STEP_SHARE, "dev/shm", NULL, 01777);
-    draft_step(draft, STEP_SHARE, "tmp", NULL, 01777);
+    /* The guest's too: in a sticky folder of somebody else's the kernel lets nobody but its owner
+     * follow a link (fs.protected_symlinks), not even the warden for the host. */
+    draft_step(draft, STEP_SHARE, "tmp", NULL, 01777)->is_guests = true;
     draft_step(draft, STEP_DIR, "tmp/output", NULL, 0755)->is_guests = true;
     draft_step(draft, STEP_DIR, "tmp/data", NULL, 0755);
     draft_step(draft, STEP_SHARE, "workspace", NULL, 0755)->is_guests = true;
@@ -185,6 +187,34 @@ static void masked_proc(struct draft *draft)
             draft_step(draft, STEP_MASK_DIR, path + 1, NULL, 0);
     }
     draft_step(draft, STEP_PROC_SEAL, "proc", NULL, 0);
+}
+
+/*
+ * Must: come after the shares. A dataset that is copied into the folder later appears in the box
+ * too; nothing in it is a program of the guest.
+ */
+static int data_folder(struct draft *draft, const struct launch_spec *spec, struct error *err)
+{
+    struct plan_step *step;
+    struct stat status;
+
+    if (!spec->data)
+        return 0;
+    if (stat(spec->data, &status) < 0) {
+        int r = error_errno(err, "opening the data folder '%s'", spec->data);
+
+        if (err)
+            err->code = ERROR_NOT_FOUND;
+        return r;
+    }
+    if (!S_ISDIR(status.st_mode))
+        return error_set(err, -ENOTDIR, ERROR_BAD_INPUT, "'%s' is not a folder", spec->data);
+    /* Copied: the child wipes the memory in which the caller's arguments are. */
+    step = draft_step(draft, STEP_BIND_DIR, "tmp/data", draft_text(draft, "%s", spec->data), 0);
+    step->source_fd = clone_tree(spec->data);
+    step->no_exec = true;
+    draft->plan.share_path[SHARE_DATA] = "/tmp/data";
+    return 0;
 }
 
 /* Must: come after the shares: a bind may lie below /tmp or /home/user. */
@@ -215,8 +245,10 @@ static bool hides_a_source(const char *base, const struct launch_spec *spec)
 {
     size_t length = strlen(base);
 
-    for (size_t i = 0; i <= spec->bind_count; i++) {
-        const char *source = i < spec->bind_count ? spec->binds[i].host : spec->root;
+    for (size_t i = 0; i < spec->bind_count + 2; i++) {
+        const char *source = i < spec->bind_count    ? spec->binds[i].host
+                             : i == spec->bind_count ? spec->root
+                                                     : spec->data;
         char path[PATH_MAX];
 
         if (source && realpath(source, path) && str_starts(path, base) &&
@@ -260,7 +292,9 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
     if (r < 0)
         return r;
     devices_and_shares(draft);
-    r = caller_binds(draft, spec, err);
+    r = data_folder(draft, spec, err);
+    if (r == 0)
+        r = caller_binds(draft, spec, err);
     if (r < 0)
         return r;
     masked_proc(draft);

@@ -40,10 +40,11 @@ struct plan_step {
     int source_fd;  /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
     mode_t mode;    /* DIR, FILE, SHARE */
     bool is_guests; /* DIR, SHARE: owned by the guest's id */
+    bool no_exec;   /* BIND: no program in it runs */
 };
 
-/* A writable folder of the box that file frames may name. */
-enum share { SHARE_WORKSPACE, SHARE_TMP, SHARE_HOME, _SHARE_MAX };
+/* A folder of the box that file frames may name; all but the datasets can be written. */
+enum share { SHARE_WORKSPACE, SHARE_TMP, SHARE_HOME, SHARE_DATA, _SHARE_MAX };
 
 /* A Landlock rule. */
 enum rule_kind { RULE_READ_DIR, RULE_READ_FILE, RULE_WRITE_DIR, RULE_DEVICES, RULE_DEVICE_FILE };
@@ -75,7 +76,8 @@ struct sandbox_plan {
 
     const struct cgroup *group; /* to be joined; NULL: none */
 
-    /* the shares: inside paths (with namespaces), or host paths (without) */
+    /* the shares: inside paths (with namespaces), or host paths (without); SHARE_DATA may be NULL:
+     * /tmp/data is then a folder of /tmp like any other */
     const char *share_path[_SHARE_MAX];
 
     const struct plan_rule *rules;

@@ -98,6 +98,8 @@ static int attach_host(struct sandbox *sandbox, const struct plan_step *step)
     };
     int r = 0;
 
+    if (step->no_exec)
+        attr.attr_set |= MOUNT_ATTR_NOEXEC;
     if (step->source_fd >= 0) {
         if (sys_move_mount(step->source_fd, "", sandbox->root_fd, step->target,
                            MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -289,6 +291,8 @@ int stage_root_pivot(struct sandbox *sandbox)
 int stage_shares(struct sandbox *sandbox)
 {
     for (int i = 0; i < _SHARE_MAX; i++) {
+        if (!sandbox->plan->share_path[i])
+            continue;
         sandbox->share_fd[i] =
             open(sandbox->plan->share_path[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (sandbox->share_fd[i] < 0)

@@ -47,7 +47,7 @@ struct sandbox {
     int outer_proc_fd; /* the host's /proc, kept only where the box has none; -1 */
     pid_t outer_pid;   /* the warden's number there */
     int ruleset_fd;    /* Landlock; -1: missing */
-    int share_fd[_SHARE_MAX];
+    int share_fd[_SHARE_MAX]; /* -1: there is none (SHARE_DATA) */
 };
 
 void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan);

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -89,6 +90,21 @@ static inline int sys_mount_setattr(int dir_fd, const char *path, unsigned flags
 static inline int sys_openat2(int dir_fd, const char *path, struct open_how *how)
 {
     return (int)syscall(SYS_openat2, dir_fd, path, how, sizeof(*how));
+}
+
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452 /* Linux 6.6; the same number everywhere */
+#endif
+
+static inline int sys_fchmodat2(int dir_fd, const char *path, mode_t mode, unsigned flags)
+{
+    return (int)syscall(SYS_fchmodat2, dir_fd, path, mode, flags);
+}
+
+static inline int sys_renameat2(int from_fd, const char *from, int to_fd, const char *to,
+                                unsigned flags)
+{
+    return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
 static inline int sys_pidfd_send_signal(int pid_fd, int signal)

@@ -65,7 +65,7 @@ int loop_run(struct loop *loop, void (*before_wait)(void *ctx), void *ctx)
             before_wait(ctx);
         if (loop->stop)
             break;
-        count = epoll_wait(loop->fd, events, LOOP_BATCH, -1);
+        count = epoll_wait(loop->fd, events, LOOP_BATCH, loop->is_busy ? 0 : -1);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)

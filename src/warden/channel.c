@@ -11,6 +11,7 @@
 #include "wire/pack.h"
 
 #define FRAMES_PER_TURN 64
+#define ROUNDS_PER_TURN 64 /* of all producers, before we listen to the host again */
 
 /* 1 sent, 0 no room; a broken channel ends the box. */
 static int send_parts(struct warden *warden, struct iovec *parts, size_t count)
@@ -108,12 +109,13 @@ void channel_flush(struct warden *warden)
 {
     bool progress = true;
 
-    while (!warden->is_blocked && progress) {
+    for (int i = 0; i < ROUNDS_PER_TURN && !warden->is_blocked && progress; i++) {
         if (!send_queue(warden))
             break;
         progress = command_produce(warden);
         progress |= file_produce(warden);
     }
+    warden->loop.is_busy = (progress && !warden->is_blocked) | file_work(warden);
     loop_change(&warden->loop, &warden->channel,
                 EPOLLIN | (warden->is_blocked ? (uint32_t)EPOLLOUT : 0));
 }

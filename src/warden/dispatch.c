@@ -28,6 +28,11 @@ static void handle_put_end(struct warden *warden, const struct frame *frame)
     file_put_end(warden, frame->id);
 }
 
+static void handle_cancel(struct warden *warden, const struct frame *frame)
+{
+    file_cancel(warden, frame->id);
+}
+
 /* What the host may say once the box stands; anything else breaks the protocol. */
 static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct frame *) = {
     [FRAME_ARGS] = handle_args,       [FRAME_EXEC] = command_exec,
@@ -38,6 +43,10 @@ static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct fra
     [FRAME_ACK] = handle_ack,         [FRAME_HELLO] = warden_hello,
     [FRAME_RESUME] = warden_resume,   [FRAME_FORGET] = warden_forget,
     [FRAME_RESIZE] = command_resize,
+    [FRAME_STAT] = file_stat,         [FRAME_MKDIR] = file_mkdir,
+    [FRAME_MOVE] = file_move,         [FRAME_REMOVE] = file_remove,
+    [FRAME_CHMOD] = file_chmod,       [FRAME_WATCH] = file_watch,
+    [FRAME_CANCEL] = handle_cancel,
 };
 
 void dispatch_frame(struct warden *warden, const struct frame *frame)

@@ -23,6 +23,7 @@
 struct command;
 struct file_op;
 struct rusage;
+struct notify;
 
 struct warden {
     struct sandbox *sandbox;
@@ -34,6 +35,7 @@ struct warden {
     struct command *commands; /* in the order of their start */
     struct file_op *files;
     uint32_t highest_id; /* that a frame of any host named */
+    struct notify *notify; /* notify.c; NULL while nothing is watched */
     bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
     bool has_clock;      /* watch.c looks */
     bool has_guests;     /* one was started, and somebody of it may still be there */
@@ -103,15 +105,26 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *start, 
                 bool is_first, struct spawned *ret);
 
 /* files.c */
+bool file_produce(struct warden *warden);
+bool file_work(struct warden *warden); /* a bounded piece; true when more is to be done */
+void file_cancel(struct warden *warden, uint32_t id);
+/* A new host came: every operation ends, unfinished puts leave nothing, nobody is told. */
+void file_forget_all(struct warden *warden);
+
+/* put.c, get.c, list.c, change.c, notify.c: one frame each */
 void file_put(struct warden *warden, const struct frame *frame);
 void file_put_data(struct warden *warden, const struct frame *frame);
 void file_put_end(struct warden *warden, uint32_t id);
 void file_get(struct warden *warden, const struct frame *frame);
-void file_list(struct warden *warden, const struct frame *frame);
 bool file_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
-bool file_produce(struct warden *warden);
-void file_forget_all(struct warden *warden); /* a new host: nobody waits for them any more */
+void file_list(struct warden *warden, const struct frame *frame);
+void file_stat(struct warden *warden, const struct frame *frame);
 bool file_has_output(const struct sandbox *sandbox); /* is anything in /tmp/output? */
+void file_mkdir(struct warden *warden, const struct frame *frame);
+void file_move(struct warden *warden, const struct frame *frame);
+void file_remove(struct warden *warden, const struct frame *frame);
+void file_chmod(struct warden *warden, const struct frame *frame);
+void file_watch(struct warden *warden, const struct frame *frame);
 
 /* path.c: names of the host's frames, resolved by the kernel beneath the shares */
 struct place {
@@ -120,9 +133,6 @@ struct place {
 };
 int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret);
 int place_open(const struct place *place, int flags); /* fd or negative errno */
-/* The folder that will hold the last component, made where missing, owned by the guest. */
-int place_make_parent(const struct sandbox *sandbox, const struct place *place, int *ret_fd,
-                      const char **ret_name);
 
 /* watch.c */
 int watch_start(struct warden *warden);

@@ -1,9 +1,10 @@
 /*
- * path.c - names that the host gives, resolved by the kernel beneath the box's writable folders.
+ * path.c - names that the host gives, resolved by the kernel beneath the box's shares.
  *
  * Symbolic links are followed only while they stay beneath; absolute or escaping ones are refused
- * by openat2(2) with EXDEV. No string comparison decides where a name leads, only in which share it
- * begins.
+ * by openat2(2) with EXDEV, and so is a way into another mount. No string comparison decides where
+ * a name leads, only in which share it begins. What is made gets its name in a folder that is
+ * already open, in which a last component can lead nowhere else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,23 +16,32 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "sys/calls.h"
-#include "warden/inside.h"
+#include "warden/file_op.h"
 
-/* How the host names the shares, whatever their real place is. */
-static const char *const share_names[_SHARE_MAX] = {
-    [SHARE_WORKSPACE] = "/workspace",
-    [SHARE_TMP] = "/tmp",
-    [SHARE_HOME] = "/home/user",
+#define RACES_MAX 32 /* lookups that the guest may spoil by renaming before we give up */
+
+/* How the host names the shares, whatever their real place is; the longer name first. */
+static const struct {
+    enum share share;
+    const char *name;
+} share_names[] = {
+    {SHARE_DATA, "/tmp/data"},
+    {SHARE_WORKSPACE, "/workspace"},
+    {SHARE_TMP, "/tmp"},
+    {SHARE_HOME, "/home/user"},
 };
 
 int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret)
 {
-    if (length == 0 || length > LIMIT_PATH_BYTES)
+    if (length == 0)
+        return -ENOENT;
+    if (length > LIMIT_PATH_BYTES)
         return -ENAMETOOLONG;
-    for (int i = 0; i < _SHARE_MAX; i++) {
-        size_t prefix = strlen(share_names[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(share_names); i++) {
+        size_t prefix = strlen(share_names[i].name);
+        int share_fd = sandbox->share_fd[share_names[i].share];
 
-        if (length < prefix || memcmp(path, share_names[i], prefix) != 0)
+        if (share_fd < 0 || length < prefix || memcmp(path, share_names[i].name, prefix) != 0)
             continue;
         if (length > prefix && path[prefix] != '/')
             continue;
@@ -41,81 +51,139 @@ int place_find(const struct sandbox *sandbox, const char *path, size_t length, s
         ret->name[length - prefix] = 0;
         if (prefix == length)
             str_copy(ret->name, sizeof(ret->name), ".");
-        ret->share_fd = sandbox->share_fd[i];
+        ret->share_fd = share_fd;
         return 0;
     }
     return -EACCES;
 }
 
-static int open_beneath(int dir_fd, const char *name, int flags)
+/* Where a rename crosses a lookup of "..", the kernel cannot say where it leads: EAGAIN. */
+int open_beneath(int dir_fd, const char *name, int flags, uint64_t resolve)
 {
     struct open_how how = {
-        .flags = (uint64_t)(flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+        .flags = (uint64_t)(flags | O_CLOEXEC),
+        .resolve = resolve | RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
     };
-    int fd = sys_openat2(dir_fd, name, &how);
+    int fd = -1;
 
+    if (!(flags & O_PATH))
+        how.flags |= O_NONBLOCK | O_NOCTTY; /* a fifo must not hold us up */
+    for (int tries = 0; tries < RACES_MAX; tries++) {
+        fd = sys_openat2(dir_fd, name, &how);
+        if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
+            break;
+    }
     return fd < 0 ? -errno : fd;
 }
 
 int place_open(const struct place *place, int flags)
 {
-    return open_beneath(place->share_fd, place->name, flags);
+    return open_beneath(place->share_fd, place->name, flags, 0);
 }
 
-/* One folder: opened, or made for the guest. */
-static int enter_folder(const struct sandbox *sandbox, int share_fd, const char *name)
+bool place_is_folder_name(const struct place *place)
+{
+    const char *slash = strrchr(place->name, '/');
+    const char *last = slash ? slash + 1 : place->name;
+
+    return !*last || str_equal(last, ".") || str_equal(last, "..");
+}
+
+int place_split(struct place *place, struct place_parts *ret)
+{
+    size_t length = strlen(place->name);
+    char *slash;
+
+    *ret = (struct place_parts){.folder = ".", .last = place->name};
+    while (length > 1 && place->name[length - 1] == '/') {
+        place->name[--length] = 0;
+        ret->has_slash = true;
+    }
+    slash = strrchr(place->name, '/');
+    if (slash) {
+        *slash = 0;
+        ret->folder = place->name;
+        ret->last = slash + 1;
+    } else if (str_equal(place->name, ".")) {
+        return -EBUSY;
+    }
+    return str_equal(ret->last, ".") || str_equal(ret->last, "..") ? -EINVAL : 0;
+}
+
+int place_open_parent(struct place *place, struct place_parts *ret, int *ret_fd)
+{
+    int r = place_split(place, ret);
+
+    if (r == 0)
+        r = open_beneath(place->share_fd, ret->folder, O_PATH | O_DIRECTORY, 0);
+    if (r < 0)
+        return r;
+    *ret_fd = r;
+    return 0;
+}
+
+/* What we make is the guest's, with the mode that was asked for, whatever our umask is. */
+static int give_folder(const struct sandbox *sandbox, int dir_fd, const char *name, mode_t mode)
 {
     uid_t id = sandbox->plan->guest_id;
-    int fd = open_beneath(share_fd, name, O_RDONLY | O_DIRECTORY);
+    CLEANUP(fd_closep)
+    int fd = open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+
+    if (fd < 0)
+        return fd;
+    if (sandbox->plan->has_split && fchown(fd, id, id) < 0)
+        return -errno;
+    return fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+/* One folder: `path` from the share on, `name` in the folder above it. Opened, or made first. */
+static int enter_folder(const struct sandbox *sandbox, int share_fd, const char *path, int above_fd,
+                        const char *name, mode_t mode)
+{
+    int fd = open_beneath(share_fd, path, O_PATH | O_DIRECTORY, 0);
+    bool is_made;
+    int r;
 
     if (fd != -ENOENT)
         return fd;
-    if (mkdirat(share_fd, name, 0755) < 0 && errno != EEXIST)
+    is_made = mkdirat(above_fd, name, 0700) == 0;
+    if (!is_made && errno != EEXIST)
         return -errno;
-    fd = open_beneath(share_fd, name, O_RDONLY | O_DIRECTORY);
-    if (fd >= 0 && sandbox->plan->has_split && fchown(fd, id, id) < 0) {
-        int r = -errno;
-
-        close(fd);
+    r = is_made ? give_folder(sandbox, above_fd, name, mode) : 0;
+    if (r < 0)
         return r;
-    }
-    return fd;
+    fd = open_beneath(share_fd, path, O_PATH | O_DIRECTORY, 0);
+    return fd == -ENOENT && !is_made ? -EEXIST : fd; /* a link that leads to nothing */
 }
 
 /*
- * Walks one component at a time, each beneath the folder before it, so that a name is never
- * resolved twice and mkdirat(2) never follows anything: its name has no slash.
+ * Every prefix is resolved by the kernel from the share on, so that links between folders of a
+ * share and ".." mean here what they mean when the name is read; mkdirat(2) gets one component.
  */
-int place_make_parent(const struct sandbox *sandbox, const struct place *place, int *ret_fd,
-                      const char **ret_name)
+int place_make_folder(const struct sandbox *sandbox, int share_fd, const char *name, mode_t mode,
+                      int *ret_fd)
 {
-    CLEANUP(fd_closep) int fd = fcntl(place->share_fd, F_DUPFD_CLOEXEC, 0);
-    const char *at = place->name;
+    char path[LIMIT_PATH_BYTES + 1];
+    int fd = open_beneath(share_fd, name, O_PATH | O_DIRECTORY, 0);
 
-    if (fd < 0)
-        return -errno;
-    for (;;) {
-        size_t length = strcspn(at, "/");
-        char name[256];
-        int next;
+    if (fd == -ENOENT) {
+        fd = fcntl(share_fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            return -errno;
+        for (size_t at = 0; fd >= 0 && name[at];) {
+            size_t start = at, end = at + strcspn(name + at, "/");
+            int above_fd = fd;
 
-        if (length == 0 || length > 255 || (length == 1 && *at == '.') ||
-            (length == 2 && at[0] == '.' && at[1] == '.'))
-            return -EINVAL;
-        if (!at[length])
-            break;
-        memcpy(name, at, length);
-        name[length] = 0;
-        next = enter_folder(sandbox, fd, name);
-        if (next < 0)
-            return next;
-        close(fd);
-        fd = next;
-        for (at += length; *at == '/'; at++)
-            ;
+            memcpy(path, name, end);
+            path[end] = 0;
+            at = end + strspn(name + end, "/");
+            fd = enter_folder(sandbox, share_fd, path, above_fd, path + start,
+                              name[at] ? 0755 : mode);
+            close(above_fd);
+        }
     }
-    *ret_fd = fd_take(&fd);
-    *ret_name = at;
+    if (fd < 0)
+        return fd;
+    *ret_fd = fd;
     return 0;
 }

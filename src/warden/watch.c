@@ -67,8 +67,10 @@ static uint64_t shares_bytes(const struct sandbox *sandbox)
 {
     uint64_t total = 0;
 
-    for (int i = 0; i < _SHARE_MAX; i++)
-        total += folder_bytes(sandbox->share_fd[i], 0);
+    for (int i = 0; i < _SHARE_MAX; i++) {
+        if (i != SHARE_DATA) /* nobody in the box can write to it */
+            total += folder_bytes(sandbox->share_fd[i], 0);
+    }
     return total;
 }
 

@@ -103,27 +103,16 @@ void box_call_free(struct box *box, struct call *call)
 
 static void call_failed(struct call *call, const struct error *err)
 {
-    switch (call->kind) {
-    case CALL_EXEC:
+    if (call->kind != CALL_EXEC) {
+        file_failed(call, err);
+    } else if (call->was_timed_out) {
         /* What the engine itself decided stays true when the warden cannot confirm it. */
-        if (call->was_timed_out) {
-            struct exec_end end = {
-                .signal = 9, .timed_out = true, .duration_ns = call->timeout_ms * 1000000};
+        struct exec_end end = {
+            .signal = 9, .timed_out = true, .duration_ns = call->timeout_ms * 1000000};
 
-            call->on.exec->ended(call->ctx, &end);
-        } else {
-            call->on.exec->failed(call->ctx, err);
-        }
-        break;
-    case CALL_PUT:
-        call->on.put->done(call->ctx, err);
-        break;
-    case CALL_GET:
-        call->on.get->done(call->ctx, err);
-        break;
-    case CALL_LIST:
-        call->on.list->done(call->ctx, err);
-        break;
+        call->on.exec->ended(call->ctx, &end);
+    } else {
+        call->on.exec->failed(call->ctx, err);
     }
 }
 
@@ -136,19 +125,23 @@ void box_break(struct box *box, const char *why)
 /* Every call that waits fails; an exit that is already known stays one, its reader is only slow. */
 static void lose(struct box *box)
 {
-    struct call *next;
+    struct call *call = box->calls;
 
     if (box->is_lost || !box->broken)
         return;
     box->is_lost = true;
     error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", box->broken);
     adopt_lose(box);
-    for (struct call *call = box->calls; call; call = next) {
-        next = call->next;
-        if (call->has_exited)
+    while (call) {
+        struct call ended = *call;
+
+        if (call->has_exited) {
+            call = call->next;
             continue;
-        call_failed(call, &box->lost);
+        }
         box_call_free(box, call);
+        call_failed(&ended, &box->lost);
+        call = box->calls; /* a callback may have ended others */
     }
 }
 

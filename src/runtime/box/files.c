@@ -1,45 +1,81 @@
-/* files.c - files of a box, the host's side: put, get, list. */
+/* files.c - files of a box, the host's side: what is asked for, and bytes in. See answers.c. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/str.h"
-#include "runtime/box/files.h"
 #include "runtime/box/inside.h"
 #include "wire/file_message.h"
 
-static int send_path(struct box *box, enum frame_type type, struct call *call, const char *path,
-                     uint32_t mode, struct error *err)
+/* So many at once the warden takes; those that were cancelled count until it has said so. */
+static bool has_too_many(const struct box *box)
 {
-    struct message_path message = {.mode = mode, .path = path, .path_length = strlen(path)};
-    uint8_t payload[LIMIT_PATH_BYTES + MESSAGE_PATH_HEADER];
-    ssize_t length = -EMSGSIZE;
+    unsigned count = 0;
+
+    for (const struct call *call = box->calls; call; call = call->next)
+        count += call->kind != CALL_EXEC;
+    return count >= LIMIT_FILE_OPS;
+}
+
+static struct call *file_call(struct box *box, enum call_kind kind, void *ctx, struct error *err)
+{
+    if (!box->is_lost && has_too_many(box)) {
+        error_set(err, -EAGAIN, ERROR_TOO_LARGE, "too many file operations at once (at most %d)",
+                  LIMIT_FILE_OPS);
+        return NULL;
+    }
+    return box_call_new(box, kind, ctx, err);
+}
+
+/* Sends the first frame of a call, which is gone when that fails. */
+static int begin(struct box *box, struct call *call, enum frame_type type, const void *payload,
+                 ssize_t length, uint32_t *ret_id, struct error *err)
+{
+    uint32_t id = call->id;
     int r;
 
-    if (message.path_length <= LIMIT_PATH_BYTES)
-        length = message_path_pack(&message, payload, sizeof(payload));
     if (length < 0) {
         box_call_free(box, call);
         return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the path is too long");
     }
-    r = box_send(box, type, call->id, payload, (size_t)length);
+    r = box_send(box, type, id, payload, (size_t)length);
     if (r < 0) {
         box_call_free(box, call);
         return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
     }
+    *ret_id = id;
     return 0;
+}
+
+static int begin_path(struct box *box, struct call *call, enum frame_type type, const char *path,
+                      struct message_path *message, uint32_t *ret_id, struct error *err)
+{
+    uint8_t payload[LIMIT_PATH_BYTES + MESSAGE_PATH_HEADER];
+
+    message->path = path;
+    message->path_length = strlen(path);
+    return begin(box, call, type, payload, message_path_pack(message, payload, sizeof(payload)),
+                 ret_id, err);
+}
+
+static int refusal(const struct error *err)
+{
+    return err && err->num < 0 ? err->num : -EPIPE;
 }
 
 int box_put(struct box *box, const struct put_spec *spec, const struct put_events *events,
             void *ctx, uint32_t *ret_id, struct error *err)
 {
-    struct call *call = box_call_new(box, CALL_PUT, ctx, err);
+    struct call *call = file_call(box, CALL_PUT, ctx, err);
+    struct message_path message = {
+        .mode = spec->mode,
+        .flags = (spec->is_in_place ? PUT_IN_PLACE : 0) | (spec->is_new ? PUT_NEW : 0),
+        .offset = spec->offset,
+    };
 
     if (!call)
-        return -EPIPE;
+        return refusal(err);
     call->on.put = events;
-    *ret_id = call->id;
-    return send_path(box, FRAME_PUT, call, spec->path, spec->mode, err);
+    return begin_path(box, call, FRAME_PUT, spec->path, &message, ret_id, err);
 }
 
 long box_put_data(struct box *box, uint32_t id, const void *data, size_t length)
@@ -64,127 +100,121 @@ void box_put_end(struct box *box, uint32_t id)
 int box_get(struct box *box, const char *path, uint64_t offset, uint64_t bytes,
             const struct get_events *events, void *ctx, uint32_t *ret_id, struct error *err)
 {
-    struct call *call = box_call_new(box, CALL_GET, ctx, err);
+    struct call *call = file_call(box, CALL_GET, ctx, err);
+    struct message_path message = {.offset = offset, .bytes = bytes};
 
     if (!call)
-        return -EPIPE;
-    (void)offset, (void)bytes;
+        return refusal(err);
     call->on.get = events;
-    *ret_id = call->id;
-    return send_path(box, FRAME_GET, call, path, 0, err);
+    call->bytes_max = bytes > 0 ? bytes : UINT64_MAX;
+    return begin_path(box, call, FRAME_GET, path, &message, ret_id, err);
 }
 
 int box_list(struct box *box, const char *path, unsigned depth, const struct list_events *events,
              void *ctx, uint32_t *ret_id, struct error *err)
 {
-    struct call *call = box_call_new(box, CALL_LIST, ctx, err);
+    struct call *call = file_call(box, CALL_LIST, ctx, err);
+    struct message_path message = {.depth = depth};
 
     if (!call)
-        return -EPIPE;
-    (void)depth;
+        return refusal(err);
     call->on.list = events;
-    *ret_id = call->id;
-    return send_path(box, FRAME_LIST, call, path, 0, err);
+    return begin_path(box, call, FRAME_LIST, path, &message, ret_id, err);
 }
 
-static bool on_done(struct box *box, struct call *call, const struct frame *frame)
+int box_stat(struct box *box, const char *path, const struct list_events *events, void *ctx,
+             uint32_t *ret_id, struct error *err)
 {
-    struct error err = {0};
-    struct call ended = *call;
-    uint32_t number;
+    struct call *call = file_call(box, CALL_STAT, ctx, err);
+    struct message_path message = {0};
 
-    if (message_number_unpack(frame, &number) < 0 || number > 4095)
-        return false;
-    if (call->kind == CALL_PUT && number == 0 && !call->has_ended)
-        return false; /* it cannot be there before we said that it is whole */
-    if (number != 0)
-        error_set(&err, -(int)number, ERROR_ENGINE, "%s", strerror((int)number));
-    if (call->kind == CALL_PUT && !call->has_ended) {
-        /* It failed early; the warden still waits for the end of what we were sending. */
-        call->has_ended = true;
-        if (box_send(box, FRAME_PUT_END, call->id, NULL, 0) < 0)
-            return false;
-    }
-    box_call_free(box, call);
-    if (ended.kind == CALL_PUT)
-        ended.on.put->done(ended.ctx, &err);
-    else if (ended.kind == CALL_GET)
-        ended.on.get->done(ended.ctx, &err);
-    else
-        ended.on.list->done(ended.ctx, &err);
-    return true;
+    if (!call)
+        return refusal(err);
+    call->on.list = events;
+    return begin_path(box, call, FRAME_STAT, path, &message, ret_id, err);
 }
 
-static bool on_data(struct box *box, struct call *call, const struct frame *frame)
+/* Calls of which nothing comes but that they are done. */
+static int begin_change(struct box *box, enum frame_type type, const char *path,
+                        struct message_path message, const struct done_events *events, void *ctx,
+                        uint32_t *ret_id, struct error *err)
 {
-    struct message_bytes bytes;
-    struct message_ack ack = {0};
-    uint8_t payload[9];
-    ssize_t length;
+    struct call *call = file_call(box, CALL_CHANGE, ctx, err);
 
-    if (call->kind != CALL_GET || message_bytes_unpack(frame, &bytes) < 0 || bytes.stream != 0 ||
-        bytes.offset != call->in[0].received || bytes.length == 0)
-        return false;
-    if (call->on.get->data(call->ctx, bytes.data, bytes.length) != bytes.length) {
-        struct call ended = *call;
-        struct error err = {0};
-
-        error_set(&err, -ECANCELED, ERROR_CANCELLED, "the reader took no more");
-        box_call_free(box, call);
-        ended.on.get->done(ended.ctx, &err);
-        box_break(box, "a file was left half read"); /* the warden goes on sending it */
-        return true;
-    }
-    call->in[0].received += bytes.length;
-    if (call->in[0].received - call->in[0].acked < WIRE_STREAM_WINDOW / 4)
-        return true;
-    ack.offset = call->in[0].acked = call->in[0].received;
-    length = message_ack_pack(&ack, payload, sizeof(payload));
-    return box_send(box, FRAME_ACK, call->id, payload, (size_t)length) == 0;
+    if (!call)
+        return refusal(err);
+    call->on.change = events;
+    return begin_path(box, call, type, path, &message, ret_id, err);
 }
 
-static bool on_entry(struct call *call, const struct frame *frame)
+int box_mkdir(struct box *box, const char *path, uint32_t mode, const struct done_events *events,
+              void *ctx, uint32_t *ret_id, struct error *err)
 {
-    struct message_path message;
-    struct box_entry entry;
-    char name[LIMIT_PATH_BYTES + 1];
-
-    if (call->kind != CALL_LIST || message_path_unpack(frame, &message) < 0 ||
-        message.path_length == 0 || call->entries++ >= LIMIT_LIST_ENTRIES)
-        return false;
-    memcpy(name, message.path, message.path_length);
-    name[message.path_length] = 0;
-    entry = (struct box_entry){
-        .name = name, .mode = message.mode, .bytes = message.bytes, .time_ns = message.time_ns};
-    call->on.list->entry(call->ctx, &entry);
-    return true;
+    return begin_change(box, FRAME_MKDIR, path, (struct message_path){.mode = mode}, events, ctx,
+                        ret_id, err);
 }
 
-static bool on_ack(struct call *call, const struct frame *frame)
+int box_remove(struct box *box, const char *path, bool tree, const struct done_events *events,
+               void *ctx, uint32_t *ret_id, struct error *err)
 {
-    struct message_ack ack;
-
-    if (call->kind != CALL_PUT || message_ack_unpack(frame, &ack) < 0 || ack.stream != 0 ||
-        ack.offset > call->sent || ack.offset < call->acked)
-        return false;
-    call->acked = ack.offset;
-    if (call->on.put->more)
-        call->on.put->more(call->ctx);
-    return true;
+    return begin_change(box, FRAME_REMOVE, path,
+                        (struct message_path){.flags = tree ? REMOVE_TREE : 0}, events, ctx, ret_id,
+                        err);
 }
 
-bool file_frame(struct box *box, struct call *call, const struct frame *frame)
+int box_chmod(struct box *box, const char *path, uint32_t mode, const struct done_events *events,
+              void *ctx, uint32_t *ret_id, struct error *err)
 {
-    switch (frame->type) {
-    case FRAME_DONE:
-        return on_done(box, call, frame);
-    case FRAME_DATA:
-        return on_data(box, call, frame);
-    case FRAME_ENTRY:
-        return on_entry(call, frame);
-    case FRAME_ACK:
-        return on_ack(call, frame);
-    default:
-        return false;
-    }
+    return begin_change(box, FRAME_CHMOD, path, (struct message_path){.mode = mode}, events, ctx,
+                        ret_id, err);
+}
+
+int box_move(struct box *box, const char *from, const char *to, const struct done_events *events,
+             void *ctx, uint32_t *ret_id, struct error *err)
+{
+    struct call *call = file_call(box, CALL_CHANGE, ctx, err);
+    struct message_move message = {
+        .from = from, .from_length = strlen(from), .to = to, .to_length = strlen(to)};
+    uint8_t payload[2 + 2 * LIMIT_PATH_BYTES];
+    ssize_t length = -EMSGSIZE;
+
+    if (!call)
+        return refusal(err);
+    call->on.change = events;
+    if (message.to_length <= LIMIT_PATH_BYTES)
+        length = message_move_pack(&message, payload, sizeof(payload));
+    return begin(box, call, FRAME_MOVE, payload, length, ret_id, err);
+}
+
+int box_watch(struct box *box, const char *path, bool tree, const struct watch_events *events,
+              void *ctx, uint32_t *ret_id, struct error *err)
+{
+    struct call *call = file_call(box, CALL_WATCH, ctx, err);
+    struct message_path message = {.flags = tree ? WATCH_TREE : 0};
+
+    if (!call)
+        return refusal(err);
+    call->on.watch = events;
+    return begin_path(box, call, FRAME_WATCH, path, &message, ret_id, err);
+}
+
+/*
+ * The call stays, without its callbacks, until the warden's DONE: what it sent before it heard of
+ * the end is no break of the protocol, and its id is not free before.
+ */
+void box_cancel(struct box *box, uint32_t id)
+{
+    struct call *call = box->calls;
+
+    while (call && (call->id != id || call->kind == CALL_EXEC))
+        call = call->next;
+    if (!call || call->is_cancelled)
+        return;
+    call->is_cancelled = true;
+    call->has_ended = true;
+    buf_free(&call->in[0].held);
+    if (!call->has_exited)
+        box_send(box, FRAME_CANCEL, id, NULL, 0);
+    else if (!call->is_delivering)
+        box_call_free(box, call); /* the warden has said all; only our reader was slow */
 }

@@ -8,7 +8,15 @@
 #include "runtime/box/files.h"
 #include "wire/message.h"
 
-enum call_kind { CALL_EXEC, CALL_PUT, CALL_GET, CALL_LIST };
+enum call_kind {
+    CALL_EXEC,
+    CALL_PUT,
+    CALL_GET,
+    CALL_LIST,
+    CALL_STAT,
+    CALL_CHANGE, /* mkdir, move, remove, chmod */
+    CALL_WATCH,
+};
 
 /* A stream of bytes from the warden: what came, what was taken, what it knows of. */
 struct incoming {
@@ -25,7 +33,9 @@ struct call {
         const struct exec_events *exec;
         const struct put_events *put;
         const struct get_events *get;
-        const struct list_events *list;
+        const struct list_events *list; /* stat too */
+        const struct done_events *change;
+        const struct watch_events *watch;
     } on;
 
     /* exec */
@@ -41,7 +51,12 @@ struct call {
     uint64_t sent, acked;
     bool has_ended; /* no more will be sent */
 
-    uint32_t entries; /* list */
+    /* files */
+    uint32_t entries;    /* list, stat; watch: 1 once it watches */
+    uint64_t bytes_max;  /* get */
+    uint32_t done_errno; /* get: it has ended (has_exited), and held bytes are not taken yet */
+    bool is_delivering;  /* get: data() is being called */
+    bool is_cancelled;   /* nobody is called back any more; DONE is awaited */
 };
 
 struct box {
@@ -75,9 +90,10 @@ void box_break(struct box *box, const char *why);
 long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
                     size_t length);
 
-/* exec.c, files.c: frames for a call; true when they make sense */
+/* exec.c, answers.c: frames for a call; true when they make sense */
 bool exec_frame(struct box *box, struct call *call, const struct frame *frame);
 bool file_frame(struct box *box, struct call *call, const struct frame *frame);
+void file_failed(const struct call *call, const struct error *err); /* the box is lost */
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
 
 /* adopt.c: while box->adoption is there every frame goes to it */

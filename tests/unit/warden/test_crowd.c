@@ -81,11 +81,15 @@ static void test_disk_of_the_shares(void **state)
     scratch_make(&scratch);
     sandbox_init(&sandbox, &plan);
     for (int i = 0; i < _SHARE_MAX; i++)
-        sandbox.share_fd[i] = open(scratch_folder(&scratch, (const char *[]){"a", "b", "c"}[i]),
-                                   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        sandbox.share_fd[i] =
+            open(scratch_folder(&scratch, (const char *[]){"a", "b", "c", "data"}[i]),
+                 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_false(watch_disk_full(&warden));
     scratch_write(&scratch, "a/file", text);
     assert_int_equal(symlinkat("/usr", sandbox.share_fd[0], "usr"), 0); /* not followed */
+    assert_false(watch_disk_full(&warden));
+    scratch_write(&scratch, "data/file", text); /* datasets are the host's */
+    scratch_write(&scratch, "data/more", text);
     assert_false(watch_disk_full(&warden));
     scratch_folder(&scratch, "b/sub");
     scratch_write(&scratch, "b/sub/file", text);

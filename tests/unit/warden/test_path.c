@@ -4,9 +4,9 @@
 #include <errno.h>
 
 #include "base/fd.h"
-#include "warden/inside.h"
+#include "warden/file_op.h"
 
-/* Three shares, and a canary beside them. */
+/* The shares, and a canary beside them. */
 struct room {
     struct scratch scratch;
     struct sandbox_plan plan;
@@ -15,7 +15,7 @@ struct room {
 
 static int set_up(void **state)
 {
-    static const char *const names[_SHARE_MAX] = {"desk", "tmp", "home"};
+    static const char *const names[_SHARE_MAX] = {"desk", "tmp", "home", "data"};
     struct room *room = calloc(1, sizeof(*room));
 
     if (!room)
@@ -83,6 +83,10 @@ static void test_shares_have_names(void **state)
         {"/tmp/output/x y", SHARE_TMP, "output/x y"},
         {"/home/user/.profile", SHARE_HOME, ".profile"},
         {"/tmp/..", SHARE_TMP, ".."}, /* refused when it is opened */
+        {"/tmp/data", SHARE_DATA, "."},
+        {"/tmp/data//x", SHARE_DATA, "x"},
+        {"/tmp/database", SHARE_TMP, "database"},
+        {"/tmp//data", SHARE_TMP, "data"}, /* the mount is not entered */
     };
     struct room *room = *state;
     struct place place;
@@ -105,7 +109,7 @@ static void test_other_names(void **state)
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         assert_int_equal(find(room, names[i], &place), -EACCES);
-    assert_int_equal(find(room, "", &place), -ENAMETOOLONG);
+    assert_int_equal(find(room, "", &place), -ENOENT);
     memset(path, 'n', sizeof(path) - 1);
     memcpy(path, "/tmp/", 5);
     assert_int_equal(find(room, path, &place), -ENAMETOOLONG);
@@ -156,18 +160,20 @@ static void test_open_does_not_block(void **state)
 
 static int make_parent(struct room *room, const char *path, char *name)
 {
+    struct place_parts parts;
     struct place place;
-    const char *last = NULL;
     int fd = -1;
     int r = find(room, path, &place);
 
     if (r == 0)
-        r = place_make_parent(&room->sandbox, &place, &fd, &last);
+        r = place_split(&place, &parts);
+    if (r == 0)
+        r = place_make_folder(&room->sandbox, place.share_fd, parts.folder, 0755, &fd);
     if (r < 0) {
         assert_int_equal(fd, -1);
         return r;
     }
-    snprintf(name, 256, "%s", last);
+    snprintf(name, 256, "%s%s", parts.last, parts.has_slash ? "/" : "");
     return fd;
 }
 
@@ -194,6 +200,15 @@ static void test_makes_parents(void **state)
     check_same(make_parent(room, "/tmp/x/y/w", name), scratch_path(&room->scratch, "tmp/x/y"));
     assert_int_equal(symlinkat("x/y", room->sandbox.share_fd[SHARE_TMP], "short"), 0);
     check_same(make_parent(room, "/tmp/short/v", name), scratch_path(&room->scratch, "tmp/x/y"));
+    check_same(make_parent(room, "/tmp/x/a/", name), scratch_path(&room->scratch, "tmp/x"));
+    assert_string_equal(name, "a/");
+    /* Links between folders of one share, and "..", lead where they lead when the name is read. */
+    assert_int_equal(symlinkat("../../q", room->sandbox.share_fd[SHARE_TMP], "x/y/aside"), 0);
+    scratch_folder(&room->scratch, "tmp/q");
+    check_same(make_parent(room, "/tmp/x/y/aside/new/w", name),
+               scratch_path(&room->scratch, "tmp/q/new"));
+    check_same(make_parent(room, "/tmp/x/../q/./w", name), scratch_path(&room->scratch, "tmp/q"));
+    check_same(make_parent(room, "/tmp/m/../q/w", name), scratch_path(&room->scratch, "tmp/q"));
 }
 
 static void test_parents_that_are_none(void **state)
@@ -201,20 +216,19 @@ static void test_parents_that_are_none(void **state)
     struct room *room = *state;
     char path[400] = "/workspace/", name[256], outside[128];
 
-    assert_int_equal(make_parent(room, "/workspace", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/.", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace", name), -EBUSY);
+    assert_int_equal(make_parent(room, "/workspace/", name), -EBUSY);
+    assert_int_equal(make_parent(room, "/workspace/.", name), -EBUSY);
+    assert_int_equal(make_parent(room, "/workspace/./", name), -EBUSY);
     assert_int_equal(make_parent(room, "/workspace/..", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/../canary", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/a/../b", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/a/./b", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/a/", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/a/..", name), -EINVAL);
+    assert_int_equal(make_parent(room, "/workspace/../canary", name), -EXDEV);
+    assert_int_equal(make_parent(room, "/workspace/a/../../x/y", name), -EXDEV);
     assert_int_equal(make_parent(room, "/workspace/file/b", name), -ENOTDIR);
     memset(path + 11, 'l', 256);
-    assert_int_equal(make_parent(room, path, name), -EINVAL); /* 256 bytes are no name */
-    path[11 + 255] = 0;
     check_same(make_parent(room, path, name), scratch_path(&room->scratch, "desk"));
-    assert_int_equal(strlen(name), 255);
+    strcat(path, "/x");
+    assert_int_equal(make_parent(room, path, name), -ENAMETOOLONG); /* 256 bytes are no name */
 
     snprintf(outside, sizeof(outside), "%s", scratch_folder(&room->scratch, "outside"));
     assert_int_equal(symlinkat(outside, room->sandbox.share_fd[0], "absolute"), 0);
@@ -223,6 +237,8 @@ static void test_parents_that_are_none(void **state)
     assert_int_equal(make_parent(room, "/workspace/absolute/x", name), -EXDEV);
     assert_int_equal(make_parent(room, "/workspace/escaping/deep/x", name), -EXDEV);
     assert_int_equal(make_parent(room, "/workspace/dangling/x", name), -EXDEV);
+    assert_int_equal(symlinkat("nothing", room->sandbox.share_fd[0], "lost"), 0);
+    assert_int_equal(make_parent(room, "/workspace/lost/x", name), -EEXIST);
     assert_int_equal(access(scratch_path(&room->scratch, "new"), F_OK), -1);
     assert_int_equal(access(scratch_path(&room->scratch, "outside/deep"), F_OK), -1);
 }

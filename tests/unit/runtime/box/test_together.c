@@ -24,7 +24,7 @@ struct together {
 
 static int set_up(void **state)
 {
-    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home"};
+    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home", "data"};
     static const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
     struct together *self = calloc(1, sizeof(*self));
     uint8_t ready[1024];

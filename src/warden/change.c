@@ -1,0 +1,172 @@
+/*
+ * change.c - changes that are one call of the kernel each: folders made, names moved and removed,
+ * modes. Removing a tree begins here and goes on in tree.c.
+ *
+ * The folder that holds a name is opened beneath its share, the last component is used in it: no
+ * call here follows a link at the end, but for chmod(2), whose target is opened beneath too.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "sys/calls.h"
+#include "warden/file_op.h"
+
+void file_mkdir(struct warden *warden, const struct frame *frame)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    struct message_path message;
+    struct place place;
+    int r = file_place(warden, frame, &message, &place);
+
+    if (r == 0)
+        r = place_make_folder(warden->sandbox, place.share_fd, place.name,
+                              message.mode ? message.mode & 01777 : 0755, &fd);
+    channel_done(warden, frame->id, r);
+}
+
+/* A slash behind a name says that it is a folder; the kernel would say so too. */
+static int check_slash(int dir_fd, const struct place_parts *parts)
+{
+    struct stat status;
+
+    if (!parts->has_slash)
+        return 0;
+    if (fstatat(dir_fd, parts->last, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    return S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
+}
+
+static int move(struct place *from, struct place *to)
+{
+    CLEANUP(fd_closep) int from_fd = -1;
+    CLEANUP(fd_closep) int to_fd = -1;
+    struct place_parts from_parts, to_parts;
+    int r = place_open_parent(from, &from_parts, &from_fd);
+
+    if (r == 0)
+        r = place_open_parent(to, &to_parts, &to_fd);
+    if (r < 0)
+        return r;
+    from_parts.has_slash |= to_parts.has_slash;
+    r = check_slash(from_fd, &from_parts);
+    if (r < 0)
+        return r;
+    return renameat(from_fd, from_parts.last, to_fd, to_parts.last) < 0 ? -errno : 0;
+}
+
+void file_move(struct warden *warden, const struct frame *frame)
+{
+    struct message_move message;
+    struct place from, to;
+    int r;
+
+    if (message_move_unpack(frame, &message) < 0 || frame->id == 0)
+        warden_end(warden);
+    r = place_find(warden->sandbox, message.from, message.from_length, &from);
+    if (r == 0)
+        r = place_find(warden->sandbox, message.to, message.to_length, &to);
+    if (r == 0)
+        r = move(&from, &to);
+    channel_done(warden, frame->id, r);
+}
+
+/* 1: it is a folder that is not empty. */
+static int remove_one(int dir_fd, const struct place_parts *parts)
+{
+    struct stat status;
+
+    if (fstatat(dir_fd, parts->last, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (!S_ISDIR(status.st_mode) && parts->has_slash)
+        return -ENOTDIR;
+    if (unlinkat(dir_fd, parts->last, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) == 0)
+        return 0;
+    return errno == ENOTEMPTY || errno == EEXIST ? 1 : -errno;
+}
+
+void file_remove(struct warden *warden, const struct frame *frame)
+{
+    CLEANUP(fd_closep) int dir_fd = -1;
+    struct message_path message;
+    struct place_parts parts;
+    struct place place;
+    int r = file_place(warden, frame, &message, &place);
+
+    if (r == 0 && message.flags & ~REMOVE_TREE)
+        r = -EINVAL;
+    if (r == 0)
+        r = place_open_parent(&place, &parts, &dir_fd);
+    if (r == 0)
+        r = remove_one(dir_fd, &parts);
+    if (r == 1 && message.flags & REMOVE_TREE)
+        tree_remove(warden, frame->id, fd_take(&dir_fd), parts.last);
+    else
+        channel_done(warden, frame->id, r == 1 ? -ENOTEMPTY : r);
+}
+
+/*
+ * fchmod(2) wants an open file, which the mode itself may forbid, and chmod(2) of a name would
+ * follow a link that the guest puts in its place. fchmodat2(2) is there since Linux 6.6; before
+ * that the descriptor's own link in /proc, which some boxes do not have.
+ */
+int mode_set(int path_fd, mode_t mode)
+{
+    char path[64];
+
+    if (sys_fchmodat2(path_fd, "", mode, AT_EMPTY_PATH) == 0)
+        return 0;
+    if (errno != ENOSYS && errno != EPERM && errno != EINVAL)
+        return -errno;
+    str_format(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+    return chmod(path, mode) < 0 ? -errno : 0;
+}
+
+/* The last way: the file itself is opened, which a warden with an id of its own always may. */
+static int mode_set_open(const struct place *place, const struct stat *expected, mode_t mode)
+{
+    CLEANUP(fd_closep) int fd = place_open(place, O_RDONLY);
+    struct stat status;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &status) < 0)
+        return -errno;
+    if (status.st_ino != expected->st_ino || status.st_dev != expected->st_dev)
+        return -EAGAIN;
+    return fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+static int change_mode(const struct place *place, mode_t mode)
+{
+    CLEANUP(fd_closep) int fd = place_open(place, O_PATH);
+    struct stat status;
+    int r;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &status) < 0)
+        return -errno;
+    /* No program that runs as somebody else comes out of a frame. */
+    mode &= S_ISDIR(status.st_mode) ? 01777 : 0777;
+    r = mode_set(fd, mode);
+    if (r == -ENOENT && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
+        r = mode_set_open(place, &status, mode);
+    return r;
+}
+
+void file_chmod(struct warden *warden, const struct frame *frame)
+{
+    struct message_path message;
+    struct place place;
+    int r = file_place(warden, frame, &message, &place);
+
+    if (r == 0)
+        r = str_equal(place.name, ".") ? -EBUSY : change_mode(&place, (mode_t)message.mode);
+    channel_done(warden, frame->id, r);
+}
