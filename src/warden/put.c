@@ -259,6 +259,7 @@ static int take_place(struct put *put)
 
     if (r < 0)
         return r;
+    fd_closep(&put->fd); /* whoever watches sees one change: the name appears, whole */
     if (sys_renameat2(put->dir_fd, put->temporary, put->dir_fd, put->name, flags) < 0)
         return -errno;
     put->temporary[0] = 0;
