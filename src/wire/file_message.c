@@ -78,10 +78,13 @@ int message_changed_unpack(const struct frame *frame, struct message_changed *re
 {
     struct unpack unpack = {.data = frame->payload, .left = frame->length};
 
+    uint8_t is_folder;
+
     ret->kind = unpack_u8(&unpack);
-    ret->is_folder = unpack_u8(&unpack);
+    is_folder = unpack_u8(&unpack);
     ret->path = unpack_rest(&unpack, &ret->path_length);
-    if (!unpack_done(&unpack) || ret->kind >= _CHANGE_KIND_MAX)
+    if (!unpack_done(&unpack) || ret->kind >= _CHANGE_KIND_MAX || is_folder > 1)
         return -EPROTO;
+    ret->is_folder = is_folder;
     return is_path(ret->path, ret->path_length) ? 0 : -EPROTO;
 }
