@@ -42,11 +42,10 @@ static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct fra
     [FRAME_GET] = file_get,           [FRAME_LIST] = file_list,
     [FRAME_ACK] = handle_ack,         [FRAME_HELLO] = warden_hello,
     [FRAME_RESUME] = warden_resume,   [FRAME_FORGET] = warden_forget,
-    [FRAME_RESIZE] = command_resize,
-    [FRAME_STAT] = file_stat,         [FRAME_MKDIR] = file_mkdir,
-    [FRAME_MOVE] = file_move,         [FRAME_REMOVE] = file_remove,
-    [FRAME_CHMOD] = file_chmod,       [FRAME_WATCH] = file_watch,
-    [FRAME_CANCEL] = handle_cancel,
+    [FRAME_RESIZE] = command_resize,  [FRAME_STAT] = file_stat,
+    [FRAME_MKDIR] = file_mkdir,       [FRAME_MOVE] = file_move,
+    [FRAME_REMOVE] = file_remove,     [FRAME_CHMOD] = file_chmod,
+    [FRAME_WATCH] = file_watch,       [FRAME_CANCEL] = handle_cancel,
 };
 
 void dispatch_frame(struct warden *warden, const struct frame *frame)

@@ -34,7 +34,7 @@ struct warden {
     struct buf args;          /* strings for the next EXEC */
     struct command *commands; /* in the order of their start */
     struct file_op *files;
-    uint32_t highest_id; /* that a frame of any host named */
+    uint32_t highest_id;   /* that a frame of any host named */
     struct notify *notify; /* notify.c; NULL while nothing is watched */
     bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
     bool has_clock;      /* watch.c looks */
