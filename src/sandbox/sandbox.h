@@ -40,13 +40,13 @@ struct sandbox {
     bool has_bounding_set;              /* it could not be emptied */
     int root_fd; /* the new root while it is put together; -1 before and after */
     pid_t network_pid;
-    int network_fd;    /* where the network helper says that it is done */
-    int proc_fd;       /* a /proc that may be written; -1: none */
-    int oom_fd;        /* the warden's own oom_score_adj; -1: none */
-    bool has_scope;    /* without namespaces: kill(-1) reaches the box and nobody else */
-    int outer_proc_fd; /* the host's /proc, kept only where the box has none; -1 */
-    pid_t outer_pid;   /* the warden's number there */
-    int ruleset_fd;    /* Landlock; -1: missing */
+    int network_fd;           /* where the network helper says that it is done */
+    int proc_fd;              /* a /proc that may be written; -1: none */
+    int oom_fd;               /* the warden's own oom_score_adj; -1: none */
+    bool has_scope;           /* without namespaces: kill(-1) reaches the box and nobody else */
+    int outer_proc_fd;        /* the host's /proc, kept only where the box has none; -1 */
+    pid_t outer_pid;          /* the warden's number there */
+    int ruleset_fd;           /* Landlock; -1: missing */
     int share_fd[_SHARE_MAX]; /* -1: there is none (SHARE_DATA) */
 };
 

@@ -1,4 +1,5 @@
-/* test_removal.c - a tree is removed in small steps, whatever it looks like and whoever changes it. */
+/* test_removal.c - a tree is removed in small steps, whatever it looks like and whoever changes it.
+ */
 #include "warden/file_room.h"
 
 #include <sys/mount.h>
