@@ -184,6 +184,7 @@ static _Noreturn void child_run(struct serve *serve)
     serve_take_trees(serve); /* a root that could not outside may here: the id is still his */
     outer_proc_fd = note_pid(serve);
     r = become_root(serve, &err);
+    cgroup_join_engine(&serve->plan->site);
     if (r == 0)
         r = arrange_mounts(serve, &err);
     if (r == 0)

@@ -94,6 +94,11 @@ void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);
  */
 void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
                         struct cgroup_site *ret, int *ret_leaf_fd);
+/*
+ * v1: the launcher enters its own group in there. A group with a member is taken for stale by
+ * nobody, not even by a bailey of another pid namespace, to which the stub's number says nothing.
+ */
+void cgroup_join_engine(const struct cgroup_site *site);
 /* Of an engine that has ended, or was never started; by whoever may. */
 void cgroup_remove_engine(struct cgroup_site *site);
 

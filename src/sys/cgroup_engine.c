@@ -47,27 +47,34 @@ static int make_folder(const char *path, int64_t owner)
     return r;
 }
 
-/* v2: controllers for the boxes, and a leaf beside them; a group with members may not have any. */
-static int divide(const struct cgroup_site *site, int64_t owner, int *ret_leaf_fd)
+/* v2: controllers for the boxes; a group with members may not have any. */
+static int divide(const struct cgroup_site *site)
 {
     char path[CGROUP_PATH_MAX + 32];
-    int r;
+    int r = str_format(path, sizeof(path), "%s/cgroup.subtree_control", site->parent[0]);
 
-    str_format(path, sizeof(path), "%s/cgroup.subtree_control", site->parent[0]);
-    r = fd_write_text_at(AT_FDCWD, path,
-                         site->parent[CONTROLLER_CPU][0] ? "+memory +pids +cpu" : "+memory +pids");
     if (r < 0)
         return r;
+    return fd_write_text_at(
+        AT_FDCWD, path, site->parent[CONTROLLER_CPU][0] ? "+memory +pids +cpu" : "+memory +pids");
+}
+
+/* The launcher's own, beside those of the boxes. */
+static int make_leaf(const char *parent, int64_t owner)
+{
+    char path[CGROUP_PATH_MAX + 32];
+    int r = str_format(path, sizeof(path), "%s/" LEAF_NAME, parent);
+
+    return r < 0 ? r : make_folder(path, owner);
+}
+
+static int open_leaf(const struct cgroup_site *site, int *ret_fd)
+{
+    char path[CGROUP_PATH_MAX + 32];
+
     str_format(path, sizeof(path), "%s/" LEAF_NAME, site->parent[0]);
-    r = make_folder(path, owner);
-    if (r < 0)
-        return r;
-    *ret_leaf_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*ret_leaf_fd >= 0)
-        return 0;
-    r = -errno;
-    rmdir(path);
-    return r;
+    *ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret_fd < 0 ? -errno : 0;
 }
 
 static bool is_repeated(const struct cgroup_site *site, int controller)
@@ -81,16 +88,27 @@ static bool is_repeated(const struct cgroup_site *site, int controller)
 
 void cgroup_remove_engine(struct cgroup_site *site)
 {
-    char path[CGROUP_PATH_MAX + 32];
-
-    if (site->flavour == CGROUP_V2 &&
-        str_format(path, sizeof(path), "%s/" LEAF_NAME, site->parent[0]) == 0)
-        rmdir(path);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        if (site->parent[i][0] && !is_repeated(site, i))
-            rmdir(site->parent[i]);
+        char path[CGROUP_PATH_MAX + 32];
+
+        if (!site->parent[i][0] || is_repeated(site, i))
+            continue;
+        if (str_format(path, sizeof(path), "%s/" LEAF_NAME, site->parent[i]) == 0)
+            rmdir(path);
+        rmdir(site->parent[i]);
     }
     memset(site, 0, sizeof(*site));
+}
+
+void cgroup_join_engine(const struct cgroup_site *site)
+{
+    for (int i = 0; i < _CONTROLLER_MAX && site->flavour == CGROUP_V1; i++) {
+        char path[CGROUP_PATH_MAX + 32];
+
+        if (site->parent[i][0] && !is_repeated(site, i) &&
+            str_format(path, sizeof(path), "%s/" LEAF_NAME "/tasks", site->parent[i]) == 0)
+            fd_write_text_at(AT_FDCWD, path, "0");
+    }
 }
 
 /*
@@ -120,6 +138,8 @@ static int make_all(const struct cgroup_site *site, const char *name, int64_t ow
         r = str_format(ret->parent[i], CGROUP_PATH_MAX, "%s/%s", site->parent[i], name);
         if (r == 0 && !is_repeated(ret, i))
             r = make_or_replace(ret->parent[i], owner);
+        if (r == 0 && !is_repeated(ret, i) && ret->flavour == CGROUP_V1)
+            make_leaf(ret->parent[i], owner); /* a comfort: see cgroup_join_engine() */
         if (r < 0)
             ret->parent[i][0] = 0;
     }
@@ -144,7 +164,11 @@ void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owne
             cgroup_remove_engine(ret);
     }
     if (r == 0 && ret->flavour == CGROUP_V2)
-        r = divide(ret, owner, ret_leaf_fd);
+        r = divide(ret);
+    if (r == 0 && ret->flavour == CGROUP_V2)
+        r = make_leaf(ret->parent[0], owner);
+    if (r == 0 && ret->flavour == CGROUP_V2)
+        r = open_leaf(ret, ret_leaf_fd);
     if (r < 0)
         cgroup_remove_engine(ret);
 }

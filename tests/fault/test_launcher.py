@@ -28,7 +28,7 @@ def engine_groups(pid):
 def test_root_is_nobody_on_the_host():
     """Read from outside: ids and capabilities of stub, launcher, broker and box."""
     running = Daemon(support.Way("root"))
-    number, _, _, warden = running.make("one")
+    _, layers, _, warden = running.make("one")
     ids = {name: int(status(pid)["Uid"][0])
            for name, pid in (("stub", running.stub), ("launcher", running.launcher),
                              ("broker", running.broker), ("warden", warden))}
@@ -48,6 +48,9 @@ def test_root_is_nobody_on_the_host():
         here = os.readlink(f"/proc/self/ns/{kind}")
         for pid in (running.launcher, running.broker, warden):
             assert os.readlink(f"/proc/{pid}/ns/{kind}") != here, (kind, pid)
+    if "cgroup" in layers:  # with a member the engine's group is nobody's to sweep
+        assert f"bailey-{running.stub}-engine/launcher\n" in open(
+            f"/proc/{running.launcher}/cgroup").read()
     mapped = open(f"/proc/{running.launcher}/uid_map").read().split()
     assert mapped[0] == "0" and int(mapped[1]) == ids["launcher"], mapped
     assert running.end() == (0, "")

@@ -95,6 +95,9 @@ static void test_engine_is_handed_over(void **state)
         assert_int_equal(status.st_uid, 4000000);
         assert_int_equal(status.st_gid, 4000000);
     }
+    cgroup_join_engine(&site);
+    check_file(room, "both/bailey-77-engine/launcher/tasks", "0");
+    check_file(room, "both/bailey-77-engine/tasks", "");
     /* Its own limits stay the host's. */
     snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", site.parent[0]);
     assert_int_equal(stat(path, &status), 0);
