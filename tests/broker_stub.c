@@ -4,8 +4,8 @@
  *   broker_stub STATE SOCKET [BIND]...      starts the daemon; "ready" comes on standard output
  *
  * The same program is the launcher inside and the broker. Clients of the socket write one line and
- * read one: "make KEY", "end N", "usage N", "list", "quit", "nonsense", "exit", "fds", "bench N"
- * (makes and ends so many, and says how long that took).
+ * read one: "make KEY", "data KEY", "end N", "usage N", "list", "quit", "nonsense", "exit", "fds",
+ * "bench N" (makes and ends so many, and says how long that took).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,6 +24,7 @@
 #include "launcher/serve.h"
 
 #define BOXES_MAX 64
+#define DATA_FD (BROKER_FOLDER_FD + 3) /* as in STATE_FOLDERS */
 
 static struct {
     uint32_t generation;
@@ -110,6 +112,7 @@ static void make(FILE *client, const char *key)
     struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
 
     snprintf(message.make.key, sizeof(message.make.key), "%s", key);
+    message.make.has_data = faccessat(DATA_FD, key, F_OK, 0) == 0;
     send_message(&message);
     hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
     if (message.type == LAUNCHER_REFUSED) {
@@ -119,6 +122,25 @@ static void make(FILE *client, const char *key)
     fprintf(client, "made %u %u layers %x missing %x memory_by %u group %u\n", message.box.serial,
             message.box.number, message.box.layers, message.box.missing, message.box.memory_by,
             message.box.group);
+}
+
+/* A file in the data folder of a key, through the descriptor that a broker has. */
+static void give_data(FILE *client, const char *key)
+{
+    char name[256];
+    int fd;
+
+    mkdirat(DATA_FD, key, 0755);
+    for (int i = 0;; i++) {
+        snprintf(name, sizeof(name), "%s/%d.csv", key, i);
+        fd = openat(DATA_FD, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    if (fd < 0 || write(fd, "a,b\n", 4) != 4)
+        exit(6);
+    close(fd);
+    fprintf(client, "%s\n", name);
 }
 
 static void ask(FILE *client, enum launcher_type question, enum launcher_type answer,
@@ -200,6 +222,8 @@ static void serve_client(int fd)
     sscanf(line, "%31s %199s", word, argument);
     if (strcmp(word, "make") == 0)
         make(client, argument);
+    else if (strcmp(word, "data") == 0)
+        give_data(client, argument);
     else if (strcmp(word, "end") == 0)
         ask(client, LAUNCHER_END, LAUNCHER_ENDED, (uint32_t)strtoul(argument, NULL, 10));
     else if (strcmp(word, "usage") == 0)

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "launcher/inside.h"
 #include "launcher/launcher.h"
 #include "launcher/protocol.h"
 #include "launcher/serve.h"
@@ -44,9 +45,8 @@
 #define ENGINE_SAYS_FAILED 'f'  /* launcher: with the text of why it could not be started */
 #define ENGINE_SAYS_REFUSED 'n' /* launcher: the same, and the kernel does not let us */
 
-/* Ids inside: the launcher is 0, the broker one of these, boxes have pairs of their own. */
+/* Ids inside: the launcher is 0, the broker this or 0 too, boxes have pairs (inside.h). */
 #define ENGINE_BROKER_ID 1
-#define ENGINE_PAIR_FIRST 16
 
 struct engine_plan {
     char magic[16];
@@ -88,7 +88,8 @@ struct serve {
     unsigned first, count; /* it */
     bool is_helped;        /* an ordinary user's own id, and ranges through newuidmap */
     unsigned sub_uid, sub_gid, sub_count;
-    int lock_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, stub_fd, launcher_fd;
+    int lock_fd, range_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, stub_fd,
+        launcher_fd;
     int folder_fd[ENGINE_FOLDER_COUNT];
     int folder_tree[ENGINE_FOLDER_COUNT]; /* detached; root only */
     int bind_tree[ENGINE_BINDS_MAX], root_tree;

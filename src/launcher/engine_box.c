@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "launcher/engine.h"
-#include "launcher/inside.h"
 #include "sys/calls.h"
 
 static struct engine_box **find(struct engine *engine, uint32_t number)

@@ -41,6 +41,9 @@ struct id_plan {
 
 #define GUEST_ID 1000 /* inside */
 
+/* Of a range: those before are a daemon's own, pairs of boxes begin here. */
+#define ENGINE_PAIR_FIRST 16
+
 #define NEWUIDMAP "/usr/bin/newuidmap"
 #define NEWGIDMAP "/usr/bin/newgidmap"
 

@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/engine.h"
-#include "launcher/inside.h"
 #include "sys/calls.h"
 #include "sys/subid.h"
 

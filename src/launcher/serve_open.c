@@ -18,10 +18,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/engine.h"
-#include "launcher/inside.h"
 #include "sys/calls.h"
 #include "sys/subid.h"
 
+#define RANGE_TRIES 64
 #define FILES_WANTED 1048576 /* descriptors: each box costs the launcher two */
 
 const char *const engine_folders[ENGINE_FOLDER_COUNT] = STATE_FOLDERS;
@@ -43,7 +43,7 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     memset(serve, 0, sizeof(*serve));
     serve->spec = spec;
     serve->plan = plan;
-    serve->lock_fd = serve->listen_fd = serve->settings_fd = serve->self_fd = -1;
+    serve->lock_fd = serve->range_fd = serve->listen_fd = serve->settings_fd = serve->self_fd = -1;
     serve->engine_fd = serve->leaf_fd = serve->stub_fd = serve->launcher_fd = -1;
     serve->root_tree = serve->signal_fd = serve->pid_fd = -1;
     fill(serve->folder_fd, ENGINE_FOLDER_COUNT);
@@ -54,9 +54,9 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
 
 void serve_close(struct serve *serve)
 {
-    int *single[] = {&serve->lock_fd,   &serve->listen_fd, &serve->settings_fd, &serve->self_fd,
-                     &serve->engine_fd, &serve->leaf_fd,   &serve->stub_fd,     &serve->launcher_fd,
-                     &serve->root_tree, &serve->signal_fd, &serve->pid_fd};
+    int *single[] = {&serve->lock_fd,     &serve->range_fd,  &serve->listen_fd, &serve->settings_fd,
+                     &serve->self_fd,     &serve->engine_fd, &serve->leaf_fd,   &serve->stub_fd,
+                     &serve->launcher_fd, &serve->root_tree, &serve->signal_fd, &serve->pid_fd};
 
     for (size_t i = 0; i < ARRAY_SIZE(single); i++)
         fd_closep(single[i]);
@@ -69,6 +69,41 @@ void serve_close(struct serve *serve)
 /* ---- ids ---- */
 
 /*
+ * One engine for a range, on this host: the name of a socket in no file system, held by the stub.
+ * An ordinary user can take the names too, and gains that engines share ids.
+ */
+static bool hold_range(unsigned first, int *ret_fd)
+{
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (fd < 0 ||
+        str_format(address.sun_path + 1, sizeof(address.sun_path) - 1, "bailey-ids-%u", first) <
+            0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        return false;
+    *ret_fd = fd_take(&fd);
+    return true;
+}
+
+/* The first that no other engine has; /etc/subuid may give only one, which is shared then. */
+static void choose_range(struct serve *serve)
+{
+    uint64_t base = serve->spec->box.id_base;
+    unsigned first, count;
+
+    subid_find_for_root(base, &serve->first, &serve->count);
+    for (unsigned i = 0; i < RANGE_TRIES; i++) {
+        subid_find_for_root(base + (uint64_t)i * SUBID_RANGE, &first, &count);
+        if (hold_range(first, &serve->range_fd)) {
+            serve->first = first;
+            serve->count = count;
+            return;
+        }
+    }
+}
+
+/*
  * Root: a range of which nobody is anybody. Else the caller himself, and his own ranges through
  * newuidmap. The same count of users and groups, so that a pair is the same numbers in both.
  */
@@ -78,7 +113,7 @@ static void choose_ids(struct serve *serve)
     unsigned mapped = 1;
 
     if (geteuid() == 0) {
-        subid_find_for_root(serve->spec->box.id_base, &serve->first, &serve->count);
+        choose_range(serve);
         serve->count = MIN(serve->count, (unsigned)SUBID_RANGE);
         serve->is_range = serve->count >= 2;
         mapped = serve->count;

@@ -286,6 +286,23 @@ def test_folders_that_others_may_not_enter(tmp_path_factory):
     assert running.end() == (0, "")
 
 
+def test_data_is_bound_and_later_data_appears(walled):
+    """What the broker writes through its descriptor is in the box, read-only, and in no other."""
+    running = Daemon(walled)
+    assert running.ask("data", "one") == "one/0.csv"
+    assert running.ask("data", "two") == "two/0.csv"
+    _, _, _, warden = running.make("one")
+    seen = f"/proc/{warden}/root/tmp/data"
+    assert os.listdir(seen) == ["0.csv"] and open(f"{seen}/0.csv").read() == "a,b\n"
+    assert running.ask("data", "one") == "one/1.csv"
+    assert sorted(os.listdir(seen)) == ["0.csv", "1.csv"]
+    with pytest.raises(OSError, match="Read-only"):
+        open(f"{seen}/mine", "w")
+    _, _, _, other = running.make("three")
+    assert os.listdir(f"/proc/{other}/root/tmp/data") == []
+    assert running.end() == (0, "")
+
+
 def test_folders_are_handed_over_without_following(room):
     """Links and files with several names stay whose they are."""
     state = room.path / "state"
@@ -303,6 +320,20 @@ def test_folders_are_handed_over_without_following(room):
     assert os.stat(state / "output" / "deep" / "file").st_uid == broker
     assert os.stat(state / "output" / "deep").st_uid == broker
     assert running.end() == (0, "")
+
+
+def test_two_daemons_of_root_have_ids_of_their_own():
+    first, second = Daemon(support.Way("root")), Daemon(support.Way("root"))
+    ids = [{int(status(p)["Uid"][0]) for p in d.everybody()} for d in (first, second)]
+    assert not ids[0] & ids[1], ids
+    assert first.end() == (0, "")
+    third = Daemon(support.Way("root"), room=second.room, waits=False)
+    assert third.wait()[0] == 125
+    assert second.end() == (0, "")
+    again = Daemon(support.Way("root"), room=second.room)  # its folders follow it to other ids
+    broker = int(status(again.broker)["Uid"][0])
+    assert os.stat(again.state / "index").st_uid == broker
+    assert again.end() == (0, "")
 
 
 def test_many_boxes_and_none_left():
