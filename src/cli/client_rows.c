@@ -127,7 +127,7 @@ static const struct option_row session_options[] = {
 const struct command session_command = {
     .name = "session",
     .summary = "make, list, show, extend and end sessions",
-    .usage = "new [options] | ls [-a] | show ID | extend ID TIME | rm ID...",
+    .usage = "new [options] | ls | show ID | extend ID TIME | rm ID...",
     .description =
         "A session is a place that stays: its files, its datasets and what runs in it are there "
         "for the next command, until it is removed, was idle for SANDBOX_SESSION_IDLE or reaches "

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/client_request.h"
 #include "cli/empty_config.h"
 #include "cli/options.h"
 #include "cli/request.h"
@@ -300,6 +301,78 @@ static void test_bad_values_name_option_and_value(void **state)
     expect_bad_value("--out", "", "DIR");
 }
 
+static bool is_handed_over(const struct command *command, const char *const *words)
+{
+    struct parsed parsed;
+    struct error err;
+    bool result;
+
+    assert_int_equal(parse(command, words, &parsed, &err), 0);
+    result = command->hands_over(&parsed);
+    parsed_free(&parsed);
+    return result;
+}
+#define HANDED_OVER(command, ...) \
+    is_handed_over(&(command), (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_what_needs_the_daemon_is_handed_over(void **state)
+{
+    (void)state;
+    assert_true(HANDED_OVER(exec_command, "-s", "ab12", "--", "ls"));
+    assert_true(HANDED_OVER(exec_command, "--session=ab12", "ls"));
+    assert_false(HANDED_OVER(exec_command, "--", "ls", "-s", "x"));
+    assert_false(HANDED_OVER(exec_command, "-d", "ls")); /* is told what is missing */
+    assert_false(HANDED_OVER(tool_command, "run_python_code", "{}"));
+    assert_true(HANDED_OVER(tool_command, "run_python_code", "{}", "-s", "ab12"));
+    assert_true(HANDED_OVER(tool_command, "sandbox_exec", "{}"));
+    assert_false(HANDED_OVER(tool_command, "no_such_tool"));
+    assert_false(HANDED_OVER(tool_command, "--list"));
+}
+
+static void expect_client_refused(const struct command *command, const char *const *words,
+                                  const char *mention)
+{
+    struct client_request request;
+    struct invocation invocation = {.command = command};
+    struct error err;
+
+    assert_int_equal(parse(command, words, &invocation.parsed, &err), 0);
+    assert_true(client_request_load(&invocation, &request, &err) < 0);
+    if (!strstr(err.text, mention))
+        fail_msg("'%s' does not mention '%s'", err.text, mention);
+    client_request_free(&request);
+    parsed_free(&invocation.parsed);
+}
+#define CLIENT_REFUSED(command, mention, ...) \
+    expect_client_refused(&(command), (const char *const[]){__VA_ARGS__, NULL}, mention)
+
+static void test_options_of_the_daemons_clients(void **state)
+{
+    struct client_request request;
+    struct invocation invocation = {.command = &session_command};
+    struct error err;
+
+    (void)state;
+    assert_int_equal(PARSE(session_command, &invocation.parsed, &err, "new", "--name", "n",
+                           "--data", "a=b=c", "--env", "K=V", "--idle", "2m", "--max-age=1h", "-j"),
+                     0);
+    assert_int_equal(client_request_load(&invocation, &request, &err), 0);
+    assert_string_equal(request.name, "n");
+    assert_string_equal(request.data[0], "a=b=c");
+    assert_string_equal(request.env[0], "K=V");
+    assert_int_equal(request.idle_ms, 120000);
+    assert_int_equal(request.max_age_ms, 3600000);
+    assert_true(request.is_json);
+    client_request_free(&request);
+    parsed_free(&invocation.parsed);
+    CLIENT_REFUSED(session_command, "NAME=FILE", "new", "--data", "sales.csv");
+    CLIENT_REFUSED(session_command, "NAME=FILE", "new", "--data", "=sales.csv");
+    CLIENT_REFUSED(session_command, "NAME=FILE", "new", "--data", "sales=");
+    CLIENT_REFUSED(session_command, "--idle '0'", "new", "--idle", "0");
+    CLIENT_REFUSED(session_command, "--max-age 'soon'", "new", "--max-age", "soon");
+    CLIENT_REFUSED(shell_command, "--env '1A=b'", "--env", "1A=b");
+}
+
 static void test_rows_are_sound(void **state)
 {
     (void)state;
@@ -307,13 +380,16 @@ static void test_rows_are_sound(void **state)
         const struct command *command = command_table[i];
 
         assert_ptr_equal(command_find(command->name), command);
-        assert_non_null(command->run);
+        /* Either it runs here or bailey-engine has it; one that is in both may hand over. */
+        assert_true(command->in_engine == !command->run);
+        assert_true(!command->hands_over || command->run);
         assert_true(command->summary[0] && command->description[0]);
         for (size_t j = 0; j < command->option_count; j++) {
             const struct option_row *row = &command->options[j];
 
-            /* Exactly one of a key and a taker, and a key needs a value. */
-            assert_true(row->is_config == !row->take);
+            /* Not both a key and a taker, and a key needs a value; an engine's command may look up
+             * an option by its name. */
+            assert_true(row->is_config ? !row->take : row->take || command->in_engine);
             assert_true(row->argument || !row->is_config);
             assert_true(row->help && row->help[0]);
             for (size_t k = 0; k < j; k++) {
@@ -340,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_an_unknown_command_is_told_the_nearest),
         cmocka_unit_test(test_options_reach_request_and_config),
         cmocka_unit_test(test_bad_values_name_option_and_value),
+        cmocka_unit_test(test_what_needs_the_daemon_is_handed_over),
+        cmocka_unit_test(test_options_of_the_daemons_clients),
         cmocka_unit_test(test_rows_are_sound),
     };
 
