@@ -110,8 +110,10 @@ def reachable_binary():
     if _reachable is None:
         _reachable = base() / "bin" / "bailey"
         _reachable.parent.mkdir(mode=0o755)
-        shutil.copyfile(BAILEY, _reachable)
-        _reachable.chmod(0o755)
+        for program in (BAILEY, BAILEY.with_name("bailey-engine")):
+            if program.exists():
+                shutil.copyfile(program, _reachable.with_name(program.name))
+                _reachable.with_name(program.name).chmod(0o755)
     return _reachable
 
 

@@ -135,11 +135,11 @@ static bool hands_over(const struct parsed *parsed)
 {
     const char *name = parsed->operands[0];
 
-    if (option_given(parsed, "list", NULL))
+    if (option_given(parsed, "list", NULL) || (name && !tool_find(name)))
         return false;
     if (option_given(parsed, "session", NULL))
         return true;
-    return name && tool_find(name) && !tool_is_alone(tool_find(name));
+    return name && !tool_is_alone(tool_find(name));
 }
 
 const struct command tool_command = {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,21 +68,38 @@ static void entry_row(struct table *table, json_t *entry, int64_t now_s)
     table_cell(table, buf_text(&name));
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(member_text(*(json_t *const *)a, "name"),
+                  member_text(*(json_t *const *)b, "name"));
+}
+
+/* Borrowed entries in the order of their names; NULL: none, or no memory. */
+static json_t **sorted(json_t *entries)
+{
+    size_t count = json_array_size(entries);
+    json_t **list = count > 0 ? calloc(count, sizeof(json_t *)) : NULL;
+
+    for (size_t i = 0; list && i < count; i++)
+        list[i] = json_array_get(entries, i);
+    if (list)
+        qsort(list, count, sizeof(json_t *), by_name);
+    return list;
+}
+
 static int list_table(json_t *reply)
 {
     static const char *const headings[] = {"TYPE", "MODE", ">SIZE", "CHANGED", "NAME", NULL};
     CLEANUP(table_free) struct table table;
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+    json_t *entries = json_object_get(reply, "entries");
+    CLEANUP(freep) json_t **list = sorted(entries);
     int64_t now_s = words_now();
-    json_t *entry;
-    size_t i;
     int status;
 
     table_begin(&table, headings);
-    json_array_foreach(json_object_get(reply, "entries"), i, entry)
-    {
-        entry_row(&table, entry, now_s);
-    }
+    for (size_t i = 0; i < json_array_size(entries); i++)
+        entry_row(&table, list ? list[i] : json_array_get(entries, i), now_s);
     if (table_print(&table, &text) < 0) {
         say("out of memory printing the table");
         return STATUS_BAD_INPUT;
@@ -174,8 +192,13 @@ int rm_run(const struct invocation *invocation)
         if (spot_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
             remote_path(&path, target.session, "", target.path, &err) < 0 ||
             (job.request.is_recursive && client_query(&path, "recursive", "true", &err) < 0) ||
-            client_call(&job.client, "DELETE", buf_text(&path), NULL, NULL, &err) < 0)
+            client_call(&job.client, "DELETE", buf_text(&path), NULL, NULL, &err) < 0) {
+            bool is_folder = err.code == ERROR_FOLDER_NOT_EMPTY || err.code == ERROR_PATH_IS_FOLDER;
+
             status = client_fail(false, &err);
+            if (is_folder)
+                say("-r removes a folder with all that it holds");
+        }
     }
     return status;
 }

@@ -325,7 +325,7 @@ static void test_what_needs_the_daemon_is_handed_over(void **state)
     assert_false(HANDED_OVER(tool_command, "run_python_code", "{}"));
     assert_true(HANDED_OVER(tool_command, "run_python_code", "{}", "-s", "ab12"));
     assert_true(HANDED_OVER(tool_command, "sandbox_exec", "{}"));
-    assert_false(HANDED_OVER(tool_command, "no_such_tool"));
+    assert_false(HANDED_OVER(tool_command, "no_such_tool", "-s", "ab12"));
     assert_false(HANDED_OVER(tool_command, "--list"));
 }
 
