@@ -23,6 +23,7 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "sys/calls.h"
+#include "sys/cgroup.h"
 
 #define TURN_MS 100
 
@@ -124,6 +125,27 @@ static void progress(const char *text)
         stream_write(STDERR_FILENO, text, strlen(text), -1);
 }
 
+/*
+ * The engine gave its rights away and could not remove its own groups; we have ours. By name: the
+ * general sweep takes a process that nobody has waited for yet for a living one.
+ */
+static void sweep_groups(pid_t stub)
+{
+    struct cgroup_site site;
+    char name[64];
+
+    str_format(name, sizeof(name), CGROUP_PREFIX "%d" CGROUP_ENGINE_SUFFIX, (int)stub);
+    cgroup_find(&site);
+    for (size_t i = 0; i < _CONTROLLER_MAX; i++) {
+        CLEANUP(fd_closep) int fd = -1;
+
+        if (site.flavour != CGROUP_NONE && site.parent[i][0])
+            fd = open(site.parent[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0)
+            cgroup_sweep_engine(fd, name);
+    }
+}
+
 static int action_stop(struct daemon_job *job)
 {
     CLEANUP(fd_closep) int pid_fd = -1;
@@ -155,6 +177,7 @@ static int action_stop(struct daemon_job *job)
                   (int)record.pid, (int)record.pid);
         return client_fail(job->request.is_json, &err);
     }
+    sweep_groups(record.pid);
     if (job->request.is_json)
         return print_json(json_pack("{s:b, s:i}", "stopped", 1, "pid", (int)record.pid));
     return 0;
