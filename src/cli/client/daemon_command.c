@@ -155,8 +155,15 @@ static int action_stop(struct daemon_job *job)
     struct error err = {0};
     int result;
 
-    if (!place_is_locked(&job->client.place))
-        return not_running(job) == STATUS_NOT_RUNNING ? 0 : STATUS_BAD_INPUT;
+    if (!place_is_locked(&job->client.place)) {
+        /* One that ended in another way left its groups, and its record says which. */
+        if (place_read_record(&job->client.place, &record, &err) == 0) {
+            sweep_groups(record.pid);
+            place_remove_record(&job->client.place);
+        }
+        not_running(job);
+        return 0;
+    }
     result = open_daemon(&job->client.place, &pid_fd, &record, &err);
     if (result == -ESRCH)
         return 0;
@@ -178,6 +185,7 @@ static int action_stop(struct daemon_job *job)
         return client_fail(job->request.is_json, &err);
     }
     sweep_groups(record.pid);
+    place_remove_record(&job->client.place);
     if (job->request.is_json)
         return print_json(json_pack("{s:b, s:i}", "stopped", 1, "pid", (int)record.pid));
     return 0;
