@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/client_request.h"
 #include "cli/options.h"
 #include "cli/request.h"
 
@@ -31,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size + 1);
     const char *words[WORDS_MAX + 1];
     const struct command *command;
+    struct client_request client;
     struct request request = {0};
     struct parsed parsed;
     struct error err = {0};
@@ -51,9 +53,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (options_parse(command, count > 0 ? count - 1 : 0, words + (count > 0), &parsed, &err) ==
         0) {
         check(command, &parsed);
-        /* Only these two have a struct request as their target. */
+        /* Only these two have a struct request as their target, the engine's another one. */
         if (command == &run_command || command == &exec_command)
             options_take(&parsed, &request, &err);
+        if (command->in_engine) {
+            client_request_load(&(struct invocation){.command = command, .parsed = parsed}, &client,
+                                &err);
+            client_request_free(&client);
+        }
     } else {
         assert(err.num < 0 && err.code && err.text[0]);
     }

@@ -259,6 +259,8 @@ static int serve(struct preparation *made, struct error *err)
     /* The folder that somebody happened to be in must stay removable. */
     if (made->request.is_on_demand && chdir("/") < 0)
         return error_errno(err, "leaving the working folder");
+    if (has_log && dup2(made->log_fd, STDERR_FILENO) < 0)
+        return error_errno(err, "opening the log");
     result = serve_run(
         &(struct serve_spec){
             .state = made->place.state,

@@ -262,11 +262,6 @@ def test_javascript_is_said_not_to_be_there(room, name):
                "JavaScript is not in this version (python and bash are)")
 
 
-@pytest.mark.parametrize("command", ["mcp", "serve", "session", "shell"])
-def test_a_planned_command_is_said_not_to_be_there(command):
-    assert_bad(support.bailey(command), command, "not in this version")
-
-
 @pytest.mark.parametrize("words", [["run", "-c", "print('ran')"],
                                    ["tool", "run_python_code", '{"code": "print(\'ran\')"}']],
                          ids=["run", "tool"])

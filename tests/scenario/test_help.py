@@ -6,12 +6,22 @@ import subprocess
 import pytest
 import support
 
-COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool")
+COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool", "session", "shell", "cp",
+            "ls", "cat", "rm", "outputs", "logs", "events", "ps", "serve", "daemon", "prompt",
+            "openapi")
 PROMISED = {
     "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
             "--env", "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
     "exec": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
-             "--env", "--file", "--out", "--isolation", "--stdin"),
+             "--env", "--file", "--out", "--isolation", "--stdin", "--session", "--detach",
+             "--cwd"),
+    "session": ("--name", "--data", "--env", "--all", "--json"),
+    "shell": ("--session", "--attach"),
+    "logs": ("--follow",),
+    "events": ("--follow", "--session", "--json"),
+    "daemon": ("--follow", "--json"),
+    "serve": ("--socket", "--state", "--on-demand", "--ready-fd"),
+    "tool": ("--session", "--list"),
     "doctor": ("--json",),
     "config": ("--json",),
 }
