@@ -2,7 +2,9 @@
 #include "cli/engine.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -25,6 +27,14 @@ static int own_folder(char folder[PATH_MAX], struct error *err)
     return 0;
 }
 
+/* A folder may be entered, which is not what is meant. */
+static bool is_program(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
 /* The first of `places` (relative to our own folder) that can be executed. */
 static int find_beside(const char *const *places, const char *what, char path[PATH_MAX],
                        struct error *err)
@@ -35,7 +45,7 @@ static int find_beside(const char *const *places, const char *what, char path[PA
     if (result < 0)
         return result;
     for (size_t i = 0; places[i]; i++)
-        if (str_format(path, PATH_MAX, "%s/%s", folder, places[i]) == 0 && access(path, X_OK) == 0)
+        if (str_format(path, PATH_MAX, "%s/%s", folder, places[i]) == 0 && is_program(path))
             return 0;
     return error_set(err, -ENOENT, ERROR_ENGINE,
                      "this needs %s, which is neither in %.300s nor where an installation puts it "

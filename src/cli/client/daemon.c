@@ -56,8 +56,9 @@ static bool is_nobody(int result)
 }
 
 /* In the grandchild. Only calls that are allowed between fork and exec. */
-static _Noreturn void become_daemon(const char *program, char *const *argv)
+static _Noreturn void become_daemon(const char *program, char *const *argv, int ready_fd)
 {
+    static const char failed[] = "the program 'bailey' cannot be executed";
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
 
@@ -67,6 +68,7 @@ static _Noreturn void become_daemon(const char *program, char *const *argv)
     for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
         dup2(null_fd, fd);
     execve(program, argv, environ);
+    fd_write_all(ready_fd, failed, sizeof(failed) - 1);
     _exit(127);
 }
 
@@ -84,7 +86,7 @@ static int start_detached(const char *program, char *const *argv, int ready_fd, 
         fcntl(ready_fd, F_SETFD, 0);
         grandchild = fork();
         if (grandchild == 0)
-            become_daemon(program, argv);
+            become_daemon(program, argv, ready_fd);
         _exit(grandchild < 0);
     }
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
