@@ -32,7 +32,7 @@ const struct tool_row tool_table[] = {
         .category = "code_execution",
         .description =
             "Runs a command in the session's sandbox (no network) and returns exit code, stdout "
-            "and stderr, the first 10 KB of each. Datasets are in /tmp/data/{name}.csv; files "
+            "and stderr, the beginning of each. Datasets are in /tmp/data/{name}.csv; files "
             "that the command writes to /tmp/output/ are fetched. Files and installed state stay "
             "between calls, processes and variables do not.",
         .schema = OBJECT(

@@ -73,7 +73,8 @@ void exec_start(struct rest_call *call)
         rest_fail_field(call->http, "argv[0]", "'argv[0]' is empty: name a program");
         return;
     }
-    if (!rest_session(call, false, &following.session))
+    if (!rest_check_env(call->http, json_object_get(call->body, "env")) ||
+        !rest_session(call, false, &following.session))
         return;
     fill_spec(call->body, &spec);
     if (session_exec(following.session, &spec, &following.execution, &err) < 0) {

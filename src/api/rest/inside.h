@@ -94,6 +94,8 @@ void rest_fail_memory(struct http_request *http);
 /* bad_input about a member. */
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What the schema cannot say of an environment (NULL: none); false: it was answered. */
+bool rest_check_env(struct http_request *http, json_t *env);
 /* The session of {id}; false: it was answered. `with_ended`: also one that has ended. */
 bool rest_session(const struct rest_call *call, bool with_ended, struct session **ret);
 /* ... and the execution of {execution}. */

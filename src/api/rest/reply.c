@@ -97,6 +97,25 @@ void rest_fail_field(struct http_request *http, const char *field, const char *f
                           json_pack("{s:o}", "field", text_to_json(field, strlen(field)))));
 }
 
+bool rest_check_env(struct http_request *http, json_t *env)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(env, name, value)
+    {
+        char field[100];
+
+        if (name[0] && !strchr(name, '='))
+            continue;
+        str_format(field, sizeof(field), "env.%.60s", name);
+        rest_fail_field(http, field, "'%s': the name of a variable is empty or has a '=' in it",
+                        field);
+        return false;
+    }
+    return true;
+}
+
 /* Why and when a session ended, as members of the error. */
 static json_t *ending(struct rest *rest, const char *word)
 {

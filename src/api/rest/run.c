@@ -82,7 +82,7 @@ void run_start(struct rest_call *call)
     struct waiting *waiting;
     struct error err = {0};
 
-    if (!check(call, spec.language))
+    if (!check(call, spec.language) || !rest_check_env(call->http, spec.env))
         return;
     if (timeout && spec.timeout_ms == 0)
         spec.timeout_ms = 1; /* 0 would mean: as configured */

@@ -117,7 +117,7 @@ void sessions_create(struct rest_call *call)
     json_t *one;
     size_t i;
 
-    if (!check_datasets(call, datasets))
+    if (!rest_check_env(call->http, spec.env) || !check_datasets(call, datasets))
         return;
     if (engine_create(call->rest->engine, &spec, &session, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
