@@ -46,15 +46,15 @@ static void event(struct follower *follower, const char *name, json_t *data)
 }
 
 /*
- * How much of the piece goes as text: all of it up to a sequence that the end cuts off or to an
- * invalid byte. 0: none of it can.
+ * How much of the piece goes as text: all of it up to a sequence that the end cuts off, to an
+ * invalid byte or to a NUL (as text it would be six bytes). 0: none of it can.
  */
 static size_t text_length(const char *data, size_t length, bool *ret_is_cut)
 {
     size_t at = 0;
 
     *ret_is_cut = false;
-    while (at < length) {
+    while (at < length && data[at] != '\0') {
         int count = utf8_length(data + at, length - at);
 
         *ret_is_cut = count < 0;
