@@ -147,19 +147,21 @@ static void lose(struct box *box)
 
 void box_fail(struct box *box, const struct error *err)
 {
-    struct call *next;
+    struct call *call;
 
     if (!box->is_lost) {
         box->is_lost = true;
         box->lost = *err;
     }
-    for (struct call *call = box->calls; call; call = next) {
-        next = call->next;
-        if (!call->has_exited)
-            call_failed(call, err);
-        else
-            call->on.exec->ended(call->ctx, &call->end); /* its reader was only slow */
+    adopt_lose(box);
+    while ((call = box->calls)) { /* a callback may have ended others */
+        struct call ended = *call;
+
         box_call_free(box, call);
+        if (ended.has_exited)
+            ended.on.exec->ended(ended.ctx, &ended.end); /* its reader was only slow */
+        else
+            call_failed(&ended, err);
     }
 }
 

@@ -32,7 +32,7 @@ struct room {
 
 static inline _Noreturn void run_warden(struct room *room, int fd)
 {
-    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home"};
+    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home", "data"};
     static const char *const env[] = {"PATH=/usr/bin:/bin", "K=box", "TWO=2", NULL};
     struct sandbox_plan plan = {.has_namespaces = false, .env = env, .watch_disk_bytes = 1 * GIB};
     struct sandbox sandbox;
@@ -88,6 +88,7 @@ static inline int set_up(void **state)
     scratch_folder(&room->scratch, "work");
     scratch_folder(&room->scratch, "tmp");
     scratch_folder(&room->scratch, "home");
+    scratch_folder(&room->scratch, "data");
     room->fd = pair[0];
     room->pid = fork();
     if (room->pid == 0)

@@ -68,6 +68,62 @@ static void test_memory_and_kill(void **state)
     crowd_kill(&sandbox); /* nobody: nothing happens */
 }
 
+/* A child with a session of its own, whose child has another group; returns when both are up. */
+static pid_t start_session(pid_t *ret_grandchild)
+{
+    int ready[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        setsid();
+        pid = fork();
+        if (pid == 0) {
+            setpgid(0, 0);
+            pid = getpid();
+            if (write(ready[1], &pid, sizeof(pid)) < 0)
+                _exit(1);
+        }
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], ret_grandchild, sizeof(pid_t)), (ssize_t)sizeof(pid_t));
+    close(ready[0]);
+    return pid;
+}
+
+/* In a box that has no /proc the numbers are tried one by one; only this session may be met. */
+static void test_tree_without_proc(void **state)
+{
+    static const struct sandbox_plan walled = {.has_namespaces = true};
+    pid_t child, grandchild, other, others_child;
+    struct sandbox sandbox;
+    int status;
+
+    (void)state;
+    sandbox_init(&sandbox, &walled);
+    child = start_session(&grandchild);
+    other = start_session(&others_child);
+    if (grandchild >= 100000) {
+        crowd_kill(&(struct sandbox){.plan = &plan, .proc_fd = -1, .outer_proc_fd = -1});
+        while (waitpid(-1, NULL, 0) > 0)
+            ;
+        print_message("the numbers of this machine's processes are too high\n");
+        skip();
+    }
+    crowd_kill_tree(&sandbox, child);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(waitpid(grandchild, &status, 0), grandchild); /* it came to us */
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(waitpid(-1, &status, WNOHANG), 0); /* the others live */
+    crowd_kill_tree(&sandbox, other);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(waitpid(others_child, &status, 0), others_child);
+}
+
 static void test_disk_of_the_shares(void **state)
 {
     struct scratch scratch;
@@ -117,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_and_kill),
+        cmocka_unit_test(test_tree_without_proc),
         cmocka_unit_test(test_disk_of_the_shares),
     };
 

@@ -338,6 +338,22 @@ static void test_warden_is_gone(void **state)
     assert_ptr_equal(finder.err.code, ERROR_BOX_LOST);
 }
 
+/* The owner gives the box up while it waits for an answer. */
+static void test_box_is_given_up(void **state)
+{
+    struct fake *fake = *state;
+    struct finder finder;
+    struct error err = {0};
+
+    greet(fake, &finder);
+    error_set(&err, -EPIPE, ERROR_BOX_LOST, "it was given up");
+    box_fail(fake->box, &err);
+    assert_int_equal(finder.done, 1);
+    assert_ptr_equal(finder.err.code, ERROR_BOX_LOST);
+    assert_int_equal(fake_pump(fake), -EPIPE);
+    assert_int_equal(finder.done, 1);
+}
+
 /* Before the answer which ids are free is not known; after a call it is too late to ask. */
 static void test_order_of_calls(void **state)
 {
@@ -492,6 +508,7 @@ int main(void)
         WITH_A_FAKE(test_end_that_never_comes),
         WITH_A_FAKE(test_no_welcome),
         WITH_A_FAKE(test_warden_is_gone),
+        WITH_A_FAKE(test_box_is_given_up),
         WITH_A_FAKE(test_order_of_calls),
         cmocka_unit_test(test_broken_protocol),
         WITH_A_FAKE(test_second_welcome),

@@ -46,7 +46,7 @@ struct stage {
 
 static _Noreturn void run_warden(struct stage *stage, int fd)
 {
-    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home"};
+    static const char *const names[_SHARE_MAX] = {"work", "tmp", "home", "data"};
     static const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
     struct sandbox_plan plan = {.env = env, .watch_disk_bytes = 1 * GIB};
     struct sandbox sandbox;
