@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -115,9 +116,12 @@ static int open_beside(struct warden *warden, struct put *put, struct place *pla
 /* The file that is there. A fifo, a socket or a folder is not written to. */
 static int open_there(struct put *put, const struct place *place)
 {
+    struct statvfs mount;
     struct stat status;
     int fd = place_open(place, O_WRONLY);
 
+    if (fd == -EACCES && fstatvfs(place->share_fd, &mount) == 0 && mount.f_flag & ST_RDONLY)
+        return -EROFS; /* the mode is asked before the mount is, and may be the host's */
     if (fd < 0)
         return fd == -ENXIO ? -EINVAL : fd;
     put->fd = fd;

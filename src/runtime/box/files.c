@@ -213,8 +213,8 @@ void box_cancel(struct box *box, uint32_t id)
     call->is_cancelled = true;
     call->has_ended = true;
     buf_free(&call->in[0].held);
-    if (!call->has_exited)
-        box_send(box, FRAME_CANCEL, id, NULL, 0);
-    else if (!call->is_delivering)
+    if (call->has_exited && !call->is_delivering)
         box_call_free(box, call); /* the warden has said all; only our reader was slow */
+    else if (!call->has_exited && !box->is_lost)
+        box_send(box, FRAME_CANCEL, id, NULL, 0);
 }

@@ -120,13 +120,13 @@ static void test_get(void **state)
     struct frame frame;
 
     hear_path(fake, FRAME_GET, id, "/tmp/b", 0);
-    say_bytes(fake, FRAME_DATA, id, 0, 0, 40000, 'a');
-    say_bytes(fake, FRAME_DATA, id, 0, 40000, 40000, 'b');
+    for (int i = 0; i < 4; i++)
+        say_bytes(fake, FRAME_DATA, id, 0, (uint64_t)i * 40000, 40000, 'a' + i);
     check_alive(fake);
-    assert_int_equal(fake->seen[GET].out[1].length, 80000);
+    assert_int_equal(fake->seen[GET].out[1].length, 160000);
     frame = hear(fake, FRAME_ACK, id);
     assert_int_equal(message_ack_unpack(&frame, &ack), 0);
-    assert_true(ack.stream == 0 && ack.offset == 80000);
+    assert_true(ack.stream == 0 && ack.offset == 160000); /* a quarter of the window at a time */
     say_done(fake, id, 0);
     check_alive(fake);
     assert_int_equal(fake->seen[GET].ended, 1);
@@ -151,17 +151,109 @@ static void test_get_fails(void **state)
     assert_int_equal(fake->seen[GET].ended, 1);
 }
 
-/* A reader that takes no more ends its get, and the box, which goes on sending. */
+/* A reader that takes less stops the stream: nothing is acknowledged, nothing is lost. */
 static void test_get_is_not_taken(void **state)
 {
     struct fake *fake = *state;
     uint32_t id = start_get(fake);
+    struct message_ack ack;
+    struct frame frame;
 
+    hear(fake, FRAME_GET, id);
     fake->seen[GET].takes = 3;
-    say_bytes(fake, FRAME_DATA, id, 0, 0, 4, 'a');
+    for (size_t at = 0; at < WINDOW; at += WINDOW / 16)
+        say_bytes(fake, FRAME_DATA, id, 0, at, WINDOW / 16, 'a');
+    check_alive(fake);
+    hear_nothing(fake);
+    assert_int_equal(fake->seen[GET].out[1].length, 3);
+    box_get_resume(fake->box, id); /* it still takes nothing */
+    hear_nothing(fake);
+    fake->seen[GET].takes = WINDOW / 2;
+    box_get_resume(fake->box, id);
+    frame = hear(fake, FRAME_ACK, id);
+    assert_int_equal(message_ack_unpack(&frame, &ack), 0);
+    assert_true(ack.offset == WINDOW / 2 + 3);
+    say_done(fake, id, EIO); /* its end is told behind its last byte */
+    check_alive(fake);
+    assert_int_equal(fake->seen[GET].ended, 0);
+    fake->seen[GET].takes = SIZE_MAX;
+    box_get_resume(fake->box, id);
+    assert_int_equal(fake->seen[GET].out[1].length, WINDOW);
+    assert_int_equal(fake->seen[GET].ended, 1);
+    assert_int_equal(fake->seen[GET].err.num, -EIO);
+    hear_nothing(fake);
+    box_get_resume(fake->box, id);
+}
+
+/* More than the window: nobody acknowledged it. */
+static void test_get_over_the_window(void **state)
+{
+    struct fake *fake = *state;
+    uint32_t id = start_get(fake);
+
+    fake->seen[GET].takes = 0;
+    for (size_t at = 0; at < WINDOW; at += WINDOW / 16)
+        say_bytes(fake, FRAME_DATA, id, 0, at, WINDOW / 16, 'a');
+    check_alive(fake);
+    say_bytes(fake, FRAME_DATA, id, 0, WINDOW, 1, 'b');
     assert_int_equal(fake_pump(fake), -EPIPE);
     assert_int_equal(fake->seen[GET].ended, 1);
-    assert_ptr_equal(fake->seen[GET].err.code, ERROR_CANCELLED);
+}
+
+/* An end that is known stays one when the box is lost; its reader is only slow. */
+static void test_get_outlives_the_box(void **state)
+{
+    struct fake *fake = *state;
+    uint32_t id = start_get(fake);
+
+    fake->seen[GET].takes = 0;
+    say_bytes(fake, FRAME_DATA, id, 0, 0, 5, 'a');
+    say_done(fake, id, 0);
+    close(fake->fd);
+    fake->fd = -1;
+    assert_int_equal(fake_pump(fake), 0);
+    assert_int_equal(box_fd(fake->box), -1);
+    fake->seen[GET].takes = SIZE_MAX;
+    box_get_resume(fake->box, id);
+    assert_int_equal(fake->seen[GET].out[1].length, 5);
+    assert_int_equal(fake->seen[GET].ended, 1);
+    assert_int_equal(fake->seen[GET].err.num, 0);
+    assert_int_equal(fake_pump(fake), -EPIPE);
+}
+
+static void test_get_a_part(void **state)
+{
+    struct fake *fake = *state;
+    struct message_path path;
+    struct frame frame;
+
+    assert_int_equal(box_get(fake->box, "/tmp/b", 7, 10, &get_seen, &fake->seen[GET],
+                             &fake->id[GET], &fake->err),
+                     0);
+    frame = hear(fake, FRAME_GET, fake->id[GET]);
+    assert_int_equal(message_path_unpack(&frame, &path), 0);
+    assert_true(path.offset == 7 && path.bytes == 10);
+    say_bytes(fake, FRAME_DATA, fake->id[GET], 0, 0, 10, 'a');
+    check_alive(fake);
+    say_bytes(fake, FRAME_DATA, fake->id[GET], 0, 10, 1, 'a'); /* more than was asked for */
+    assert_int_equal(fake_pump(fake), -EPIPE);
+    assert_int_equal(fake->seen[GET].out[1].length, 10);
+}
+
+static void test_put_spec(void **state)
+{
+    struct put_spec spec = {
+        .path = "/tmp/x", .mode = 0600, .is_in_place = true, .is_new = true, .offset = 99};
+    struct fake *fake = *state;
+    struct message_path path;
+    struct frame frame;
+
+    assert_int_equal(
+        box_put(fake->box, &spec, &put_seen, &fake->seen[PUT], &fake->id[PUT], &fake->err), 0);
+    frame = hear(fake, FRAME_PUT, fake->id[PUT]);
+    assert_int_equal(message_path_unpack(&frame, &path), 0);
+    assert_true(path.mode == 0600 && path.offset == 99);
+    assert_int_equal(path.flags, PUT_IN_PLACE | PUT_NEW);
 }
 
 static void test_list(void **state)
@@ -259,7 +351,9 @@ static void entry_too_long(struct fake *fake)
 
 static void entry_cut(struct fake *fake)
 {
-    say(fake, FRAME_ENTRY, fake->id[LIST], "12345678901", 11);
+    static const uint8_t zeros[MESSAGE_PATH_HEADER - 1];
+
+    say(fake, FRAME_ENTRY, fake->id[LIST], zeros, sizeof(zeros));
 }
 
 static void ack_for_get(struct fake *fake)
@@ -407,6 +501,10 @@ int main(void)
         WITH_A_FAKE(test_get),
         WITH_A_FAKE(test_get_fails),
         WITH_A_FAKE(test_get_is_not_taken),
+        WITH_A_FAKE(test_get_over_the_window),
+        WITH_A_FAKE(test_get_outlives_the_box),
+        WITH_A_FAKE(test_get_a_part),
+        WITH_A_FAKE(test_put_spec),
         WITH_A_FAKE(test_list),
         WITH_A_FAKE(test_list_without_end),
         cmocka_unit_test(test_broken_protocol),
