@@ -1,22 +1,27 @@
 """fake_daemon.py - a small stand-in for the daemon: enough of docs/rest.md for `bailey mcp`, without
 walls, with faults on demand. For tests of the front alone: what it does when a broker goes away.
 
-    fake = FakeDaemon(folder); fake.start(); fake.stop()
+    fake = FakeDaemon(folder, socket, state); fake.start(); fake.stop()
 
 `fake.drop_next` is a list of (method, start of path, when): a connection to such an address is closed
 without an answer, "before" or "after" the work was done.
 """
+import fcntl
 import json
 import os
 import shutil
 import signal
 import socketserver
+import struct
 import subprocess
 import threading
 import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+
+
+F_OFD_SETLK = 37
 
 
 def now():
@@ -35,9 +40,8 @@ class Execution:
         self.paths = [logs / f"{number}.out", logs / f"{number}.err"]
         before = session.outputs()
         with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as err:
-            self.process = subprocess.Popen(argv, cwd=session.folder / "workspace", stdout=out,
-                                            stderr=err, stdin=subprocess.DEVNULL,
-                                            start_new_session=True, env=session.env())
+            self.process = subprocess.Popen(session.boxed(argv), stdout=out, stderr=err,
+                                            stdin=subprocess.DEVNULL, start_new_session=True)
         self.before = before
 
     def running(self):
@@ -80,8 +84,10 @@ class Session:
         for name_ in ("workspace", "tmp/output"):
             (self.folder / name_).mkdir(parents=True)
 
-    def env(self):
-        return {"PATH": os.environ["PATH"], "OUT": str(self.folder / "tmp/output")}
+    def boxed(self, argv):
+        """The session's own /tmp, and nothing else of a box."""
+        return ["bwrap", "--dev-bind", "/", "/", "--bind", str(self.folder / "tmp"), "/tmp",
+                "--chdir", "/tmp", "--", *argv]
 
     def host(self, path):
         """Where /tmp/... and /workspace/... are here."""
@@ -151,8 +157,11 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 class FakeDaemon:
-    def __init__(self, folder, socket):
+    def __init__(self, folder, socket, state):
         self.folder, self.socket = Path(folder), Path(socket)
+        # The lock says that a daemon is alive, also while its broker is away.
+        self.state_lock = os.open(Path(state) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.fcntl(self.state_lock, F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
         self.sessions, self.ended, self.seen, self.drop_next = {}, {}, [], []
         self.server, self.is_down, self.lock = None, False, threading.RLock()
 
@@ -176,6 +185,7 @@ class FakeDaemon:
         self.stop()
         for session in list(self.sessions.values()):
             self.end(session)
+        os.close(self.state_lock)
 
     def should_drop(self, method, path):
         with self.lock:
