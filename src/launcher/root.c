@@ -24,7 +24,7 @@ static const char *const usr_links[] = {"bin", "sbin", "lib", "lib32", "lib64", 
 static const char *const etc_names[] = {"alternatives",    "ld.so.cache", "ssl/certs",
                                         "ssl/openssl.cnf", "fonts",       "pki/tls"};
 
-static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
 
 /*
  * What tells about the host beyond its hardware. Files that only root may read (kcore, kmsg,
