@@ -1,5 +1,6 @@
 /* engine.c - all sessions: made, found, ended in time, started and stopped; see engine.h. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -145,23 +146,43 @@ void engine_box_ended(struct engine *engine, uint32_t number)
 
 /* ---- the end ---- */
 
+static bool is_anything_running(const struct engine *engine);
+static void end_all(void *ctx);
+
 void engine_check_stopped(struct engine *engine)
 {
-    if (!engine->is_stopping || !engine->stopped || engine->runs)
+    if (!engine->is_stopping || !engine->stopped)
+        return;
+    /* Nobody needs the rest of the grace. */
+    if (!engine->has_ended_all && !is_anything_running(engine))
+        end_all(engine);
+    if (engine->runs)
         return;
     for (const struct session *session = engine->sessions; session; session = session->next) {
         if (session->state != SESSION_ENDED)
             return;
     }
-    engine->spec.reactor->ops->timer_set(engine->grace, UINT64_MAX);
+    if (engine->grace)
+        engine->spec.reactor->ops->timer_set(engine->grace, UINT64_MAX);
     engine->stopped(engine->stopped_ctx);
     engine->stopped = NULL;
+}
+
+static bool is_anything_running(const struct engine *engine)
+{
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->state < SESSION_ENDING && session->running > 0)
+            return true;
+    }
+    return engine->runs != NULL;
 }
 
 static void end_all(void *ctx)
 {
     struct engine *engine = ctx;
     struct error err = {0};
+
+    engine->has_ended_all = true;
 
     error_set(&err, -ECANCELED, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     runs_fail(engine, &err);
@@ -172,26 +193,22 @@ static void end_all(void *ctx)
 
 void engine_stop(struct engine *engine, uint64_t grace_ms, void (*done)(void *ctx), void *ctx)
 {
-    unsigned running = 0;
-
     engine->is_stopping = true;
     engine->stopped = done;
     engine->stopped_ctx = ctx;
     for (struct session *session = engine->sessions; session; session = session->next) {
         for (struct execution *execution = session->executions; execution;
              execution = execution->next) {
-            if (!execution_has_ended(execution)) {
-                running++;
-                execution_signal(execution, 15, NULL);
-            }
+            if (!execution_has_ended(execution))
+                execution_signal(execution, SIGTERM, NULL);
         }
     }
     engine->grace = reactor_timer(engine->spec.reactor, end_all, engine);
-    if (!engine->grace || (running == 0 && !engine->runs)) {
+    if (!engine->grace)
         end_all(engine);
-        return;
-    }
-    engine->spec.reactor->ops->timer_set(engine->grace, grace_ms);
+    else
+        engine->spec.reactor->ops->timer_set(engine->grace, grace_ms);
+    engine_later(engine);
 }
 
 /* ---- facts ---- */

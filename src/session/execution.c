@@ -100,6 +100,12 @@ void execution_free(struct execution *execution)
         execution->watchers = watcher->next;
         free(watcher);
     }
+    while (execution->input_waiters) {
+        struct mourner *waiter = execution->input_waiters;
+
+        execution->input_waiters = waiter->next;
+        free(waiter);
+    }
     request_free(execution->asked);
     spool_close(&execution->out[0]);
     spool_close(&execution->out[1]);
@@ -228,14 +234,11 @@ static void ended(struct execution *execution, enum execution_state state)
         box_forget(session->box, execution->call);
     session_touch(session);
     engine_expect(session->engine);
+    if (session->engine->is_stopping)
+        engine_later(session->engine);
     bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->id,
                 execution_json(execution));
-    if (execution->input_ready) {
-        void (*ready)(void *) = execution->input_ready;
-
-        execution->input_ready = NULL;
-        ready(execution->input_ctx);
-    }
+    input_tell(execution);
     tell(execution, false);
 }
 
@@ -294,6 +297,8 @@ static void on_failed(void *ctx, const struct error *err)
 
 /* ---- its life ---- */
 
+static void on_stdin_ready(void *ctx);
+
 static void on_started(void *ctx)
 {
     struct execution *execution = ctx;
@@ -303,7 +308,7 @@ static void on_started(void *ctx)
     execution->flags |= EXECUTION_STARTED;
     bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
                 execution_json(execution));
-    input_push(execution);
+    on_stdin_ready(execution);
     tell(execution, true);
 }
 
@@ -363,14 +368,10 @@ static void on_stdin_ready(void *ctx)
 {
     struct execution *execution = ctx;
 
-    if (execution->input_fd >= 0) {
+    if (execution->input_fd >= 0)
         input_push(execution);
-    } else if (execution->input_ready) {
-        void (*ready)(void *) = execution->input_ready;
-
-        execution->input_ready = NULL;
-        ready(execution->input_ctx);
-    }
+    else
+        input_tell(execution);
 }
 
 const struct exec_events execution_exec_events = {

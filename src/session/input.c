@@ -97,10 +97,38 @@ long execution_stdin(struct execution *execution, const void *data, size_t lengt
     return taken;
 }
 
+void input_tell(struct execution *execution)
+{
+    struct mourner *list = ptr_take(&execution->input_waiters);
+
+    while (list) {
+        struct mourner *waiter = list;
+
+        list = waiter->next;
+        waiter->done(waiter->ctx); /* who gets no room waits again */
+        free(waiter);
+    }
+}
+
 void execution_stdin_wait(struct execution *execution, void (*ready)(void *ctx), void *ctx)
 {
-    execution->input_ready = ready;
-    execution->input_ctx = ctx;
+    struct mourner **at = &execution->input_waiters;
+    struct mourner *waiter;
+
+    while (*at) { /* one call for each, whoever asked twice */
+        waiter = *at;
+        if (waiter->ctx != ctx) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
+        free(waiter);
+    }
+    waiter = ready ? calloc(1, sizeof(*waiter)) : NULL;
+    if (!waiter)
+        return;
+    *waiter = (struct mourner){.done = ready, .ctx = ctx};
+    *at = waiter;
 }
 
 int execution_stdin_end(struct execution *execution, struct error *err)

@@ -46,7 +46,7 @@ struct waiter {
     void *ctx;
 };
 
-/* Who wants to know that a session has ended. */
+/* Who wants to be called once. */
 struct mourner {
     struct mourner *next;
     void (*done)(void *ctx);
@@ -133,10 +133,9 @@ struct execution {
     unsigned users; /* watchers, and calls under way: it is not dropped */
     int input_fd;   /* standard input that came with the request; -1: none */
     uint64_t input_at;
-    void (*input_ready)(void *ctx);
-    void *input_ctx;
-    uint64_t told_ms;           /* when the bus last heard of its output */
-    struct exec_request *asked; /* WAITING: what to start (execution.c) */
+    struct mourner *input_waiters; /* who has more input for it */
+    uint64_t told_ms;              /* when the bus last heard of its output */
+    struct exec_request *asked;    /* WAITING: what to start (execution.c) */
 };
 
 struct engine {
@@ -149,7 +148,7 @@ struct engine {
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
     struct reactor_timer *later, *expiry;
     bool has_later;
-    bool is_stopping;
+    bool is_stopping, has_ended_all;
     struct reactor_timer *grace;
     void (*stopped)(void *ctx);
     void *stopped_ctx;
@@ -198,6 +197,7 @@ extern const struct exec_events execution_exec_events;
 int input_store(struct execution *execution, const void *data, size_t length, struct error *err);
 int input_open(struct execution *execution);  /* the file of an earlier broker; -ENOENT: none */
 void input_push(struct execution *execution); /* as much as the window takes */
+void input_tell(struct execution *execution); /* there is room, or never will be again */
 
 /* outputs.c, datasets.c */
 void outputs_free(struct session *session);

@@ -64,10 +64,10 @@ static void store_artifact(struct run *run)
     const struct config *config = run->engine->spec.config;
     const struct result *result = &run->result;
     CLEANUP(freep) char *path = NULL;
-    char folder[64];
     struct error err = {0};
     struct artifact artifact = {
-        .folder = folder,
+        .folder = run->engine->spec.folders.artifacts,
+        .folder_fd = &run->engine->spec.folders.artifacts_fd,
         .language = run->language->name,
         .code = run->code,
         .code_length = run->code_length,
@@ -78,7 +78,6 @@ static void store_artifact(struct run *run)
 
     if (config->store_code == STORE_NEVER || (config->store_code == STORE_ON_ERROR && !failed))
         return;
-    str_format(folder, sizeof(folder), "/proc/self/fd/%d", run->engine->spec.folders.artifacts_fd);
     if (artifact_write(&artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
 }

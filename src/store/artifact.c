@@ -229,7 +229,9 @@ static int write_file(const struct artifact *artifact, const char *folder, const
     CLEANUP(fd_closep) int dir_fd = -1;
     CLEANUP(draft_close) struct draft draft = {.fd = -1};
     char name[NAME_SIZE];
-    int r = open_executions(folder, &dir_fd, err);
+    int r = artifact->folder_fd
+                ? open_folder(*artifact->folder_fd, FOLDER_EXECUTIONS, false, &dir_fd, err)
+                : open_executions(folder, &dir_fd, err);
 
     if (r < 0)
         return r;

@@ -15,6 +15,7 @@
 
 struct artifact {
     const char *folder;   /* "artifacts" in the working folder: executions/ is made in it */
+    const int *folder_fd; /* the folder itself, opened; its name is then only for the path */
     const char *language; /* "python" */
     const char *code;     /* (pointer, length): may hold any byte */
     size_t code_length;
