@@ -125,13 +125,14 @@ void box_break(struct box *box, const char *why)
 /* Every call that waits fails; an exit that is already known stays one, its reader is only slow. */
 static void lose(struct box *box)
 {
-    struct call *call = box->calls;
+    struct call *call;
 
     if (box->is_lost || !box->broken)
         return;
     box->is_lost = true;
     error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", box->broken);
     adopt_lose(box);
+    call = box->calls;
     while (call) {
         struct call ended = *call;
 
@@ -147,21 +148,19 @@ static void lose(struct box *box)
 
 void box_fail(struct box *box, const struct error *err)
 {
-    struct call *call;
-
     if (!box->is_lost) {
         box->is_lost = true;
         box->lost = *err;
     }
     adopt_lose(box);
-    while ((call = box->calls)) { /* a callback may have ended others */
-        struct call ended = *call;
+    while (box->calls) { /* a callback may end others */
+        struct call ended = *box->calls;
 
-        box_call_free(box, call);
-        if (ended.has_exited)
+        box_call_free(box, box->calls);
+        if (ended.kind == CALL_EXEC && ended.has_exited)
             ended.on.exec->ended(ended.ctx, &ended.end); /* its reader was only slow */
         else
-            call_failed(&ended, err);
+            call_failed(&ended, err); /* a get whose last bytes nobody took has failed */
     }
 }
 

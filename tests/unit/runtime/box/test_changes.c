@@ -454,6 +454,33 @@ static void test_cancel_while_it_is_lost(void **state)
     assert_null(fake->box->calls);
 }
 
+/* The caller gives the box up: every call has failed, also one whose last bytes nobody took. */
+static void test_box_is_given_up(void **state)
+{
+    struct error why = {.num = -ESHUTDOWN, .code = ERROR_CANCELLED};
+    struct fake *fake = *state;
+    struct self self = {.box = fake->box};
+    uint32_t get = 0, cancelled = 0;
+
+    assert_int_equal(box_get(fake->box, "/x", 0, 0, &get_seen, &fake->seen[0], &get, &fake->err),
+                     0);
+    assert_int_equal(
+        box_mkdir(fake->box, "/x", 0, &done_seen, &fake->seen[1], &cancelled, &fake->err), 0);
+    assert_int_equal(
+        box_mkdir(fake->box, "/x", 0, &done_seen, &fake->seen[2], &self.id, &fake->err), 0);
+    fake->seen[0].takes = 0;
+    say_bytes(fake, FRAME_DATA, get, 0, 0, 9, 'a');
+    say_done(fake, get, 0);
+    check_alive(fake);
+    box_cancel(fake->box, cancelled);
+    box_fail(fake->box, &why);
+    assert_null(fake->box->calls);
+    assert_int_equal(fake->seen[0].ended, 1);
+    assert_int_equal(fake->seen[0].err.num, -ESHUTDOWN);
+    assert_int_equal(fake->seen[1].ended, 0); /* nobody was interested */
+    assert_int_equal(fake->seen[2].ended, 1);
+}
+
 /* As many as the warden takes; cancelled ones count until it has said that they are over. */
 static void test_too_many(void **state)
 {
@@ -492,6 +519,7 @@ int main(void)
         WITH_A_FAKE(test_cancel_of_held_bytes),
         WITH_A_FAKE(test_cancel_in_a_callback),
         WITH_A_FAKE(test_cancel_while_it_is_lost),
+        WITH_A_FAKE(test_box_is_given_up),
         WITH_A_FAKE(test_too_many),
     };
 
