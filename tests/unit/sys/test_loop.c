@@ -239,6 +239,24 @@ static void test_renewed_in_the_same_turn(void **state)
     assert_int_equal(watched[2].calls, 1);
 }
 
+/* Work that no descriptor announces: turns without an event, until it is done. */
+static void be_busy(void *ctx)
+{
+    (void)ctx;
+    loop.is_busy = ++turns < 5;
+    if (!loop.is_busy)
+        wake(0);
+}
+
+static void test_busy_turns_do_not_wait(void **state)
+{
+    (void)state;
+    add_reader(0);
+    assert_int_equal(loop_run(&loop, be_busy, NULL), 0);
+    assert_int_equal(turns, 5);
+    assert_int_equal(watched[0].calls, 1);
+}
+
 #define IN_A_LOOP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -252,6 +270,7 @@ int main(void)
         IN_A_LOOP(test_pending_event_is_dropped),
         IN_A_LOOP(test_add_from_a_callback),
         IN_A_LOOP(test_renewed_in_the_same_turn),
+        IN_A_LOOP(test_busy_turns_do_not_wait),
     };
 
     return cmocka_run_group_tests_name("sys/loop", tests, NULL, NULL);
