@@ -1,0 +1,215 @@
+/* test_place.c - where the daemon lives: folders by the environment, locks, the record of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#include "scratch.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/place.h"
+#include "config/config.h"
+
+static void expect_place(const struct config *config, char *const *env, const char *state,
+                         const char *socket)
+{
+    CLEANUP(place_free) struct place place = {0};
+    struct error err = {0};
+
+    assert_int_equal(place_choose(&place, config, env, NULL, NULL, &err), 0);
+    assert_string_equal(place.state, state);
+    assert_string_equal(place.socket, socket);
+}
+#define EXPECT_PLACE(config, state, socket, ...) \
+    expect_place(&(config), (char *const[]){__VA_ARGS__, NULL}, state, socket)
+
+static void test_folders_by_the_environment(void **state)
+{
+    struct config config = {0};
+
+    (void)state;
+    EXPECT_PLACE(config, "/h/.local/state/bailey", "/h/.local/state/bailey/run/engine.sock",
+                 "HOME=/h");
+    EXPECT_PLACE(config, "/s/bailey", "/r/bailey/engine.sock", "HOME=/h", "XDG_STATE_HOME=/s",
+                 "XDG_RUNTIME_DIR=/r");
+    /* As the specification of those folders has it: one that is not absolute is no folder. */
+    EXPECT_PLACE(config, "/h/.local/state/bailey", "/h/.local/state/bailey/run/engine.sock",
+                 "HOME=/h", "XDG_STATE_HOME=s", "XDG_RUNTIME_DIR=r");
+    config.state = "/configured";
+    EXPECT_PLACE(config, "/configured", "/configured/run/engine.sock", "HOME=/h",
+                 "XDG_STATE_HOME=/s");
+}
+
+static void test_flags_win_and_long_names_are_told(void **state)
+{
+    CLEANUP(place_free) struct place place = {0};
+    struct config config = {0};
+    char *const env[] = {"HOME=/h", NULL};
+    struct error err = {0};
+    char socket[200] = "/";
+
+    (void)state;
+    assert_int_equal(place_choose(&place, &config, env, "/a", "/b/c", &err), 0);
+    assert_string_equal(place.state, "/a");
+    assert_string_equal(place.socket, "/b/c");
+    place_free(&place);
+    memset(socket + 1, 's', sizeof(socket) - 2);
+    assert_int_equal(place_choose(&place, &config, env, NULL, socket, &err), -ENAMETOOLONG);
+    assert_non_null(strstr(err.text, "XDG_RUNTIME_DIR"));
+    assert_int_equal(place_choose(&place, &config, env, "", NULL, &err), -EINVAL);
+}
+
+/* A place in a scratch folder, made. */
+static void place_in(const struct scratch *scratch, const char *state, const char *socket,
+                     struct place *ret)
+{
+    struct config config = {0};
+    struct error err = {0};
+
+    assert_int_equal(place_choose(ret, &config, (char *const[]){NULL}, scratch_path(scratch, state),
+                                  scratch_path(scratch, socket), &err),
+                     0);
+    if (place_make(ret, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void test_folders_are_private_or_refused(void **state)
+{
+    CLEANUP(place_free) struct place place = {0};
+    struct scratch scratch;
+    struct error err = {0};
+    struct stat status;
+
+    (void)state;
+    scratch_make(&scratch);
+    place_in(&scratch, "a/state", "b/run/sock", &place);
+    assert_int_equal(stat(place.state, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    assert_int_equal(stat(scratch_path(&scratch, "b/run"), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    assert_int_equal(chmod(place.state, 0777), 0);
+    assert_int_equal(place_make(&place, &err), -EPERM);
+    assert_non_null(strstr(err.text, "others may write"));
+    assert_int_equal(rmdir(place.state), 0);
+    assert_int_equal(symlink("/tmp", place.state), 0); /* somebody else's, by a link */
+    assert_true(place_make(&place, &err) < 0);
+    scratch_remove(&scratch);
+}
+
+static void test_locks(void **state)
+{
+    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(place_free) struct place other = {0};
+    int fds[2] = {-1, -1}, more[2] = {-1, -1};
+    struct scratch scratch;
+    struct error err = {0};
+
+    (void)state;
+    scratch_make(&scratch);
+    place_in(&scratch, "state", "run/sock", &place);
+    place_in(&scratch, "other", "run/sock", &other);
+    assert_false(place_is_locked(&place));
+    assert_int_equal(place_lock(&place, fds, &err), 0);
+    assert_true(place_is_locked(&place));
+    assert_true(place_is_locked(&place)); /* asking does not take it */
+    assert_int_equal(place_lock(&place, more, &err), -EALREADY);
+    assert_non_null(strstr(err.text, place.socket));
+    /* Another state folder with the same socket: refused, and nothing stays locked. */
+    assert_int_equal(place_check_owner(&other, &err), -EEXIST);
+    assert_int_equal(place_lock(&other, more, &err), -EALREADY);
+    assert_non_null(strstr(err.text, place.state));
+    assert_false(place_is_locked(&other));
+    fd_closep(&fds[0]);
+    fd_closep(&fds[1]);
+    assert_false(place_is_locked(&place));
+    assert_int_equal(place_check_owner(&other, &err), 0);
+    scratch_remove(&scratch);
+}
+
+static void test_the_running_daemons_socket_is_taken_over(void **state)
+{
+    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(place_free) struct place client = {0};
+    int fds[2] = {-1, -1};
+    struct scratch scratch;
+    struct error err = {0};
+
+    (void)state;
+    scratch_make(&scratch);
+    place_in(&scratch, "state", "mine/sock", &place);
+    place_in(&scratch, "state", "run/sock", &client);
+    assert_int_equal(place_adopt(&client, &err), 0);
+    assert_string_not_equal(client.socket, place.socket); /* nobody is there */
+    assert_int_equal(place_lock(&place, fds, &err), 0);
+    assert_int_equal(place_adopt(&client, &err), 0);
+    assert_string_equal(client.socket, place.socket);
+    fd_closep(&fds[0]);
+    fd_closep(&fds[1]);
+    scratch_remove(&scratch);
+}
+
+static void write_record(const struct place *place, const char *text)
+{
+    char path[512];
+    FILE *file;
+
+    assert_int_equal(place_path(place, "daemon.json", path, sizeof(path), NULL), 0);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_the_record(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{\"pid\":1,\"socket\":\"/s\",\"started_at\":\"t\"}",
+        "{\"pid\":-1,\"socket\":\"/s\",\"started_at\":\"t\"}",
+        "{\"pid\":\"7\",\"socket\":\"/s\",\"started_at\":\"t\"}",
+        "{\"pid\":7,\"started_at\":\"t\"}",
+        "{\"pid\":7,\"socket\":\"/s\"",
+    };
+    CLEANUP(place_free) struct place place = {0};
+    struct daemon_record record;
+    struct scratch scratch;
+    struct error err = {0};
+
+    (void)state;
+    scratch_make(&scratch);
+    place_in(&scratch, "state", "run/sock", &place);
+    assert_int_equal(place_read_record(&place, &record, &err), -ENOENT);
+    assert_int_equal(place_write_record(&place, true, &err), 0);
+    assert_int_equal(place_read_record(&place, &record, &err), 0);
+    assert_int_equal(record.pid, getpid());
+    assert_string_equal(record.socket, place.socket);
+    assert_true(record.has_log);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        write_record(&place, bad[i]);
+        assert_int_equal(place_read_record(&place, &record, &err), -EINVAL);
+    }
+    place_remove_record(&place);
+    assert_int_equal(place_read_record(&place, &record, &err), -ENOENT);
+    scratch_remove(&scratch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folders_by_the_environment),
+        cmocka_unit_test(test_flags_win_and_long_names_are_told),
+        cmocka_unit_test(test_folders_are_private_or_refused),
+        cmocka_unit_test(test_locks),
+        cmocka_unit_test(test_the_running_daemons_socket_is_taken_over),
+        cmocka_unit_test(test_the_record),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
