@@ -190,6 +190,8 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
 {
     static const struct execution_watch_events events = {.started = on_change, .more = on_change};
     struct follower *follower = calloc(1, sizeof(*follower));
+    char name[ID_MAX + 64]; /* for a client that loses us before the first event */
+    const char *headers[] = {rest_event_headers[0], name, NULL};
 
     if (follower) {
         *follower = (struct follower){
@@ -210,5 +212,7 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
         rest_fail_memory(call->http);
         return;
     }
-    rest_stream_start(&follower->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+    str_format(name, sizeof(name), "Bailey-Execution: %s.%u", session_id(following->session),
+               (unsigned)execution_number(following->execution));
+    rest_stream_start(&follower->stream, 200, TYPE_EVENTS, headers, -1);
 }

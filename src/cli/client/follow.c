@@ -23,6 +23,7 @@ void follow_init(struct follow *follow, struct client *client, const struct foll
         .client = client,
         .events = events,
         .ctx = ctx,
+        .exec_path = {.maximum = 64 * KIB},
         .path = {.maximum = 64 * KIB},
         .reader = SSE_READER_INIT(EVENT_MAX),
         .body = {.maximum = LIMIT_REQUEST_JSON},
@@ -34,6 +35,7 @@ void follow_free(struct follow *follow)
 {
     if (follow->exchange)
         http_call_cancel(follow->exchange);
+    buf_free(&follow->exec_path);
     buf_free(&follow->path);
     buf_free(&follow->body);
     buf_free(&follow->reply);
@@ -51,20 +53,23 @@ static void fail(struct follow *follow, int num, const char *code, const char *t
 }
 
 /* "s_ab12.3" is execution 3 of session s_ab12. */
-static void take_started(struct follow *follow, json_t *process)
+static void take_name(struct follow *follow, const char *id)
 {
-    const char *id = member_text(process, "execution_id");
     const char *dot = strrchr(id, '.');
     char session[128];
 
-    if (!dot || str_format(session, sizeof(session), "%.*s", (int)(dot - id), id) < 0) {
-        fail(follow, -EPROTO, ERROR_ENGINE, "the daemon named no execution");
+    if (follow->path.length > 0)
         return;
-    }
-    if (follow->path.length == 0 &&
-        (client_session_path(&follow->path, session, "/processes/", &follow->err) < 0 ||
-         http_encode(&follow->path, dot + 1) < 0))
+    if (!dot || str_format(session, sizeof(session), "%.*s", (int)(dot - id), id) < 0)
+        fail(follow, -EPROTO, ERROR_ENGINE, "the daemon named no execution");
+    else if (client_session_path(&follow->path, session, "/processes/", &follow->err) < 0 ||
+             http_encode(&follow->path, dot + 1) < 0)
         fail(follow, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+static void take_started(struct follow *follow, json_t *process)
+{
+    take_name(follow, member_text(process, "execution_id"));
     if (!follow->has_started && follow->events->started)
         follow->events->started(follow->ctx, process);
     follow->has_started = true;
@@ -141,12 +146,27 @@ static void take_event(void *ctx, const char *id, const char *event, const char 
 
 /* ---- the connection ---- */
 
+static int post_exec(struct follow *follow, struct error *err);
+
+static void start_reading(struct follow *follow)
+{
+    sse_reader_free(&follow->reader);
+    follow->reader = SSE_READER_INIT(EVENT_MAX);
+    follow->has_replied = false;
+    follow->status = 0;
+    buf_clear(&follow->reply);
+}
+
 static void on_status(void *ctx, unsigned status)
 {
     struct follow *follow = ctx;
 
+    const char *name = http_call_header(follow->exchange, "Bailey-Execution");
+
     follow->status = status;
     follow->has_replied = true;
+    if (name && status < 400)
+        take_name(follow, name);
 }
 
 static int on_data(void *ctx, const void *data, size_t length)
@@ -172,6 +192,13 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
         return;
     if (follow->has_replied && status >= 400) {
         client_api_error(status, buf_text(&follow->reply), follow->reply.length, &follow->err);
+        if (follow->err.code != ERROR_EXECUTION_NOT_FOUND || follow->has_started ||
+            follow->exec_path.length == 0)
+            return;
+        /* The broker ended before it had started it, and the next one knows nothing of it. */
+        follow->err = (struct error){0};
+        buf_clear(&follow->path);
+        post_exec(follow, &follow->err);
         return;
     }
     if (follow->path.length == 0) {
@@ -190,6 +217,22 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
 static const struct http_call_events call_events = {
     .status = on_status, .data = on_data, .done = on_done};
 
+static int post_exec(struct follow *follow, struct error *err)
+{
+    static const char *const headers[] = {"Content-Type: application/json",
+                                          "Accept: text/event-stream", NULL};
+
+    start_reading(follow);
+    return http_call_start(follow->client->http,
+                           &(struct http_call){.method = "POST",
+                                               .path = buf_text(&follow->exec_path),
+                                               .headers = headers,
+                                               .body = buf_text(&follow->body),
+                                               .body_length = follow->body.length,
+                                               .body_total = -1},
+                           &call_events, follow, &follow->exchange, err);
+}
+
 static int open_events(struct follow *follow)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
@@ -202,10 +245,7 @@ static int open_events(struct follow *follow)
         str_format(last, sizeof(last), "Last-Event-ID: %s", follow->last_id);
         headers[1] = last;
     }
-    sse_reader_free(&follow->reader);
-    follow->reader = SSE_READER_INIT(EVENT_MAX);
-    follow->has_replied = false;
-    buf_clear(&follow->reply);
+    start_reading(follow);
     return http_call_start(
         follow->client->http,
         &(struct http_call){
@@ -215,24 +255,12 @@ static int open_events(struct follow *follow)
 
 int follow_exec(struct follow *follow, const char *session, json_t *body, struct error *err)
 {
-    static const char *const headers[] = {"Content-Type: application/json",
-                                          "Accept: text/event-stream", NULL};
-    CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *taken = body;
-    int result = client_session_path(&path, session, "/exec", err);
+    int result = client_session_path(&follow->exec_path, session, "/exec", err);
 
     if (result == 0 && (!taken || text_of_json(taken, JSON_COMPACT, &follow->body) < 0))
         result = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the request");
-    if (result < 0)
-        return result;
-    return http_call_start(follow->client->http,
-                           &(struct http_call){.method = "POST",
-                                               .path = buf_text(&path),
-                                               .headers = headers,
-                                               .body = buf_text(&follow->body),
-                                               .body_length = follow->body.length,
-                                               .body_total = -1},
-                           &call_events, follow, &follow->exchange, err);
+    return result < 0 ? result : post_exec(follow, err);
 }
 
 int follow_attach(struct follow *follow, const char *session, const char *execution,

@@ -26,6 +26,7 @@ struct follow {
     struct client *client;
     const struct follow_events *events;
     void *ctx;
+    struct buf exec_path; /* that a command is started by; empty: it was attached to */
     struct buf path; /* of the execution, "/v1/sessions/ID/processes/N"; empty: not known yet */
     char last_id[96];
     uint64_t at[2];     /* bytes of each stream that were handed on */
