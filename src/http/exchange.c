@@ -164,6 +164,14 @@ static bool set_target(struct http_exchange *exchange, const struct http_call *c
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    /*
+     * On a connection that was used before, libcurl sends a request again by itself when the server
+     * closes it without a byte (a broker that is killed does that): a command would run twice.
+     */
+    if (!str_equal(call->method, "GET") && !str_equal(call->method, "HEAD")) {
+        curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+    }
     return curl_easy_setopt(easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, exchange->client->socket_path) ==
                CURLE_OK;

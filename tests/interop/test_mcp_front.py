@@ -1,0 +1,262 @@
+"""`bailey mcp` by hand: lines in, lines out. What real clients never send, and what happens when a
+broker goes away, the input ends or the parent is gone. Faults come from fake_daemon.py."""
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import support
+
+
+class Front:
+    """A `bailey mcp` on pipes."""
+
+    def __init__(self, place, *options):
+        self.process = subprocess.Popen([support.BAILEY, "mcp", *options], env=place.env,
+                                        cwd=place.room.work, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.buffer, self.next_id = b"", 0
+
+    def send(self, message):
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.process.stdin.write(data + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, method, **params):
+        self.next_id += 1
+        self.send({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params})
+        return self.next_id
+
+    def exec(self, *argv, **more):
+        return self.ask("tools/call", name="sandbox_exec", arguments={"command": argv, **more})
+
+    def hear(self, timeout=support.PATIENCE):
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self.buffer:
+            left = max(0, deadline - time.monotonic())
+            assert select.select([self.process.stdout], [], [], left)[0], "no answer"
+            piece = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert piece, f"it left: {self.process.stderr.read()}"
+            self.buffer += piece
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def text(self, id_):
+        """The text of the answer to a call."""
+        answer = self.hear()
+        assert answer["id"] == id_, answer
+        return answer["result"]["content"][0]["text"]
+
+    def end(self):
+        """End of input; everything that still came."""
+        out, err = self.process.communicate(timeout=support.PATIENCE)
+        return out, err
+
+
+@pytest.fixture
+def front(fake_place):
+    made = Front(fake_place)
+    yield made
+    if made.process.poll() is None:
+        made.process.kill()
+    made.process.communicate()
+
+
+def is_running(fake, words):
+    return any(e.running() for s in fake.sessions.values() for e in s.executions
+               if words in " ".join(e.argv))
+
+
+def test_it_says_nothing_by_itself(place):
+    front = Front(place)
+    assert front.end() == (b"", b"")
+    assert front.process.returncode == 0
+    assert not place.socket.exists() or place.fake, "a daemon was started for nothing"
+
+
+def test_hostile_lines_are_answered_and_survived(front):
+    front.send(b"{nonsense")
+    assert front.hear()["error"]["code"] == -32700
+    front.send(b"")
+    front.send(b'{"jsonrpc":"2.0","id":"x","method":"ping","params":{"a":"\xff\xfe"}}')
+    assert front.hear()["id"] == "x"
+    front.send(b"[" * 100000)
+    assert front.hear()["error"]["code"] == -32700
+    front.send(b"\x00\x01\x02")
+    assert front.hear()["error"]["code"] == -32700
+    front.send(b'{"jsonrpc":"2.0","id":9223372036854775807,"method":"ping"}')
+    assert front.hear() == {"jsonrpc": "2.0", "id": 9223372036854775807, "result": {}}
+
+
+def test_a_long_line_is_taken_and_a_longer_one_refused(front, fake_place):
+    content = "x" * (4 << 20)
+    id_ = front.ask("tools/call", name="sandbox_write_file",
+                    arguments={"file_path": "/tmp/big", "content": content})
+    assert "bytes_written: 4194304" in front.text(id_)
+    front.send(b'{"jsonrpc":"2.0","id":77,"method":"ping","params":{"pad":"' + b"y" * (42 << 20) +
+               b'"}}')
+    answer = front.hear()
+    assert answer["id"] == 77 and "longer than" in answer["error"]["message"]
+    front.ask("ping")
+    assert front.hear()["result"] == {}
+
+
+def test_a_broker_that_comes_back_costs_nothing(front, fake_place):
+    id_ = front.exec("sh", "-c", "echo one; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo two")
+    support.wait_until(lambda: is_running(fake_place.fake, "echo two"), "the command runs")
+    fake_place.fake.stop()
+    fake_place.fake.start()
+    other = front.exec("touch", "/tmp/go")
+    answers = {a["id"]: a["result"]["content"][0]["text"] for a in (front.hear(), front.hear())}
+    assert set(answers) == {id_, other}
+    assert "one\ntwo" in answers[id_]
+
+
+def test_a_start_whose_answer_was_lost_is_found_again(front, fake_place):
+    fake_place.fake.drop_next.append(("POST", "/v1/tools/sandbox_exec", "after"))
+    assert "first" in front.text(front.exec("sh", "-c", "echo x >> /tmp/count; echo first"))
+    assert "1\n" in front.text(front.exec("sh", "-c", "grep -c x /tmp/count"))
+
+
+def test_a_start_that_never_arrived_is_made_again(front, fake_place):
+    fake_place.fake.drop_next.append(("POST", "/v1/tools/sandbox_exec", "before"))
+    assert "first" in front.text(front.exec("sh", "-c", "echo x >> /tmp/count; echo first"))
+    assert "1\n" in front.text(front.exec("sh", "-c", "grep -c x /tmp/count"))
+
+
+def test_what_may_not_be_done_twice_is_told(front, fake_place):
+    front.text(front.exec("true"))
+    fake_place.fake.drop_next.append(("POST", "/v1/tools/run_python_code", "after"))
+    id_ = front.ask("tools/call", name="run_python_code", arguments={"code": "print(1)"})
+    answer = front.hear()
+    assert answer["id"] == id_ and answer["result"]["isError"]
+    assert "may have been done or not" in answer["result"]["content"][0]["text"]
+
+
+def test_writing_a_file_is_done_again(front, fake_place):
+    fake_place.fake.drop_next.append(("POST", "/v1/tools/sandbox_write_file", "after"))
+    id_ = front.ask("tools/call", name="sandbox_write_file",
+                    arguments={"file_path": "/tmp/a", "content": "b"})
+    assert "bytes_written: 1" in front.text(id_)
+
+
+def test_a_session_that_ended_is_told_and_replaced(front, fake_place):
+    first = front.text(front.exec("echo", "a"))
+    for session in list(fake_place.fake.sessions.values()):
+        fake_place.fake.end(session)
+    id_ = front.exec("echo", "b")
+    answer = front.hear()
+    assert answer["id"] == id_ and answer["result"]["isError"]
+    assert "has ended" in answer["result"]["content"][0]["text"]
+    third = front.text(front.exec("echo", "c"))
+    assert "c" in third and first.split("]")[0] != third.split("]")[0]
+
+
+def test_first_calls_beside_each_other_share_a_session(front, fake_place):
+    for number in range(8):
+        front.exec("echo", str(number))
+    for _ in range(8):
+        assert not front.hear()["result"]["isError"]
+    assert len(fake_place.fake.sessions) == 1
+
+
+def test_the_end_of_input_ends_everything(front, fake_place):
+    front.exec("sh", "-c", "sleep 1000; echo late")
+    support.wait_until(lambda: is_running(fake_place.fake, "late"), "the command runs")
+    out, _ = front.end()
+    assert out == b"" and front.process.returncode == 0
+    assert fake_place.fake.sessions == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_everything(front, fake_place, number):
+    front.exec("sh", "-c", "sleep 1000; echo late")
+    support.wait_until(lambda: is_running(fake_place.fake, "late"), "the command runs")
+    front.process.send_signal(number)
+    assert front.process.wait(support.PATIENCE) == 128 + number
+    assert fake_place.fake.sessions == {}
+
+
+def test_a_signal_is_heard_while_nobody_reads(front, fake_place):
+    """The pipe is full of answers: the front must not be stuck in a write."""
+    assert front.process.stdout.fileno() >= 0
+    for _ in range(2000):
+        front.ask("tools/list")
+        if not select.select([], [front.process.stdin], [], 0.2)[1]:
+            break
+    front.process.send_signal(signal.SIGTERM)
+    assert front.process.wait(support.PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_a_named_session_stays_and_its_commands_end(fake_place):
+    front = Front(fake_place, "--session", "mine")
+    front.exec("sh", "-c", "sleep 1000; echo late")
+    support.wait_until(lambda: is_running(fake_place.fake, "late"), "the command runs")
+    front.end()
+    assert fake_place.sessions() == ["mine"]
+    support.wait_until(lambda: not is_running(fake_place.fake, "late"), "the command was killed")
+
+
+def test_a_parent_that_is_gone_is_noticed(fake_place):
+    """Its input and output stay open in our hands: only the parent tells."""
+    its_input, ours = os.pipe()
+    answers, its_output = os.pipe()
+    program = ("import subprocess, sys\n"
+               "p = subprocess.Popen(sys.argv[3:], stdin=int(sys.argv[1]), stdout=int(sys.argv[2]))\n"
+               "print(p.pid, flush=True)\n"
+               "sys.stdin.read()\n")
+    starter = subprocess.Popen([sys.executable, "-c", program, str(its_input), str(its_output),
+                                str(support.BAILEY), "mcp"], env=fake_place.env,
+                               pass_fds=[its_input, its_output], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    pid = int(starter.stdout.readline())
+    os.write(ours, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    assert b'"result"' in os.read(answers, 1000)
+    starter.communicate(timeout=support.PATIENCE)
+
+    def is_gone():
+        support.reap_orphans()
+        return not os.path.exists(f"/proc/{pid}")
+
+    support.wait_until(is_gone, "it left with its parent", timeout=support.PATIENCE)
+    for fd in (its_input, ours, answers, its_output):
+        os.close(fd)
+
+
+def test_structured_content_is_a_switch(fake_place):
+    front = Front(fake_place, "--structured")
+    front.exec("echo", "both")
+    result = front.hear()["result"]
+    assert result["structuredContent"]["stdout"] == "both\n"
+    assert result["structuredContent"]["text"] == result["content"][0]["text"]
+    front.end()
+
+
+def test_bad_options(fake_place):
+    done = fake_place.bailey("mcp", "--session", "x" * 200)
+    assert done.returncode == 125 and done.stdout == "" and "--session" in done.stderr
+
+
+def test_the_real_broker_may_be_killed(place):
+    """kill -9 of the broker in the middle of two calls: both get their answers."""
+    if place.fake:
+        pytest.skip("the daemon is the fake one")
+    front = Front(place)
+    wait = "while [ ! -e /tmp/%s ]; do sleep 0.02; done; echo %s"
+    first = front.exec("sh", "-c", "echo one; touch /tmp/runs; " + wait % ("go", "two"))
+    front.text(front.exec("sh", "-c", wait % ("runs", "runs")))
+    status = json.loads(place.bailey("daemon", "status", "--json").stdout)
+    os.kill(status["broker_pid"], signal.SIGKILL)
+    second = front.exec("touch", "/tmp/go")
+    answers = {a["id"]: a["result"] for a in (front.hear(), front.hear())}
+    assert set(answers) == {first, second}
+    assert not any(a["isError"] for a in answers.values()), answers
+    assert "one\ntwo" in answers[first]["content"][0]["text"]
+    again = json.loads(place.bailey("daemon", "status", "--json").stdout)
+    assert again["broker_pid"] != status["broker_pid"]
+    front.end()
+    assert place.sessions() == []
