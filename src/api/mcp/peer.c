@@ -187,6 +187,8 @@ static void take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
 
     if (json_is_string(id) || json_is_integer(id))
         request.origin.id = id;
+    if (json_is_null(params))
+        params = NULL;
     request.method = mcp_text(message, "method");
     request.params = params;
     if (!json_is_object(message))

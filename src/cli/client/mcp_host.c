@@ -154,8 +154,10 @@ static int own_session(struct task *task, struct error *err)
     json_t *body;
     int r = 0;
 
-    if (host->name && !host->session[0])
+    if (host->name && !host->session[0]) {
         str_copy(host->session, sizeof(host->session), host->name); /* made by its first use */
+        mcp_peer_session(host->peer, host->session);
+    }
     if (host->session[0]) {
         str_copy(task->session, sizeof(task->session), host->session);
         return 0;
@@ -304,10 +306,10 @@ static void on_processes(void *ctx, const struct rest_reply *reply)
     json_array_foreach(json_object_get(json, "processes"), index, process)
     {
         const char *execution = member_text(process, "execution_id");
+        const char *started = member_text(process, "started_at"); /* none while it waits */
 
         if (execution[0] && json_equal(json_object_get(process, "argv"), command) &&
-            strcmp(member_text(process, "started_at"), task->began) >= 0 &&
-            !is_held(task->host, execution)) {
+            (!started[0] || strcmp(started, task->began) >= 0) && !is_held(task->host, execution)) {
             exec_started(task, execution);
             return;
         }
@@ -360,6 +362,10 @@ static void start_call(struct task *task)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
 
+    if (!task->work) { /* cancelled while its session or its traces were looked for */
+        task_free(task);
+        return;
+    }
     if (buf_printf(&path, "/v1/tools/%s", task->tool->name) < 0 ||
         (task->session[0] && client_query(&path, "session", task->session, NULL) < 0))
         task_fail(task, &(struct error){.text = "out of memory"});

@@ -22,7 +22,7 @@ struct rest_call {
     struct buf body, reply;
     bool may_repeat, is_too_large;
     struct http_exchange *exchange; /* NULL: waits for its next attempt */
-    uint64_t retry_ms, give_up_ms;
+    uint64_t retry_ms, give_up_ms;  /* give_up_ms: set by the first failure */
     void (*done)(void *ctx, const struct rest_reply *reply);
     void *ctx;
 };
@@ -79,6 +79,8 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     uint64_t now_ms = clock_now_ms();
 
     call->exchange = NULL;
+    if (call->give_up_ms == 0)
+        call->give_up_ms = now_ms + RECONNECT_PATIENCE_MS;
     if (err->num == 0 || call->is_too_large) {
         call_finish(call, status, NULL);
         return;
@@ -137,7 +139,6 @@ int mcp_rest_start(struct rest *rest, const struct rest_spec *spec, struct rest_
     call->body = BUF_INIT(LIMIT_REQUEST_JSON);
     call->reply = BUF_INIT(spec->maximum);
     call->may_repeat = spec->may_repeat;
-    call->give_up_ms = clock_now_ms() + RECONNECT_PATIENCE_MS;
     call->done = spec->done;
     call->ctx = spec->ctx;
     call->next = rest->calls;

@@ -148,6 +148,13 @@ static void ids_come_back_as_they_are(void **state)
     }
 }
 
+static void params_may_be_null(void **state)
+{
+    (void)state;
+    say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":null}");
+    assert_int_equal(json_array_size(at(heard(), "result|tools")), 2);
+}
+
 static void bad_messages_are_answered(void **state)
 {
     static const struct {
@@ -376,6 +383,7 @@ int main(void)
         TEST(a_modern_request_says_what_it_speaks),
         TEST(logging_is_taken),
         TEST(ids_come_back_as_they_are),
+        TEST(params_may_be_null),
         TEST(bad_messages_are_answered),
         TEST(what_needs_no_answer_gets_none),
         TEST(deep_and_doubled_and_long),
