@@ -31,6 +31,21 @@ static json_t *hint(const struct result *result, json_t *outputs)
         "Code executed but no outputs in /tmp/output/. Verify script saves results.");
 }
 
+/* What was fetched, or stays and is only listed; or else what was passed over, with the reason. */
+static json_t *choose(json_t *outputs, bool is_skipped)
+{
+    json_t *chosen = json_array(), *one;
+    size_t i;
+
+    json_array_foreach(outputs, i, one)
+    {
+        if (json_is_null(json_object_get(one, "skipped")) != is_skipped &&
+            json_array_size(chosen) < LIMIT_TOOL_OUTPUTS)
+            json_array_append(chosen, one);
+    }
+    return chosen;
+}
+
 static json_t *exec_reply(const struct tool_call *call, const struct result *result,
                           json_t *outputs)
 {
@@ -39,15 +54,15 @@ static json_t *exec_reply(const struct tool_call *call, const struct result *res
     json_t *reply = NULL;
 
     if (whole)
-        reply =
-            json_pack("{s:O, s:O, s:O, s:O, s:O, s:o, s:I, s:O, s:s}", "exit_code",
-                      json_object_get(whole, "exit_code"), "stdout",
-                      json_object_get(whole, "stdout"), "stderr", json_object_get(whole, "stderr"),
-                      "stdout_truncated", json_object_get(meta, "stdout_truncated"),
-                      "stderr_truncated", json_object_get(meta, "stderr_truncated"), "output_files",
-                      outputs ? json_incref(outputs) : json_array(), "total_output_files",
-                      (json_int_t)result->total_output_files, "execution_time",
-                      json_object_get(whole, "duration"), "execution_id", call->execution_id);
+        reply = json_pack(
+            "{s:O, s:O, s:O, s:O, s:O, s:o, s:o, s:I, s:O, s:s}", "exit_code",
+            json_object_get(whole, "exit_code"), "stdout", json_object_get(whole, "stdout"),
+            "stderr", json_object_get(whole, "stderr"), "stdout_truncated",
+            json_object_get(meta, "stdout_truncated"), "stderr_truncated",
+            json_object_get(meta, "stderr_truncated"), "output_files", choose(outputs, false),
+            "skipped_files", choose(outputs, true), "total_output_files",
+            (json_int_t)result->total_output_files, "execution_time",
+            json_object_get(whole, "duration"), "execution_id", call->execution_id);
     if (reply && result->timed_out)
         json_object_set_new(reply, "timed_out", json_true());
     if (reply && result->oom_killed)
