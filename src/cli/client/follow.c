@@ -296,9 +296,16 @@ static void reconnect(struct follow *follow)
 
 int follow_turn(struct follow *follow, struct pollfd *fds, size_t fd_count, int timeout_ms)
 {
-    bool is_waiting = !follow->exchange && !follow->result && !follow->err.code;
+    bool is_waiting = !follow->exchange;
     int result;
 
+    /* Another call of ours (a signal, say) may have turned the client and heard the end. */
+    for (size_t i = 0; i < fd_count; i++)
+        fds[i].revents = 0;
+    if (follow->result)
+        return 1;
+    if (follow->err.code)
+        return follow->err.num;
     if (is_waiting)
         timeout_ms = timeout_ms < 0 ? RETRY_MS : MIN(timeout_ms, RETRY_MS);
     result = http_client_wait(follow->client->http, fds, fd_count, timeout_ms);
@@ -307,7 +314,7 @@ int follow_turn(struct follow *follow, struct pollfd *fds, size_t fd_count, int 
                          strerror(-result));
     if (follow->exchange && follow->has_replied && follow->status < 400)
         follow->lost_ms = 0;
-    if (is_waiting && !follow->exchange)
+    if (is_waiting && !follow->exchange && !follow->err.code)
         reconnect(follow);
     if (follow->result)
         return 1;
