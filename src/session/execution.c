@@ -211,7 +211,8 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
     execution->users--;
     if (execution->is_held[0] || execution->is_held[1])
         engine_later(execution->session->engine);
-    if (ends_it && !execution->watchers && !execution_is_background(execution) &&
+    execution->is_abandoned |= ends_it;
+    if (execution->is_abandoned && !execution->watchers && !execution_is_background(execution) &&
         !execution_has_ended(execution))
         execution_signal(execution, SIGKILL, NULL);
 }

@@ -130,8 +130,9 @@ struct execution {
     struct exec_end end;
     struct error error; /* FAILED */
     struct execution_watcher *watchers;
-    unsigned users; /* watchers, and calls under way: it is not dropped */
-    int input_fd;   /* standard input that came with the request; -1: none */
+    bool is_abandoned; /* who asked for it has left */
+    unsigned users;    /* watchers, and calls under way: it is not dropped */
+    int input_fd;      /* standard input that came with the request; -1: none */
     uint64_t input_at;
     struct mourner *input_waiters; /* who has more input for it */
     uint64_t told_ms;              /* when the bus last heard of its output */

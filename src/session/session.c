@@ -124,12 +124,16 @@ uint64_t session_deadline_ms(const struct session *session)
 
 void session_touch(struct session *session)
 {
-    session->used_ms = engine_now_ms();
+    session->used_ms = MAX(session->used_ms, engine_now_ms());
 }
 
 void session_extend(struct session *session, uint64_t more_ms)
 {
+    uint64_t now = engine_now_ms();
+
+    /* Idle or not, it lives that long: as if it had been used so much later. */
     session_touch(session);
+    session->used_ms = MAX(session->used_ms, now + more_ms - MIN(more_ms, session->idle_ms));
     session->expires_ms += more_ms;
     session_save(session);
     engine_expect(session->engine);

@@ -107,8 +107,8 @@ struct execution_watcher *execution_watch(struct execution *execution, bool pace
 /* How far it has read; what lies before may be given up. */
 void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[2]);
 /*
- * The watcher leaves. If it was the last, the execution is not in the background and ends_it is
- * set, the command is killed: nobody waits for it.
+ * The watcher leaves; ends_it: it is the one who asked for the command. Once he and everybody else
+ * has left a command that is not in the background, it is killed: nobody waits for it.
  */
 void execution_unwatch(struct execution_watcher *watcher, bool ends_it);
 

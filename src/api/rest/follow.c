@@ -180,7 +180,7 @@ static void on_freed(void *ctx)
     if (follower->is_collecting)
         session_collect_cancel(follower->following.session, follower);
     if (follower->watcher)
-        execution_unwatch(follower->watcher, true);
+        execution_unwatch(follower->watcher, follower->following.is_owner);
     if (follower->has_result)
         result_free(&follower->result);
     free(follower);
