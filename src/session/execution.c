@@ -309,6 +309,10 @@ static void on_started(void *ctx)
     execution->flags |= EXECUTION_STARTED;
     bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
                 execution_json(execution));
+    if (execution->rows)
+        box_resize(session->box, execution->call, execution->rows, execution->columns);
+    if (execution->ends_input)
+        box_stdin_end(session->box, execution->call);
     on_stdin_ready(execution);
     tell(execution, true);
 }

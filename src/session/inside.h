@@ -135,8 +135,11 @@ struct execution {
     int input_fd;      /* standard input that came with the request; -1: none */
     uint64_t input_at;
     struct mourner *input_waiters; /* who has more input for it */
-    uint64_t told_ms;              /* when the bus last heard of its output */
-    struct exec_request *asked;    /* WAITING: what to start (execution.c) */
+    /* Asked for before the box had the command; on_started() does it. */
+    bool ends_input;
+    unsigned rows, columns;     /* 0: no resize */
+    uint64_t told_ms;           /* when the bus last heard of its output */
+    struct exec_request *asked; /* WAITING: what to start (execution.c) */
 };
 
 struct engine {
