@@ -93,6 +93,7 @@
 #define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
+#define STOP_PATIENCE_MS 5000       /* behind the grace of a stop: the broker's own goodbye */
 #define KILL_PATIENCE_MS 2000       /* after a kill the warden has this long to report the exit */
 
 #endif

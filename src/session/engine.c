@@ -146,16 +146,27 @@ void engine_box_ended(struct engine *engine, uint32_t number)
 
 /* ---- the end ---- */
 
-static bool is_anything_running(const struct engine *engine);
 static void end_all(void *ctx);
+
+/* Commands, the collection of what they left, and one-shot runs. */
+static bool is_working(const struct engine *engine)
+{
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->running > 0 || outputs_are_collected(session))
+            return true;
+    }
+    return engine->runs;
+}
 
 void engine_check_stopped(struct engine *engine)
 {
     if (!engine->is_stopping || !engine->stopped)
         return;
-    /* Nobody needs the rest of the grace. */
-    if (!engine->has_ended_all && !is_anything_running(engine))
-        end_all(engine);
+    if (!engine->is_ending) {
+        if (!is_working(engine))
+            end_all(engine); /* what ran has used less than its grace */
+        return;
+    }
     if (engine->runs)
         return;
     for (const struct session *session = engine->sessions; session; session = session->next) {
@@ -168,22 +179,12 @@ void engine_check_stopped(struct engine *engine)
     engine->stopped = NULL;
 }
 
-static bool is_anything_running(const struct engine *engine)
-{
-    for (const struct session *session = engine->sessions; session; session = session->next) {
-        if (session->state < SESSION_ENDING && session->running > 0)
-            return true;
-    }
-    return engine->runs != NULL;
-}
-
 static void end_all(void *ctx)
 {
     struct engine *engine = ctx;
     struct error err = {0};
 
-    engine->has_ended_all = true;
-
+    engine->is_ending = true;
     error_set(&err, -ECANCELED, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     runs_fail(engine, &err);
     for (struct session *session = engine->sessions; session; session = session->next)

@@ -241,6 +241,8 @@ static void ended(struct execution *execution, enum execution_state state)
                 execution_json(execution));
     input_tell(execution);
     tell(execution, false);
+    if (session->engine->is_stopping)
+        engine_later(session->engine);
 }
 
 void execution_fail(struct execution *execution, const struct error *err)

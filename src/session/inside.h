@@ -152,7 +152,8 @@ struct engine {
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
     struct reactor_timer *later, *expiry;
     bool has_later;
-    bool is_stopping, has_ended_all;
+    bool is_stopping;
+    bool is_ending; /* the grace is over, or nobody needs it any more */
     struct reactor_timer *grace;
     void (*stopped)(void *ctx);
     void *stopped_ctx;
@@ -206,6 +207,7 @@ void input_tell(struct execution *execution); /* there is room, or never will be
 /* outputs.c, datasets.c */
 void outputs_free(struct session *session);
 void outputs_fail(struct session *session, const struct error *err);
+bool outputs_are_collected(const struct session *session); /* now */
 void datasets_remove(struct session *session);
 int datasets_prepare(struct session *session, struct error *err); /* the folder is there */
 int remove_tree(int folder_fd, const char *name);                 /* tree.c: never follows links */

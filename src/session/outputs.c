@@ -218,6 +218,13 @@ static void finish(struct session *session, const struct error *err)
     free(request);
     if (session->outputs)
         start_next(session);
+    if (session->engine->is_stopping)
+        engine_later(session->engine);
+}
+
+bool outputs_are_collected(const struct session *session)
+{
+    return session->outputs && (session->outputs->current || session->outputs->waiting);
 }
 
 void outputs_fail(struct session *session, const struct error *err)

@@ -43,16 +43,22 @@ def test_a_session_is_found_by_name_and_shortened_id(daemon):
         daemon.end("analysis-1")
 
 
-def test_a_shortened_id_that_fits_several_is_ambiguous(daemon):
-    made = [daemon.session()["id"] for _ in range(17)]  # two of them share their first digit
-    short = [each[:3] for each in made]
-    twice = next(each for each in short if short.count(each) > 1)
-    error = daemon.refused("GET", f"/v1/sessions/{twice}", 409, "session_ambiguous")
-    assert twice in error["message"]
-    done = daemon.bailey("session", "show", twice)
-    assert done.status == 125 and done.out == b"" and done.stderr, done
-    for each in made:
-        daemon.end(each)
+def test_a_shortened_id_that_fits_several_is_ambiguous():
+    """Four digits are enough; so many sessions are made until two begin with the same four."""
+    with serve.Daemon({"SANDBOX_MAX_SESSIONS": "3000"}) as daemon:
+        starts = set()
+        for _ in range(3000):
+            made = daemon.session()["id"]
+            assert daemon.get(f"/v1/sessions/{made[:8]}")["id"] == made
+            if made[:6] in starts:
+                break
+            starts.add(made[:6])
+        error = daemon.refused("GET", f"/v1/sessions/{made[:6]}", 409, "session_ambiguous")
+        assert made[:6] in error["message"]
+        done = daemon.bailey("session", "show", made[:6])
+        assert done.status == 125 and done.out == b"" and done.stderr, done
+        assert daemon.get(f"/v1/sessions/{made}")["id"] == made
+        daemon.refused("GET", f"/v1/sessions/{made[:5]}", 404, "session_not_found")
 
 
 def test_a_name_is_one_sessions(daemon):
@@ -228,18 +234,36 @@ def test_a_restart_of_the_daemon_ends_sessions_and_says_so():
 
 
 def test_work_gets_a_grace_time_when_the_daemon_stops():
-    with serve.Daemon({"SANDBOX_STOP_GRACE": "20s"}) as daemon:
-        made = daemon.session()["id"]
-        code = ("import signal, sys, os, time\nos.makedirs('/tmp/output', exist_ok=True)\n"
-                "def last(*_):\n    open('/tmp/output/last.txt', 'w').write('saved')\n    sys.exit(0)\n"
-                "signal.signal(signal.SIGTERM, last)\nprint('ready', flush=True)\ntime.sleep(1000)")
-        begun = daemon.background(made, "python3", "-u", "-c", code, timeout=0)
-        events = f"/v1/sessions/{made}/processes/{begun['execution_id']}/events"
-        with daemon.events(events) as stream:
+    """What ends by itself in that time is collected; the daemon does not wait longer than needed."""
+    code = ("import signal, sys, os, time\nos.makedirs('/tmp/output', exist_ok=True)\n"
+            "def last(*_):\n    open('/tmp/output/last.txt', 'w').write('saved')\n    sys.exit(0)\n"
+            "signal.signal(signal.SIGTERM, last)\nprint('ready', flush=True)\ntime.sleep(1000)")
+    with serve.Daemon({"SANDBOX_STOP_GRACE": "50s"}) as daemon:
+        made = daemon.session()
+        with daemon.events(f"/v1/sessions/{made['id']}/exec", method="POST",
+                           body={"argv": ["python3", "-c", code], "timeout": 0}) as stream:
             stream.until("stdout")
-            folder = daemon.get(f"/v1/sessions/{made}")["output_folder"]
+            daemon.bailey("daemon", "stop")
+            result = stream.until("exit").data
+        assert (result["exit_code"], result["meta"]["total_output_files"]) == (0, 1), result
+        daemon.process.wait(30)
+        assert (support.Path(made["output_folder"]) / "last.txt").read_text() == "saved"
+        assert daemon.said() == ""
+
+
+def test_work_that_does_not_end_in_its_grace_time_is_killed():
+    room = support.Room()
+    with serve.Daemon({"SANDBOX_STOP_GRACE": "500ms"}, room=room) as daemon:
+        made = daemon.session()["id"]
+        with daemon.events(f"/v1/sessions/{made}/exec", method="POST", body={
+                "argv": ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"],
+                "timeout": 0}) as stream:
+            stream.until("stdout")
             daemon.stop()
-        assert (support.Path(folder) / "last.txt").read_text() == "saved"
+        assert daemon.said() == ""
+    with serve.Daemon(room=room) as daemon:
+        assert daemon.get(f"/v1/sessions/{made}")["end_reason"] == "engine_stopped"
+    room.remove()
 
 
 @pytest.mark.parametrize("how", ["ordinary"])
