@@ -192,10 +192,10 @@ class Daemon:
         assert reply.status == status, (method, path, reply)
         return reply
 
-    def get(self, path, status=200, **query):
+    def get(self, path, /, status=200, **query):
         return self.asked("GET", path, None, status, query=query).json()
 
-    def post(self, path, body=None, status=200, **query):
+    def post(self, path, /, body=None, status=200, **query):
         return self.asked("POST", path, {} if body is None else body, status, query=query).json()
 
     def refused(self, method, path, status, code, body=None, **rest):
@@ -205,7 +205,7 @@ class Daemon:
         assert reply.error["code"] == code, (method, path, reply)
         return reply.error
 
-    def events(self, path, body=None, last=None, method="GET", timeout=support.PATIENCE, **query):
+    def events(self, path, /, body=None, last=None, method="GET", timeout=support.PATIENCE, **query):
         """A stream of events; the caller closes it."""
         if query:
             path += "?" + urllib.parse.urlencode(query)
@@ -248,7 +248,7 @@ class Daemon:
     def python(self, session, code, **members):
         return self.exec(session, "python3", "-c", code, **members)
 
-    def write(self, session, path, content=b"", **query):
+    def write(self, session, path, /, content=b"", **query):
         return self.asked("PUT", f"/v1/sessions/{session}/files", content,
                           query={"path": path, **query})
 
