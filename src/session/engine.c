@@ -148,11 +148,21 @@ void engine_box_ended(struct engine *engine, uint32_t number)
 
 static void end_all(void *ctx);
 
+/* Whoever waited for a command still reads its end, and may have its outputs collected then. */
+static bool is_watched(const struct session *session)
+{
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (at->watchers)
+            return true;
+    }
+    return false;
+}
+
 /* Commands, the collection of what they left, and one-shot runs. */
 static bool is_working(const struct engine *engine)
 {
     for (const struct session *session = engine->sessions; session; session = session->next) {
-        if (session->running > 0 || outputs_are_collected(session))
+        if (session->running > 0 || outputs_are_collected(session) || is_watched(session))
             return true;
     }
     return engine->runs;

@@ -209,7 +209,7 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
     }
     free(watcher);
     execution->users--;
-    if (execution->is_held[0] || execution->is_held[1])
+    if (execution->is_held[0] || execution->is_held[1] || execution->session->engine->is_stopping)
         engine_later(execution->session->engine);
     execution->is_abandoned |= ends_it;
     if (execution->is_abandoned && !execution->watchers && !execution_is_background(execution) &&
@@ -235,8 +235,6 @@ static void ended(struct execution *execution, enum execution_state state)
         box_forget(session->box, execution->call);
     session_touch(session);
     engine_expect(session->engine);
-    if (session->engine->is_stopping)
-        engine_later(session->engine);
     bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->id,
                 execution_json(execution));
     input_tell(execution);
