@@ -179,8 +179,6 @@ def test_move(daemon, session):
                    {"from": "/tmp/nothing", "to": "/tmp/x"})
 
 
-@pytest.mark.xfail(strict=True, reason="/tmp and /workspace are two mounts: the rename is EXDEV, and "
-                                       "the error speaks of a symbolic link")
 def test_move_from_one_folder_of_the_box_to_another(daemon, session):
     daemon.write(session, "/tmp/old", b"x")
     daemon.post(FILES.format(session) + "/move", {"from": "/tmp/old", "to": "/workspace/new"})
