@@ -25,7 +25,7 @@
 
 struct output {
     char *name;
-    uint64_t bytes, time_ns;
+    uint64_t bytes, time_ns, change_ns;
     const struct output_type *type;
     const char *skipped;
     bool is_saved;
@@ -392,12 +392,13 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     if (!output)
         return;
     output->is_seen = true;
-    if (!output->is_left && output->time_ns == entry->time_ns && output->bytes == entry->bytes)
+    if (!output->is_left && output->change_ns == entry->change_ns && output->bytes == entry->bytes)
         return;
     output->is_changed = true;
     output->is_left = false;
     output->is_saved = false;
     output->time_ns = entry->time_ns;
+    output->change_ns = entry->change_ns;
     output->bytes = entry->bytes;
     output->type = output_type_find(entry->name);
     output->skipped = output_kind_problem(entry->mode);

@@ -71,6 +71,10 @@ void file_move(struct warden *warden, const struct frame *frame)
     r = place_find(warden->sandbox, message.from, message.from_length, &from);
     if (r == 0)
         r = place_find(warden->sandbox, message.to, message.to_length, &to);
+    if (r == 0 && from.share_fd != to.share_fd &&
+        (from.share_fd == warden->sandbox->share_fd[SHARE_DATA] ||
+         to.share_fd == warden->sandbox->share_fd[SHARE_DATA]))
+        r = -EROFS; /* the kernel would speak of two mounts */
     if (r == 0)
         r = move(&from, &to);
     channel_done(warden, frame->id, r);

@@ -20,7 +20,8 @@
  *   REMOVE  flags REMOVE_TREE
  *   CHMOD   mode
  *   WATCH   flags WATCH_TREE; an ENTRY with an empty path says that it watches
- *   ENTRY   mode (st_mode), bytes, time_ns (of modification), path relative to the listed folder
+ *   ENTRY   mode (st_mode), bytes, time_ns (of modification), offset: the time of any change, in
+ *           nanoseconds, which nobody inside can set; path relative to the listed folder
  *           (STAT: empty)
  */
 #define PUT_IN_PLACE 1u /* write at `offset` into the file itself, made if missing; not atomic */

@@ -47,7 +47,8 @@ struct box_entry {
     const char *name; /* relative to the listed folder, "" from box_stat(); checked by nobody */
     uint32_t mode;    /* st_mode */
     uint64_t bytes;
-    uint64_t time_ns; /* of modification */
+    uint64_t time_ns;   /* of modification; a guest can set it */
+    uint64_t change_ns; /* of any change; he cannot */
 };
 struct list_events {
     void (*entry)(void *ctx, const struct box_entry *entry);
