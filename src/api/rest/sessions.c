@@ -120,7 +120,11 @@ void sessions_create(struct rest_call *call)
     if (!rest_check_env(call->http, spec.env) || !check_datasets(call, datasets))
         return;
     if (engine_create(call->rest->engine, &spec, &session, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+        /* Of what is left to be wrong only the name is a member. */
+        rest_fail(call->rest, call->http, &err,
+                  str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
+                      ? json_pack("{s:s}", "field", "name")
+                      : NULL);
         return;
     }
     json_array_foreach(datasets, i, one)
