@@ -45,7 +45,7 @@
 
 /* the daemon */
 #define LIMIT_SESSIONS 10000          /* SANDBOX_MAX_SESSIONS may not exceed it */
-#define LIMIT_EXECUTIONS 10000        /* of one session that are remembered */
+#define LIMIT_EXECUTIONS 1000         /* of one session that are remembered; all are listed */
 #define LIMIT_SPOOL_BYTES (64 * MIB)  /* of one stream kept on disk: the newest */
 #define LIMIT_SPOOL_HEAD (1 * MIB)    /* and of its beginning, for the result */
 #define LIMIT_REQUEST_JSON (32 * MIB) /* a JSON body: content of 5 MB, every byte as \u00XX */

@@ -93,7 +93,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     else
         session->running++;
     session->next_execution = MAX(session->next_execution, row->number + 1);
-    if (execution_open_spools(execution, &err) < 0)
+    if (execution_find_spools(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
     if (execution_has_ended(execution)) {
         spool_close(&execution->out[0]);

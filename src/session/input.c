@@ -216,6 +216,8 @@ ssize_t execution_read(const struct execution *execution, int stream, uint64_t o
 
     if (spool.fd >= 0)
         return spool_read(&spool, offset, data, size);
+    if (spool.length == 0)
+        return 0; /* there is no file */
     folder_fd = logs_folder(execution->session, false);
     str_format(name, sizeof(name), "%u.%s", execution->number, stream == 1 ? "out" : "err");
     fd = folder_fd < 0 ? -1 : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

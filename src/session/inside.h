@@ -78,7 +78,7 @@ struct session {
     struct waiter *waiters;
     bool is_leaving; /* ENDING: the box is still to be given back */
 
-    struct execution *executions; /* newest first */
+    struct execution *executions, *oldest; /* newest first; the other end */
     unsigned execution_count, running;
     struct outputs *outputs;
     unsigned uploads; /* datasets under way */
@@ -115,7 +115,7 @@ struct execution_watcher {
 };
 
 struct execution {
-    struct execution *next;
+    struct execution *next, *previous; /* older, newer */
     struct session *session;
     uint32_t number;
     uint32_t call; /* its id in the box; 0: not sent */
@@ -187,7 +187,8 @@ json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
 
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
-int execution_open_spools(struct execution *execution, struct error *err);
+/* What an earlier broker kept of its output; new ones are made at the first byte. */
+int execution_find_spools(struct execution *execution, struct error *err);
 /* logs/<session>/: a new descriptor, or a negative errno */
 int logs_folder(const struct session *session, bool makes_it);
 void execution_fail(struct execution *execution, const struct error *err);
