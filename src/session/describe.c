@@ -39,7 +39,7 @@ static json_t *isolation_json(const struct session *session)
 {
     const struct box_facts *facts = &session->facts;
 
-    if (!session->has_box)
+    if (facts->layers == 0) /* no box yet, or an earlier daemon's */
         return json_null();
     return json_pack("{s:s, s:o, s:o}", "level", isolation_name(isolation_of_layers(facts->layers)),
                      "layers", layer_names(facts->layers), "missing", layer_names(facts->missing));

@@ -21,6 +21,7 @@
 #include "store/output_file.h"
 
 #define OUTPUT_FOLDER "/tmp/output"
+#define LIMIT_SAVED 100 /* rows of one collection */
 #define KNOWN_MAX 10000 /* names that are remembered; more are only counted */
 
 struct output {
@@ -60,6 +61,23 @@ struct outputs {
 
 static void start_next(struct session *session);
 
+static struct output *add_known(struct outputs *outputs, const char *name);
+
+/* What an earlier broker fetched; the time is that of the change, which decides what is new. */
+static void load_one(void *ctx, const struct index_file *row)
+{
+    struct output *output = add_known(ctx, row->name);
+
+    if (!output)
+        return;
+    output->bytes = row->bytes;
+    output->time_ns = output->change_ns = row->time_ns;
+    output->type = output_type_find(row->name);
+    output->is_saved = row->is_fetched;
+    output->is_left = false;
+    ((struct outputs *)ctx)->total++;
+}
+
 static struct outputs *outputs_of(struct session *session)
 {
     struct outputs *outputs = session->outputs;
@@ -72,7 +90,28 @@ static struct outputs *outputs_of(struct session *session)
     outputs->folder_fd = -1;
     outputs->writer = OUTPUT_WRITER_INIT;
     session->outputs = outputs;
+    if (session->engine->spec.index)
+        index_each_file(session->engine->spec.index, session->id, 'o', load_one, outputs, NULL);
     return outputs;
+}
+
+/* A few rows for each collection: what was passed over is looked at again anyway. */
+static void save_one(struct session *session, const struct output *output)
+{
+    struct index_file row = {
+        .kind = 'o',
+        .name = output->name,
+        .bytes = output->bytes,
+        .time_ns = output->change_ns,
+        .type = output->type->mime,
+        .is_fetched = output->is_saved,
+    };
+    struct error err = {0};
+
+    str_copy(row.session, sizeof(row.session), session->id);
+    if (index_put_file(session->engine->spec.index, &row, &err) < 0)
+        log_warning("output '%s' of %s: %s, continuing without its record", output->name,
+                    session->id, err.text);
 }
 
 void outputs_free(struct session *session)
@@ -202,7 +241,7 @@ static void finish(struct session *session, const struct error *err)
     struct outputs *outputs = session->outputs;
     struct request *request = ptr_take(&outputs->current);
     CLEANUP(freep) struct session_output *changed = NULL;
-    size_t count = 0;
+    size_t count = 0, saved = 0;
 
     outputs->call = 0;
     output_writer_cancel(&outputs->writer);
@@ -210,8 +249,11 @@ static void finish(struct session *session, const struct error *err)
     outputs->folder_fd = -1;
     changed = calloc(outputs->count + 1, sizeof(*changed));
     for (size_t i = 0; changed && i < outputs->count; i++) {
-        if (outputs->known[i].is_changed)
-            changed[count++] = view(&outputs->known[i]);
+        if (!outputs->known[i].is_changed)
+            continue;
+        changed[count++] = view(&outputs->known[i]);
+        if (!outputs->known[i].skipped && saved++ < LIMIT_SAVED)
+            save_one(session, &outputs->known[i]);
     }
     if (request && request->done)
         request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);

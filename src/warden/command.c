@@ -214,7 +214,9 @@ static bool finish_streams(struct command *command)
          * nobody reads; what was written is in it. */
         if (stream->fd >= 0 && (!command->ends_box || command->warden->is_alone)) {
             outflow_read(stream);
-            if (stream->fd >= 0 && !outflow_is_full(stream))
+            if (stream->fd >= 0 && !outflow_is_full(stream) && command->keeps && !command->is_pty)
+                outflow_let_go(stream);
+            else if (stream->fd >= 0 && !outflow_is_full(stream))
                 outflow_close(stream);
         }
         outflow_produce(stream);

@@ -71,6 +71,7 @@ bool outflow_produce(struct outflow *stream);     /* true when it sent something
 bool outflow_is_full(const struct outflow *stream);
 bool outflow_is_done(const struct outflow *stream); /* all is sent, and nothing more will come */
 void outflow_close(struct outflow *stream);         /* reads no more; the ring stays */
+void outflow_let_go(struct outflow *stream);        /* the same; who still writes may go on */
 void outflow_free(struct outflow *stream);
 /* The host has everything before `offset` (between acked and read). */
 void outflow_acknowledge(struct outflow *stream, uint64_t offset);

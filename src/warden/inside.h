@@ -21,6 +21,7 @@
 #include "wire/message.h"
 
 struct command;
+struct drain;
 struct file_op;
 struct rusage;
 struct notify;
@@ -34,6 +35,8 @@ struct warden {
     struct buf args;          /* strings for the next EXEC */
     struct command *commands; /* in the order of their start */
     struct file_op *files;
+    struct drain *drains; /* drain.c; newest first */
+    unsigned drain_count;
     uint32_t highest_id;   /* that a frame of any host named */
     struct notify *notify; /* notify.c; NULL while nothing is watched */
     bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
@@ -133,6 +136,9 @@ struct place {
 };
 int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret);
 int place_open(const struct place *place, int flags); /* fd or negative errno */
+
+/* drain.c: the other end of what nobody reads any more */
+void drain_take(struct warden *warden, int fd); /* owns it */
 
 /* watch.c */
 int watch_start(struct warden *warden);
