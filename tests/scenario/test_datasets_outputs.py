@@ -1,6 +1,7 @@
 """Datasets in, outputs back: what the box is given to read, and what comes out of it by itself."""
 import base64
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -325,3 +326,19 @@ def test_what_a_background_command_leaves_is_collected_by_whoever_waits(daemon, 
                         session=session)
     assert names(reply) == ["bg.txt"], reply
     assert saved(daemon, session)["bg.txt"] == b"bg\n"
+
+
+def generation_now(daemon):
+    try:
+        return daemon.get("/v1/info")["generation"]
+    except OSError:  # nobody listens for a moment
+        return 0
+
+
+def test_the_next_broker_knows_what_was_fetched(daemon, session):
+    tool(daemon, session, "echo once > /tmp/output/once.txt")
+    generation = daemon.get("/v1/info")["generation"]
+    os.kill(daemon.get("/v1/info")["broker_pid"], signal.SIGKILL)
+    serve.polled(lambda: generation_now(daemon), lambda now: now > generation, "a new broker")
+    assert saved(daemon, session) == {"once.txt": b"once\n"}
+    assert names(tool(daemon, session, "true")) == []

@@ -294,3 +294,16 @@ def test_the_command_line_has_them(daemon, session):
 def test_the_command_lines_status(daemon, session, argv):
     done = daemon.bailey("exec", "-s", session, "--", *argv)
     assert done.status == {"exit 0": 0, "exit 200": 200, "kill -9 $$": 137}.get(argv[-1], 127), done
+
+
+def test_who_a_command_leaves_behind_may_go_on_writing(daemon, session):
+    """A server started by a shell writes to a pipe whose command has ended: it is not killed by it."""
+    daemon.exec(session, "sh", "-c", "(trap '' HUP; while [ ! -e /tmp/stop ]; do echo noise; echo x >> "
+                "/tmp/turns; done; echo done > /tmp/left) & echo begun")
+    before = len(daemon.read(session, "/tmp/turns"))
+    serve.polled(lambda: len(daemon.read(session, "/tmp/turns")), lambda size: size > before + 1000,
+                 "it goes on")
+    daemon.exec(session, "touch", "/tmp/stop")
+    serve.polled(lambda: daemon.call("GET", f"/v1/sessions/{session}/files",
+                                     query={"path": "/tmp/left"}).status,
+                 lambda status: status == 200, "it ends by itself")
