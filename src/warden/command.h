@@ -43,6 +43,7 @@ struct command {
     bool is_forgotten; /* its end will be told to nobody */
     struct inflow in;
     struct outflow out[2];
+    int peer_fd;             /* the guest's end of its terminal, held until it has exited; -1 */
     struct loop_source exec; /* the note of spawn.c */
     uint64_t start_ns;       /* 0: not yet */
     bool has_started, has_failed, has_exited;

@@ -83,6 +83,8 @@ void warden_forget(struct warden *warden, const struct frame *frame);
 /* pty.c: 0 or a negative errno */
 int pty_pair_open(const struct sandbox *sandbox, const struct message_size *size, int *ret_our,
                   int *ret_guests);
+/* Another descriptor of the guest's end, or a negative errno. */
+int pty_pair_hold(int fd);
 int pty_pair_resize(int fd, const struct message_size *size);
 /* What our end has to write for an end of file behind the byte `last`: 0, 1 or 2 bytes. */
 size_t pty_pair_end(int fd, char last, char end[2]);
