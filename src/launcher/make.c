@@ -168,7 +168,6 @@ static int close_others(const struct child *child, const struct sandbox *sandbox
                   sandbox->outer_proc_fd,
                   sandbox->oom_fd,
                   sandbox->ruleset_fd,
-                  sandbox->disk_fd,
                   sandbox->share_fd[SHARE_WORKSPACE],
                   sandbox->share_fd[SHARE_TMP],
                   sandbox->share_fd[SHARE_HOME],

@@ -276,12 +276,6 @@ int stage_root_pivot(struct sandbox *sandbox)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
-    /*
-     * The shares are mounts of their own for the guest. For the warden they are folders of one
-     * mount, which no name leads to: a file can be moved from one to another.
-     */
-    sandbox->disk_fd =
-        sys_open_tree(sandbox->root_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (sys_mount_setattr(sandbox->root_fd, "", AT_EMPTY_PATH, &attr) < 0)
         return -errno;
     if (fchdir(sandbox->root_fd) < 0 || sys_pivot_root(".", ".") < 0)
@@ -297,15 +291,10 @@ int stage_root_pivot(struct sandbox *sandbox)
 int stage_shares(struct sandbox *sandbox)
 {
     for (int i = 0; i < _SHARE_MAX; i++) {
-        const char *path = sandbox->plan->share_path[i];
-
-        if (!path)
+        if (!sandbox->plan->share_path[i])
             continue;
-        if (sandbox->disk_fd >= 0 && i != SHARE_DATA)
-            sandbox->share_fd[i] =
-                openat(sandbox->disk_fd, path + 1, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        else
-            sandbox->share_fd[i] = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        sandbox->share_fd[i] =
+            open(sandbox->plan->share_path[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (sandbox->share_fd[i] < 0)
             return -errno;
     }

@@ -39,7 +39,6 @@ struct sandbox {
     uint16_t failed_stage, failed_step; /* valid when bring-up returned an error */
     bool has_bounding_set;              /* it could not be emptied */
     int root_fd; /* the new root while it is put together; -1 before and after */
-    int disk_fd; /* the box's disk as one mount, where the shares are folders; -1: none */
     pid_t network_pid;
     int network_fd;           /* where the network helper says that it is done */
     int proc_fd;              /* a /proc that may be written; -1: none */

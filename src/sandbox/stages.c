@@ -63,7 +63,6 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
     memset(sandbox, 0, sizeof(*sandbox));
     sandbox->plan = plan;
     sandbox->root_fd = -1;
-    sandbox->disk_fd = -1;
     sandbox->network_fd = -1;
     sandbox->proc_fd = -1;
     sandbox->outer_proc_fd = -1;
