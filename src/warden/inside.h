@@ -133,6 +133,7 @@ void file_watch(struct warden *warden, const struct frame *frame);
 
 /* path.c: names of the host's frames, resolved by the kernel beneath the shares */
 struct place {
+    enum share share;
     int share_fd;                    /* borrowed */
     char name[LIMIT_PATH_BYTES + 1]; /* relative to it; "." for the share itself */
 };

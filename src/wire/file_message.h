@@ -42,7 +42,7 @@ struct message_path {
 ssize_t message_path_pack(const struct message_path *path, uint8_t *data, size_t size);
 int message_path_unpack(const struct frame *frame, struct message_path *ret);
 
-/* MOVE: both in shares; may replace a file, never a folder that is not empty. */
+/* MOVE: both in shares, of one or two; may replace a file, never a folder that is not empty. */
 struct message_move {
     const char *from, *to;
     size_t from_length, to_length;
