@@ -115,3 +115,14 @@ def test_the_sessions_end_cleans_up(daemon):
     left = {p for p in daemon.state.rglob("*") if p.is_file() and made in str(p)}
     assert [p.name for p in left] == ["kept.txt"], (files, left)  # results stay, data goes
     assert [p.read_text() for p in left] == ["kept\n"]
+
+
+def test_a_failed_one_shot_run_is_kept_as_an_artifact(daemon):
+    """SANDBOX_STORE_CODE is on_error: also where the daemon ran it, below the state folder."""
+    kept = daemon.state / "artifacts" / "executions"
+    before = set(kept.glob("*.json"))
+    reply = daemon.post("/v1/run", {"code": "print('canary'); 1/0"})
+    assert reply["exit_code"] == 1
+    daemon.post("/v1/run", {"code": "print('fine')"})
+    new = set(kept.glob("*.json")) - before
+    assert len(new) == 1 and "canary" in new.pop().read_text(), daemon.said()
