@@ -6,9 +6,12 @@
  * a warden which commands it has and how far their output was acknowledged, the spools how far it
  * was kept. Nothing else is believed.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -123,6 +126,7 @@ static void load_session(void *ctx, const struct index_session *row)
     session->has_box = row->has_box;
     session->limits = engine->spec.config->limits;
     session->ended_ms = row->ended_ms;
+    session->is_draft = str_equal(row->reason, DRAFT_REASON);
     if (row->ended_ms) {
         session->reason = known_reason(row->reason);
         session->state = SESSION_ENDED;
@@ -192,6 +196,12 @@ static void on_found(void *ctx, const struct box_found *found)
     }
 }
 
+static void say_restarted(struct error *err)
+{
+    error_set(err, -ECONNRESET, ERROR_ENGINE,
+              "the engine was restarted before the command was started; start it again");
+}
+
 static void on_done(void *ctx, const struct error *err)
 {
     struct session *session = ctx;
@@ -202,8 +212,7 @@ static void on_done(void *ctx, const struct error *err)
         adopted(session->engine);
         return;
     }
-    error_set(&lost, -ECONNRESET, ERROR_ENGINE,
-              "the engine was restarted before the command was started; start it again");
+    say_restarted(&lost);
     for (struct execution *at = session->executions; at; at = at->next) {
         if (!at->is_adopted)
             execution_fail(at, &lost);
@@ -212,6 +221,19 @@ static void on_done(void *ctx, const struct error *err)
         session_become(session, SESSION_READY);
     session_touch(session);
     adopted(session->engine);
+}
+
+/* Commands that were promised and waited for the first box, which was not made. */
+static void adopt_without_box(struct session *session)
+{
+    struct error err = {0}, lost = {0};
+
+    if (index_each_execution(session->engine->spec.index, session->id, load_execution, session,
+                             &err) < 0)
+        log_error("executions of %s: %s", session->id, err.text);
+    say_restarted(&lost);
+    for (struct execution *at = session->executions; at; at = at->next)
+        execution_fail(at, &lost);
 }
 
 static const struct adopt_events adopt_events = {.found = on_found, .done = on_done};
@@ -231,6 +253,36 @@ static void adopt(struct session *session, const struct made *made)
         on_done(session, &err);
 }
 
+static bool is_of_a_living_session(const struct engine *engine, const char *name)
+{
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->state != SESSION_ENDED && str_equal(session->id, name))
+            return true;
+    }
+    return false;
+}
+
+/* What sessions that ended left, and uploads that were cut off, when a broker died at that moment.
+ */
+static void sweep(const struct engine *engine, int folder_fd)
+{
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!folder && fd >= 0)
+        close(fd);
+    while (folder && (entry = readdir(folder))) {
+        bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_");
+
+        if (is_ours && !is_of_a_living_session(engine, entry->d_name) &&
+            unlinkat(folder_fd, entry->d_name, 0) < 0)
+            remove_tree(folder_fd, entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx)
 {
     struct error err = {0};
@@ -241,18 +293,26 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
     engine->adopting = 1; /* until every box was asked */
     if (index_each_session(engine->spec.index, load_session, engine, &err) < 0)
         log_error("reading the index: %s", err.text);
+    else {
+        sweep(engine, engine->spec.folders.data_fd);
+        sweep(engine, engine->spec.folders.logs_fd);
+    }
     for (struct session *session = engine->sessions; session; session = session->next) {
         CLEANUP(freep) struct found *found = NULL;
 
         if (session->state == SESSION_ENDED)
             continue;
         found = take_found(engine, session->id);
-        if (found)
+        if (session->is_draft && !found)
+            session_end(session, "deleted", NULL, NULL); /* who asked for it has no answer */
+        else if (found)
             adopt(session, &found->made);
         else if (generation == 1)
             session_end(session, "engine_stopped", NULL, NULL);
         else if (session->has_box)
             session_end(session, "box_lost", NULL, NULL);
+        else
+            adopt_without_box(session);
     }
     while (engine->found) {
         struct found *found = engine->found;

@@ -174,10 +174,12 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     result->cpu_by = facts->cpu_by;
     result->disk_by = facts->disk_by;
     fill_end(execution, result);
-    if (execution->flags & EXECUTION_UNKEPT)
+    if (execution->flags & EXECUTION_UNKEPT) {
+        result->out.is_truncated = result->err.is_truncated = true;
         result_note(result,
                     "output from byte %llu of stdout and %llu of stderr on could not be "
                     "kept: no space in the state folder",
                     (unsigned long long)execution->out[0].length,
                     (unsigned long long)execution->out[1].length);
+    }
 }

@@ -352,8 +352,13 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
     session->expires_ms =
         session->created_ms + (spec->age_ms ? spec->age_ms : config->session_age_ms);
     session->limits = config->limits;
+    session->is_draft = spec->is_draft;
+    r = session_record(session, err);
+    if (r < 0) { /* one that the next broker would not know is none */
+        session_free(session);
+        return r;
+    }
     engine->alive++;
-    session_save(session);
     bus_publish(engine->spec.bus, EVENT_SESSION_CREATED, session->id,
                 json_pack("{s:s?}", "name", session->name));
     engine_expect(engine);

@@ -126,7 +126,7 @@ void execution_free(struct execution *execution)
     free(execution);
 }
 
-void execution_save(struct execution *execution)
+static int execution_record(struct execution *execution, struct error *err)
 {
     CLEANUP(freep) char *argv = json_dumps(execution->argv, JSON_COMPACT);
     const struct exec_end *end = &execution->end;
@@ -148,10 +148,16 @@ void execution_save(struct execution *execution)
         .cpu_us = end->usage.cpu_us,
         .max_rss_bytes = end->usage.max_rss_bytes,
     };
-    struct error err = {0};
 
     str_copy(row.session, sizeof(row.session), execution->session->id);
-    if (index_put_execution(execution->session->engine->spec.index, &row, &err) < 0)
+    return index_put_execution(execution->session->engine->spec.index, &row, err);
+}
+
+void execution_save(struct execution *execution)
+{
+    struct error err = {0};
+
+    if (execution_record(execution, &err) < 0)
         log_error("execution %s.%u could not be recorded: %s, continuing without it",
                   execution->session->id, execution->number, err.text);
 }
@@ -408,6 +414,13 @@ const struct exec_events execution_exec_events = {
 
 /* ---- its beginning ---- */
 
+/* Its id in the box: what a broker that takes over knows it by. */
+static void number(struct execution *execution, const struct box *box)
+{
+    execution->call = box_next_id(box);
+    execution->started_ms = engine_now_ms();
+}
+
 static void on_box(void *ctx, struct box *box, const struct error *err)
 {
     struct execution *execution = ctx;
@@ -429,11 +442,11 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
         execution_fail(execution, err);
         return;
     }
-    /* Recorded first: a broker that dies now leaves a row, and the warden knows the rest. */
-    execution->call = box_next_id(box);
+    if (execution->call == 0) {
+        number(execution, box);
+        execution_save(execution);
+    }
     execution->state = EXECUTION_SENT;
-    execution->started_ms = engine_now_ms();
-    execution_save(execution);
     if (box_exec(box, &spec, &execution_exec_events, execution, &execution->call, &own) < 0)
         execution_fail(execution, &own);
     request_free(execution->asked);
@@ -540,6 +553,11 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
         error_set(err, r, ERROR_ENGINE, "out of memory");
     if (r == 0 && spec->input)
         r = input_store(execution, spec->input, spec->input_length, err);
+    if (r == 0 && session->state == SESSION_READY)
+        number(execution, session->box);
+    /* Recorded first: a broker that dies now leaves a row, and the warden knows the rest. */
+    if (r == 0)
+        r = execution_record(execution, err);
     if (r < 0) {
         execution_free(execution);
         return r;

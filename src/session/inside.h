@@ -64,7 +64,8 @@ struct session {
     enum session_state state;
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
     uint32_t next_execution;
-    bool has_box; /* one was made at some time */
+    bool has_box;  /* one was made at some time */
+    bool is_draft; /* not yet what was asked for: a broker that finds it so ends it */
     uint64_t ended_ms;
     const char *reason; /* static, or owned by the engine's words */
 
@@ -104,6 +105,8 @@ enum execution_state {
 #define EXECUTION_DISK_FULL 32u
 #define EXECUTION_STARTED 64u
 #define EXECUTION_UNKEPT 128u /* output could not be stored any more */
+
+#define DRAFT_REASON "draft" /* in the row of one that lives */
 
 struct execution_watcher {
     struct execution_watcher *next;
@@ -175,6 +178,7 @@ void session_become(struct session *session, enum session_state state);
 struct session *session_new(struct engine *engine);
 void session_free(struct session *session);
 void session_save(struct session *session); /* to the index; a failure is logged, not fatal */
+int session_record(struct session *session, struct error *err);
 void session_stand(struct session *session, const struct made *made); /* it has a box now */
 void session_lost(void *ctx, const struct error *err);                /* its box is gone */
 void session_settle(struct session *session);                         /* deferred ends */

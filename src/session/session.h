@@ -49,6 +49,8 @@ json_t *session_json(struct session *session); /* as docs/rest.md says; new refe
 /* Somebody used it: its idle time begins anew. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);
+/* A draft has all that it was to be given. */
+int session_complete(struct session *session, struct error *err);
 
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once nothing is left. */
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);

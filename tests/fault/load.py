@@ -138,7 +138,7 @@ class Uploader(Worker):
 
 
 class Creator(Worker):
-    """Sessions by name: promised ones are there, others are there or not, and never twice."""
+    """Sessions by name: promised ones are there, others wholly or not at all, and never twice."""
 
     def __init__(self, daemon, seed):
         super().__init__(daemon, seed)
@@ -154,7 +154,9 @@ class Creator(Worker):
                 self.unsure.discard(gone)
                 self.ended.add(gone)
         self.unsure.add(name)
-        reply = self.server.call("POST", "/v1/sessions", {"name": name, "env": {"NAME": name}})
+        reply = self.server.call("POST", "/v1/sessions", {
+            "name": name, "env": {"NAME": name},
+            "datasets": [{"name": f"d{i}", "content": name * 1000} for i in range(3)]})
         if self.answered(reply, 201):
             self.unsure.discard(name)
             self.kept[name] = reply.json()["id"]
@@ -171,6 +173,9 @@ class Creator(Worker):
                 assert self.kept.get(session["name"], session["id"]) == session["id"]
                 done = self.server.exec(session["id"], "sh", "-c", "echo $NAME")
                 assert done["stdout"] == session["name"] + "\n", done
+                done = self.server.exec(session["id"], "sh", "-c", "wc -c < /tmp/data/d2.csv")
+                assert done["stdout"].strip() == str(1000 * len(session["name"])), done
+                assert len(session["datasets"]) == 3, session
                 self.server.end(session["id"])
 
 
@@ -217,6 +222,43 @@ class Starter(Worker):
         assert found["exit_code"] == 3, found
         reply = self.server.output(execution, offset=0)
         assert reply.body.decode() == self.LINES, (execution, len(reply.body))
+
+
+class Beginner(Worker):
+    """A command that has to wait for its session's box: what was promised is known afterwards."""
+
+    def __init__(self, daemon, seed):
+        super().__init__(daemon, seed)
+        self.promised = []
+
+    def turn(self):
+        reply = self.server.call("POST", "/v1/sessions", {})
+        if not self.answered(reply, 201):
+            return
+        session = reply.json()["id"]
+        reply = self.server.call("POST", f"/v1/sessions/{session}/exec", {
+            "argv": ["sh", "-c", "echo begun"], "background": True})
+        if self.answered(reply, 202):
+            self.promised.append(reply.json()["execution_id"])
+        if len(self.promised) > 5:
+            self.check(self.promised[0])
+            self.server.call("DELETE", "/v1/sessions/" + self.promised.pop(0).rpartition(".")[0])
+
+    def check(self, execution):
+        session = execution.rpartition(".")[0]
+        reply = self.server.call("GET", f"/v1/sessions/{session}/processes/{execution}",
+                                 query={"wait": 30})
+        if not self.answered(reply, 200):
+            raise OSError("again")
+        found = reply.json()
+        if found["state"] == "failed":
+            assert found["error"]["code"] in RETRYABLE, found
+        else:
+            assert found["exit_code"] == 0 and found["stdout_bytes"] == 6, found
+
+    def settle(self):
+        for execution in self.promised:
+            self.patiently(lambda: self.check(execution))
 
 
 class Runner(Worker):

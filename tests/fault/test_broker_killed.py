@@ -68,6 +68,7 @@ class Scene:
         self.workers = [load.Uploader(self.daemon, next(seeds), self.sessions[1]),
                         load.Creator(self.daemon, next(seeds)),
                         load.Starter(self.daemon, next(seeds), self.sessions[0]),
+                        load.Beginner(self.daemon, next(seeds)),
                         load.Runner(self.daemon, next(seeds), self.sessions[1]),
                         load.Terminal(self.daemon, next(seeds), self.pty)]
         self.killed, self.problem = 0, None

@@ -111,6 +111,7 @@ void sessions_create(struct rest_call *call)
         .env = json_object_get(call->body, "env"),
         .idle_ms = millis(json_object_get(call->body, "idle_timeout_s")),
         .age_ms = millis(json_object_get(call->body, "max_age_s")),
+        .is_draft = json_array_size(datasets) > 0, /* with all of them, or not at all */
     };
     struct session *session;
     struct error err = {0};
@@ -135,6 +136,11 @@ void sessions_create(struct rest_call *call)
                       json_pack("{s:o}", "field", json_sprintf("datasets[%zu]", i)));
             return;
         }
+    }
+    if (spec.is_draft && session_complete(session, &err) < 0) {
+        session_end(session, "deleted", NULL, NULL);
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
     }
     rest_reply(call->http, 201, session_json(session));
 }
