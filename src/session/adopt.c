@@ -83,6 +83,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     execution->end = (struct exec_end){
         .exit_code = row->exit_code,
         .signal = row->signal,
+        .has_output = true, /* nobody knows any more: it is looked at */
         .duration_ns = row->duration_ns,
         .usage = {.cpu_us = row->cpu_us, .max_rss_bytes = row->max_rss_bytes},
     };

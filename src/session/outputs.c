@@ -511,6 +511,12 @@ static void start_next(struct session *session)
     session_box(session, on_box, session);
 }
 
+bool session_has_output(const struct session *session, const struct execution *execution)
+{
+    return execution->state != EXECUTION_EXITED || execution->end.has_output ||
+           (session->outputs && session->outputs->count > 0);
+}
+
 void session_collect(struct session *session,
                      void (*done)(void *ctx, const struct session_output *changed, size_t count,
                                   uint64_t total, const struct error *err),

@@ -153,8 +153,9 @@ static void on_fill(void *ctx)
     if (has_more || follower->stream.is_broken || !execution_has_ended(following->execution))
         return;
     if (!follower->has_result && !follower->is_collecting) {
-        follower->is_collecting =
-            following->collects && session_state(following->session) == SESSION_READY;
+        follower->is_collecting = following->collects &&
+                                  session_state(following->session) == SESSION_READY &&
+                                  session_has_output(following->session, following->execution);
         if (follower->is_collecting)
             session_collect(following->session, on_collected, follower);
         else
