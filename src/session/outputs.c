@@ -511,10 +511,12 @@ static void start_next(struct session *session)
     session_box(session, on_box, session);
 }
 
-bool session_has_output(const struct session *session, const struct execution *execution)
+bool session_has_output(struct session *session, const struct execution *execution)
 {
-    return execution->state != EXECUTION_EXITED || execution->end.has_output ||
-           (session->outputs && session->outputs->count > 0);
+    const struct outputs *outputs = outputs_of(session); /* those of an earlier broker too */
+
+    return execution->state != EXECUTION_EXITED || execution->end.has_output || !outputs ||
+           outputs->count > 0;
 }
 
 void session_collect(struct session *session,

@@ -150,7 +150,7 @@ struct session_output {
  * Whether a command may have left something to collect: not if the warden said at its end that
  * /tmp/output was empty, and nothing is known from before. Spares most calls a turn to the box.
  */
-bool session_has_output(const struct session *session, const struct execution *execution);
+bool session_has_output(struct session *session, const struct execution *execution);
 /*
  * Fetches what changed: done() with those that are new or changed since the last time, at most
  * LIMIT_TOOL_OUTPUTS of them saved, and how many regular files there are in all. Announces images
