@@ -16,12 +16,12 @@ def work(daemon, count=3):
 
 
 def until_the_end(events, session):
-    events.until("session.ended", lambda data: data["session_id"] == session)
+    events.until("session.ended", lambda data: data.get("session_id") == session)
     return events.seen
 
 
 def of(session, seen):
-    return [event for event in seen if event.data["session_id"] == session]
+    return [event for event in seen if event.data.get("session_id") == session]
 
 
 def keys(seen):
@@ -63,36 +63,34 @@ def test_a_session_has_a_stream_of_its_own(daemon):
     daemon.end(other)
 
 
+def is_last(event):
+    return event.type == "session.ended" and event.data["name"] == "the-last"
+
+
 def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(daemon):
     """One reads all the time; one leaves after every few events, while more are made."""
     whole = daemon.events("/v1/events")
     start = work(daemon, 1)
     first = until_the_end(whole, start)[-1]
-    last, got, stop = first.id, [], threading.Event()
-    made = []
 
     def produce():
         for _ in range(4):
-            made.append(work(daemon))
-        stop.set()
+            work(daemon)
+        daemon.session(name="the-last")
+        daemon.end("the-last")
     producer = threading.Thread(target=produce)
     producer.start()
-    turns = 0
-    while not (stop.is_set() and got and got[-1].type == "session.ended"
-               and got[-1].data["session_id"] == made[-1]):
+    got, last, turns = [], first.id, 0
+    while not got or not is_last(got[-1]):
         turns += 1
         with daemon.events("/v1/events", last=last) as part:
             for _ in range(turns % 5 + 1):
-                event = part.next()
-                got.append(event)
-                last = event.id
-                if event.type == "session.ended" and len(made) == 4 and \
-                        event.data["session_id"] == made[-1]:
-                    break
-                if event.type == "session.ended" and stop.is_set():
+                got.append(part.next())
+                last = got[-1].id
+                if is_last(got[-1]):
                     break
     producer.join()
-    until_the_end(whole, made[-1])
+    whole.until("session.ended", lambda data: data["name"] == "the-last")
     whole.close()
     expected = whole.seen[whole.seen.index(first) + 1:]
     assert keys(got) == keys(expected)
@@ -116,6 +114,13 @@ def test_an_id_that_never_was(daemon, session):
         events.until("exec.exited", lambda data: data["session_id"] == session)
     for last in ("x", "-1", "1" * 40, "1.5"):
         daemon.refused("GET", "/v1/events", 400, "bad_input", headers={"Last-Event-ID": last})
+
+
+def test_an_id_of_0_is_the_beginning(daemon):
+    made = work(daemon, 1)
+    with daemon.events("/v1/events", last=0) as events:
+        assert len(of(made, until_the_end(events, made))) >= 4
+        assert events.seen[0].type == "gap"
 
 
 def test_an_old_id_is_told_of_the_gap(daemon):

@@ -57,6 +57,8 @@ static void listen_to(struct rest_call *call, struct session *session)
         rest_fail_field(call->http, "Last-Event-ID", "the header Last-Event-ID has to be a number");
         return;
     }
+    if (last && last_id == 0)
+        last_id = 1; /* from the beginning; for the bus 0 is nobody who has read before */
     listener = calloc(1, sizeof(*listener));
     if (listener)
         listener->reader =
