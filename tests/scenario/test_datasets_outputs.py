@@ -335,10 +335,14 @@ def generation_now(daemon):
         return 0
 
 
-def test_the_next_broker_knows_what_was_fetched(daemon, session):
-    tool(daemon, session, "echo once > /tmp/output/once.txt")
-    generation = daemon.get("/v1/info")["generation"]
-    os.kill(daemon.get("/v1/info")["broker_pid"], signal.SIGKILL)
-    serve.polled(lambda: generation_now(daemon), lambda now: now > generation, "a new broker")
-    assert saved(daemon, session) == {"once.txt": b"once\n"}
-    assert names(tool(daemon, session, "true")) == []
+def test_the_next_broker_knows_what_was_fetched():
+    """With a daemon of its own: a new broker is a new process, which the file's would seem to leave."""
+    with serve.Daemon() as daemon:
+        session = daemon.session()["id"]
+        tool(daemon, session, "echo once > /tmp/output/once.txt")
+        info = daemon.get("/v1/info")
+        os.kill(info["broker_pid"], signal.SIGKILL)
+        serve.polled(lambda: generation_now(daemon), lambda now: now > info["generation"],
+                     "a new broker")
+        assert saved(daemon, session) == {"once.txt": b"once\n"}
+        assert names(tool(daemon, session, "true")) == []

@@ -52,8 +52,7 @@ def test_data_loaded_from_tmp_data(daemon, door):
     rows = b"city,people\nUlm,3\nRom,4\n"
     made = daemon.session(datasets=[
         {"name": "some cities/a", "content_base64": base64.b64encode(rows).decode()}])
-    from conftest import Tools
-    tools = Tools(daemon, made["id"], door)
+    tools = serve.Tools(daemon, made["id"], door)
     code = ("import csv\nrows = list(csv.DictReader(open('/tmp/data/some_cities_a.csv')))\n"
             "print(sum(int(r['people']) for r in rows), rows[0]['city'])\n")
     tools.write("/workspace/load.py", code)
