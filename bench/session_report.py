@@ -11,8 +11,9 @@ LIVE_NOTE = """\
 Each row is seen by a client in C with one connection that stays open; *over fork+exec* is the
 median of the differences round by round, so what the engine, the box and HTTP add to the program's
 own start. The program in the box is looked for in PATH first, as in the issue's `["true"]`. A
-command that writes something has its file made in the state folder, one for each stream: the same
-call costs %s us at the median there (p95 %s), and elsewhere on the same ext4 as little as 15."""
+command that writes something has a file made in the state folder, one for each stream: making one
+took %s us at the median there (p95 %s), and takes up to 1 ms on an ext4 from which many files were
+removed lately."""
 
 DOCKER_NOTE = """\
 Docker's own calls are create, start (until the stream ends) and inspect, over its socket from the
