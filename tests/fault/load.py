@@ -325,5 +325,10 @@ class Terminal(Worker):
         reply = self.server.call(
             "POST", f"/v1/sessions/{session}/processes/{self.execution}/resize",
             {"rows": self.random.randint(1, 200), "columns": self.random.randint(1, 200)})
+        if reply.status == 409:  # it never ends by itself: say how it did
+            path = f"/v1/sessions/{session}/processes/{self.execution}"
+            found = self.server.get(path)
+            said = self.server.call("GET", path + "/output").body[-300:]
+            raise AssertionError(f"the command on a terminal ended: {found} {said!r}")
         self.answered(reply, 200, 204)
         self.enough.wait(0.05)

@@ -63,6 +63,9 @@ class Scene:
         self.sessions = [self.daemon.session(name=f"s{i}")["id"] for i in range(2)]
         self.counters = [self.count(s) for s in self.sessions]
         self.pty = self.count(self.sessions[0], pty={"rows": 24, "columns": 80})
+        for execution in (*self.counters, self.pty):  # what has begun may not be lost
+            path = f"/v1/sessions/{execution.rpartition('.')[0]}/processes/{execution}"
+            serve.polled(lambda: self.daemon.get(path), lambda p: p["stdout_bytes"] > 0, "it writes")
         seeds = iter(range(SEED + 1000 * number, SEED + 1000 * number + 100))
         self.streams = [load.Stream(self.daemon, next(seeds), e) for e in self.counters]
         self.workers = [load.Uploader(self.daemon, next(seeds), self.sessions[1]),
