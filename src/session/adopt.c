@@ -35,6 +35,17 @@ void engine_found(struct engine *engine, const struct made *made)
     engine->found = found;
 }
 
+void found_free(struct engine *engine)
+{
+    while (engine->found) {
+        struct found *found = engine->found;
+
+        engine->found = found->next;
+        box_free(found->made.box);
+        free(found);
+    }
+}
+
 static struct found *take_found(struct engine *engine, const char *key)
 {
     for (struct found **at = &engine->found; *at; at = &(*at)->next) {
@@ -95,10 +106,19 @@ static void load_execution(void *ctx, const struct index_execution *row)
     session->next_execution = MAX(session->next_execution, row->number + 1);
     if (execution_open_spools(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
-    if (execution_has_ended(execution)) {
-        spool_close(&execution->out[0]);
-        spool_close(&execution->out[1]);
+    if (!execution_has_ended(execution))
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct spool *spool = &execution->out[i];
+        uint64_t length = i == 0 ? row->out_bytes : row->err_bytes;
+
+        spool_close(spool);
+        if (spool->length == length)
+            continue;
+        spool->length = spool->first = length; /* it was dropped */
+        spool->head = 0;
     }
+    session->spooled += execution_kept(execution);
 }
 
 static void load_session(void *ctx, const struct index_session *row)
@@ -192,25 +212,34 @@ static void on_found(void *ctx, const struct box_found *found)
     }
 }
 
-static void on_done(void *ctx, const struct error *err)
+/* What no warden knows was never started. */
+static void fail_unknown(struct session *session)
 {
-    struct session *session = ctx;
     struct error lost = {0};
 
-    if (err->num < 0) {
-        session_lost(session, err);
-        adopted(session->engine);
-        return;
-    }
     error_set(&lost, -ECONNRESET, ERROR_ENGINE,
               "the engine was restarted before the command was started; start it again");
     for (struct execution *at = session->executions; at; at = at->next) {
         if (!at->is_adopted)
             execution_fail(at, &lost);
     }
-    if (session->state == SESSION_STARTING)
-        session_become(session, SESSION_READY);
     session_touch(session);
+}
+
+static void on_done(void *ctx, const struct error *err)
+{
+    struct session *session = ctx;
+
+    if (err->num < 0) {
+        session_lost(session, err);
+        adopted(session->engine);
+        return;
+    }
+    fail_unknown(session);
+    if (session->state == SESSION_STARTING) {
+        session_become(session, SESSION_READY);
+        session_tell_box(session, session->box, NULL);
+    }
     adopted(session->engine);
 }
 
@@ -220,14 +249,11 @@ static void adopt(struct session *session, const struct made *made)
 {
     struct engine *engine = session->engine;
     struct error err = {0};
-    int r = index_each_execution(engine->spec.index, session->id, load_execution, session, &err);
 
     session_become(session, SESSION_STARTING);
     session_stand(session, made);
     engine->adopting++;
-    if (r == 0)
-        r = box_hello(session->box, engine->generation, &adopt_events, session, &err);
-    if (r < 0)
+    if (box_hello(session->box, engine->generation, &adopt_events, session, &err) < 0)
         on_done(session, &err);
 }
 
@@ -241,18 +267,24 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
     engine->adopting = 1; /* until every box was asked */
     if (index_each_session(engine->spec.index, load_session, engine, &err) < 0)
         log_error("reading the index: %s", err.text);
+    engine_sweep_old(engine);
     for (struct session *session = engine->sessions; session; session = session->next) {
         CLEANUP(freep) struct found *found = NULL;
 
         if (session->state == SESSION_ENDED)
             continue;
         found = take_found(engine, session->id);
+        if (index_each_execution(engine->spec.index, session->id, load_execution, session, &err) <
+            0)
+            log_error("commands of %s: %s, continuing without them", session->id, err.text);
         if (found)
             adopt(session, &found->made);
         else if (generation == 1)
             session_end(session, "engine_stopped", NULL, NULL);
         else if (session->has_box)
             session_end(session, "box_lost", NULL, NULL);
+        else
+            fail_unknown(session);
     }
     while (engine->found) {
         struct found *found = engine->found;

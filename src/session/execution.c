@@ -100,7 +100,7 @@ void execution_free(struct execution *execution)
         execution->watchers = watcher->next;
         free(watcher);
     }
-    while (execution->input_waiters) {
+    while (execution->input_waiters) { /* none is being called: then it has a user */
         struct mourner *waiter = execution->input_waiters;
 
         execution->input_waiters = waiter->next;
@@ -151,19 +151,45 @@ bool execution_has_ended(const struct execution *execution)
 
 /* ---- who watches ---- */
 
+static void sweep_watchers(struct execution *execution)
+{
+    for (struct execution_watcher **at = &execution->watchers; *at;) {
+        struct execution_watcher *watcher = *at;
+
+        if (!watcher->has_left) {
+            at = &watcher->next;
+            continue;
+        }
+        *at = watcher->next;
+        free(watcher);
+    }
+}
+
 static void tell(struct execution *execution, bool has_started)
 {
-    struct execution_watcher *next;
-
-    execution->users++; /* a watcher may leave, and be the last */
-    for (struct execution_watcher *watcher = execution->watchers; watcher; watcher = next) {
-        next = watcher->next;
+    execution->users++; /* a watcher may leave, take others with it, and be the last */
+    execution->telling++;
+    for (struct execution_watcher *watcher = execution->watchers; watcher;
+         watcher = watcher->next) {
+        if (watcher->has_left)
+            continue;
         if (!has_started)
             watcher->events->more(watcher->ctx);
         else if (watcher->events->started)
             watcher->events->started(watcher->ctx);
     }
+    if (--execution->telling == 0)
+        sweep_watchers(execution);
     execution->users--;
+}
+
+static bool is_watched(const struct execution *execution)
+{
+    for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
+        if (!at->has_left)
+            return true;
+    }
+    return false;
 }
 
 struct execution_watcher *execution_watch(struct execution *execution, bool paces,
@@ -201,19 +227,78 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
 {
     struct execution *execution = watcher->execution;
 
-    for (struct execution_watcher **at = &execution->watchers; *at; at = &(*at)->next) {
-        if (*at == watcher) {
-            *at = watcher->next;
-            break;
-        }
-    }
-    free(watcher);
+    watcher->has_left = true;
+    if (execution->telling == 0)
+        sweep_watchers(execution);
     execution->users--;
     if (execution->is_held[0] || execution->is_held[1])
         engine_later(execution->session->engine);
-    if (ends_it && !execution->watchers && !execution_is_background(execution) &&
+    if (ends_it && !is_watched(execution) && !execution_is_background(execution) &&
         !execution_has_ended(execution))
         execution_signal(execution, SIGKILL, NULL);
+}
+
+/* ---- what is kept ---- */
+
+uint64_t execution_kept(const struct execution *execution)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const struct spool *spool = &execution->out[i];
+
+        bytes += spool->length - spool->first + MIN(spool->head, spool->first);
+    }
+    return bytes;
+}
+
+/* Its output is not on the disk any more. */
+static void drop_output(struct execution *execution)
+{
+    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, false);
+
+    execution->session->spooled -= MIN(execution_kept(execution), execution->session->spooled);
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+
+        execution->out[i].first = execution->out[i].length;
+        execution->out[i].head = 0;
+        str_format(name, sizeof(name), "%u.%s", execution->number, i == 0 ? "out" : "err");
+        if (folder_fd >= 0)
+            spool_remove(folder_fd, name);
+    }
+}
+
+/* The oldest that has ended, that nobody reads and that has something on the disk (or not). */
+static struct execution *oldest(struct session *session, bool has_output)
+{
+    struct execution *found = NULL;
+
+    for (struct execution *at = session->executions; at; at = at->next) {
+        if (execution_has_ended(at) && at->users == 0 && (!has_output || execution_kept(at) > 0))
+            found = at;
+    }
+    return found;
+}
+
+static void drop_spools(struct session *session)
+{
+    struct execution *execution;
+
+    while (session->spooled > LIMIT_SESSION_SPOOLS && (execution = oldest(session, true)))
+        drop_output(execution);
+}
+
+void executions_trim(struct session *session, unsigned keep)
+{
+    struct execution *execution;
+
+    while (!session->pinned && session->execution_count > keep &&
+           (execution = oldest(session, false))) {
+        if (session->state < SESSION_ENDING)
+            drop_output(execution); /* else its folder goes as a whole */
+        execution_free(execution);
+    }
 }
 
 /* ---- its end ---- */
@@ -229,7 +314,10 @@ static void ended(struct execution *execution, enum execution_state state)
     spool_close(&execution->out[0]); /* there may be thousands: opened again for who reads */
     spool_close(&execution->out[1]);
     session->running--;
+    session->spooled += execution_kept(execution);
     execution_save(execution);
+    input_remove(execution);
+    drop_spools(session);
     if (session->box && execution->call)
         box_forget(session->box, execution->call);
     session_touch(session);
@@ -274,7 +362,8 @@ static void on_ended(void *ctx, const struct exec_end *end)
     execution->flags |= (end->timed_out ? EXECUTION_TIMED_OUT : 0) |
                         (end->disk_full ? EXECUTION_DISK_FULL : 0) |
                         (end->memory_watchdog ? EXECUTION_OOM : 0);
-    if (end->signal != SIGKILL || end->timed_out || end->memory_watchdog || !session->box) {
+    if (end->signal != SIGKILL || end->timed_out || end->memory_watchdog || execution->was_killed ||
+        session->state >= SESSION_ENDING) {
         ended(execution, EXECUTION_EXITED);
         return;
     }
@@ -317,10 +406,13 @@ static uint64_t room(const struct execution *execution, int stream)
 {
     uint64_t room = UINT64_MAX;
 
+    if (execution->session->state >= SESSION_ENDING)
+        return room; /* nothing waits for a reader any more */
     for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
-        uint64_t behind = execution->out[stream].length - at->offset[stream];
+        uint64_t length = execution->out[stream].length;
+        uint64_t behind = length - MIN(length, at->offset[stream]); /* it may ask ahead */
 
-        if (at->paces)
+        if (at->paces && !at->has_left)
             room = MIN(room, behind < PACE_BYTES ? PACE_BYTES - behind : 0);
     }
     return room;
@@ -401,6 +493,8 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
     };
     struct error own = {0};
 
+    if (execution_has_ended(execution))
+        return;
     if (!box) {
         execution_fail(execution, err);
         return;
@@ -459,19 +553,6 @@ static int request_new(struct session *session, const struct execution_spec *spe
     return !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM : 0;
 }
 
-/* The oldest that have ended and that nobody reads make room. */
-static void forget_old(struct session *session)
-{
-    struct execution *oldest = NULL;
-
-    for (struct execution *at = session->executions; at; at = at->next) {
-        if (execution_has_ended(at) && at->users == 0)
-            oldest = at;
-    }
-    if (session->execution_count > LIMIT_EXECUTIONS && oldest)
-        execution_free(oldest);
-}
-
 int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
                  struct error *err)
 {
@@ -485,7 +566,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
                          "%u commands run in this session, which is the most it may have; wait for "
                          "one to end, or end one",
                          session->running);
-    forget_old(session);
+    executions_trim(session, LIMIT_EXECUTIONS - 1); /* the oldest make room */
     execution = execution_new(session, session->next_execution);
     if (!execution)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -507,6 +588,9 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     session->next_execution++;
     session->running++;
     *ret = execution;
+    /* Its number is somebody's from now on, also when a broker dies before the box stands. */
+    if (session->state != SESSION_READY)
+        execution_save(execution);
     session_box(session, on_box, execution);
     return 0;
 }

@@ -46,6 +46,12 @@ struct waiter {
     void *ctx;
 };
 
+/* Those of them that are being called just now; on the caller's stack. */
+struct calling {
+    struct calling *outer;
+    struct waiter *list;
+};
+
 /* Who wants to be called once. */
 struct mourner {
     struct mourner *next;
@@ -76,10 +82,13 @@ struct session {
     struct limits limits;
     struct box_facts facts;
     struct waiter *waiters;
+    struct calling *calling;
     bool is_leaving; /* ENDING: the box is still to be given back */
 
     struct execution *executions; /* newest first */
     unsigned execution_count, running;
+    unsigned pinned;  /* they are being walked: none is dropped */
+    uint64_t spooled; /* bytes that its ended ones have on disk */
     struct outputs *outputs;
     unsigned uploads; /* datasets under way */
     struct mourner *mourners;
@@ -109,6 +118,7 @@ struct execution_watcher {
     struct execution_watcher *next;
     struct execution *execution;
     bool paces;
+    bool has_left; /* while others were being told: freed after that */
     uint64_t offset[2];
     const struct execution_watch_events *events;
     void *ctx;
@@ -126,14 +136,17 @@ struct execution {
     uint64_t timeout_ms;
     struct spool out[2];
     bool is_held[2]; /* a watcher is too far behind */
+    bool was_killed; /* by somebody's SIGKILL, not for its memory */
     bool is_adopted; /* the warden has it, and an earlier broker started it */
     struct exec_end end;
     struct error error; /* FAILED */
     struct execution_watcher *watchers;
-    unsigned users; /* watchers, and calls under way: it is not dropped */
-    int input_fd;   /* standard input that came with the request; -1: none */
+    unsigned telling; /* they are being told something */
+    unsigned users;   /* watchers, and calls under way: it is not dropped */
+    int input_fd;     /* standard input that came with the request; -1: none */
     uint64_t input_at;
     struct mourner *input_waiters; /* who has more input for it */
+    struct mourner *input_called;  /* those of them that are being called */
     uint64_t told_ms;              /* when the bus last heard of its output */
     struct exec_request *asked;    /* WAITING: what to start (execution.c) */
 };
@@ -146,8 +159,9 @@ struct engine {
     unsigned alive, ended;
     struct run *runs;
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
-    struct reactor_timer *later, *expiry;
-    bool has_later;
+    struct reactor_timer *later, *expiry, *sweeper;
+    bool has_later, is_sweeping;
+    unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping, has_ended_all;
     struct reactor_timer *grace;
     void (*stopped)(void *ctx);
@@ -158,7 +172,8 @@ struct engine {
 };
 
 /* engine.c */
-uint64_t engine_now_ms(void);              /* wall clock */
+uint64_t engine_now_ms(void);                     /* wall clock */
+uint64_t time_add(uint64_t ms, uint64_t more_ms); /* at most LIMIT_TIME_MS */
 void engine_later(struct engine *engine);  /* session_settle() for whoever needs it, next turn */
 void engine_expect(struct engine *engine); /* the expiry timer is set anew */
 void engine_check_stopped(struct engine *engine);
@@ -172,7 +187,9 @@ void session_free(struct session *session);
 void session_save(struct session *session); /* to the index; a failure is logged, not fatal */
 void session_stand(struct session *session, const struct made *made); /* it has a box now */
 void session_lost(void *ctx, const struct error *err);                /* its box is gone */
-void session_settle(struct session *session);                         /* deferred ends */
+/* Whoever waits for the box is called: with it, or with an error. */
+void session_tell_box(struct session *session, struct box *box, const struct error *err);
+void session_settle(struct session *session); /* deferred ends */
 int session_ended_error(const struct session *session, struct error *err);
 uint64_t session_deadline_ms(const struct session *session); /* when it ends if nobody comes */
 char **env_vector(json_t *base, json_t *over);               /* strv of "K=V"; NULL: no memory */
@@ -187,6 +204,8 @@ int execution_open_spools(struct execution *execution, struct error *err);
 int logs_folder(const struct session *session, bool makes_it);
 void execution_fail(struct execution *execution, const struct error *err);
 void execution_free(struct execution *execution);
+void executions_trim(struct session *session, unsigned keep); /* ended ones that nobody reads */
+uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */
 void execution_save(struct execution *execution);
 extern const struct exec_events execution_exec_events;
 
@@ -198,16 +217,26 @@ int input_store(struct execution *execution, const void *data, size_t length, st
 int input_open(struct execution *execution);  /* the file of an earlier broker; -ENOENT: none */
 void input_push(struct execution *execution); /* as much as the window takes */
 void input_tell(struct execution *execution); /* there is room, or never will be again */
+void input_remove(struct execution *execution);
 
 /* outputs.c, datasets.c */
 void outputs_free(struct session *session);
 void outputs_fail(struct session *session, const struct error *err);
 void datasets_remove(struct session *session);
 int datasets_prepare(struct session *session, struct error *err); /* the folder is there */
-int remove_tree(int folder_fd, const char *name);                 /* tree.c: never follows links */
+
+/* tree.c */
+int engine_discard(struct engine *engine, int folder_fd,
+                   const char *name);         /* gone from its place */
+void engine_sweep_old(struct engine *engine); /* what an earlier broker left half done */
+void engine_sweep(void *engine);              /* a little of it */
+
+/* adopt.c */
+void found_free(struct engine *engine);
 
 /* run.c */
 void runs_fail(struct engine *engine, const struct error *err);
+void runs_free(struct engine *engine); /* nobody is called any more */
 void run_box_ended(struct engine *engine, uint32_t number);
 
 #endif
