@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -152,9 +153,8 @@ static inline struct shop_box *shop_box_new(struct shop *shop, const char *key)
         box->pid = fork();
         assert_true(box->pid >= 0);
         if (box->pid == 0) {
-            close(pair[0]);
-            for (int j = 0; j < i; j++)
-                close(shop->boxes[j].channel);
+            close_range(3, (unsigned)pair[1] - 1, 0); /* channels of others among them */
+            close_range((unsigned)pair[1] + 1, UINT_MAX, 0);
             shop_warden(shop, box, pair[1]);
         }
         close(pair[1]);
