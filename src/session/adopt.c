@@ -212,6 +212,32 @@ static void on_found(void *ctx, const struct box_found *found)
     }
 }
 
+static void on_baseline(void *ctx, const struct box_facts *facts)
+{
+    struct session *session = ctx;
+
+    session->asked--;
+    if (facts)
+        session->facts.oom_kills = MAX(session->facts.oom_kills, facts->oom_kills);
+}
+
+/*
+ * How often memory ran out before: the next command that is killed is not one of those. Where none
+ * was, nobody is asked: one that ends just now may be the first.
+ */
+static void ask_baseline(struct session *session)
+{
+    struct maker *maker = session->engine->maker;
+
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (!execution_has_ended(at) || !(at->flags & EXECUTION_OOM))
+            continue;
+        session->asked++;
+        maker->ops->usage(maker, session->number, on_baseline, session);
+        return;
+    }
+}
+
 /* What no warden knows was never started. */
 static void fail_unknown(struct session *session)
 {
@@ -235,6 +261,7 @@ static void on_done(void *ctx, const struct error *err)
         adopted(session->engine);
         return;
     }
+    ask_baseline(session);
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);

@@ -32,7 +32,7 @@ static bool is_used(const struct session *session)
         if (at->users > 0)
             return true;
     }
-    return session->uploads > 0;
+    return session->uploads > 0 || session->asked > 0;
 }
 
 /* The oldest ended sessions are dropped from memory; the index prunes by the same count. */

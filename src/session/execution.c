@@ -561,6 +561,8 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
 
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
+    if (session->engine->is_stopping)
+        return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     if (session->running >= LIMIT_COMMANDS)
         return error_set(err, -EAGAIN, ERROR_BAD_INPUT,
                          "%u commands run in this session, which is the most it may have; wait for "

@@ -91,6 +91,7 @@ struct session {
     uint64_t spooled; /* bytes that its ended ones have on disk */
     struct outputs *outputs;
     unsigned uploads; /* datasets under way */
+    unsigned asked;   /* questions to the maker that are not answered */
     struct mourner *mourners;
 };
 

@@ -270,6 +270,26 @@ static void test_dropped_output(void **state)
     assert_int_equal(execution_read(execution, 1, 4, data, 8), 0);
 }
 
+/* What was killed for its memory before does not count for what is killed later. */
+static void test_old_oom(void **state)
+{
+    struct shop *shop = *state;
+    struct session *session = shop_session(shop, "s");
+    struct execution *execution;
+
+    shop_ran(shop, session, "true", NULL);
+    shop->oom_kills = 2;
+    execution = shop_ran(shop, session, "kill -9 $$", NULL);
+    assert_true(execution->flags & EXECUTION_OOM);
+    shop_crash(shop);
+    shop_begin(shop);
+    session = found(shop, "s");
+    assert_true(found_execution(shop, "s", "2")->flags & EXECUTION_OOM);
+    execution = shop_ran(shop, session, "kill -9 $$", NULL);
+    assert_false(execution->flags & EXECUTION_OOM);
+    assert_int_equal(session->asked, 0);
+}
+
 /* A broker that dies before its HELLO was answered, and one that is stopped then. */
 static void test_stopped_while_adopting(void **state)
 {
@@ -313,12 +333,13 @@ static void test_stopped_while_adopting(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        IN_A_WORKSHOP(test_output_is_exact),       IN_A_WORKSHOP(test_ended_meanwhile),
-        IN_A_WORKSHOP(test_input_goes_on),         IN_A_WORKSHOP(test_never_started),
-        IN_A_WORKSHOP(test_recorded_and_not_sent), IN_A_WORKSHOP(test_made_and_not_recorded),
-        IN_A_WORKSHOP(test_boxes_of_nobody),       IN_A_WORKSHOP(test_box_gone_meanwhile),
-        IN_A_WORKSHOP(test_first_of_a_daemon),     IN_A_WORKSHOP(test_idle_time),
-        IN_A_WORKSHOP(test_dropped_output),        IN_A_WORKSHOP(test_stopped_while_adopting),
+        IN_A_WORKSHOP(test_output_is_exact),        IN_A_WORKSHOP(test_ended_meanwhile),
+        IN_A_WORKSHOP(test_input_goes_on),          IN_A_WORKSHOP(test_never_started),
+        IN_A_WORKSHOP(test_recorded_and_not_sent),  IN_A_WORKSHOP(test_made_and_not_recorded),
+        IN_A_WORKSHOP(test_boxes_of_nobody),        IN_A_WORKSHOP(test_box_gone_meanwhile),
+        IN_A_WORKSHOP(test_first_of_a_daemon),      IN_A_WORKSHOP(test_idle_time),
+        IN_A_WORKSHOP(test_dropped_output),         IN_A_WORKSHOP(test_old_oom),
+        IN_A_WORKSHOP(test_stopped_while_adopting),
     };
 
     return cmocka_run_group_tests(tests, shop_reaper, NULL);
