@@ -59,8 +59,8 @@ coverage: ## lines executed by all tests, in children and boxes too; fails under
 	@tools/setup test
 	@tools/coverage
 
-bench: build ## beside bubblewrap and plain python; writes bench/results.md
-	@tools/setup test
+bench: build ## beside bubblewrap, docker and plain programs; writes bench/results.md
+	@tools/setup bench
 	@bench/run
 
 fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer and sanitizers

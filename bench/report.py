@@ -104,7 +104,8 @@ def memory_budget(outputs, size):
 
 
 def budgets(found):
-    rows = []
+    import session_report  # it uses the tables of this file
+    rows = list(session_report.call_budgets(found))
     if found.get("true"):
         rows += true_budget(found["true"])
     for latency in found.get("python", []):
@@ -186,6 +187,7 @@ OUTPUT_NOTE = """\
 
 
 def render(found, machine, failures):
+    import session_report
     lines = ["# Bench", "", "Written by `make bench`; nothing here is asserted by a test.", ""]
     lines += ["- %s: %s" % pair for pair in machine]
     lines += ["", "## Budgets", ""] + budgets(found)
@@ -215,6 +217,7 @@ def render(found, machine, failures):
             lines += long_output_table(found["long_output"], outputs)
         else:
             lines += ["", "10 GB were not written: only with BENCH_FULL=1."]
+    lines += session_report.render(found)
     lines += ["", "## Notes", "", NOTES]
     if failures:
         lines += ["", "## Did not run", ""] + ["- " + failure for failure in failures]

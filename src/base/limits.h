@@ -45,7 +45,7 @@
 
 /* the daemon */
 #define LIMIT_SESSIONS 10000             /* SANDBOX_MAX_SESSIONS may not exceed it */
-#define LIMIT_EXECUTIONS 1000            /* of one session that are remembered */
+#define LIMIT_EXECUTIONS 1000            /* of one session that are remembered; all are listed */
 #define LIMIT_EXECUTIONS_AFTER 100       /* and once it has ended */
 #define LIMIT_SESSION_SPOOLS (2 * GIB)   /* output of its ended commands on disk: the newest */
 #define LIMIT_TIME_MS 253402300799000ULL /* the end of the year 9999: no time is later */
@@ -96,6 +96,7 @@
 #define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
+#define STOP_PATIENCE_MS 5000       /* behind the grace of a stop: the broker's own goodbye */
 #define KILL_PATIENCE_MS 2000       /* after a kill the warden has this long to report the exit */
 
 #endif

@@ -112,11 +112,15 @@ static const struct sock_filter no_processes[] = {
 #endif
     REFUSE(SYS_kill),
     REFUSE(SYS_tkill),
+    REFUSE(SYS_rt_sigqueueinfo),
+    REFUSE(SYS_rt_tgsigqueueinfo),
     REFUSE(SYS_pidfd_send_signal),
     REFUSE(SYS_ptrace),
     REFUSE(SYS_process_vm_readv),
     REFUSE(SYS_process_vm_writev),
     REFUSE(SYS_socket),
+    REFUSE(
+        SYS_socketpair), /* one end of a datagram pair can be pointed at any socket with a name */
     REFUSE(SYS_connect),
     REFUSE(SYS_bind),
     REFUSE(SYS_setns),
@@ -131,17 +135,37 @@ static const struct sock_filter no_processes[] = {
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 
+/* abort(3) signals itself by tgkill(2): its own threads, and nobody else's. */
+static int put_on_own_signals(void)
+{
+    const struct sock_filter only_own[] = {
+        LOAD(nr),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_tgkill, 0, 3),
+        LOAD(args[0]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = ARRAY_SIZE(only_own),
+                                 .filter = (struct sock_filter *)only_own};
+
+    return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+}
+
 static int put_on_filters(void)
 {
     struct sock_fprog guest = {.len = filter_guest.length,
                                .filter = (struct sock_filter *)filter_guest.code};
     struct sock_fprog own = {.len = ARRAY_SIZE(no_processes),
                              .filter = (struct sock_filter *)no_processes};
+    int r;
 
-    if (sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &own) < 0 ||
-        sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &guest) < 0)
+    if (sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &own) < 0)
         return -errno;
-    return 0;
+    r = put_on_own_signals();
+    if (r == 0 && sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &guest) < 0)
+        r = -errno;
+    return r;
 }
 
 int broker_confine(const struct confine_spec *spec, struct error *err)

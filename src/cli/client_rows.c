@@ -119,7 +119,7 @@ static const struct option_row session_options[] = {
      .take = take_idle},
     {"max-age", 0, "TIME", WORDS_ANY, "new: end it at this age: 8h", .take = take_max_age},
     {"all", 'a', NULL, WORDS_ANY, "ls: also those that have ended", .take = take_is_all},
-    {"quiet", 'q', NULL, WORDS_ANY, "new, ls: print ids only", .take = take_is_quiet},
+    {"quiet", 'q', NULL, WORDS_ANY, "new: no progress; ls: print ids only", .take = take_is_quiet},
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -131,7 +131,8 @@ const struct command session_command = {
     .description =
         "A session is a place that stays: its files, its datasets and what runs in it are there "
         "for the next command, until it is removed, was idle for SANDBOX_SESSION_IDLE or reaches "
-        "SANDBOX_SESSION_MAX_AGE. 'extend' lets it live longer.\n\n" ID_HELP "\n\n"
+        "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it with all that is in it but "
+        "saved outputs, 'extend' lets it live longer.\n\n" ID_HELP "\n\n"
         "Example: ID=$(bailey session new -q --data sales=sales.csv); bailey exec -s $ID -- head "
         "/tmp/data/sales.csv; bailey session rm $ID",
     OPTIONS(session_options),
@@ -143,7 +144,7 @@ const struct command session_command = {
 
 static const struct option_row shell_options[] = {
     ROW_SESSION("the session; required"),
-    {"attach", 0, "EXEC", WORDS_ANY, "go back to a shell that was left with the detach key",
+    {"attach", 0, "EXEC", WORDS_ANY, "go back to the one of this number in 'bailey ps'",
      .take = take_attach},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY, "set a variable in it; may be repeated",
      .take = take_env},
@@ -299,7 +300,8 @@ const struct command events_command = {
     .summary = "show what happens in sessions",
     .usage = "[options]",
     .description = "Shows the events that the daemon remembers: sessions that came and ended, "
-                   "commands, changed files, images. With --json each is one line.",
+                   "commands, changed files, images. With --json each is one line. Those of "
+                   "before its broker was restarted are not remembered.",
     OPTIONS(events_options),
     .in_engine = true,
 };
@@ -335,7 +337,8 @@ const struct command daemon_command = {
         "The daemon keeps sessions alive between commands. It is started when a command needs it "
         "and leaves by itself when it had no session and no client for 10 minutes.\n\n"
         "'status' has exit status 3 when none is running. 'stop' ends it and every session in it, "
-        "and waits until it is gone.",
+        "and waits until it is gone; the next command that needs one starts it with the settings "
+        "of that moment. 'log' prints what it had to say.",
     OPTIONS(daemon_options),
     .operand = "ACTION",
     .operands = WORDS_DAEMON_ACTION,

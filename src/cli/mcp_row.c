@@ -18,8 +18,9 @@ const struct command mcp_command = {
     .usage = "[options]",
     .description =
         "Speaks the Model Context Protocol, one message a line: 2026-07-28 and, after initialize, "
-        "2024-11-05 to 2025-11-25. MCP clients start it by themselves; docs/mcp.md shows how to "
-        "add it to one.\n\n"
+        "2024-11-05 to 2025-11-25. MCP clients start it by themselves. Most take it as\n\n"
+        "{\"mcpServers\": {\"bailey\": {\"command\": \"bailey\", \"args\": [\"mcp\"]}}}\n\n"
+        "in their settings; docs/mcp.md has others.\n\n"
         "The tools are those of 'bailey tool'. Calls that name no session share one, which is made "
         "at the first of them and deleted when the input ends. Files that a command writes to "
         "/tmp/output come back as pictures or as links to resources.\n\n"

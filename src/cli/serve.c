@@ -142,8 +142,9 @@ static json_t *find_languages(struct preparation *made)
         const struct language_row *language = language_find(*name);
 
         if (!language)
-            json_object_set_new(languages, *name,
-                                json_pack("{s:s}", "missing", "it is not in this version"));
+            json_object_set_new(
+                languages, *name,
+                json_pack("{s:o*}", "missing", json_sprintf("%s is not in this version", *name)));
         else if (made->interpreter_count < LANGUAGES_MAX)
             json_object_set_new(languages, *name, find_language(made, language));
     }

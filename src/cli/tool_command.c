@@ -150,8 +150,9 @@ const struct command tool_command = {
         "Calls a tool with parameters in JSON, from the argument or from standard input, and "
         "prints its reply. The exit status is 0 whenever the tool answered; an error of the code "
         "is an answer.\n\n"
-        "run_python_code runs in a fresh box and needs nothing else; the other tools work in a "
-        "session (-s ID, 'bailey session new' makes one).\n\n"
+        "run_python_code runs in a fresh box and needs nothing else. The sandbox_ tools work in a "
+        "session: name one with -s ('bailey session new' makes one), else each call makes a new "
+        "one, which its reply names. run_code does so only when one is named.\n\n"
         "Example: bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
     .options = options,
     .option_count = ARRAY_SIZE(options),

@@ -27,8 +27,6 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define GOODBYE_MS 5000 /* behind the grace: the broker ends what is left and records it */
-
 void engine_say(struct engine *engine, char what, const char *text)
 {
     char message[ERROR_TEXT_MAX + 1] = {what};
@@ -93,7 +91,8 @@ static void stop(struct engine *engine)
         engine_finish(engine, engine->was_ready ? 0 : 1);
         return;
     }
-    engine->stop_at_ms = clock_now_ms() + engine->plan->stop_grace_ms + GOODBYE_MS;
+    /* The broker kills what has used up its grace, and then writes down how everything ended. */
+    engine->stop_at_ms = clock_now_ms() + engine->plan->stop_grace_ms + STOP_PATIENCE_MS;
     engine_timer(engine);
     broker_send(engine, &message, -1);
 }

@@ -62,6 +62,10 @@ struct engine_plan {
     } binds[ENGINE_BINDS_MAX];
     uint32_t bind_count, dataset_count;
     uint32_t stop_grace_ms;
+    /* What the configuration allows a box at most, and at least; 0: nothing was said. */
+    uint64_t memory_bytes, disk_bytes;
+    uint32_t pids, cpu_millis;
+    uint32_t minimum;
 };
 #define ENGINE_MAGIC "bailey engine 1"
 

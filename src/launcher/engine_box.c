@@ -47,6 +47,8 @@ static bool take_slot(struct engine *engine, uint32_t *ret)
 /* The broker is not trusted with numbers either. */
 static int check(const struct engine *engine, const struct launcher_make *make, struct error *err)
 {
+    const struct engine_plan *plan = engine->plan;
+
     if (engine->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_CANCELLED, "the daemon is stopping");
     if (engine->box_count >= LIMIT_SESSIONS)
@@ -57,6 +59,12 @@ static int check(const struct engine *engine, const struct launcher_make *make, 
         make->pids < LIMIT_PIDS_MIN || make->pids > LIMIT_PIDS_MAX ||
         make->cpu_millis > LIMIT_CPU_MILLIS_MAX)
         return error_set(err, -ERANGE, ERROR_BAD_INPUT, "a limit of the box is out of range");
+    if ((plan->memory_bytes && make->memory_bytes > plan->memory_bytes) ||
+        (plan->disk_bytes && make->disk_bytes > plan->disk_bytes) ||
+        (plan->pids && make->pids > plan->pids) ||
+        (plan->cpu_millis && (make->cpu_millis == 0 || make->cpu_millis > plan->cpu_millis)) ||
+        make->minimum < plan->minimum)
+        return error_set(err, -EPERM, ERROR_REFUSED, "more than the configuration allows a box");
     return 0;
 }
 

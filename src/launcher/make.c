@@ -171,7 +171,8 @@ static int close_others(const struct child *child, const struct sandbox *sandbox
                   sandbox->share_fd[SHARE_WORKSPACE],
                   sandbox->share_fd[SHARE_TMP],
                   sandbox->share_fd[SHARE_HOME],
-                  sandbox->share_fd[SHARE_DATA]};
+                  sandbox->share_fd[SHARE_DATA],
+                  sandbox->disk_fd};
     int low = 3;
 
     for (;;) {

@@ -342,6 +342,11 @@ static int write_plan(struct serve *serve, struct error *err)
                str_copy(plan->binds[i].box, sizeof(plan->binds[i].box), box->binds[i].box);
     plan->bind_count = (uint32_t)box->bind_count;
     plan->stop_grace_ms = serve->spec->stop_grace_ms;
+    plan->memory_bytes = serve->spec->box.memory_bytes;
+    plan->disk_bytes = serve->spec->box.disk_bytes;
+    plan->pids = serve->spec->box.pids;
+    plan->cpu_millis = serve->spec->box.cpu_millis;
+    plan->minimum = (uint32_t)serve->spec->box.minimum;
     return fits ? 0 : error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "a path is too long");
 }
 

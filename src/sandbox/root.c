@@ -271,11 +271,17 @@ int stage_root_steps(struct sandbox *sandbox)
     return 0;
 }
 
-/* Must: be the last on mounts. The old root is stacked under the new one and let go. */
+/*
+ * Must: be the last on mounts. The old root is stacked under the new one and let go. Before it
+ * becomes read-only a clone of the root's own mount is kept for the warden: each share is a mount
+ * of its own, and the kernel renames nothing from one mount to another. Costs 5 us.
+ */
 int stage_root_pivot(struct sandbox *sandbox)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
+    sandbox->disk_fd =
+        sys_open_tree(sandbox->root_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (sys_mount_setattr(sandbox->root_fd, "", AT_EMPTY_PATH, &attr) < 0)
         return -errno;
     if (fchdir(sandbox->root_fd) < 0 || sys_pivot_root(".", ".") < 0)

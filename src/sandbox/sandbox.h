@@ -48,6 +48,7 @@ struct sandbox {
     pid_t outer_pid;          /* the warden's number there */
     int ruleset_fd;           /* Landlock; -1: missing */
     int share_fd[_SHARE_MAX]; /* -1: there is none (SHARE_DATA) */
+    int disk_fd; /* the disk that holds them, as one mount that is attached nowhere; -1: none */
 };
 
 void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan);

@@ -91,6 +91,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     execution->end = (struct exec_end){
         .exit_code = row->exit_code,
         .signal = row->signal,
+        .has_output = true, /* nobody knows any more: it is looked at */
         .duration_ns = row->duration_ns,
         .usage = {.cpu_us = row->cpu_us, .max_rss_bytes = row->max_rss_bytes},
     };
@@ -104,7 +105,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     else
         session->running++;
     session->next_execution = MAX(session->next_execution, row->number + 1);
-    if (execution_open_spools(execution, &err) < 0)
+    if (execution_find_spools(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
     if (!execution_has_ended(execution))
         return;
@@ -143,6 +144,7 @@ static void load_session(void *ctx, const struct index_session *row)
     session->has_box = row->has_box;
     session->limits = engine->spec.config->limits;
     session->ended_ms = row->ended_ms;
+    session->is_draft = str_equal(row->reason, DRAFT_REASON);
     if (row->ended_ms) {
         session->reason = known_reason(row->reason);
         session->state = SESSION_ENDED;
@@ -294,7 +296,8 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
     engine->adopting = 1; /* until every box was asked */
     if (index_each_session(engine->spec.index, load_session, engine, &err) < 0)
         log_error("reading the index: %s", err.text);
-    engine_sweep_old(engine);
+    else
+        engine_sweep_old(engine);
     for (struct session *session = engine->sessions; session; session = session->next) {
         CLEANUP(freep) struct found *found = NULL;
 
@@ -304,7 +307,9 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         if (index_each_execution(engine->spec.index, session->id, load_execution, session, &err) <
             0)
             log_error("commands of %s: %s, continuing without them", session->id, err.text);
-        if (found)
+        if (session->is_draft && !found)
+            session_end(session, "deleted", NULL, NULL); /* who asked for it has no answer */
+        else if (found)
             adopt(session, &found->made);
         else if (generation == 1)
             session_end(session, "engine_stopped", NULL, NULL);

@@ -39,7 +39,7 @@ static json_t *isolation_json(const struct session *session)
 {
     const struct box_facts *facts = &session->facts;
 
-    if (!session->has_box)
+    if (facts->layers == 0) /* no box yet, or an earlier daemon's */
         return json_null();
     return json_pack("{s:s, s:o, s:o}", "level", isolation_name(isolation_of_layers(facts->layers)),
                      "layers", layer_names(facts->layers), "missing", layer_names(facts->missing));
@@ -54,15 +54,16 @@ json_t *session_json(struct session *session)
         "{s:s, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
         "s:{s:I, s:I, s:I, s:I}, s:o}",
         "id", session->id, "name", session->name, "state", session_state_name(session->state),
-        "created_at", time_json(session->created_ms), "last_used_at", time_json(session->used_ms),
-        "expires_at", time_json(expires), "age_limit_at", time_json(session->expires_ms),
-        "idle_timeout_s", (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms),
-        "end_reason", session->reason, "env", session->env, "datasets",
-        session_datasets_json(session), "running", (json_int_t)session->running, "executions",
-        (json_int_t)(session->next_execution - 1), "output_folder", session_output_folder(session),
-        "limits", "memory_bytes", (json_int_t)limits->memory_bytes, "disk_bytes",
-        (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids, "cpu_millis",
-        (json_int_t)limits->cpu_millis, "isolation", isolation_json(session));
+        "created_at", time_json(session->created_ms), "last_used_at",
+        time_json(MIN(session->used_ms, engine_now_ms())), "expires_at", time_json(expires),
+        "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
+        (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
+        session->reason, "env", session->env, "datasets", session_datasets_json(session), "running",
+        (json_int_t)session->running, "executions", (json_int_t)(session->next_execution - 1),
+        "output_folder", session_output_folder(session), "limits", "memory_bytes",
+        (json_int_t)limits->memory_bytes, "disk_bytes", (json_int_t)limits->disk_bytes, "pids",
+        (json_int_t)limits->pids, "cpu_millis", (json_int_t)limits->cpu_millis, "isolation",
+        isolation_json(session));
 }
 
 static const char *state_word(const struct execution *execution)
@@ -175,10 +176,12 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     result->cpu_by = facts->cpu_by;
     result->disk_by = facts->disk_by;
     fill_end(execution, result);
-    if (execution->flags & EXECUTION_UNKEPT)
+    if (execution->flags & EXECUTION_UNKEPT) {
+        result->out.is_truncated = result->err.is_truncated = true;
         result_note(result,
                     "output from byte %llu of stdout and %llu of stderr on could not be "
                     "kept: no space in the state folder",
                     (unsigned long long)execution->out[0].length,
                     (unsigned long long)execution->out[1].length);
+    }
 }

@@ -165,8 +165,27 @@ void engine_box_ended(struct engine *engine, uint32_t number)
 
 /* ---- the end ---- */
 
-static bool is_anything_running(const struct engine *engine);
 static void end_all(void *ctx);
+
+/* Whoever waited for a command still reads its end, and may have its outputs collected then. */
+static bool is_watched(const struct session *session)
+{
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (at->watchers)
+            return true;
+    }
+    return false;
+}
+
+/* Commands, the collection of what they left, and one-shot runs. */
+static bool is_working(const struct engine *engine)
+{
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->running > 0 || outputs_are_collected(session) || is_watched(session))
+            return true;
+    }
+    return engine->runs;
+}
 
 void engine_check_stopped(struct engine *engine)
 {
@@ -174,9 +193,11 @@ void engine_check_stopped(struct engine *engine)
 
     if (!engine->is_stopping || !engine->stopped)
         return;
-    /* Nobody needs the rest of the grace. */
-    if (!engine->has_ended_all && !is_anything_running(engine))
-        end_all(engine);
+    if (!engine->is_ending) {
+        if (!is_working(engine))
+            end_all(engine); /* what ran has used less than its grace */
+        return;
+    }
     if (engine->runs || engine->is_sweeping)
         return;
     for (const struct session *session = engine->sessions; session; session = session->next) {
@@ -189,21 +210,12 @@ void engine_check_stopped(struct engine *engine)
     stopped(engine->stopped_ctx);
 }
 
-static bool is_anything_running(const struct engine *engine)
-{
-    for (const struct session *session = engine->sessions; session; session = session->next) {
-        if (session->state < SESSION_ENDING && session->running > 0)
-            return true;
-    }
-    return engine->runs != NULL;
-}
-
 static void end_all(void *ctx)
 {
     struct engine *engine = ctx;
     struct error err = {0};
 
-    engine->has_ended_all = true;
+    engine->is_ending = true;
     error_set(&err, -ECANCELED, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     runs_fail(engine, &err);
     for (struct session *session = engine->sessions; session; session = session->next)
@@ -368,8 +380,13 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
     session->expires_ms =
         time_add(session->created_ms, spec->age_ms ? spec->age_ms : config->session_age_ms);
     session->limits = config->limits;
+    session->is_draft = spec->is_draft;
+    r = session_record(session, err);
+    if (r < 0) { /* one that the next broker would not know is none */
+        session_free(session);
+        return r;
+    }
     engine->alive++;
-    session_save(session);
     bus_publish(engine->spec.bus, EVENT_SESSION_CREATED, session->id,
                 json_pack("{s:s?}", "name", session->name));
     engine_expect(engine);

@@ -84,8 +84,12 @@ struct session_spec {
     json_t *env;      /* object of strings, or NULL; borrowed */
     uint64_t idle_ms; /* 0: as configured */
     uint64_t age_ms;  /* 0: as configured */
+    bool is_draft;    /* should the broker die before session_complete(), there is no session */
 };
-/* Errors: name_taken, bad_input, too_many_sessions (with err->num -EAGAIN and engine_retry_s()). */
+/*
+ * Errors: name_taken, bad_input, too_many_sessions (with err->num -EAGAIN and engine_retry_s()),
+ * disk_full: it could not be recorded.
+ */
 int engine_create(struct engine *engine, const struct session_spec *spec, struct session **ret,
                   struct error *err);
 unsigned

@@ -162,9 +162,13 @@ int execution_stdin_end(struct execution *execution, struct error *err)
 {
     int r = check_input(execution, err);
 
-    if (r == 0 && execution->session->box && execution->call)
+    if (r < 0)
+        return r;
+    if (execution->session->box && execution->call)
         box_stdin_end(execution->session->box, execution->call);
-    return r;
+    else
+        execution->ends_input = true;
+    return 0;
 }
 
 int execution_signal(struct execution *execution, int signal, struct error *err)
@@ -197,8 +201,12 @@ int execution_resize(struct execution *execution, unsigned rows, unsigned column
     if (rows == 0 || columns == 0 || rows > LIMIT_TERMINAL || columns > LIMIT_TERMINAL)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "rows and columns: 1 to %d",
                          LIMIT_TERMINAL);
-    if (execution->call && execution->session->box)
+    if (execution->call && execution->session->box) {
         box_resize(execution->session->box, execution->call, rows, columns);
+    } else {
+        execution->rows = rows;
+        execution->columns = columns;
+    }
     return 0;
 }
 

@@ -70,7 +70,8 @@ struct session {
     enum session_state state;
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
     uint32_t next_execution;
-    bool has_box; /* one was made at some time */
+    bool has_box;  /* one was made at some time */
+    bool is_draft; /* not yet what was asked for: a broker that finds it so ends it */
     uint64_t ended_ms;
     const char *reason; /* static, or owned by the engine's words */
 
@@ -85,7 +86,7 @@ struct session {
     struct calling *calling;
     bool is_leaving; /* ENDING: the box is still to be given back */
 
-    struct execution *executions; /* newest first */
+    struct execution *executions, *oldest; /* newest first; the other end */
     unsigned execution_count, running;
     unsigned pinned;  /* they are being walked: none is dropped */
     uint64_t spooled; /* bytes that its ended ones have on disk */
@@ -115,6 +116,8 @@ enum execution_state {
 #define EXECUTION_STARTED 64u
 #define EXECUTION_UNKEPT 128u /* output could not be stored any more */
 
+#define DRAFT_REASON "draft" /* in the row of one that lives */
+
 struct execution_watcher {
     struct execution_watcher *next;
     struct execution *execution;
@@ -126,7 +129,7 @@ struct execution_watcher {
 };
 
 struct execution {
-    struct execution *next;
+    struct execution *next, *previous; /* older, newer */
     struct session *session;
     uint32_t number;
     uint32_t call; /* its id in the box; 0: not sent */
@@ -142,14 +145,18 @@ struct execution {
     struct exec_end end;
     struct error error; /* FAILED */
     struct execution_watcher *watchers;
-    unsigned telling; /* they are being told something */
-    unsigned users;   /* watchers, and calls under way: it is not dropped */
-    int input_fd;     /* standard input that came with the request; -1: none */
+    unsigned telling;  /* they are being told something */
+    bool is_abandoned; /* who asked for it has left */
+    unsigned users;    /* watchers, and calls under way: it is not dropped */
+    int input_fd;      /* standard input that came with the request; -1: none */
     uint64_t input_at;
     struct mourner *input_waiters; /* who has more input for it */
     struct mourner *input_called;  /* those of them that are being called */
-    uint64_t told_ms;              /* when the bus last heard of its output */
-    struct exec_request *asked;    /* WAITING: what to start (execution.c) */
+    /* Asked for before the box had the command; on_started() does it. */
+    bool ends_input;
+    unsigned rows, columns;     /* 0: no resize */
+    uint64_t told_ms;           /* when the bus last heard of its output */
+    struct exec_request *asked; /* WAITING: what to start (execution.c) */
 };
 
 struct engine {
@@ -163,7 +170,8 @@ struct engine {
     struct reactor_timer *later, *expiry, *sweeper;
     bool has_later, is_sweeping;
     unsigned next_gone, next_upload; /* numbers in names of hidden files */
-    bool is_stopping, has_ended_all;
+    bool is_stopping;
+    bool is_ending; /* the grace is over, or nobody needs it any more */
     struct reactor_timer *grace;
     void (*stopped)(void *ctx);
     void *stopped_ctx;
@@ -186,6 +194,7 @@ void session_become(struct session *session, enum session_state state);
 struct session *session_new(struct engine *engine);
 void session_free(struct session *session);
 void session_save(struct session *session); /* to the index; a failure is logged, not fatal */
+int session_record(struct session *session, struct error *err);
 void session_stand(struct session *session, const struct made *made); /* it has a box now */
 void session_lost(void *ctx, const struct error *err);                /* its box is gone */
 /* Whoever waits for the box is called: with it, or with an error. */
@@ -200,7 +209,8 @@ json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
 
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
-int execution_open_spools(struct execution *execution, struct error *err);
+/* What an earlier broker kept of its output; new ones are made at the first byte. */
+int execution_find_spools(struct execution *execution, struct error *err);
 /* logs/<session>/: a new descriptor, or a negative errno */
 int logs_folder(const struct session *session, bool makes_it);
 void execution_fail(struct execution *execution, const struct error *err);
@@ -223,6 +233,7 @@ void input_remove(struct execution *execution);
 /* outputs.c, datasets.c */
 void outputs_free(struct session *session);
 void outputs_fail(struct session *session, const struct error *err);
+bool outputs_are_collected(const struct session *session); /* now */
 void datasets_remove(struct session *session);
 int datasets_prepare(struct session *session, struct error *err); /* the folder is there */
 

@@ -21,11 +21,12 @@
 #include "store/output_file.h"
 
 #define OUTPUT_FOLDER "/tmp/output"
+#define LIMIT_SAVED 100 /* rows of one collection */
 #define KNOWN_MAX 10000 /* names that are remembered; more are only counted */
 
 struct output {
     char *name;
-    uint64_t bytes, time_ns;
+    uint64_t bytes, time_ns, change_ns;
     const struct output_type *type;
     const char *skipped;
     bool is_saved;
@@ -61,6 +62,24 @@ struct outputs {
 
 static void start_next(struct session *session);
 
+static struct output *add_known(struct outputs *outputs, const char *name);
+static void sort_known(struct outputs *outputs);
+
+/* What an earlier broker fetched; the time is that of the change, which decides what is new. */
+static void load_one(void *ctx, const struct index_file *row)
+{
+    struct output *output = add_known(ctx, row->name);
+
+    if (!output)
+        return;
+    output->bytes = row->bytes;
+    output->time_ns = output->change_ns = row->time_ns;
+    output->type = output_type_find(row->name);
+    output->is_saved = row->is_fetched;
+    output->is_left = false;
+    ((struct outputs *)ctx)->total++;
+}
+
 static struct outputs *outputs_of(struct session *session)
 {
     struct outputs *outputs = session->outputs;
@@ -73,7 +92,29 @@ static struct outputs *outputs_of(struct session *session)
     outputs->folder_fd = -1;
     outputs->writer = OUTPUT_WRITER_INIT;
     session->outputs = outputs;
+    if (session->engine->spec.index)
+        index_each_file(session->engine->spec.index, session->id, 'o', load_one, outputs, NULL);
+    sort_known(outputs);
     return outputs;
+}
+
+/* A few rows for each collection: what was passed over is looked at again anyway. */
+static void save_one(struct session *session, const struct output *output)
+{
+    struct index_file row = {
+        .kind = 'o',
+        .name = output->name,
+        .bytes = output->bytes,
+        .time_ns = output->change_ns,
+        .type = output->type->mime,
+        .is_fetched = output->is_saved,
+    };
+    struct error err = {0};
+
+    str_copy(row.session, sizeof(row.session), session->id);
+    if (index_put_file(session->engine->spec.index, &row, &err) < 0)
+        log_warning("output '%s' of %s: %s, continuing without its record", output->name,
+                    session->id, err.text);
 }
 
 void outputs_free(struct session *session)
@@ -203,7 +244,7 @@ static void finish(struct session *session, const struct error *err)
     struct outputs *outputs = session->outputs;
     struct request *request = ptr_take(&outputs->current);
     CLEANUP(freep) struct session_output *changed = NULL;
-    size_t count = 0;
+    size_t count = 0, saved = 0;
 
     outputs->call = 0;
     output_writer_cancel(&outputs->writer);
@@ -211,14 +252,24 @@ static void finish(struct session *session, const struct error *err)
     outputs->folder_fd = -1;
     changed = calloc(outputs->count + 1, sizeof(*changed));
     for (size_t i = 0; changed && i < outputs->count; i++) {
-        if (outputs->known[i].is_changed)
-            changed[count++] = view(&outputs->known[i]);
+        if (!outputs->known[i].is_changed)
+            continue;
+        changed[count++] = view(&outputs->known[i]);
+        if (!outputs->known[i].skipped && saved++ < LIMIT_SAVED)
+            save_one(session, &outputs->known[i]);
     }
     if (request && request->done)
         request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);
     free(request);
     if (session->outputs)
         start_next(session);
+    if (session->engine->is_stopping)
+        engine_later(session->engine);
+}
+
+bool outputs_are_collected(const struct session *session)
+{
+    return session->outputs && (session->outputs->current || session->outputs->waiting);
 }
 
 void outputs_fail(struct session *session, const struct error *err)
@@ -363,6 +414,13 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct output *)a)->name, ((const struct output *)b)->name);
 }
 
+static void sort_known(struct outputs *outputs)
+{
+    if (outputs->count > 1)
+        qsort(outputs->known, outputs->count, sizeof(*outputs->known), compare_names);
+    outputs->sorted = outputs->count;
+}
+
 /*
  * Only among those of the last listing: a name that comes twice in one listing, which no honest
  * warden sends, is then known twice until the next.
@@ -409,12 +467,13 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     if (!output)
         return;
     output->is_seen = true;
-    if (!output->is_left && output->time_ns == entry->time_ns && output->bytes == entry->bytes)
+    if (!output->is_left && output->change_ns == entry->change_ns && output->bytes == entry->bytes)
         return;
     output->is_changed = true;
     output->is_left = false;
     output->is_saved = false;
     output->time_ns = entry->time_ns;
+    output->change_ns = entry->change_ns;
     output->bytes = entry->bytes;
     output->type = output_type_find(entry->name);
     output->skipped = output_kind_problem(entry->mode);
@@ -451,9 +510,8 @@ static void on_listed(void *ctx, const struct error *err)
         else
             free(outputs->known[i].name);
     }
-    outputs->count = outputs->sorted = kept;
-    if (kept > 1)
-        qsort(outputs->known, kept, sizeof(*outputs->known), compare_names);
+    outputs->count = kept;
+    sort_known(outputs);
     outputs->at = 0;
     outputs->fetched = 0;
     fetch_next(session);
@@ -487,6 +545,14 @@ static void start_next(struct session *session)
     for (size_t i = 0; i < outputs->count; i++)
         outputs->known[i].is_seen = outputs->known[i].is_changed = false;
     session_box(session, on_box, session);
+}
+
+bool session_has_output(struct session *session, const struct execution *execution)
+{
+    const struct outputs *outputs = outputs_of(session); /* those of an earlier broker too */
+
+    return execution->state != EXECUTION_EXITED || execution->end.has_output || !outputs ||
+           outputs->count > 0;
 }
 
 void session_collect(struct session *session,

@@ -94,7 +94,7 @@ struct engine *session_engine(const struct session *session)
     return session->engine;
 }
 
-void session_save(struct session *session)
+int session_record(struct session *session, struct error *err)
 {
     CLEANUP(freep) char *env = json_dumps(session->env, JSON_COMPACT);
     struct index_session row = {
@@ -107,14 +107,26 @@ void session_save(struct session *session)
         .next_execution = session->next_execution,
         .has_box = session->has_box,
         .ended_ms = session->ended_ms,
-        .reason = session->reason,
+        .reason = session->is_draft && !session->ended_ms ? DRAFT_REASON : session->reason,
     };
-    struct error err = {0};
 
     str_copy(row.id, sizeof(row.id), session->id);
-    if (index_put_session(session->engine->spec.index, &row, &err) < 0)
+    return index_put_session(session->engine->spec.index, &row, err);
+}
+
+void session_save(struct session *session)
+{
+    struct error err = {0};
+
+    if (session_record(session, &err) < 0)
         log_error("session %s could not be recorded: %s, continuing without it", session->id,
                   err.text);
+}
+
+int session_complete(struct session *session, struct error *err)
+{
+    session->is_draft = false;
+    return session_record(session, err);
 }
 
 uint64_t session_deadline_ms(const struct session *session)
@@ -128,12 +140,17 @@ uint64_t session_deadline_ms(const struct session *session)
 
 void session_touch(struct session *session)
 {
-    session->used_ms = engine_now_ms();
+    session->used_ms = MAX(session->used_ms, engine_now_ms());
 }
 
 void session_extend(struct session *session, uint64_t more_ms)
 {
+    uint64_t now = engine_now_ms();
+
+    /* Idle or not, it lives that long: as if it had been used so much later. */
     session_touch(session);
+    if (more_ms > session->idle_ms)
+        session->used_ms = MAX(session->used_ms, time_add(now, more_ms - session->idle_ms));
     session->expires_ms = time_add(session->expires_ms, more_ms);
     session_save(session);
     engine_expect(session->engine);
@@ -288,7 +305,6 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     session_become(session, SESSION_ENDED);
     datasets_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
-    session_save(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
@@ -386,6 +402,7 @@ void session_end(struct session *session, const char *reason, void (*done)(void 
     session->reason = reason;
     session->ended_ms = engine_now_ms();
     session_become(session, SESSION_ENDING);
+    session_save(session); /* first: whoever finds half of it gone knows that it was to go */
     session->engine->alive--;
     session->engine->ended++;
     engine_later(session->engine);

@@ -49,6 +49,8 @@ json_t *session_json(struct session *session); /* as docs/rest.md says; new refe
 /* Somebody used it: its idle time begins anew. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);
+/* A draft has all that it was to be given. */
+int session_complete(struct session *session, struct error *err);
 
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once nothing is left. */
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);
@@ -107,8 +109,8 @@ struct execution_watcher *execution_watch(struct execution *execution, bool pace
 /* How far it has read; what lies before may be given up. */
 void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[2]);
 /*
- * The watcher leaves. If it was the last, the execution is not in the background and ends_it is
- * set, the command is killed: nobody waits for it.
+ * The watcher leaves; ends_it: it is the one who asked for the command. Once he and everybody else
+ * has left a command that is not in the background, it is killed: nobody waits for it.
  */
 void execution_unwatch(struct execution_watcher *watcher, bool ends_it);
 
@@ -144,6 +146,11 @@ struct session_output {
     bool is_saved;
     const char *skipped; /* why it was not, though it could have been; NULL */
 };
+/*
+ * Whether a command may have left something to collect: not if the warden said at its end that
+ * /tmp/output was empty, and nothing is known from before. Spares most calls a turn to the box.
+ */
+bool session_has_output(struct session *session, const struct execution *execution);
 /*
  * Fetches what changed: done() with those that are new or changed since the last time, at most
  * LIMIT_TOOL_OUTPUTS of them saved, and how many regular files there are in all. Announces images

@@ -137,17 +137,34 @@ int engine_discard(struct engine *engine, int folder_fd, const char *name)
     return 0;
 }
 
-void engine_sweep_old(struct engine *engine)
+static bool is_of_a_living_session(const struct engine *engine, const char *name)
 {
-    DIR *folder = open_folder(engine->spec.folders.data_fd, ".");
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->state != SESSION_ENDED && str_equal(session->id, name))
+            return true;
+    }
+    return false;
+}
+
+/* Of sessions that ended just when a broker died, and uploads that nobody finishes any more. */
+static void discard_old(struct engine *engine, int folder_fd)
+{
+    DIR *folder = open_folder(folder_fd, ".");
     struct dirent *entry;
 
-    /* Uploads that nobody finishes any more. */
     while (folder && (entry = readdir(folder))) {
-        if (str_starts(entry->d_name, ".s_"))
-            engine_discard(engine, engine->spec.folders.data_fd, entry->d_name);
+        bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_");
+
+        if (is_ours && !is_of_a_living_session(engine, entry->d_name))
+            engine_discard(engine, folder_fd, entry->d_name);
     }
     if (folder)
         closedir(folder);
+}
+
+void engine_sweep_old(struct engine *engine)
+{
+    discard_old(engine, engine->spec.folders.data_fd);
+    discard_old(engine, engine->spec.folders.logs_fd);
     sweep_soon(engine);
 }

@@ -7,8 +7,7 @@
 
 static const char opening[] =
     "You can run code in a sandbox: a Linux box of your own without network. It lives as long as\n"
-    "the session: files stay between calls, variables and processes do not. Nothing in it can "
-    "harm\n"
+    "the session: files stay between calls, variables do not. Nothing in it can harm\n"
     "the user's machine, so try things out.\n"
     "\n"
     "# Tools\n"

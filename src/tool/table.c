@@ -33,8 +33,8 @@ const struct tool_row tool_table[] = {
         .description =
             "Runs a command in the session's sandbox (no network) and returns exit code, stdout "
             "and stderr, the beginning of each. Datasets are in /tmp/data/{name}.csv; files "
-            "that the command writes to /tmp/output/ are fetched. Files and installed state stay "
-            "between calls, processes and variables do not.",
+            "that the command writes to /tmp/output/ are fetched. Files stay between calls, "
+            "variables do not; a process that is left behind runs until the session ends.",
         .schema = OBJECT(
             "\"command\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,"
             "\"maxItems\":4096,\"description\":\"program and arguments, one string each, such as "

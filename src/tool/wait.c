@@ -32,6 +32,21 @@ static void waited(struct tool_call *call, struct result *result, json_t *output
         still_running(call, result);
 }
 
+/* A call that speaks for one session gets nothing of another, whatever ids it has heard of. */
+static int stay_inside(struct tool_call *call, const char *id, struct error *err)
+{
+    struct session *own = NULL;
+    struct error ignored = {0};
+
+    if (call->word && (engine_find_any(call->tools->engine, call->word, &own, &ignored) < 0 ||
+                       own != call->session))
+        return error_set(err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
+                         "this session has no execution '%.128s'; give the 'session' that it was "
+                         "started in",
+                         id);
+    return 0;
+}
+
 void sandbox_wait_start(struct tool_call *call)
 {
     const char *id = json_string_value(call_parameter(call, "execution_id"));
@@ -47,6 +62,8 @@ void sandbox_wait_start(struct tool_call *call)
                       "'execution_id' has to be as sandbox_exec gave it: session, dot, number");
     else
         r = engine_find_any(call->tools->engine, session, &call->session, &err);
+    if (r == 0)
+        r = stay_inside(call, id, &err);
     if (r == 0) {
         str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
         r = session_find_execution(call->session, dot ? dot + 1 : id, &execution, &err);

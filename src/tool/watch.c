@@ -35,7 +35,8 @@ static void on_more(void *ctx)
     if (call->timer)
         call->tools->reactor->ops->timer_remove(ptr_take(&call->timer));
     /* A session that has ended meanwhile has nothing to fetch from. */
-    if (session_state(call->session) >= SESSION_ENDING) {
+    if (session_state(call->session) >= SESSION_ENDING ||
+        !session_has_output(call->session, call->execution)) {
         on_collected(call, NULL, 0, 0, NULL);
         return;
     }

@@ -42,7 +42,58 @@ static int check_slash(int dir_fd, const struct place_parts *parts)
     return S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
 }
 
-static int move(struct place *from, struct place *to)
+/*
+ * The folder that `fd` stands for, as a folder of the mount that holds all shares. Its name is
+ * resolved once more, beneath its share there; what lies under another mount, or has changed
+ * meanwhile, is another folder.
+ */
+static int open_on_disk(const struct sandbox *sandbox, const struct place *place,
+                        const char *folder, int fd)
+{
+    const char *path = sandbox->plan->share_path[place->share];
+    CLEANUP(fd_closep) int share_fd = -1;
+    CLEANUP(fd_closep) int disk_fd = -1;
+    struct stat here, there;
+
+    share_fd = openat(sandbox->disk_fd, path + strspn(path, "/"),
+                      O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (share_fd < 0)
+        return -errno;
+    disk_fd = open_beneath(share_fd, folder, O_PATH | O_DIRECTORY, 0);
+    if (disk_fd < 0)
+        return disk_fd;
+    if (fstat(fd, &here) < 0 || fstat(disk_fd, &there) < 0)
+        return -errno;
+    if (here.st_ino != there.st_ino || here.st_dev != there.st_dev)
+        return -EXDEV;
+    return fd_take(&disk_fd);
+}
+
+/* From one share to another: no rename(2) between their mounts, but they are one disk. */
+static int move_across(const struct sandbox *sandbox, const struct place *from,
+                       const struct place_parts *from_parts, int *from_fd, const struct place *to,
+                       const struct place_parts *to_parts, int *to_fd)
+{
+    int r;
+
+    if (from->share == SHARE_DATA || to->share == SHARE_DATA)
+        return -EROFS;
+    if (sandbox->disk_fd < 0)
+        return 0; /* as far as the kernel lets us */
+    r = open_on_disk(sandbox, from, from_parts->folder, *from_fd);
+    if (r < 0)
+        return r;
+    fd_closep(from_fd);
+    *from_fd = r;
+    r = open_on_disk(sandbox, to, to_parts->folder, *to_fd);
+    if (r < 0)
+        return r;
+    fd_closep(to_fd);
+    *to_fd = r;
+    return 0;
+}
+
+static int move(const struct sandbox *sandbox, struct place *from, struct place *to)
 {
     CLEANUP(fd_closep) int from_fd = -1;
     CLEANUP(fd_closep) int to_fd = -1;
@@ -55,6 +106,8 @@ static int move(struct place *from, struct place *to)
         return r;
     from_parts.has_slash |= to_parts.has_slash;
     r = check_slash(from_fd, &from_parts);
+    if (r == 0 && from->share != to->share)
+        r = move_across(sandbox, from, &from_parts, &from_fd, to, &to_parts, &to_fd);
     if (r < 0)
         return r;
     return renameat(from_fd, from_parts.last, to_fd, to_parts.last) < 0 ? -errno : 0;
@@ -71,8 +124,12 @@ void file_move(struct warden *warden, const struct frame *frame)
     r = place_find(warden->sandbox, message.from, message.from_length, &from);
     if (r == 0)
         r = place_find(warden->sandbox, message.to, message.to_length, &to);
+    if (r == 0 && from.share_fd != to.share_fd &&
+        (from.share_fd == warden->sandbox->share_fd[SHARE_DATA] ||
+         to.share_fd == warden->sandbox->share_fd[SHARE_DATA]))
+        r = -EROFS; /* the kernel would speak of two mounts */
     if (r == 0)
-        r = move(&from, &to);
+        r = move(warden->sandbox, &from, &to);
     channel_done(warden, frame->id, r);
 }
 

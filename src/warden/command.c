@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/guest_stage.h"
 
 struct command *command_by_id(const struct warden *warden, uint32_t id)
@@ -36,6 +37,7 @@ struct command *command_new(struct warden *warden, uint32_t id, const struct mes
     command->keeps = exec->flags & EXEC_KEEP;
     command->is_pty = exec->flags & EXEC_PTY;
     command->exec.fd = -1;
+    command->peer_fd = -1;
     inflow_init(&command->in, command);
     for (int i = 0; i < 2; i++)
         outflow_init(&command->out[i], command, i);
@@ -69,6 +71,7 @@ void command_free(struct command *command)
     exec_close(command);
     for (int i = 0; i < 2; i++)
         outflow_free(&command->out[i]);
+    fd_closep(&command->peer_fd);
     buf_free(&command->in.waiting);
     free(command);
 }
@@ -150,6 +153,7 @@ void command_exited(struct warden *warden, pid_t pid, int status, const struct r
             continue;
         command->end_ns = clock_now_ns();
         command->has_exited = true;
+        fd_closep(&command->peer_fd);
         command->status = status;
         command->end.cpu_us =
             (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
@@ -214,7 +218,9 @@ static bool finish_streams(struct command *command)
          * nobody reads; what was written is in it. */
         if (stream->fd >= 0 && (!command->ends_box || command->warden->is_alone)) {
             outflow_read(stream);
-            if (stream->fd >= 0 && !outflow_is_full(stream))
+            if (stream->fd >= 0 && !outflow_is_full(stream) && command->keeps && !command->is_pty)
+                outflow_let_go(stream);
+            else if (stream->fd >= 0 && !outflow_is_full(stream))
                 outflow_close(stream);
         }
         outflow_produce(stream);

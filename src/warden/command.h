@@ -43,6 +43,7 @@ struct command {
     bool is_forgotten; /* its end will be told to nobody */
     struct inflow in;
     struct outflow out[2];
+    int peer_fd;             /* the guest's end of its terminal, held until it has exited; -1 */
     struct loop_source exec; /* the note of spawn.c */
     uint64_t start_ns;       /* 0: not yet */
     bool has_started, has_failed, has_exited;
@@ -71,6 +72,7 @@ bool outflow_produce(struct outflow *stream);     /* true when it sent something
 bool outflow_is_full(const struct outflow *stream);
 bool outflow_is_done(const struct outflow *stream); /* all is sent, and nothing more will come */
 void outflow_close(struct outflow *stream);         /* reads no more; the ring stays */
+void outflow_let_go(struct outflow *stream);        /* the same; who still writes may go on */
 void outflow_free(struct outflow *stream);
 /* The host has everything before `offset` (between acked and read). */
 void outflow_acknowledge(struct outflow *stream, uint64_t offset);

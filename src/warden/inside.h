@@ -21,6 +21,7 @@
 #include "wire/message.h"
 
 struct command;
+struct drain;
 struct file_op;
 struct rusage;
 struct notify;
@@ -34,6 +35,8 @@ struct warden {
     struct buf args;          /* strings for the next EXEC */
     struct command *commands; /* in the order of their start */
     struct file_op *files;
+    struct drain *drains; /* drain.c; newest first */
+    unsigned drain_count;
     uint32_t highest_id;   /* that a frame of any host named */
     struct notify *notify; /* notify.c; NULL while nothing is watched */
     bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
@@ -80,6 +83,8 @@ void warden_forget(struct warden *warden, const struct frame *frame);
 /* pty.c: 0 or a negative errno */
 int pty_pair_open(const struct sandbox *sandbox, const struct message_size *size, int *ret_our,
                   int *ret_guests);
+/* Another descriptor of the guest's end, or a negative errno. */
+int pty_pair_hold(int fd);
 int pty_pair_resize(int fd, const struct message_size *size);
 /* What our end has to write for an end of file behind the byte `last`: 0, 1 or 2 bytes. */
 size_t pty_pair_end(int fd, char last, char end[2]);
@@ -128,11 +133,15 @@ void file_watch(struct warden *warden, const struct frame *frame);
 
 /* path.c: names of the host's frames, resolved by the kernel beneath the shares */
 struct place {
+    enum share share;
     int share_fd;                    /* borrowed */
     char name[LIMIT_PATH_BYTES + 1]; /* relative to it; "." for the share itself */
 };
 int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret);
 int place_open(const struct place *place, int flags); /* fd or negative errno */
+
+/* drain.c: the other end of what nobody reads any more */
+void drain_take(struct warden *warden, int fd); /* owns it */
 
 /* watch.c */
 int watch_start(struct warden *warden);

@@ -70,6 +70,7 @@ static void send_entry(struct warden *warden, uint32_t id, const struct stat *st
         .mode = status->st_mode,
         .bytes = (uint64_t)status->st_size,
         .time_ns = file_time_ns(&status->st_mtim),
+        .offset = file_time_ns(&status->st_ctim),
         .path = path,
         .path_length = path_length,
     };

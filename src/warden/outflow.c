@@ -43,6 +43,15 @@ void outflow_close(struct outflow *stream)
     drop_ring(stream);
 }
 
+void outflow_let_go(struct outflow *stream)
+{
+    struct warden *warden = stream->command->warden;
+
+    loop_remove(&warden->loop, &stream->source);
+    drain_take(warden, fd_take(&stream->fd));
+    drop_ring(stream);
+}
+
 void outflow_free(struct outflow *stream)
 {
     outflow_close(stream);

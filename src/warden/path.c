@@ -51,6 +51,7 @@ int place_find(const struct sandbox *sandbox, const char *path, size_t length, s
         ret->name[length - prefix] = 0;
         if (prefix == length)
             str_copy(ret->name, sizeof(ret->name), ".");
+        ret->share = share_names[i].share;
         ret->share_fd = share_fd;
         return 0;
     }

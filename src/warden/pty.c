@@ -55,6 +55,17 @@ int pty_pair_open(const struct sandbox *sandbox, const struct message_size *size
     return 0;
 }
 
+/*
+ * A program on its way out closes its terminal before it is gone. With nobody left on the guest's
+ * side ours would report its end, and closing it then would send SIGHUP to who is still exiting.
+ */
+int pty_pair_hold(int fd)
+{
+    int peer_fd = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    return peer_fd < 0 ? -errno : peer_fd;
+}
+
 int pty_pair_resize(int fd, const struct message_size *size)
 {
     struct winsize window = {.ws_row = size->rows, .ws_col = size->columns};

@@ -110,6 +110,8 @@ static int command_start(struct command *command, const struct message_exec *exe
         return r;
     command->pid = spawned.pid;
     watch_somebody(warden);
+    if (command->is_pty)
+        command->peer_fd = pty_pair_hold(spawned.fd[1]);
     return watch_guest(command, &spawned);
 }
 

@@ -20,7 +20,8 @@
  *   REMOVE  flags REMOVE_TREE
  *   CHMOD   mode
  *   WATCH   flags WATCH_TREE; an ENTRY with an empty path says that it watches
- *   ENTRY   mode (st_mode), bytes, time_ns (of modification), path relative to the listed folder
+ *   ENTRY   mode (st_mode), bytes, time_ns (of modification), offset: the time of any change, in
+ *           nanoseconds, which nobody inside can set; path relative to the listed folder
  *           (STAT: empty)
  */
 #define PUT_IN_PLACE 1u /* write at `offset` into the file itself, made if missing; not atomic */
@@ -41,7 +42,7 @@ struct message_path {
 ssize_t message_path_pack(const struct message_path *path, uint8_t *data, size_t size);
 int message_path_unpack(const struct frame *frame, struct message_path *ret);
 
-/* MOVE: both in shares; may replace a file, never a folder that is not empty. */
+/* MOVE: both in shares, of one or two; may replace a file, never a folder that is not empty. */
 struct message_move {
     const char *from, *to;
     size_t from_length, to_length;

@@ -54,7 +54,7 @@ enum frame_type {
     FRAME_REMOVE,
     FRAME_CHMOD,
     FRAME_WATCH,  /* CHANGED for each change until CANCEL */
-    FRAME_CANCEL, /* end a file operation: DONE with ECANCELED follows, whatever else was sent */
+    FRAME_CANCEL, /* end a file operation: DONE with ECANCELED follows, unless DONE was sent */
     /* both ways */
     FRAME_ACK, /* the stream's bytes before this offset are done with */
     /* warden to host */

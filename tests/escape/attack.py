@@ -305,6 +305,27 @@ class Canary:
         self.process.wait()
 
 
+class Outside:
+    """A canary on the host for the calls of sessions: only the walls keep them from it."""
+
+    def __init__(self, room):
+        self.secret = secrets.token_hex(16)
+        self.folder = room / f"outside-{self.secret[:8]}"
+        self.folder.mkdir()
+        self.path = self.folder / "secret.txt"
+        self.path.write_text(self.secret)
+        for path, mode in ((room, 0o755), (self.folder, 0o777), (self.path, 0o666)):
+            os.chmod(path, mode)
+
+    def is_whole(self):
+        assert self.path.read_text() == self.secret, "the file outside was changed"
+        assert os.stat(self.path).st_mode & 0o7777 == 0o666, "its mode was changed"
+        assert sorted(os.listdir(self.folder)) == ["secret.txt"], "something was written outside"
+
+    def remove(self):
+        shutil.rmtree(self.folder)
+
+
 def read(path):
     try:
         return pathlib.Path(path).read_bytes()

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import attack  # noqa: E402  (the path has to be there first)
+import serve  # noqa: E402
 import support  # noqa: E402
 
 
@@ -42,3 +43,36 @@ def canary(box):
         made.is_whole()
     finally:
         made.end()
+
+
+# --- attacks on sessions: one daemon for each file of tests ---
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    if os.geteuid() != 0:
+        pytest.skip("plants canaries that root's own DAC would give away: needs root")
+    with serve.Daemon() as running:
+        generation = running.get("/v1/info")["generation"]
+        yield running
+        assert running.get("/v1/info")["generation"] == generation, "the broker died"
+
+
+@pytest.fixture
+def session(daemon):
+    """One for this test; at its end another one has to work."""
+    made = daemon.session()["id"]
+    yield made
+    daemon.end(made)
+    other = daemon.session()["id"]
+    assert daemon.exec(other, "echo", "next")["stdout"] == "next\n"
+    daemon.end(other)
+
+
+@pytest.fixture
+def outside(daemon):
+    """A file of the host that everybody may read and write, and a folder where all may create."""
+    made = attack.Outside(daemon.room.path)
+    yield made
+    made.is_whole()
+    made.remove()

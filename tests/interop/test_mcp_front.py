@@ -241,6 +241,21 @@ def test_bad_options(fake_place):
     assert done.returncode == 125 and done.stdout == "" and "--session" in done.stderr
 
 
+def test_output_that_was_cut_can_be_read_whole(place):
+    if place.fake:
+        pytest.skip("the daemon is the fake one")
+    front = Front(place)
+    text = front.text(front.exec("sh", "-c", "i=0; while [ $i -lt 9000 ]; do echo $i; i=$((i+1)); done"))
+    uri = text.split("[whole stdout] ")[1].split("\n")[0]
+    front.ask("resources/read", uri=uri)
+    whole = front.hear()["result"]["contents"][0]
+    assert whole["text"] == "".join(f"{i}\n" for i in range(9000))
+    for bad in (uri + "x", uri.replace("/stdout", ""), uri.replace(".log/1", ".log/99")):
+        front.ask("resources/read", uri=bad)
+        assert front.hear()["error"]["code"] == -32002
+    front.end()
+
+
 def test_the_real_broker_may_be_killed(place):
     """kill -9 of the broker in the middle of two calls: both get their answers."""
     if place.fake:

@@ -45,6 +45,8 @@ struct mcp_settings {
 int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret, struct error *err);
 void mcp_server_freep(struct mcp_server **server);
 
+#define MCP_LOG_FOLDER "/.log/"
+
 struct mcp_ops {
     /*
      * One whole message, without a newline in it or behind it. error_code: that of the JSON-RPC
@@ -56,7 +58,10 @@ struct mcp_ops {
                 json_t *arguments, struct error *err);
     /* The outputs of the connection's own session. */
     int (*list)(void *ctx, struct mcp_work *work, struct error *err);
-    /* A file or folder by its absolute path in the box, at most `maximum` bytes of it. */
+    /*
+     * A file or folder by its absolute path in the box; more than `maximum` bytes are too large.
+     * MCP_LOG_FOLDER "NUMBER/stdout" (or stderr) is what an execution printed, its beginning.
+     */
     int (*read)(void *ctx, struct mcp_work *work, const char *session, const char *path,
                 size_t maximum, struct error *err);
     /* The work is wanted no more: what it runs has to end. Nothing may be told about it again. */

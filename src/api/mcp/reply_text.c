@@ -116,6 +116,22 @@ static int append_header(json_t *reply, const char *session, struct buf *text)
     return failed | buf_append_text(text, "]\n");
 }
 
+/* Where the rest of an output is that was cut: sandbox://s_1/.log/3/stdout */
+static int append_log(json_t *reply, const char *stream, const char *session, struct buf *text)
+{
+    const char *execution = json_string_value(fact(reply, "execution_id"));
+    const char *number = execution ? strrchr(execution, '.') : NULL;
+    char flag[32];
+    int failed;
+
+    str_format(flag, sizeof(flag), "%s_truncated", stream);
+    if (!is_set(reply, flag) || !number || !session || !str_starts(execution, session))
+        return 0;
+    failed = end_line(text);
+    return failed | buf_printf(text, "[whole %s] " MCP_SCHEME "%s" MCP_LOG_FOLDER "%s/%s", stream,
+                               session, number + 1, stream);
+}
+
 static int append_run(json_t *reply, const char *session, struct buf *text)
 {
     json_t *err = json_object_get(reply, "stderr");
@@ -129,6 +145,8 @@ static int append_run(json_t *reply, const char *session, struct buf *text)
         failed |= buf_append_text(text, "[stderr]\n");
         failed |= append_clean(text, err);
     }
+    failed |= append_log(reply, "stdout", session, text);
+    failed |= append_log(reply, "stderr", session, text);
     if (json_is_object(error))
         error = json_object_get(error, "message");
     if (json_is_string(error)) {

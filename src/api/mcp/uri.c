@@ -1,8 +1,9 @@
 /*
  * uri.c - sandbox://SESSION/PATH: a file of a session as a resource.
  *
- * PATH is percent-decoded once. What begins with tmp/ or workspace/ is an absolute path in the box;
- * anything else is the name of an output, below /tmp/output. Links that we write always have the
+ * PATH is percent-decoded once. What begins with tmp/ or workspace/ is an absolute path in the box,
+ * .log/3/stdout what the third execution printed; anything else is the name of an output, below
+ * /tmp/output. Links that we write always have the
  * absolute form. The box's own kernel resolves the path; what is refused here never gets there.
  */
 #include <errno.h>
@@ -93,7 +94,7 @@ int mcp_uri_parse(const char *uri, char session[MCP_SESSION_SIZE], char path[LIM
     name += strspn(name, "/");
     if (has_dots(name))
         return -EINVAL;
-    if (is_below(name, "tmp") || is_below(name, "workspace"))
+    if (is_below(name, "tmp") || is_below(name, "workspace") || is_below(name, ".log"))
         return str_format(path, LIMIT_PATH_BYTES + 1, "/%s", name);
     return str_format(path, LIMIT_PATH_BYTES + 1, MCP_OUTPUT_FOLDER "%s", name);
 }

@@ -44,7 +44,8 @@ static void on_more(void *ctx)
     if (waiting->is_collecting || !execution_has_ended(waiting->following.execution))
         return;
     if (!waiting->following.collects ||
-        session_state(waiting->following.session) != SESSION_READY) {
+        session_state(waiting->following.session) != SESSION_READY ||
+        !session_has_output(waiting->following.session, waiting->following.execution)) {
         on_collected(waiting, NULL, 0, 0, NULL);
         return;
     }

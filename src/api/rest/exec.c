@@ -61,8 +61,8 @@ void exec_start(struct rest_call *call)
 {
     CLEANUP(freep) const char **argv = argv_of(json_object_get(call->body, "argv"));
     struct execution_spec spec = {.argv = argv};
-    struct rest_following following = {.collects =
-                                           !json_is_false(json_object_get(call->body, "collect"))};
+    struct rest_following following = {
+        .is_owner = true, .collects = !json_is_false(json_object_get(call->body, "collect"))};
     struct error err = {0};
 
     if (!argv) {

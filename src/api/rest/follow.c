@@ -153,8 +153,9 @@ static void on_fill(void *ctx)
     if (has_more || follower->stream.is_broken || !execution_has_ended(following->execution))
         return;
     if (!follower->has_result && !follower->is_collecting) {
-        follower->is_collecting =
-            following->collects && session_state(following->session) == SESSION_READY;
+        follower->is_collecting = following->collects &&
+                                  session_state(following->session) == SESSION_READY &&
+                                  session_has_output(following->session, following->execution);
         if (follower->is_collecting)
             session_collect(following->session, on_collected, follower);
         else
@@ -180,7 +181,7 @@ static void on_freed(void *ctx)
     if (follower->is_collecting)
         session_collect_cancel(follower->following.session, follower);
     if (follower->watcher)
-        execution_unwatch(follower->watcher, true);
+        execution_unwatch(follower->watcher, follower->following.is_owner);
     if (follower->has_result)
         result_free(&follower->result);
     free(follower);

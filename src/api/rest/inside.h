@@ -142,6 +142,7 @@ struct rest_following {
     struct execution *execution;
     uint64_t offset[2]; /* events: output from here on */
     bool is_resumed;    /* events: `started` was seen */
+    bool is_owner;      /* it was asked for by this call: who leaves does not want it any more */
     bool collects;      /* the outputs are fetched before the end is told */
 };
 /* Answers with its events. A client that leaves does not wait for it any more. */

@@ -34,11 +34,11 @@ static json_t *make_params(const struct rest_route *route)
 static json_t *make_body(const struct rest_route *route)
 {
     bool is_json = route->body == BODY_JSON;
+    json_t *schema = is_json ? parse(route->request) : json_object();
+    bool is_required = json_array_size(json_object_get(schema, "required")) > 0;
 
-    return json_pack("{s:b, s:{s:{s:o}}}", "required",
-                     is_json && strstr(route->request, "\"required\":[\"") != NULL, "content",
-                     is_json ? TYPE_JSON : TYPE_BYTES, "schema",
-                     is_json ? parse(route->request) : json_object());
+    return json_pack("{s:b, s:{s:{s:o}}}", "required", is_required, "content",
+                     is_json ? TYPE_JSON : TYPE_BYTES, "schema", schema);
 }
 
 /* What stands for each code of a list under its status; the codes of one status are told together.

@@ -39,7 +39,7 @@ static void waiting_free(struct waiting *waiting)
 {
     waiting->rest->reactor->ops->timer_remove(waiting->timer);
     if (waiting->watcher)
-        execution_unwatch(waiting->watcher, true);
+        execution_unwatch(waiting->watcher, false);
     free(waiting);
 }
 

@@ -149,7 +149,7 @@ bool rest_execution(const struct rest_call *call, struct session **ret_session,
 {
     struct error err = {0};
 
-    if (!rest_session(call, true, ret_session))
+    if (!rest_session(call, false, ret_session)) /* what it wrote is gone with the session */
         return false;
     if (session_find_execution(*ret_session, http_param(call->http, "execution"), ret, &err) == 0)
         return true;

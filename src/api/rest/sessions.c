@@ -169,7 +169,12 @@ static void create_next(struct creating *creating)
         creating_fail(creating, &err);
         return;
     }
-    rest_reply(creating->http, 201, session_json(session));
+    if (json_array_size(creating->datasets) > 0 && session_complete(session, &err) < 0) {
+        give_up(creating);
+        rest_fail(creating->rest, creating->http, &err, NULL);
+    } else {
+        rest_reply(creating->http, 201, session_json(session));
+    }
     creating_free(creating);
 }
 
@@ -195,6 +200,7 @@ void sessions_create(struct rest_call *call)
         .env = json_object_get(call->body, "env"),
         .idle_ms = millis(json_object_get(call->body, "idle_timeout_s")),
         .age_ms = millis(json_object_get(call->body, "max_age_s")),
+        .is_draft = json_array_size(datasets) > 0, /* with all of them, or not at all */
     };
     struct creating *creating;
     struct session *session;
@@ -210,7 +216,11 @@ void sessions_create(struct rest_call *call)
     *creating = (struct creating){
         .rest = call->rest, .http = call->http, .datasets = json_incref(datasets)};
     if (engine_create(call->rest->engine, &spec, &session, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+        /* Of what is left to be wrong only the name is a member. */
+        rest_fail(call->rest, call->http, &err,
+                  str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
+                      ? json_pack("{s:s}", "field", "name")
+                      : NULL);
         creating_free(creating);
         return;
     }

@@ -47,7 +47,7 @@ static void output_freed(void *ctx)
 {
     struct output *output = ctx;
 
-    execution_unwatch(output->watcher, true);
+    execution_unwatch(output->watcher, false);
     free(output);
 }
 
@@ -126,7 +126,7 @@ static void input_free(struct input *input)
 {
     if (input->waits)
         execution_stdin_wait(input->execution, NULL, input);
-    execution_unwatch(input->watcher, true);
+    execution_unwatch(input->watcher, false);
     free(input);
 }
 

@@ -103,23 +103,46 @@ static void on_file(void *ctx, const struct rest_reply *reply)
         read_done(task, MCP_READ_MISSING, reply);
 }
 
+/* ".../processes/3/output?stream=stdout" for /.log/3/stdout; <0: it is none, or no memory. */
+static int log_path(struct buf *address, const struct task *task)
+{
+    const char *number = task->path + strlen(MCP_LOG_FOLDER);
+    const char *slash = strchr(number, '/');
+    CLEANUP(freep) char *execution = slash ? strndup(number, (size_t)(slash - number)) : NULL;
+
+    if (!execution || !execution[0] ||
+        (!str_equal(slash, "/stdout") && !str_equal(slash, "/stderr")) ||
+        client_session_path(address, task->session, "/processes/", NULL) < 0 ||
+        http_encode(address, execution) < 0 || buf_append_text(address, "/output") < 0 ||
+        client_query(address, "stream", slash + 1, NULL) < 0)
+        return -EINVAL;
+    return buf_printf(address, "&length=%zu", task->maximum);
+}
+
+static int file_path(struct buf *address, const struct task *task)
+{
+    if (client_session_path(address, task->session, "/files", NULL) < 0)
+        return -EFBIG;
+    return client_query(address, "path", task->path, NULL);
+}
+
 int host_read(void *ctx, struct mcp_work *work, const char *session, const char *path,
               size_t maximum, struct error *err)
 {
     CLEANUP(buf_free) struct buf address = PATH_BUF;
     struct task *task = task_new(ctx, work, err);
+    bool is_log;
 
     if (!task)
         return -ENOMEM;
     str_copy(task->session, sizeof(task->session), session);
     str_copy(task->path, sizeof(task->path), path);
     task->maximum = maximum;
-    if (client_session_path(&address, session, "/files", err) < 0 ||
-        client_query(&address, "path", path, err) < 0) {
-        task_free(task);
-        return -EFBIG;
-    }
-    task_send(task, "GET", &address, NULL, true, on_file);
+    is_log = str_starts(path, MCP_LOG_FOLDER);
+    if ((is_log ? log_path(&address, task) : file_path(&address, task)) < 0)
+        read_done(task, MCP_READ_MISSING, &(struct rest_reply){0});
+    else
+        task_send(task, "GET", &address, NULL, true, is_log ? on_output : on_file);
     return 0;
 }
 

@@ -166,8 +166,11 @@ static bool on_data(struct box *box, struct call *call, const struct frame *fram
 static void tell_entry(const struct call *call, const struct message_path *message)
 {
     char name[LIMIT_PATH_BYTES + 1];
-    struct box_entry entry = {
-        .name = name, .mode = message->mode, .bytes = message->bytes, .time_ns = message->time_ns};
+    struct box_entry entry = {.name = name,
+                              .mode = message->mode,
+                              .bytes = message->bytes,
+                              .time_ns = message->time_ns,
+                              .change_ns = message->offset};
 
     memcpy(name, message->path, message->path_length);
     name[message->path_length] = 0;

@@ -3,7 +3,8 @@
  *
  * Names are resolved in the box, by its kernel, beneath its shares; nothing here looks at them but
  * for their length. Every operation ends with exactly one done(); err->num is 0 or the negative
- * errno that the box's kernel gave (-EXDEV: a symbolic link leads out, -EROFS: /tmp/data).
+ * errno that the box's kernel gave (-EXDEV: a symbolic link leads out, or into another mount;
+ * -EROFS: /tmp/data; -EBUSY: a share itself; -EAGAIN: more than LIMIT_FILE_OPS at once).
  */
 #ifndef BAILEY_RUNTIME_BOX_FILES_H
 #define BAILEY_RUNTIME_BOX_FILES_H
@@ -38,7 +39,7 @@ struct get_events {
     size_t (*data)(void *ctx, const void *data, size_t length);
     void (*done)(void *ctx, const struct error *err);
 };
-/* bytes 0: to the end. Only regular files; -EISDIR, -EINVAL otherwise. */
+/* bytes 0: to where the file ended when it was opened. Regular files; -EISDIR, -EINVAL else. */
 int box_get(struct box *box, const char *path, uint64_t offset, uint64_t bytes,
             const struct get_events *events, void *ctx, uint32_t *ret_id, struct error *err);
 void box_get_resume(struct box *box, uint32_t id);
@@ -47,7 +48,8 @@ struct box_entry {
     const char *name; /* relative to the listed folder, "" from box_stat(); checked by nobody */
     uint32_t mode;    /* st_mode */
     uint64_t bytes;
-    uint64_t time_ns; /* of modification */
+    uint64_t time_ns;   /* of modification; a guest can set it */
+    uint64_t change_ns; /* of any change; he cannot */
 };
 struct list_events {
     void (*entry)(void *ctx, const struct box_entry *entry);
@@ -80,7 +82,7 @@ struct box_change {
 struct watch_events {
     void (*ready)(void *ctx); /* changes from now on are reported; may be NULL */
     void (*changed)(void *ctx, const struct box_change *change);
-    void (*done)(void *ctx, const struct error *err); /* after box_cancel(), or it cannot watch */
+    void (*done)(void *ctx, const struct error *err); /* it cannot watch, or what it watched went */
 };
 int box_watch(struct box *box, const char *path, bool tree, const struct watch_events *events,
               void *ctx, uint32_t *ret_id, struct error *err);

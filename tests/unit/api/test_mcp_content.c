@@ -64,6 +64,9 @@ static void endings_are_named(void **state)
          "Error: no program x", true},
         {"{\"exit_code\":0,\"stdout\":\"\",\"session_note\":\"a new one\",\"state\":\"fresh\"}",
          "[note] a new one\n[note] fresh", false},
+        {"{\"exit_code\":0,\"stdout\":\"cut\",\"stdout_truncated\":true,\"execution_id\":\"s_1."
+         "7\"}",
+         "cut\n[whole stdout] sandbox://s_1/.log/7/stdout", false},
         {"plain words", "plain words", false},
         {"\"a string\"", "a string", false},
         {"{\"exit_code\":0,\"stdout\":\"a\\u0000b\",\"stderr\":\"\"}", "ab", false},

@@ -20,6 +20,7 @@ static void uris_name_files(void **state)
         {"sandbox://s_1//tmp/a%20b%25.txt", "s_1", "/tmp/a b%.txt"},
         {"sandbox://my-name/workspace", "my-name", "/workspace"},
         {"sandbox://s_1/sub/x..y", "s_1", "/tmp/output/sub/x..y"},
+        {"sandbox://s_1/.log/3/stdout", "s_1", "/.log/3/stdout"},
         {"sandbox://s_1/tmpfile", "s_1", "/tmp/output/tmpfile"},
         {"sandbox://s_1/%252e%252e", "s_1", "/tmp/output/%2e%2e"},
         {"sandbox://s_1", "s_1", "/tmp/output/"},

@@ -259,6 +259,28 @@ static void test_box_lost_while_collecting(void **state)
     assert_string_equal(two.err.code, ERROR_REFUSED);
 }
 
+/* What an earlier broker has fetched is not fetched again, and what changed since is. */
+static void test_next_broker(void **state)
+{
+    struct shop *shop = *state;
+    struct session *session = shop_session(shop, "s");
+    struct collected collected;
+    struct error err = {0};
+
+    after(shop, session, "mkdir output; for i in c a b; do echo $i >output/$i.csv; done",
+          &collected);
+    assert_int_equal(collected.count, 3);
+    shop_crash(shop);
+    shop_begin(shop);
+    assert_int_equal(engine_find(shop->engine, "s", &session, &err), 0);
+    collect(shop, session, &collected);
+    assert_int_equal(collected.count, 0);
+    assert_int_equal(collected.total, 3);
+    after(shop, session, "echo new >output/b.csv", &collected);
+    assert_int_equal(collected.count, 1);
+    check_saved(shop, session, "b.csv", "new\n");
+}
+
 /* A file that cannot be stored is said to be so, and is tried again. */
 static void test_cannot_store(void **state)
 {
@@ -289,6 +311,7 @@ int main(void)
         IN_A_WORKSHOP(test_end_while_collecting),
         IN_A_WORKSHOP(test_box_lost_while_collecting),
         IN_A_WORKSHOP(test_cannot_store),
+        IN_A_WORKSHOP(test_next_broker),
     };
 
     return cmocka_run_group_tests(tests, shop_reaper, NULL);

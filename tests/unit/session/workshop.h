@@ -169,7 +169,8 @@ static inline struct shop_box *shop_box_new(struct shop *shop, const char *key)
 
 static inline struct made shop_made(const struct shop *shop, const struct shop_box *box)
 {
-    struct made made = {.number = box->number, .limits = shop->config.limits};
+    struct made made = {
+        .number = box->number, .limits = shop->config.limits, .facts = {.layers = 1}};
     struct error err = {0};
 
     str_copy(made.key, sizeof(made.key), box->key);

@@ -300,7 +300,7 @@ static void test_old_ended_executions_make_room(void **state)
     execution.number = LIMIT_EXECUTIONS + 2;
     assert_int_equal(index_put_execution(place->index, &execution, NULL), 0);
     assert_int_equal(index_each_execution(place->index, "a", add_number, text, NULL), 0);
-    assert_string_equal(text, "2 3 10002 ");
+    assert_string_equal(text, "2 3 1002 ");
 }
 
 static void test_rows_need_their_session(void **state)
@@ -371,7 +371,7 @@ static void test_each_may_use_the_index(void **state)
     put_session(inner.place, "a", 1, 0);
     put_session(inner.place, "b", 2, 0);
     assert_int_equal(index_each_session(inner.place->index, use_index, &inner, NULL), 0);
-    assert_string_equal(inner.text, "10001 10001 ");
+    assert_string_equal(inner.text, "1001 1001 ");
     assert_int_equal(inner.again, -EBUSY);
     assert_sessions(inner.place, "a b ");
 }

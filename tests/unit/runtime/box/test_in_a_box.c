@@ -264,6 +264,15 @@ static void test_datasets(void **state)
     assert_int_equal(remove_tree(room, "/tmp/data"), EBUSY);
     assert_int_equal(remove_tree(room, "/tmp/./data"), EBUSY);
     assert_int_equal(move(room, "/tmp/data/a.csv", "/tmp/data/b.csv"), EROFS);
+    assert_int_equal(move(room, "/tmp/data/a.csv", "/workspace/b.csv"), EROFS);
+    assert_int_equal(make_folder(room, "/workspace/new"), 0);
+    assert_int_equal(move(room, "/workspace/new", "/tmp/data/new"), EROFS);
+    /* Under the mount lies a folder of the box's disk: no name leads there. */
+    assert_int_equal(move(room, "/workspace/new", "/tmp/./data/new"), EXDEV);
+    assert_int_equal(guest(room, "ln -s data /tmp/link && ln -s ../tmp/data /workspace/link"), 0);
+    assert_int_equal(move(room, "/workspace/new", "/tmp/link/new"), EXDEV);
+    assert_int_equal(move(room, "/tmp/link/a.csv", "/workspace/a.csv"), EXDEV);
+    assert_int_equal(move(room, "/workspace/new", "/tmp/./data"), EBUSY);
     assert_int_not_equal(guest(room, "echo x > /tmp/data/a.csv"), 0);
     assert_non_null(strstr(room->text, "Read-only file system"));
     assert_int_not_equal(guest(room, "rm -rf /tmp/data/a.csv"), 0);
@@ -329,7 +338,11 @@ static void test_made_for_the_guest(void **state)
     assert_string_equal(room->names, " a");
     assert_int_equal(put(room, "/workspace/x", "x", false), 0);
     assert_int_equal(move(room, "/workspace/x", "/workspace/a/y"), 0);
-    assert_int_equal(move(room, "/workspace/a/y", "/tmp/y"), EXDEV); /* another mount */
+    assert_int_equal(move(room, "/workspace/a", "/tmp/b"), 0); /* another mount, the same disk */
+    assert_int_equal(move(room, "/tmp/b/y", "/home/user/z"), 0);
+    assert_int_equal(move(room, "/tmp/b", "/tmp/output"), 0); /* empty: replaced */
+    assert_int_equal(guest(room, "cat /home/user/z && ls -a /workspace"), 0);
+    assert_string_equal(room->text, "x.\n..\n");
 }
 
 /*

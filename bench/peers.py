@@ -1,0 +1,209 @@
+# peers.py - the servers that are measured, each started for it and gone without a trace: our daemon,
+# and dockerd beside it.
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from harness import Failed
+
+STARTED_WITHIN_S = 30
+IMAGE = "bailey-bench:1"
+CONTAINER = "live"
+
+
+class Connection:
+    """Plain HTTP/1.1 over a unix socket, for what is not timed to the microsecond."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+        self.file = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+        self.socket.close()
+
+    def send_head(self, method, target, length):
+        head = "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n" % (
+            method, target, length)
+        self.socket.sendall(head.encode())
+
+    def read_head(self):
+        """(status, length of the body)"""
+        status = self.file.readline().split()
+        if len(status) < 2:
+            raise Failed("the server closed the connection")
+        length = 0
+        while True:
+            line = self.file.readline().strip()
+            if not line:
+                return int(status[1]), length
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+
+    def ask(self, method, target, body=None):
+        data = b"" if body is None else json.dumps(body).encode()
+        self.send_head(method, target, len(data))
+        self.socket.sendall(data)
+        status, length = self.read_head()
+        text = self.file.read(length)
+        if status >= 400:
+            raise Failed("%s %s: %d %s" % (method, target, status, text.decode()[:300]))
+        return json.loads(text) if text else None
+
+
+def wait_for(process, is_up, what, log):
+    """Until it answers; Failed with the end of its log when it does not."""
+    deadline = time.monotonic() + STARTED_WITHIN_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            is_up()
+            return
+        except (OSError, Failed):
+            time.sleep(0.02)
+    with open(log, errors="replace") as file:
+        raise Failed("%s did not start: %s" % (what, file.read().strip()[-300:] or "no message"))
+
+
+def stop(process):
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STARTED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Serve:
+    """`bailey serve` with a socket and a state folder of its own."""
+
+    def __init__(self, bench, settings):
+        # Another user than ours may be the broker: the folders above have to let it pass.
+        self.folder = tempfile.mkdtemp(prefix="bailey-serve-")
+        os.chmod(self.folder, 0o755)
+        self.socket = os.path.join(self.folder, "socket")
+        self.state = os.path.join(self.folder, "state")
+        log = os.path.join(self.folder, "log")
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(
+                [bench.bailey, "serve", "--socket", self.socket, "--state", self.state],
+                env=dict(bench.env, **settings), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        try:
+            wait_for(self.process, self.info, "bailey serve", log)
+        except Failed:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        stop(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def connect(self):
+        return Connection(self.socket)
+
+    def info(self):
+        with self.connect() as connection:
+            return connection.ask("GET", "/v1/info")
+
+    def session(self, connection, name):
+        """A session whose box stands."""
+        connection.ask("POST", "/v1/sessions", {"name": name})
+        connection.ask("POST", "/v1/sessions/%s/exec" % name, {"argv": ["true"]})
+
+
+class Docker:
+    """dockerd with folders of its own, an image of the static busybox, and one container that
+    waits. Failed says why there is none."""
+
+    def __init__(self, bench):
+        for name in ("dockerd", "docker"):
+            if not shutil.which(name):
+                raise Failed("no %s here; tools/setup bench installs it" % name)
+        busybox = shutil.which("busybox")
+        if os.geteuid() != 0 or not busybox:
+            raise Failed("dockerd needs root, and a static busybox for its image")
+        self.folder = tempfile.mkdtemp(prefix="bailey-docker-")
+        self.socket = os.path.join(self.folder, "socket")
+        self.group = "/bailey-bench-%d" % os.getpid()
+        # Debian's own, as its daemon: another one in PATH may be of another age.
+        own = "/usr/bin/docker"
+        self.command = [own if os.access(own, os.X_OK) else shutil.which("docker"),
+                        "-H", "unix://" + self.socket]
+        self.env = bench.env
+        log = os.path.join(self.folder, "log")
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(
+                [shutil.which("dockerd"), "--data-root", os.path.join(self.folder, "data"),
+                 "--exec-root", os.path.join(self.folder, "exec"), "-H", "unix://" + self.socket,
+                 "--pidfile", os.path.join(self.folder, "pid"), "--cgroup-parent", self.group,
+                 "--iptables=false", "--bridge=none"],
+                env=bench.env, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        try:
+            wait_for(self.process, lambda: self.run("version"), "dockerd", log)
+            self.make_image(busybox)
+            self.run("run", "-d", "--network", "none", "--name", CONTAINER, IMAGE, "sleep", "86400")
+        except Failed:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def run(self, *arguments, **options):
+        out = subprocess.run(self.command + list(arguments), env=self.env, capture_output=True,
+                             **options)
+        if out.returncode != 0:
+            raise Failed("docker %s: %s" % (arguments[0],
+                                            out.stderr.decode(errors="replace").strip()[-300:]))
+        return out.stdout.decode(errors="replace")
+
+    def make_image(self, busybox):
+        root = os.path.join(self.folder, "root")
+        os.makedirs(os.path.join(root, "bin"))
+        os.mkdir(os.path.join(root, "tmp"))
+        shutil.copy(busybox, os.path.join(root, "bin", "busybox"))
+        for name in ("true", "sleep", "sh"):
+            os.symlink("busybox", os.path.join(root, "bin", name))
+        tar = subprocess.run(["tar", "-C", root, "-c", "."], capture_output=True, check=True).stdout
+        self.run("import", "-", IMAGE, input=tar)
+
+    def close(self):
+        if self.process.poll() is None:
+            try:
+                self.run("rm", "-f", CONTAINER)
+            except Failed:
+                pass
+        stop(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_groups(self.group)
+
+
+def remove_groups(name):
+    """The empty control groups that dockerd leaves, in whatever hierarchies there are."""
+    with open("/proc/self/mountinfo") as file:
+        mounts = [line.split() for line in file]
+    for words in mounts:
+        if words[words.index("-") + 1] in ("cgroup", "cgroup2"):
+            try:
+                os.rmdir(words[4] + name)
+            except OSError:
+                pass

@@ -1,0 +1,83 @@
+"""The OpenAPI document against the server that it describes: schemathesis makes the requests.
+
+Its clients know TCP only: tests/relay.py stands between. Streams that never end (events, watches) are
+left to the scenario tests.
+"""
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import relay
+import serve
+import support
+
+EXAMPLES = 40  # for each address; with the boundary cases about 1600 requests, half a minute
+
+SETTINGS = """
+[parameters]
+"path.id" = "tried"
+"path.execution" = "1"
+
+[[operations]]
+include-name = "DELETE /v1/sessions/{id}"
+parameters = { "path.id" = "nobody" }
+"""
+
+
+@pytest.fixture(scope="module")
+def schemathesis():
+    """The program from the cache; skips only when PyPI cannot be reached."""
+    done = subprocess.run([support.REPO / "tools" / "interop-setup", "schemathesis"], text=True,
+                          capture_output=True, timeout=900, check=False)
+    if done.returncode == 2:
+        pytest.skip(f"PyPI cannot be reached: {done.stderr.strip()[-300:]}")
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip().split("\n")[-1]) / "schemathesis" / "bin" / "schemathesis"
+
+
+def test_the_document_and_the_server_agree(schemathesis):
+    with serve.Daemon({"SANDBOX_MAX_SESSIONS": 5000}) as daemon:
+        daemon.session(name="tried")
+        daemon.exec("tried", "echo", "output of the first")
+        folder = daemon.room.path
+        (folder / "openapi.json").write_bytes(daemon.bailey("openapi").out)
+        (folder / "settings.toml").write_text(SETTINGS)
+        with relay.Relay(daemon.socket) as address:
+            done = subprocess.run(
+                [schemathesis, "--config-file", folder / "settings.toml", "run",
+                 folder / "openapi.json", "--url", address, "--max-examples", str(EXAMPLES),
+                 "--phases", "examples,coverage,fuzzing", "--workers", "2", "--seed", "1",
+                 "--exclude-path-regex", "(events|watch)$", "--request-timeout", "30",
+                 # Paths, names and programs have rules that no schema can say.
+                 "--exclude-checks", "positive_data_acceptance",
+                 "--generation-database", "none", "--no-color"],
+                cwd=folder, env=support.environment(daemon.room), capture_output=True, text=True,
+                timeout=400, check=False)
+        assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+        assert daemon.get("/v1/sessions/tried")["state"] == "ready"  # it has survived all that
+
+
+def test_the_document_is_whole():
+    document = json.loads(support.bailey("openapi").out)
+    assert document["openapi"].startswith("3.1")
+    table = (support.REPO / "docs" / "rest.md").read_text().split("## Addresses")[1]
+    promised = [word.strip() for line in table.splitlines() if line.startswith("| `")
+                for word in line.split("|")[1].replace("`", "").split(", ")]
+    described = {f"{method.upper()} {path}" for path, methods in document["paths"].items()
+                 for method in methods if method != "parameters"}
+    named = {each.split("?")[0].replace("{name*}", "{name}") for each in promised}
+    assert named == described
+
+
+def test_every_operation_has_a_name_and_its_errors():
+    document = json.loads(support.bailey("openapi").out)
+    ids = []
+    for methods in document["paths"].values():
+        for method, operation in methods.items():
+            if method == "parameters":
+                continue
+            ids.append(operation["operationId"])
+            statuses = set(operation["responses"])
+            assert statuses & {"200", "201", "202"}, operation["operationId"]
+    assert len(ids) == len(set(ids))
