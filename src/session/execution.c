@@ -257,68 +257,6 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
         execution_signal(execution, SIGKILL, NULL);
 }
 
-/* ---- what is kept ---- */
-
-uint64_t execution_kept(const struct execution *execution)
-{
-    uint64_t bytes = 0;
-
-    for (int i = 0; i < 2; i++) {
-        const struct spool *spool = &execution->out[i];
-
-        bytes += spool->length - spool->first + MIN(spool->head, spool->first);
-    }
-    return bytes;
-}
-
-/* Its output is not on the disk any more. */
-static void drop_output(struct execution *execution)
-{
-    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, false);
-
-    execution->session->spooled -= MIN(execution_kept(execution), execution->session->spooled);
-    for (int i = 0; i < 2; i++) {
-        char name[32];
-
-        execution->out[i].first = execution->out[i].length;
-        execution->out[i].head = 0;
-        str_format(name, sizeof(name), "%u.%s", execution->number, i == 0 ? "out" : "err");
-        if (folder_fd >= 0)
-            spool_remove(folder_fd, name);
-    }
-}
-
-/* The oldest that has ended, that nobody reads and that has something on the disk (or not). */
-static struct execution *oldest(struct session *session, bool has_output)
-{
-    struct execution *at = session->oldest;
-
-    while (at &&
-           (!execution_has_ended(at) || at->users > 0 || (has_output && execution_kept(at) == 0)))
-        at = at->previous;
-    return at;
-}
-
-static void drop_spools(struct session *session)
-{
-    struct execution *execution;
-
-    while (session->spooled > LIMIT_SESSION_SPOOLS && (execution = oldest(session, true)))
-        drop_output(execution);
-}
-
-void executions_trim(struct session *session, unsigned keep)
-{
-    struct execution *execution;
-
-    while (!session->pinned && session->execution_count > keep &&
-           (execution = oldest(session, false))) {
-        if (session->state < SESSION_ENDING)
-            drop_output(execution); /* else its folder goes as a whole */
-        execution_free(execution);
-    }
-}
-
 /* ---- its end ---- */
 
 static void ended(struct execution *execution, enum execution_state state)
@@ -335,7 +273,7 @@ static void ended(struct execution *execution, enum execution_state state)
     session->spooled += execution_kept(execution);
     execution_save(execution);
     input_remove(execution);
-    drop_spools(session);
+    executions_drop_output(session);
     if (session->box && execution->call)
         box_forget(session->box, execution->call);
     session_touch(session);

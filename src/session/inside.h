@@ -215,10 +215,13 @@ int execution_find_spools(struct execution *execution, struct error *err);
 int logs_folder(const struct session *session, bool makes_it);
 void execution_fail(struct execution *execution, const struct error *err);
 void execution_free(struct execution *execution);
-void executions_trim(struct session *session, unsigned keep); /* ended ones that nobody reads */
-uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */
 void execution_save(struct execution *execution);
 extern const struct exec_events execution_exec_events;
+
+/* kept.c */
+uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */
+void executions_trim(struct session *session, unsigned keep); /* ended ones that nobody reads */
+void executions_drop_output(struct session *session);         /* down to its share of the disk */
 
 /*
  * input.c: standard input that came with the request. It is kept in a file, so that a broker which
