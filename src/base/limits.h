@@ -44,23 +44,26 @@
 #define LIMIT_TERMINAL 4096            /* rows or columns */
 
 /* the daemon */
-#define LIMIT_SESSIONS 10000          /* SANDBOX_MAX_SESSIONS may not exceed it */
-#define LIMIT_EXECUTIONS 1000         /* of one session that are remembered; all are listed */
-#define LIMIT_SPOOL_BYTES (64 * MIB)  /* of one stream kept on disk: the newest */
-#define LIMIT_SPOOL_HEAD (1 * MIB)    /* and of its beginning, for the result */
-#define LIMIT_REQUEST_JSON (32 * MIB) /* a JSON body: content of 5 MB, every byte as \u00XX */
-#define LIMIT_CONTENT_BYTES (5 * MIB) /* sandbox_write_file */
-#define LIMIT_EDIT_BYTES (64 * MIB)   /* a file that sandbox_edit_file changes */
-#define LIMIT_TOOL_OUTPUTS 20         /* files fetched after each sandbox_exec */
-#define LIMIT_NAME 64                 /* bytes of a session's name, a dataset's name */
-#define LIMIT_DATASETS 256            /* of one session */
-#define LIMIT_EVENTS 4096             /* of the bus that can be asked for again */
-#define LIMIT_ENDED_SESSIONS 1000     /* that are remembered with why they ended */
-#define LIMIT_CLIENTS 1024            /* connections at once */
-#define LIMIT_EXEC_TIMEOUT_S 300      /* of sandbox_exec */
-#define LIMIT_INDEX_CHECK (64 * MIB)  /* of the index are checked when it is opened */
-#define LIMIT_AUDIT_BYTES (64 * MIB)  /* of audit.jsonl, and of the one before it */
-#define LIMIT_AUDIT_LINE (1 * MIB)    /* of it: a longer line is kept without its fields */
+#define LIMIT_SESSIONS 10000             /* SANDBOX_MAX_SESSIONS may not exceed it */
+#define LIMIT_EXECUTIONS 1000            /* of one session that are remembered; all are listed */
+#define LIMIT_EXECUTIONS_AFTER 100       /* and once it has ended */
+#define LIMIT_SESSION_SPOOLS (2 * GIB)   /* output of its ended commands on disk: the newest */
+#define LIMIT_TIME_MS 253402300799000ULL /* the end of the year 9999: no time is later */
+#define LIMIT_SPOOL_BYTES (64 * MIB)     /* of one stream kept on disk: the newest */
+#define LIMIT_SPOOL_HEAD (1 * MIB)       /* and of its beginning, for the result */
+#define LIMIT_REQUEST_JSON (32 * MIB)    /* a JSON body: content of 5 MB, every byte as \u00XX */
+#define LIMIT_CONTENT_BYTES (5 * MIB)    /* sandbox_write_file */
+#define LIMIT_EDIT_BYTES (64 * MIB)      /* a file that sandbox_edit_file changes */
+#define LIMIT_TOOL_OUTPUTS 20            /* files fetched after each sandbox_exec */
+#define LIMIT_NAME 64                    /* bytes of a session's name, a dataset's name */
+#define LIMIT_DATASETS 256               /* of one session */
+#define LIMIT_EVENTS 4096                /* of the bus that can be asked for again */
+#define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
+#define LIMIT_CLIENTS 1024               /* connections at once */
+#define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
+#define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
+#define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, and of the one before it */
+#define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 
 /* one HTTP request */
 #define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */

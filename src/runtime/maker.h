@@ -54,7 +54,7 @@ struct maker_ops {
      */
     void (*end)(struct maker *maker, uint32_t number, struct box *box,
                 void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
-    /* So far: oom kills and CPU time, which nobody inside can forge. */
+    /* So far: oom kills and CPU time, which nobody inside can forge. NULL: no memory to ask. */
     void (*usage)(struct maker *maker, uint32_t number,
                   void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
 };

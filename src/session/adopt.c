@@ -6,12 +6,9 @@
  * a warden which commands it has and how far their output was acknowledged, the spools how far it
  * was kept. Nothing else is believed.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -36,6 +33,17 @@ void engine_found(struct engine *engine, const struct made *made)
     found->made = *made;
     found->next = engine->found;
     engine->found = found;
+}
+
+void found_free(struct engine *engine)
+{
+    while (engine->found) {
+        struct found *found = engine->found;
+
+        engine->found = found->next;
+        box_free(found->made.box);
+        free(found);
+    }
 }
 
 static struct found *take_found(struct engine *engine, const char *key)
@@ -99,10 +107,19 @@ static void load_execution(void *ctx, const struct index_execution *row)
     session->next_execution = MAX(session->next_execution, row->number + 1);
     if (execution_find_spools(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
-    if (execution_has_ended(execution)) {
-        spool_close(&execution->out[0]);
-        spool_close(&execution->out[1]);
+    if (!execution_has_ended(execution))
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct spool *spool = &execution->out[i];
+        uint64_t length = i == 0 ? row->out_bytes : row->err_bytes;
+
+        spool_close(spool);
+        if (spool->length == length)
+            continue;
+        spool->length = spool->first = length; /* it was dropped */
+        spool->head = 0;
     }
+    session->spooled += execution_kept(execution);
 }
 
 static void load_session(void *ctx, const struct index_session *row)
@@ -197,44 +214,62 @@ static void on_found(void *ctx, const struct box_found *found)
     }
 }
 
-static void say_restarted(struct error *err)
+static void on_baseline(void *ctx, const struct box_facts *facts)
 {
-    error_set(err, -ECONNRESET, ERROR_ENGINE,
+    struct session *session = ctx;
+
+    session->asked--;
+    if (facts)
+        session->facts.oom_kills = MAX(session->facts.oom_kills, facts->oom_kills);
+}
+
+/*
+ * How often memory ran out before: the next command that is killed is not one of those. Where none
+ * was, nobody is asked: one that ends just now may be the first.
+ */
+static void ask_baseline(struct session *session)
+{
+    struct maker *maker = session->engine->maker;
+
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (!execution_has_ended(at) || !(at->flags & EXECUTION_OOM))
+            continue;
+        session->asked++;
+        maker->ops->usage(maker, session->number, on_baseline, session);
+        return;
+    }
+}
+
+/* What no warden knows was never started. */
+static void fail_unknown(struct session *session)
+{
+    struct error lost = {0};
+
+    error_set(&lost, -ECONNRESET, ERROR_ENGINE,
               "the engine was restarted before the command was started; start it again");
+    for (struct execution *at = session->executions; at; at = at->next) {
+        if (!at->is_adopted)
+            execution_fail(at, &lost);
+    }
+    session_touch(session);
 }
 
 static void on_done(void *ctx, const struct error *err)
 {
     struct session *session = ctx;
-    struct error lost = {0};
 
     if (err->num < 0) {
         session_lost(session, err);
         adopted(session->engine);
         return;
     }
-    say_restarted(&lost);
-    for (struct execution *at = session->executions; at; at = at->next) {
-        if (!at->is_adopted)
-            execution_fail(at, &lost);
-    }
-    if (session->state == SESSION_STARTING)
+    ask_baseline(session);
+    fail_unknown(session);
+    if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
-    session_touch(session);
+        session_tell_box(session, session->box, NULL);
+    }
     adopted(session->engine);
-}
-
-/* Commands that were promised and waited for the first box, which was not made. */
-static void adopt_without_box(struct session *session)
-{
-    struct error err = {0}, lost = {0};
-
-    if (index_each_execution(session->engine->spec.index, session->id, load_execution, session,
-                             &err) < 0)
-        log_error("executions of %s: %s", session->id, err.text);
-    say_restarted(&lost);
-    for (struct execution *at = session->executions; at; at = at->next)
-        execution_fail(at, &lost);
 }
 
 static const struct adopt_events adopt_events = {.found = on_found, .done = on_done};
@@ -243,45 +278,12 @@ static void adopt(struct session *session, const struct made *made)
 {
     struct engine *engine = session->engine;
     struct error err = {0};
-    int r = index_each_execution(engine->spec.index, session->id, load_execution, session, &err);
 
     session_become(session, SESSION_STARTING);
     session_stand(session, made);
     engine->adopting++;
-    if (r == 0)
-        r = box_hello(session->box, engine->generation, &adopt_events, session, &err);
-    if (r < 0)
+    if (box_hello(session->box, engine->generation, &adopt_events, session, &err) < 0)
         on_done(session, &err);
-}
-
-static bool is_of_a_living_session(const struct engine *engine, const char *name)
-{
-    for (const struct session *session = engine->sessions; session; session = session->next) {
-        if (session->state != SESSION_ENDED && str_equal(session->id, name))
-            return true;
-    }
-    return false;
-}
-
-/* What sessions that ended left, and uploads that were cut off, when a broker died at that moment.
- */
-static void sweep(const struct engine *engine, int folder_fd)
-{
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-
-    if (!folder && fd >= 0)
-        close(fd);
-    while (folder && (entry = readdir(folder))) {
-        bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_");
-
-        if (is_ours && !is_of_a_living_session(engine, entry->d_name) &&
-            unlinkat(folder_fd, entry->d_name, 0) < 0)
-            remove_tree(folder_fd, entry->d_name);
-    }
-    if (folder)
-        closedir(folder);
 }
 
 void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx)
@@ -294,16 +296,17 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
     engine->adopting = 1; /* until every box was asked */
     if (index_each_session(engine->spec.index, load_session, engine, &err) < 0)
         log_error("reading the index: %s", err.text);
-    else {
-        sweep(engine, engine->spec.folders.data_fd);
-        sweep(engine, engine->spec.folders.logs_fd);
-    }
+    else
+        engine_sweep_old(engine);
     for (struct session *session = engine->sessions; session; session = session->next) {
         CLEANUP(freep) struct found *found = NULL;
 
         if (session->state == SESSION_ENDED)
             continue;
         found = take_found(engine, session->id);
+        if (index_each_execution(engine->spec.index, session->id, load_execution, session, &err) <
+            0)
+            log_error("commands of %s: %s, continuing without them", session->id, err.text);
         if (session->is_draft && !found)
             session_end(session, "deleted", NULL, NULL); /* who asked for it has no answer */
         else if (found)
@@ -313,7 +316,7 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         else if (session->has_box)
             session_end(session, "box_lost", NULL, NULL);
         else
-            adopt_without_box(session);
+            fail_unknown(session);
     }
     while (engine->found) {
         struct found *found = engine->found;

@@ -20,7 +20,7 @@
 #include "session/inside.h"
 #include "sys/calls.h"
 
-#define COPY_CHUNK (1 * MIB)
+#define COPY_PIECE (8 * MIB) /* in one turn of the loop */
 
 struct dataset_upload {
     struct session *session;
@@ -29,6 +29,13 @@ struct dataset_upload {
     char temporary[ID_MAX + 16]; /* in data/ */
     int fd;
     uint64_t bytes;
+
+    /* from a folder: copied a piece in each turn */
+    int from_fd;   /* -1: it comes in another way */
+    bool is_plain; /* copy_file_range() cannot do it here */
+    struct reactor_timer *timer;
+    void (*done)(void *ctx, const struct error *err);
+    void *ctx;
 };
 
 int dataset_file_name(const char *name, char *ret, size_t size, struct error *err)
@@ -46,6 +53,14 @@ int dataset_file_name(const char *name, char *ret, size_t size, struct error *er
         else if ((unsigned char)*at < ' ' || *at == 0x7f)
             return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                              "dataset: a name has no control characters");
+    }
+    for (size_t at = 0, left = length; left > 0;) {
+        int count = utf8_length(name + at, left);
+
+        if (count <= 0)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT, "dataset: a name is UTF-8");
+        at += (size_t)count;
+        left -= (size_t)count;
     }
     if (!str_ends(ret, ".csv"))
         str_format(ret + length, size - length, ".csv");
@@ -72,7 +87,8 @@ int datasets_prepare(struct session *session, struct error *err)
 
 void datasets_remove(struct session *session)
 {
-    int r = remove_tree(session->engine->spec.folders.data_fd, session->id);
+    struct engine *engine = session->engine;
+    int r = engine_discard(engine, engine->spec.folders.data_fd, session->id);
 
     if (r < 0)
         log_warning("datasets of %s: %s, continuing without removing them", session->id,
@@ -90,9 +106,10 @@ static void look_for_clash(void *ctx, const struct index_file *row)
     struct clash *clash = ctx;
     char file[LIMIT_NAME + 8];
 
+    if (str_equal(row->name, clash->name))
+        return; /* it will be replaced */
     clash->count++;
-    if (!str_equal(row->name, clash->name) &&
-        dataset_file_name(row->name, file, sizeof(file), NULL) == 0 && str_equal(file, clash->file))
+    if (dataset_file_name(row->name, file, sizeof(file), NULL) == 0 && str_equal(file, clash->file))
         str_copy(clash->other, sizeof(clash->other), row->name);
 }
 
@@ -119,7 +136,6 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
                   struct error *err)
 {
     CLEANUP(freep) struct dataset_upload *upload = calloc(1, sizeof(*upload));
-    static unsigned serial;
     int data_fd = session->engine->spec.folders.data_fd;
     int r;
 
@@ -135,13 +151,15 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
     if (r < 0)
         return r;
     str_copy(upload->name, sizeof(upload->name), name);
-    str_format(upload->temporary, sizeof(upload->temporary), ".%s-%u", session->id, serial++);
+    str_format(upload->temporary, sizeof(upload->temporary), ".%s-%u", session->id,
+               session->engine->next_upload++);
     upload->fd = openat(data_fd, upload->temporary,
                         O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (upload->fd < 0)
         return disk_error(-errno, err);
     fchmod(upload->fd, 0644);
     upload->session = session;
+    upload->from_fd = -1;
     session->uploads++;
     session_touch(session);
     *ret = ptr_take(&upload);
@@ -150,8 +168,11 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
 
 int dataset_write(struct dataset_upload *upload, const void *data, size_t length, struct error *err)
 {
-    int r = fd_write_all(upload->fd, data, length);
+    int r;
 
+    if (upload->session->state >= SESSION_ENDING)
+        return session_ended_error(upload->session, err);
+    r = fd_write_all(upload->fd, data, length);
     if (r < 0)
         return disk_error(r, err);
     upload->bytes += length;
@@ -160,13 +181,22 @@ int dataset_write(struct dataset_upload *upload, const void *data, size_t length
 
 void dataset_cancel(struct dataset_upload *upload)
 {
+    struct session *session;
+
     if (!upload)
         return;
+    session = upload->session;
     if (upload->temporary[0])
-        unlinkat(upload->session->engine->spec.folders.data_fd, upload->temporary, 0);
+        unlinkat(session->engine->spec.folders.data_fd, upload->temporary, 0);
     fd_closep(&upload->fd);
-    upload->session->uploads--;
-    session_touch(upload->session);
+    fd_closep(&upload->from_fd);
+    if (upload->timer)
+        session->engine->spec.reactor->ops->timer_remove(upload->timer);
+    session->uploads--;
+    if (session->state < SESSION_ENDING) {
+        session_touch(session);
+        engine_expect(session->engine); /* its idle time counts again */
+    }
     free(upload);
 }
 
@@ -228,32 +258,81 @@ static int open_in_folders(struct session *session, const char *path, struct err
                      path);
 }
 
+/* A piece of it; 1: there is more, 0: that was all, or a negative errno. */
+static int copy_piece(struct dataset_upload *upload)
+{
+    CLEANUP(freep) char *data = NULL;
+    ssize_t length = -1;
+
+    /* The kernel copies, or shares the blocks where the file system can. */
+    if (!upload->is_plain)
+        length = copy_file_range(upload->from_fd, NULL, upload->fd, NULL, COPY_PIECE, 0);
+    if (length < 0 && !upload->is_plain) {
+        if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
+            return -errno;
+        upload->is_plain = true; /* it goes on where it was */
+    }
+    if (length < 0) {
+        int r;
+
+        data = malloc(COPY_PIECE);
+        length = data ? read(upload->from_fd, data, COPY_PIECE) : -1;
+        if (length < 0)
+            return data ? -errno : -ENOMEM;
+        r = fd_write_all(upload->fd, data, (size_t)length);
+        if (r < 0)
+            return r;
+    }
+    upload->bytes += (uint64_t)length;
+    return length > 0;
+}
+
+static void on_copy(void *ctx)
+{
+    struct dataset_upload *upload = ctx;
+    void (*done)(void *, const struct error *) = upload->done;
+    void *done_ctx = upload->ctx;
+    struct error err = {0};
+    int r = 0;
+
+    if (upload->session->state >= SESSION_ENDING)
+        session_ended_error(upload->session, &err);
+    else
+        r = copy_piece(upload);
+    if (r > 0) {
+        upload->session->engine->spec.reactor->ops->timer_set(upload->timer, 0);
+        return;
+    }
+    if (r < 0)
+        disk_error(r, &err);
+    if (err.num < 0)
+        dataset_cancel(upload);
+    else
+        dataset_end(upload, &err);
+    done(done_ctx, &err);
+}
+
 int dataset_from_folder(struct session *session, const char *name, const char *path,
-                        struct error *err)
+                        void (*done)(void *ctx, const struct error *err), void *ctx,
+                        struct dataset_upload **ret, struct error *err)
 {
     CLEANUP(fd_closep) int fd = open_in_folders(session, path, err);
-    CLEANUP(freep) char *data = NULL;
     struct dataset_upload *upload = NULL;
-    ssize_t length = 0;
     int r = fd < 0 ? fd : dataset_begin(session, name, &upload, err);
 
     if (r < 0)
         return r;
-    /* The kernel copies, or shares the blocks where the file system can. */
-    while ((length = copy_file_range(fd, NULL, upload->fd, NULL, 64 * MIB, 0)) > 0)
-        upload->bytes += (uint64_t)length;
-    data = length < 0 ? malloc(COPY_CHUNK) : NULL;
-    while (length < 0 && data && (length = read(fd, data, COPY_CHUNK)) > 0 && r == 0) {
-        r = dataset_write(upload, data, (size_t)length, err);
-        length = -1;
-    }
-    if (r == 0 && length < 0)
-        r = disk_error(-errno, err);
-    if (r < 0) {
+    upload->timer = reactor_timer(session->engine->spec.reactor, on_copy, upload);
+    if (!upload->timer) {
         dataset_cancel(upload);
-        return r;
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    return dataset_end(upload, err);
+    upload->from_fd = fd_take(&fd);
+    upload->done = done;
+    upload->ctx = ctx;
+    session->engine->spec.reactor->ops->timer_set(upload->timer, 0);
+    *ret = upload;
+    return 0;
 }
 
 static void add_json(void *ctx, const struct index_file *row)

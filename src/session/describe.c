@@ -97,21 +97,23 @@ json_t *execution_json(const struct execution *execution)
     char id[ID_MAX];
 
     execution_id(execution, id);
-    return json_pack("{s:s, s:I, s:O, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
-                     "execution_id", id, "number", (json_int_t)execution->number, "argv",
-                     execution->argv, "state", state_word(execution), "started_at",
-                     time_json(execution->started_ms), "ended_at", time_json(execution->ended_ms),
-                     "exit_code", has_exited ? json_integer(exit_code(execution)) : json_null(),
-                     "signal", has_signal ? json_integer(execution->end.signal) : json_null(),
-                     "timed_out", (execution->flags & EXECUTION_TIMED_OUT) != 0, "oom_killed",
-                     (execution->flags & EXECUTION_OOM) != 0, "background",
-                     (execution->flags & EXECUTION_BACKGROUND) != 0, "pty",
-                     (execution->flags & EXECUTION_PTY) != 0, "stdout_bytes",
-                     (json_int_t)execution_written(execution, 1), "stderr_bytes",
-                     (json_int_t)execution_written(execution, 2), "error",
-                     execution->error.code ? json_pack("{s:s, s:s}", "code", execution->error.code,
-                                                       "message", execution->error.text)
-                                           : json_null());
+    return json_pack(
+        "{s:s, s:I, s:O, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
+        "execution_id", id, "number", (json_int_t)execution->number, "argv", execution->argv,
+        "state", state_word(execution), "started_at", time_json(execution->started_ms), "ended_at",
+        time_json(execution->ended_ms), "exit_code",
+        has_exited ? json_integer(exit_code(execution)) : json_null(), "signal",
+        has_signal ? json_integer(execution->end.signal) : json_null(), "timed_out",
+        (execution->flags & EXECUTION_TIMED_OUT) != 0, "oom_killed",
+        (execution->flags & EXECUTION_OOM) != 0, "background",
+        (execution->flags & EXECUTION_BACKGROUND) != 0, "pty",
+        (execution->flags & EXECUTION_PTY) != 0, "stdout_bytes",
+        (json_int_t)execution_written(execution, 1), "stderr_bytes",
+        (json_int_t)execution_written(execution, 2), "error",
+        execution->error.code
+            ? json_pack("{s:s, s:o}", "code", execution->error.code, "message",
+                        text_to_json(execution->error.text, strlen(execution->error.text)))
+            : json_null());
 }
 
 /* The beginning of a stream, up to the limit, as it is kept on disk. */

@@ -20,6 +20,21 @@ uint64_t engine_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint64_t time_add(uint64_t ms, uint64_t more_ms)
+{
+    return ms < LIMIT_TIME_MS && more_ms < LIMIT_TIME_MS - ms ? ms + more_ms : LIMIT_TIME_MS;
+}
+
+/* Somebody still reads, or gives it something. */
+static bool is_used(const struct session *session)
+{
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (at->users > 0)
+            return true;
+    }
+    return session->uploads > 0 || session->asked > 0;
+}
+
 /* The oldest ended sessions are dropped from memory; the index prunes by the same count. */
 static void forget_ended(struct engine *engine)
 {
@@ -30,12 +45,8 @@ static void forget_ended(struct engine *engine)
         next = session->next;
         if (session->state != SESSION_ENDED || ++count <= LIMIT_ENDED_SESSIONS)
             continue;
-        for (struct execution *execution = session->executions; execution;
-             execution = execution->next) {
-            if (execution->users > 0)
-                return; /* somebody still reads */
-        }
-        session_free(session);
+        if (!is_used(session))
+            session_free(session);
     }
 }
 
@@ -88,6 +99,10 @@ static void on_expiry(void *ctx)
     for (struct session *session = engine->sessions; session; session = session->next) {
         if (!is_alive(session) || session_deadline_ms(session) > now)
             continue;
+        if (now < session->expires_ms && session->box && box_is_busy(session->box)) {
+            session_touch(session); /* a file is on its way */
+            continue;
+        }
         session_end(session, now >= session->expires_ms ? "age" : "idle", NULL, NULL);
     }
     engine_expect(engine);
@@ -102,7 +117,8 @@ int engine_new(const struct engine_spec *spec, struct engine **ret, struct error
     engine->spec = *spec;
     engine->later = reactor_timer(spec->reactor, on_later, engine);
     engine->expiry = reactor_timer(spec->reactor, on_expiry, engine);
-    if (!engine->later || !engine->expiry) {
+    engine->sweeper = reactor_timer(spec->reactor, engine_sweep, engine);
+    if (!engine->later || !engine->expiry || !engine->sweeper) {
         engine_free(engine);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
@@ -117,10 +133,13 @@ void engine_free(struct engine *engine)
     if (!engine)
         return;
     ops = engine->spec.reactor->ops;
+    runs_free(engine);
+    found_free(engine);
     while (engine->sessions)
         session_free(engine->sessions);
     ops->timer_remove(engine->later);
     ops->timer_remove(engine->expiry);
+    ops->timer_remove(engine->sweeper);
     ops->timer_remove(engine->grace);
     free(engine);
 }
@@ -170,6 +189,8 @@ static bool is_working(const struct engine *engine)
 
 void engine_check_stopped(struct engine *engine)
 {
+    void (*stopped)(void *ctx);
+
     if (!engine->is_stopping || !engine->stopped)
         return;
     if (!engine->is_ending) {
@@ -177,7 +198,7 @@ void engine_check_stopped(struct engine *engine)
             end_all(engine); /* what ran has used less than its grace */
         return;
     }
-    if (engine->runs)
+    if (engine->runs || engine->is_sweeping)
         return;
     for (const struct session *session = engine->sessions; session; session = session->next) {
         if (session->state != SESSION_ENDED)
@@ -185,8 +206,8 @@ void engine_check_stopped(struct engine *engine)
     }
     if (engine->grace)
         engine->spec.reactor->ops->timer_set(engine->grace, UINT64_MAX);
-    engine->stopped(engine->stopped_ctx);
-    engine->stopped = NULL;
+    stopped = ptr_take(&engine->stopped);
+    stopped(engine->stopped_ctx);
 }
 
 static void end_all(void *ctx)
@@ -204,15 +225,22 @@ static void end_all(void *ctx)
 
 void engine_stop(struct engine *engine, uint64_t grace_ms, void (*done)(void *ctx), void *ctx)
 {
+    if (engine->is_stopping) { /* again: the first one is told, and the patience is the new one */
+        if (engine->grace && engine->stopped)
+            engine->spec.reactor->ops->timer_set(engine->grace, grace_ms);
+        return;
+    }
     engine->is_stopping = true;
     engine->stopped = done;
     engine->stopped_ctx = ctx;
     for (struct session *session = engine->sessions; session; session = session->next) {
+        session->pinned++;
         for (struct execution *execution = session->executions; execution;
              execution = execution->next) {
             if (!execution_has_ended(execution))
                 execution_signal(execution, SIGTERM, NULL);
         }
+        session->pinned--;
     }
     engine->grace = reactor_timer(engine->spec.reactor, end_all, engine);
     if (!engine->grace)
@@ -350,7 +378,7 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
         json_object_update(session->env, spec->env);
     session->idle_ms = spec->idle_ms ? spec->idle_ms : config->session_idle_ms;
     session->expires_ms =
-        session->created_ms + (spec->age_ms ? spec->age_ms : config->session_age_ms);
+        time_add(session->created_ms, spec->age_ms ? spec->age_ms : config->session_age_ms);
     session->limits = config->limits;
     session->is_draft = spec->is_draft;
     r = session_record(session, err);
@@ -379,6 +407,7 @@ int engine_find_any(struct engine *engine, const char *word, struct session **re
                     struct error *err)
 {
     struct session *found = NULL, *ended = NULL;
+    unsigned fitting[2] = {0}; /* ended, alive */
 
     for (struct session *session = engine->sessions; session; session = session->next) {
         bool is_exact = str_equal(session->id, word) || str_equal(session->name, word);
@@ -393,11 +422,13 @@ int engine_find_any(struct engine *engine, const char *word, struct session **re
     for (struct session *session = engine->sessions; session && !ended; session = session->next) {
         if (!fits(session, word))
             continue;
-        if (found)
-            return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
-                             "'%.48s' fits several sessions; use more of the id", word);
-        found = session;
+        if (!found || (is_alive(session) && !is_alive(found)))
+            found = session;
+        fitting[is_alive(session)]++;
     }
+    if (fitting[1] > 1 || (fitting[1] == 0 && fitting[0] > 1))
+        return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
+                         "'%.48s' fits several sessions; use more of the id", word);
     found = ended ? ended : found;
     if (!found)
         return error_set(err, -ENOENT, ERROR_SESSION_NOT_FOUND,

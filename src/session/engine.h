@@ -65,7 +65,9 @@ void engine_found(struct engine *engine, const struct made *made);
 void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx);
 void engine_box_ended(struct engine *engine, uint32_t number); /* by itself */
 
-/* Goodbye: SIGTERM to everything that runs, SIGKILL after the grace, everything recorded; done().
+/*
+ * Goodbye: SIGTERM to everything that runs, SIGKILL after the grace, everything recorded; done().
+ * Called again it only sets the grace anew.
  */
 void engine_stop(struct engine *engine, uint64_t grace_ms, void (*done)(void *ctx), void *ctx);
 
@@ -95,7 +97,8 @@ engine_retry_s(const struct engine *engine); /* until a place will be free, at t
 
 /*
  * By id, by the beginning of one (at least 4 characters behind "s_", or without it) while that is
- * unique, or by name. Errors: session_not_found, session_ambiguous, session_ended.
+ * unique (among those that live, when one of them fits), or by name. Errors: session_not_found,
+ * session_ambiguous, session_ended.
  */
 int engine_find(struct engine *engine, const char *word, struct session **ret, struct error *err);
 /* The same, also for sessions that ended. */

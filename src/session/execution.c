@@ -112,7 +112,7 @@ void execution_free(struct execution *execution)
         execution->watchers = watcher->next;
         free(watcher);
     }
-    while (execution->input_waiters) {
+    while (execution->input_waiters) { /* none is being called: then it has a user */
         struct mourner *waiter = execution->input_waiters;
 
         execution->input_waiters = waiter->next;
@@ -169,19 +169,45 @@ bool execution_has_ended(const struct execution *execution)
 
 /* ---- who watches ---- */
 
+static void sweep_watchers(struct execution *execution)
+{
+    for (struct execution_watcher **at = &execution->watchers; *at;) {
+        struct execution_watcher *watcher = *at;
+
+        if (!watcher->has_left) {
+            at = &watcher->next;
+            continue;
+        }
+        *at = watcher->next;
+        free(watcher);
+    }
+}
+
 static void tell(struct execution *execution, bool has_started)
 {
-    struct execution_watcher *next;
-
-    execution->users++; /* a watcher may leave, and be the last */
-    for (struct execution_watcher *watcher = execution->watchers; watcher; watcher = next) {
-        next = watcher->next;
+    execution->users++; /* a watcher may leave, take others with it, and be the last */
+    execution->telling++;
+    for (struct execution_watcher *watcher = execution->watchers; watcher;
+         watcher = watcher->next) {
+        if (watcher->has_left)
+            continue;
         if (!has_started)
             watcher->events->more(watcher->ctx);
         else if (watcher->events->started)
             watcher->events->started(watcher->ctx);
     }
+    if (--execution->telling == 0)
+        sweep_watchers(execution);
     execution->users--;
+}
+
+static bool is_watched(const struct execution *execution)
+{
+    for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
+        if (!at->has_left)
+            return true;
+    }
+    return false;
 }
 
 struct execution_watcher *execution_watch(struct execution *execution, bool paces,
@@ -219,18 +245,14 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
 {
     struct execution *execution = watcher->execution;
 
-    for (struct execution_watcher **at = &execution->watchers; *at; at = &(*at)->next) {
-        if (*at == watcher) {
-            *at = watcher->next;
-            break;
-        }
-    }
-    free(watcher);
+    watcher->has_left = true;
+    if (execution->telling == 0)
+        sweep_watchers(execution);
     execution->users--;
     if (execution->is_held[0] || execution->is_held[1] || execution->session->engine->is_stopping)
         engine_later(execution->session->engine);
     execution->is_abandoned |= ends_it;
-    if (execution->is_abandoned && !execution->watchers && !execution_is_background(execution) &&
+    if (execution->is_abandoned && !is_watched(execution) && !execution_is_background(execution) &&
         !execution_has_ended(execution))
         execution_signal(execution, SIGKILL, NULL);
 }
@@ -248,7 +270,10 @@ static void ended(struct execution *execution, enum execution_state state)
     spool_close(&execution->out[0]); /* there may be thousands: opened again for who reads */
     spool_close(&execution->out[1]);
     session->running--;
+    session->spooled += execution_kept(execution);
     execution_save(execution);
+    input_remove(execution);
+    executions_drop_output(session);
     if (session->box && execution->call)
         box_forget(session->box, execution->call);
     session_touch(session);
@@ -293,7 +318,8 @@ static void on_ended(void *ctx, const struct exec_end *end)
     execution->flags |= (end->timed_out ? EXECUTION_TIMED_OUT : 0) |
                         (end->disk_full ? EXECUTION_DISK_FULL : 0) |
                         (end->memory_watchdog ? EXECUTION_OOM : 0);
-    if (end->signal != SIGKILL || end->timed_out || end->memory_watchdog || !session->box) {
+    if (end->signal != SIGKILL || end->timed_out || end->memory_watchdog || execution->was_killed ||
+        session->state >= SESSION_ENDING) {
         ended(execution, EXECUTION_EXITED);
         return;
     }
@@ -340,10 +366,13 @@ static uint64_t room(const struct execution *execution, int stream)
 {
     uint64_t room = UINT64_MAX;
 
+    if (execution->session->state >= SESSION_ENDING)
+        return room; /* nothing waits for a reader any more */
     for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
-        uint64_t behind = execution->out[stream].length - at->offset[stream];
+        uint64_t length = execution->out[stream].length;
+        uint64_t behind = length - MIN(length, at->offset[stream]); /* it may ask ahead */
 
-        if (at->paces)
+        if (at->paces && !at->has_left)
             room = MIN(room, behind < PACE_BYTES ? PACE_BYTES - behind : 0);
     }
     return room;
@@ -438,6 +467,8 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
     };
     struct error own = {0};
 
+    if (execution_has_ended(execution))
+        return;
     if (!box) {
         execution_fail(execution, err);
         return;
@@ -496,37 +527,6 @@ static int request_new(struct session *session, const struct execution_spec *spe
     return !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM : 0;
 }
 
-static void remove_files(const struct execution *execution)
-{
-    CLEANUP(fd_closep) int folder_fd = -1;
-    char name[32];
-
-    if (execution->out[0].length == 0 && execution->out[1].length == 0 &&
-        !(execution->flags & EXECUTION_STDIN))
-        return;
-    folder_fd = logs_folder(execution->session, false);
-    for (int i = 0; i < 3 && folder_fd >= 0; i++) {
-        str_format(name, sizeof(name), "%u.%s", execution->number,
-                   (const char *[]){"out", "err", "in"}[i]);
-        spool_remove(folder_fd, name);
-    }
-}
-
-/* The oldest that has ended and that nobody reads makes room, and so does what it wrote. */
-static void forget_old(struct session *session)
-{
-    struct execution *oldest = session->oldest;
-
-    if (session->execution_count < LIMIT_EXECUTIONS)
-        return;
-    while (oldest && (!execution_has_ended(oldest) || oldest->users > 0))
-        oldest = oldest->previous;
-    if (!oldest)
-        return;
-    remove_files(oldest);
-    execution_free(oldest);
-}
-
 int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
                  struct error *err)
 {
@@ -535,12 +535,14 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
 
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
+    if (session->engine->is_stopping)
+        return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     if (session->running >= LIMIT_COMMANDS)
         return error_set(err, -EAGAIN, ERROR_BAD_INPUT,
                          "%u commands run in this session, which is the most it may have; wait for "
                          "one to end, or end one",
                          session->running);
-    forget_old(session);
+    executions_trim(session, LIMIT_EXECUTIONS - 1); /* the oldest make room */
     execution = execution_new(session, session->next_execution);
     if (!execution)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");

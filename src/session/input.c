@@ -97,15 +97,47 @@ long execution_stdin(struct execution *execution, const void *data, size_t lengt
     return taken;
 }
 
+void input_remove(struct execution *execution)
+{
+    CLEANUP(fd_closep) int folder_fd = -1;
+    char name[32];
+
+    if (!(execution->flags & EXECUTION_STDIN))
+        return;
+    folder_fd = logs_folder(execution->session, false);
+    str_format(name, sizeof(name), "%u.in", execution->number);
+    if (folder_fd >= 0)
+        unlinkat(folder_fd, name, 0);
+}
+
 void input_tell(struct execution *execution)
 {
-    struct mourner *list = ptr_take(&execution->input_waiters);
+    struct mourner *waiter;
 
-    while (list) {
-        struct mourner *waiter = list;
+    if (execution->input_called || !execution->input_waiters)
+        return; /* from inside of one of them: the others are on their way */
+    execution->users++;
+    do {
+        execution->input_called = ptr_take(&execution->input_waiters);
+        while ((waiter = execution->input_called)) {
+            execution->input_called = waiter->next;
+            waiter->done(waiter->ctx); /* who gets no room waits again */
+            free(waiter);
+        }
+    } while (execution->input_waiters && execution_has_ended(execution));
+    execution->users--;
+}
 
-        list = waiter->next;
-        waiter->done(waiter->ctx); /* who gets no room waits again */
+static void drop_waiter(struct mourner **list, const void *ctx)
+{
+    for (struct mourner **at = list; *at;) {
+        struct mourner *waiter = *at;
+
+        if (waiter->ctx != ctx) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
         free(waiter);
     }
 }
@@ -115,18 +147,13 @@ void execution_stdin_wait(struct execution *execution, void (*ready)(void *ctx),
     struct mourner **at = &execution->input_waiters;
     struct mourner *waiter;
 
-    while (*at) { /* one call for each, whoever asked twice */
-        waiter = *at;
-        if (waiter->ctx != ctx) {
-            at = &waiter->next;
-            continue;
-        }
-        *at = waiter->next;
-        free(waiter);
-    }
+    drop_waiter(&execution->input_called, ctx);
+    drop_waiter(at, ctx); /* one call for each, whoever asked twice */
     waiter = ready ? calloc(1, sizeof(*waiter)) : NULL;
     if (!waiter)
         return;
+    while (*at)
+        at = &(*at)->next;
     *waiter = (struct mourner){.done = ready, .ctx = ctx};
     *at = waiter;
 }
@@ -152,6 +179,7 @@ int execution_signal(struct execution *execution, int signal, struct error *err)
         return error_set(err, -ESRCH, ERROR_EXECUTION_ENDED, "the command %s.%u has ended",
                          execution->session->id, execution->number);
     session_touch(execution->session);
+    execution->was_killed |= signal == SIGKILL;
     if (execution->state != EXECUTION_WAITING) {
         box_signal(execution->session->box, execution->call, signal);
         return 0;
@@ -216,8 +244,8 @@ ssize_t execution_read(const struct execution *execution, int stream, uint64_t o
 
     if (spool.fd >= 0)
         return spool_read(&spool, offset, data, size);
-    if (spool.length == 0)
-        return 0; /* there is no file */
+    if (offset >= spool.length)
+        return 0; /* also when nothing is kept any more */
     folder_fd = logs_folder(execution->session, false);
     str_format(name, sizeof(name), "%u.%s", execution->number, stream == 1 ? "out" : "err");
     fd = folder_fd < 0 ? -1 : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -46,6 +46,12 @@ struct waiter {
     void *ctx;
 };
 
+/* Those of them that are being called just now; on the caller's stack. */
+struct calling {
+    struct calling *outer;
+    struct waiter *list;
+};
+
 /* Who wants to be called once. */
 struct mourner {
     struct mourner *next;
@@ -77,12 +83,16 @@ struct session {
     struct limits limits;
     struct box_facts facts;
     struct waiter *waiters;
+    struct calling *calling;
     bool is_leaving; /* ENDING: the box is still to be given back */
 
     struct execution *executions, *oldest; /* newest first; the other end */
     unsigned execution_count, running;
+    unsigned pinned;  /* they are being walked: none is dropped */
+    uint64_t spooled; /* bytes that its ended ones have on disk */
     struct outputs *outputs;
     unsigned uploads; /* datasets under way */
+    unsigned asked;   /* questions to the maker that are not answered */
     struct mourner *mourners;
 };
 
@@ -112,6 +122,7 @@ struct execution_watcher {
     struct execution_watcher *next;
     struct execution *execution;
     bool paces;
+    bool has_left; /* while others were being told: freed after that */
     uint64_t offset[2];
     const struct execution_watch_events *events;
     void *ctx;
@@ -129,15 +140,18 @@ struct execution {
     uint64_t timeout_ms;
     struct spool out[2];
     bool is_held[2]; /* a watcher is too far behind */
+    bool was_killed; /* by somebody's SIGKILL, not for its memory */
     bool is_adopted; /* the warden has it, and an earlier broker started it */
     struct exec_end end;
     struct error error; /* FAILED */
     struct execution_watcher *watchers;
+    unsigned telling;  /* they are being told something */
     bool is_abandoned; /* who asked for it has left */
     unsigned users;    /* watchers, and calls under way: it is not dropped */
     int input_fd;      /* standard input that came with the request; -1: none */
     uint64_t input_at;
     struct mourner *input_waiters; /* who has more input for it */
+    struct mourner *input_called;  /* those of them that are being called */
     /* Asked for before the box had the command; on_started() does it. */
     bool ends_input;
     unsigned rows, columns;     /* 0: no resize */
@@ -153,8 +167,9 @@ struct engine {
     unsigned alive, ended;
     struct run *runs;
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
-    struct reactor_timer *later, *expiry;
-    bool has_later;
+    struct reactor_timer *later, *expiry, *sweeper;
+    bool has_later, is_sweeping;
+    unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping;
     bool is_ending; /* the grace is over, or nobody needs it any more */
     struct reactor_timer *grace;
@@ -166,7 +181,8 @@ struct engine {
 };
 
 /* engine.c */
-uint64_t engine_now_ms(void);              /* wall clock */
+uint64_t engine_now_ms(void);                     /* wall clock */
+uint64_t time_add(uint64_t ms, uint64_t more_ms); /* at most LIMIT_TIME_MS */
 void engine_later(struct engine *engine);  /* session_settle() for whoever needs it, next turn */
 void engine_expect(struct engine *engine); /* the expiry timer is set anew */
 void engine_check_stopped(struct engine *engine);
@@ -181,7 +197,9 @@ void session_save(struct session *session); /* to the index; a failure is logged
 int session_record(struct session *session, struct error *err);
 void session_stand(struct session *session, const struct made *made); /* it has a box now */
 void session_lost(void *ctx, const struct error *err);                /* its box is gone */
-void session_settle(struct session *session);                         /* deferred ends */
+/* Whoever waits for the box is called: with it, or with an error. */
+void session_tell_box(struct session *session, struct box *box, const struct error *err);
+void session_settle(struct session *session); /* deferred ends */
 int session_ended_error(const struct session *session, struct error *err);
 uint64_t session_deadline_ms(const struct session *session); /* when it ends if nobody comes */
 char **env_vector(json_t *base, json_t *over);               /* strv of "K=V"; NULL: no memory */
@@ -200,6 +218,11 @@ void execution_free(struct execution *execution);
 void execution_save(struct execution *execution);
 extern const struct exec_events execution_exec_events;
 
+/* kept.c */
+uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */
+void executions_trim(struct session *session, unsigned keep); /* ended ones that nobody reads */
+void executions_drop_output(struct session *session);         /* down to its share of the disk */
+
 /*
  * input.c: standard input that came with the request. It is kept in a file, so that a broker which
  * takes over can go on where the warden says it is.
@@ -208,6 +231,7 @@ int input_store(struct execution *execution, const void *data, size_t length, st
 int input_open(struct execution *execution);  /* the file of an earlier broker; -ENOENT: none */
 void input_push(struct execution *execution); /* as much as the window takes */
 void input_tell(struct execution *execution); /* there is room, or never will be again */
+void input_remove(struct execution *execution);
 
 /* outputs.c, datasets.c */
 void outputs_free(struct session *session);
@@ -215,10 +239,19 @@ void outputs_fail(struct session *session, const struct error *err);
 bool outputs_are_collected(const struct session *session); /* now */
 void datasets_remove(struct session *session);
 int datasets_prepare(struct session *session, struct error *err); /* the folder is there */
-int remove_tree(int folder_fd, const char *name);                 /* tree.c: never follows links */
+
+/* tree.c */
+int engine_discard(struct engine *engine, int folder_fd,
+                   const char *name);         /* gone from its place */
+void engine_sweep_old(struct engine *engine); /* what an earlier broker left half done */
+void engine_sweep(void *engine);              /* a little of it */
+
+/* adopt.c */
+void found_free(struct engine *engine);
 
 /* run.c */
 void runs_fail(struct engine *engine, const struct error *err);
+void runs_free(struct engine *engine); /* nobody is called any more */
 void run_box_ended(struct engine *engine, uint32_t number);
 
 #endif

@@ -44,7 +44,8 @@ struct request {
 
 struct outputs {
     struct output *known;
-    size_t count;
+    size_t count, room;
+    size_t sorted;  /* of them, by name: those of the last listing */
     uint64_t total; /* regular files, at the last look */
     char *folder;   /* absolute, for replies */
     struct request *waiting, *current;
@@ -62,6 +63,7 @@ struct outputs {
 static void start_next(struct session *session);
 
 static struct output *add_known(struct outputs *outputs, const char *name);
+static void sort_known(struct outputs *outputs);
 
 /* What an earlier broker fetched; the time is that of the change, which decides what is new. */
 static void load_one(void *ctx, const struct index_file *row)
@@ -92,6 +94,7 @@ static struct outputs *outputs_of(struct session *session)
     session->outputs = outputs;
     if (session->engine->spec.index)
         index_each_file(session->engine->spec.index, session->id, 'o', load_one, outputs, NULL);
+    sort_known(outputs);
     return outputs;
 }
 
@@ -320,6 +323,12 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     return length;
 }
 
+/* The box is gone, and with it all that was still to be fetched. */
+static bool is_over(const struct session *session, const struct error *err)
+{
+    return err->num < 0 && (session->state >= SESSION_ENDING || err->code == ERROR_BOX_LOST);
+}
+
 static void on_fetched(void *ctx, const struct error *err)
 {
     struct session *session = ctx;
@@ -328,6 +337,11 @@ static void on_fetched(void *ctx, const struct error *err)
     int r = err->num < 0 ? err->num : outputs->write_error;
 
     outputs->call = 0;
+    if (is_over(session, err)) {
+        output->is_left = true;
+        finish(session, err);
+        return;
+    }
     if (r == 0)
         r = output_writer_end(&outputs->writer);
     output_writer_cancel(&outputs->writer);
@@ -395,25 +409,44 @@ static void fetch_next(struct session *session)
 
 /* ---- listing ---- */
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct output *)a)->name, ((const struct output *)b)->name);
+}
+
+static void sort_known(struct outputs *outputs)
+{
+    if (outputs->count > 1)
+        qsort(outputs->known, outputs->count, sizeof(*outputs->known), compare_names);
+    outputs->sorted = outputs->count;
+}
+
+/*
+ * Only among those of the last listing: a name that comes twice in one listing, which no honest
+ * warden sends, is then known twice until the next.
+ */
 static struct output *find_known(struct outputs *outputs, const char *name)
 {
-    for (size_t i = 0; i < outputs->count; i++) {
-        if (str_equal(outputs->known[i].name, name))
-            return &outputs->known[i];
-    }
-    return NULL;
+    struct output key = {.name = (char *)name};
+
+    return outputs->sorted == 0 ? NULL
+                                : bsearch(&key, outputs->known, outputs->sorted,
+                                          sizeof(*outputs->known), compare_names);
 }
 
 static struct output *add_known(struct outputs *outputs, const char *name)
 {
-    struct output *known;
+    struct output *known = outputs->known;
 
     if (outputs->count == KNOWN_MAX)
         return NULL;
-    known = realloc(outputs->known, (outputs->count + 1) * sizeof(*known));
-    if (!known)
-        return NULL;
-    outputs->known = known;
+    if (outputs->count == outputs->room) {
+        known = realloc(known, (2 * outputs->room + 16) * sizeof(*known));
+        if (!known)
+            return NULL;
+        outputs->room = 2 * outputs->room + 16;
+        outputs->known = known;
+    }
     known[outputs->count] = (struct output){.name = strdup(name), .is_left = true};
     return known[outputs->count].name ? &known[outputs->count++] : NULL;
 }
@@ -450,9 +483,11 @@ static void on_entry(void *ctx, const struct box_entry *entry)
         output->skipped = "larger than the box's disk (sparse)";
 }
 
-static int compare_names(const void *a, const void *b)
+/* Half a listing: those that were new in it are not known. */
+static void forget_unsorted(struct outputs *outputs)
 {
-    return strcmp(((const struct output *)a)->name, ((const struct output *)b)->name);
+    while (outputs->count > outputs->sorted)
+        free(outputs->known[--outputs->count].name);
 }
 
 static void on_listed(void *ctx, const struct error *err)
@@ -462,7 +497,9 @@ static void on_listed(void *ctx, const struct error *err)
     size_t kept = 0;
 
     outputs->call = 0;
-    if (err->num < 0 && err->num != -ENOENT && err->num != -ENOTDIR && err->num != -E2BIG) {
+    if (is_over(session, err) ||
+        (err->num < 0 && err->num != -ENOENT && err->num != -ENOTDIR && err->num != -E2BIG)) {
+        forget_unsorted(outputs);
         finish(session, err);
         return;
     }
@@ -474,8 +511,7 @@ static void on_listed(void *ctx, const struct error *err)
             free(outputs->known[i].name);
     }
     outputs->count = kept;
-    if (kept > 1)
-        qsort(outputs->known, kept, sizeof(*outputs->known), compare_names);
+    sort_known(outputs);
     outputs->at = 0;
     outputs->fetched = 0;
     fetch_next(session);
@@ -494,8 +530,6 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
         return;
     }
     outputs->total = 0;
-    for (size_t i = 0; i < outputs->count; i++)
-        outputs->known[i].is_seen = outputs->known[i].is_changed = false;
     if (box_list(box, OUTPUT_FOLDER, 0, &list_events, session, &outputs->call, &own) < 0)
         finish(session, &own);
 }
@@ -508,6 +542,8 @@ static void start_next(struct session *session)
         return;
     outputs->current = outputs->waiting;
     outputs->waiting = outputs->waiting->next;
+    for (size_t i = 0; i < outputs->count; i++)
+        outputs->known[i].is_seen = outputs->known[i].is_changed = false;
     session_box(session, on_box, session);
 }
 

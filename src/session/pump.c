@@ -69,7 +69,7 @@ static void on_wake(void *ctx)
 {
     struct pump *pump = ctx;
 
-    if (!pump->is_inside && pump->box)
+    if (!pump->is_inside && pump->box && pump->watch)
         arm(pump);
 }
 

@@ -57,6 +57,12 @@ static void run_free(struct run *run)
     free(run);
 }
 
+void runs_free(struct engine *engine)
+{
+    while (engine->runs)
+        run_free(engine->runs);
+}
+
 /* ---- the end ---- */
 
 static void store_artifact(struct run *run)

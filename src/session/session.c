@@ -9,6 +9,8 @@
 #include "base/str.h"
 #include "session/inside.h"
 
+#define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
+
 struct session *session_new(struct engine *engine)
 {
     struct session *session = calloc(1, sizeof(*session));
@@ -24,25 +26,27 @@ struct session *session_new(struct engine *engine)
     return session;
 }
 
-static void waiters_call(struct session *session, struct box *box, const struct error *err)
+void session_tell_box(struct session *session, struct box *box, const struct error *err)
 {
-    struct waiter *list = NULL;
+    struct calling calling = {.outer = session->calling};
 
     /* They came in at the front: the first that asked is called first. */
     while (session->waiters) {
         struct waiter *waiter = session->waiters;
 
         session->waiters = waiter->next;
-        waiter->next = list;
-        list = waiter;
+        waiter->next = calling.list;
+        calling.list = waiter;
     }
-    while (list) {
-        struct waiter *waiter = list;
+    session->calling = &calling; /* one that is called may take back those behind it */
+    while (calling.list) {
+        struct waiter *waiter = calling.list;
 
-        list = waiter->next;
+        calling.list = waiter->next;
         waiter->ready(waiter->ctx, box, err);
         free(waiter);
     }
+    session->calling = calling.outer;
 }
 
 void session_free(struct session *session)
@@ -127,7 +131,7 @@ int session_complete(struct session *session, struct error *err)
 
 uint64_t session_deadline_ms(const struct session *session)
 {
-    uint64_t idle = session->used_ms + session->idle_ms;
+    uint64_t idle = time_add(session->used_ms, session->idle_ms);
 
     if (session->running > 0 || session->uploads > 0)
         return session->expires_ms; /* somebody works in it */
@@ -145,8 +149,9 @@ void session_extend(struct session *session, uint64_t more_ms)
 
     /* Idle or not, it lives that long: as if it had been used so much later. */
     session_touch(session);
-    session->used_ms = MAX(session->used_ms, now + more_ms - MIN(more_ms, session->idle_ms));
-    session->expires_ms += more_ms;
+    if (more_ms > session->idle_ms)
+        session->used_ms = MAX(session->used_ms, time_add(now, more_ms - session->idle_ms));
+    session->expires_ms = time_add(session->expires_ms, more_ms);
     session_save(session);
     engine_expect(session->engine);
 }
@@ -195,7 +200,7 @@ static void on_made(void *ctx, const struct made *made)
         return; /* ended meanwhile: the box is given back by session_settle() */
     session_become(session, SESSION_READY);
     session_save(session);
-    waiters_call(session, session->box, NULL);
+    session_tell_box(session, session->box, NULL);
 }
 
 static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
@@ -206,7 +211,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
     session->facts = *facts;
     if (session->state == SESSION_STARTING)
         session_become(session, SESSION_NEW); /* the next use tries again */
-    waiters_call(session, NULL, err);
+    session_tell_box(session, NULL, err);
 }
 
 static const struct make_events make_events = {.made = on_made, .refused = on_refused};
@@ -259,9 +264,9 @@ void session_box(struct session *session,
         start_box(session);
 }
 
-void session_box_cancel(struct session *session, void *ctx)
+static void waiters_drop(struct waiter **list, const void *ctx)
 {
-    for (struct waiter **at = &session->waiters; *at;) {
+    for (struct waiter **at = list; *at;) {
         struct waiter *waiter = *at;
 
         if (waiter->ctx == ctx) {
@@ -271,6 +276,13 @@ void session_box_cancel(struct session *session, void *ctx)
             at = &waiter->next;
         }
     }
+}
+
+void session_box_cancel(struct session *session, void *ctx)
+{
+    waiters_drop(&session->waiters, ctx);
+    for (struct calling *calling = session->calling; calling; calling = calling->outer)
+        waiters_drop(&calling->list, ctx);
 }
 
 void session_lost(void *ctx, const struct error *err)
@@ -292,7 +304,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     (void)facts;
     session_become(session, SESSION_ENDED);
     datasets_remove(session);
-    remove_tree(engine->spec.folders.logs_fd, session->id);
+    engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
@@ -303,7 +315,35 @@ static void box_gone(void *ctx, const struct box_facts *facts)
         mourner->done(mourner->ctx);
         free(mourner);
     }
+    executions_trim(session, LIMIT_EXECUTIONS_AFTER);
     engine_later(engine); /* whoever waits for the last to end */
+}
+
+/* Whoever held a stream back has read on, or does not count any more. */
+static void resume_held(struct session *session)
+{
+    session->pinned++;
+    for (struct execution *execution = session->executions; execution && session->box;
+         execution = execution->next) {
+        for (int i = 0; i < 2; i++) {
+            if (!execution->is_held[i] || execution->call == 0)
+                continue;
+            execution->is_held[i] = false;
+            box_resume(session->box, execution->call, (enum box_stream)(i + 1));
+        }
+    }
+    session->pinned--;
+}
+
+/* The launcher saw its end before we have read what its warden had said. */
+static void hear_last_words(struct session *session)
+{
+    struct error err = {0};
+
+    for (int i = 0; i < LAST_TURNS && box_fd(session->box) >= 0; i++) {
+        if (box_pump(session->box, &err) < 0)
+            break;
+    }
 }
 
 /* Not from inside box_pump(): this is the turn of its own that engine_later() gives. */
@@ -318,12 +358,17 @@ static void leave(struct session *session)
         maker->ops->make_cancel(maker, session->make_serial);
         session->make_serial = 0;
     }
-    waiters_call(session, NULL, &err);
+    session_tell_box(session, NULL, &err);
     pump_stop(&session->pump);
+    if (session->box && str_equal(session->reason, "box_lost"))
+        hear_last_words(session);
+    resume_held(session);
     if (session->box)
         box_fail(session->box, &err);
+    session->pinned++;
     for (struct execution *execution = session->executions; execution; execution = execution->next)
         execution_fail(execution, &err);
+    session->pinned--;
     outputs_fail(session, &err);
     if (session->box)
         maker->ops->end(maker, session->number, ptr_take(&session->box), box_gone, session);
@@ -335,15 +380,8 @@ void session_settle(struct session *session)
 {
     if (session->state == SESSION_ENDING && !session->is_leaving)
         leave(session);
-    for (struct execution *execution = session->executions; execution && session->box;
-         execution = execution->next) {
-        for (int i = 0; i < 2; i++) {
-            if (!execution->is_held[i] || execution->call == 0)
-                continue;
-            execution->is_held[i] = false;
-            box_resume(session->box, execution->call, (enum box_stream)(i + 1));
-        }
-    }
+    else
+        resume_held(session);
 }
 
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx)

@@ -175,11 +175,17 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
                   struct error *err);
 int dataset_write(struct dataset_upload *upload, const void *data, size_t length,
                   struct error *err);
-int dataset_end(struct dataset_upload *upload, struct error *err); /* frees it in any case */
-void dataset_cancel(struct dataset_upload *upload);                /* NULL is fine */
-/* A file of a configured folder, by its absolute path. Errors: bad_input, path_not_found. */
+/* Frees it in any case. One that is under way when the session ends fails at its next call. */
+int dataset_end(struct dataset_upload *upload, struct error *err);
+void dataset_cancel(struct dataset_upload *upload); /* NULL is fine */
+/*
+ * A file of a configured folder, by its absolute path, copied a piece in each turn of the loop.
+ * Errors at once: bad_input, path_not_found, and those of dataset_begin(); else done() comes once
+ * from the loop (err->num 0: it is there), unless dataset_cancel() was called before.
+ */
 int dataset_from_folder(struct session *session, const char *name, const char *path,
-                        struct error *err);
+                        void (*done)(void *ctx, const struct error *err), void *ctx,
+                        struct dataset_upload **ret, struct error *err);
 /* "sales 2024/q1" becomes "sales_2024_q1.csv". Errors: bad_input. Pure. */
 int dataset_file_name(const char *name, char *ret, size_t size, struct error *err);
 json_t *session_datasets_json(struct session *session);

@@ -1,55 +1,170 @@
-/* tree.c - removes a folder of the state with all below it, by descriptors, never following a link.
+/*
+ * tree.c - removes folders of the state with all below them, by descriptors, never following links.
+ *
+ * Theory of operation. A session may leave gigabytes and thousands of files; removing them at once
+ * would stop the loop for everybody. So a folder is renamed to a hidden name beside it, which is at
+ * once, and emptied a little in each turn of the loop. What a broker that died left of that, and
+ * its half uploads, are found by the next one, by their hidden names.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "session/inside.h"
 
 #define DEPTH_MAX 128 /* our own folders are never deeper: what is in them was made by us */
+#define FILES_PER_TURN 256
+#define BYTES_PER_TURN (256 * MIB) /* of one file: giving blocks and pages back takes its time */
+#define GONE ".gone-"
 
-static int empty_folder(int fd, int depth)
-{
-    DIR *folder = fdopendir(fd); /* takes the descriptor */
-    struct dirent *entry;
-    int r = 0;
-
-    if (!folder) {
-        close(fd);
-        return -errno;
-    }
-    while ((entry = readdir(folder))) {
-        int child;
-
-        if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, ".."))
-            continue;
-        if (unlinkat(dirfd(folder), entry->d_name, 0) == 0)
-            continue;
-        child =
-            openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (child < 0 || depth == 0) {
-            r = child < 0 ? -errno : -ELOOP;
-            if (child >= 0)
-                close(child);
-            continue;
-        }
-        empty_folder(child, depth - 1);
-        if (unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR) < 0)
-            r = -errno;
-    }
-    closedir(folder);
-    return r;
-}
-
-int remove_tree(int folder_fd, const char *name)
+static DIR *open_folder(int folder_fd, const char *name)
 {
     int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -errno;
-    empty_folder(fd, DEPTH_MAX);
-    return unlinkat(folder_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+    if (fd >= 0 && !folder)
+        close(fd);
+    return folder;
+}
+
+/* A piece of a large file is given back; false: it is small, or no file. */
+static bool shorten(int folder_fd, const char *name)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    struct stat status;
+
+    if (fstatat(folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode) ||
+        status.st_nlink > 1 || (uint64_t)status.st_blocks * 512 <= BYTES_PER_TURN)
+        return false;
+    fd = openat(folder_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 && ftruncate(fd, status.st_size -
+                                        (off_t)MIN(BYTES_PER_TURN, (uint64_t)status.st_size)) == 0;
+}
+
+/* As many as `budget` says, which counts down; true: nothing is left of it. */
+static bool remove_some(int folder_fd, const char *name, int depth, unsigned *budget)
+{
+    struct dirent *entry;
+    DIR *folder;
+    bool is_empty = true;
+
+    if (*budget == 0)
+        return false;
+    if (shorten(folder_fd, name)) {
+        *budget = 0;
+        return false;
+    }
+    if (unlinkat(folder_fd, name, 0) == 0) {
+        --*budget;
+        return true;
+    }
+    folder = depth > 0 ? open_folder(folder_fd, name) : NULL;
+    while (folder && *budget > 0 && (entry = readdir(folder))) {
+        if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
+            is_empty &= remove_some(dirfd(folder), entry->d_name, depth - 1, budget);
+    }
+    if (folder)
+        closedir(folder);
+    if (!is_empty || *budget == 0 || unlinkat(folder_fd, name, AT_REMOVEDIR) < 0)
+        return false;
+    --*budget;
+    return true;
+}
+
+/* One turn's work in a folder of the state; true: nothing is left to do in it. */
+static bool sweep_folder(int folder_fd, unsigned *budget)
+{
+    DIR *folder = open_folder(folder_fd, ".");
+    struct dirent *entry;
+    bool is_done = true;
+
+    while (folder && (entry = readdir(folder))) {
+        if (str_starts(entry->d_name, GONE))
+            is_done &= remove_some(folder_fd, entry->d_name, DEPTH_MAX, budget);
+    }
+    if (folder)
+        closedir(folder);
+    return is_done;
+}
+
+void engine_sweep(void *ctx)
+{
+    struct engine *engine = ctx;
+    unsigned budget = FILES_PER_TURN;
+    bool is_done = sweep_folder(engine->spec.folders.data_fd, &budget);
+
+    is_done &= sweep_folder(engine->spec.folders.logs_fd, &budget);
+    engine->is_sweeping = !is_done && budget < FILES_PER_TURN;
+    if (engine->is_sweeping) {
+        engine->spec.reactor->ops->timer_set(engine->sweeper, 0);
+        return;
+    }
+    if (!is_done)
+        log_warning("something of ended sessions cannot be removed, continuing without that");
+    engine_later(engine); /* a stop waits for it */
+}
+
+static void sweep_soon(struct engine *engine)
+{
+    engine->is_sweeping = true;
+    engine->spec.reactor->ops->timer_set(engine->sweeper, 0);
+}
+
+int engine_discard(struct engine *engine, int folder_fd, const char *name)
+{
+    char hidden[ID_MAX + 32];
+
+    for (;;) { /* one of an earlier broker may have the number */
+        str_format(hidden, sizeof(hidden), GONE "%u", engine->next_gone++);
+        if (renameat2(folder_fd, name, folder_fd, hidden, RENAME_NOREPLACE) == 0)
+            break;
+        if (errno == ENOENT)
+            return 0;
+        if (errno == EINVAL && renameat(folder_fd, name, folder_fd, hidden) == 0)
+            break; /* a file system that does not know the flag: only an empty one is replaced */
+        if (errno != EEXIST && errno != ENOTEMPTY)
+            return -errno;
+    }
+    sweep_soon(engine);
+    return 0;
+}
+
+static bool is_of_a_living_session(const struct engine *engine, const char *name)
+{
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->state != SESSION_ENDED && str_equal(session->id, name))
+            return true;
+    }
+    return false;
+}
+
+/* Of sessions that ended just when a broker died, and uploads that nobody finishes any more. */
+static void discard_old(struct engine *engine, int folder_fd)
+{
+    DIR *folder = open_folder(folder_fd, ".");
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_");
+
+        if (is_ours && !is_of_a_living_session(engine, entry->d_name))
+            engine_discard(engine, folder_fd, entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+void engine_sweep_old(struct engine *engine)
+{
+    discard_old(engine, engine->spec.folders.data_fd);
+    discard_old(engine, engine->spec.folders.logs_fd);
+    sweep_soon(engine);
 }

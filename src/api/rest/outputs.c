@@ -7,7 +7,7 @@
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/str.h"
+#include "session/output_type.h"
 
 #define PIECE (256 * KIB)
 
@@ -53,23 +53,6 @@ static void on_freed(void *ctx)
     free(sending);
 }
 
-/* The MIME type that the list has for a name; bytes otherwise. */
-static void find_type(struct session *session, const char *name, char *type, size_t size)
-{
-    CLEANUP(json_decrefp) json_t *all = session_outputs_json(session);
-    const char *found = TYPE_BYTES;
-    json_t *one;
-    size_t i;
-
-    json_array_foreach(json_object_get(all, "outputs"), i, one)
-    {
-        if (str_equal(json_string_value(json_object_get(one, "name")), name) &&
-            json_is_string(json_object_get(one, "mime")))
-            found = json_string_value(json_object_get(one, "mime"));
-    }
-    str_copy(type, size, found);
-}
-
 void outputs_get(struct rest_call *call)
 {
     /* A browser must neither guess a type nor run what a guest wrote. */
@@ -80,7 +63,6 @@ void outputs_get(struct rest_call *call)
     struct sending *sending;
     struct stat status;
     struct error err = {0};
-    char type[128];
     int fd;
 
     if (!rest_session(call, true, &session))
@@ -108,6 +90,5 @@ void outputs_get(struct rest_call *call)
                    .freed = on_freed,
                    .ctx = sending},
     };
-    find_type(session, name, type, sizeof(type));
-    rest_stream_start(&sending->stream, 200, type, headers, status.st_size);
+    rest_stream_start(&sending->stream, 200, output_type_find(name)->mime, headers, status.st_size);
 }

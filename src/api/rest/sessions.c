@@ -80,22 +80,111 @@ static int give_bytes(struct session *session, const char *name, const void *dat
     return dataset_end(upload, err);
 }
 
-static int give_dataset(struct session *session, json_t *dataset, struct error *err)
+/* A session on its way: its datasets are given one after the other, then it is answered. */
+struct creating {
+    struct rest *rest;
+    struct http_request *http;
+    char id[ID_MAX];
+    json_t *datasets;              /* NULL: none */
+    size_t at;                     /* the one that is being given */
+    struct dataset_upload *upload; /* from a folder, under way; NULL: none */
+};
+
+static void creating_free(struct creating *creating)
+{
+    json_decref(creating->datasets);
+    free(creating);
+}
+
+/* All of what was asked for, or nothing. */
+static void give_up(struct creating *creating)
+{
+    struct session *session;
+    struct error ignored;
+
+    if (engine_find(creating->rest->engine, creating->id, &session, &ignored) == 0)
+        session_end(session, "deleted", NULL, NULL);
+}
+
+static void creating_fail(struct creating *creating, const struct error *err)
+{
+    give_up(creating);
+    rest_fail(creating->rest, creating->http, err,
+              json_pack("{s:o}", "field", json_sprintf("datasets[%zu]", creating->at)));
+    creating_free(creating);
+}
+
+static void create_next(struct creating *creating);
+
+static void on_given(void *ctx, const struct error *err)
+{
+    struct creating *creating = ctx;
+
+    creating->upload = NULL;
+    if (err->num < 0) {
+        creating_fail(creating, err);
+        return;
+    }
+    creating->at++;
+    create_next(creating);
+}
+
+/* 1: on_given() comes; 0: it is there; or a negative errno. */
+static int give_dataset(struct creating *creating, struct session *session, json_t *dataset,
+                        struct error *err)
 {
     CLEANUP(buf_free) struct buf bytes = BUF_INIT(LIMIT_REQUEST_JSON);
     const char *name = json_string_value(json_object_get(dataset, "name"));
     json_t *content = json_object_get(dataset, "content");
     json_t *encoded = json_object_get(dataset, "content_base64");
+    int r;
 
     if (content)
         return give_bytes(session, name, json_string_value(content), json_string_length(content),
                           err);
-    if (!encoded)
-        return dataset_from_folder(session, name,
-                                   json_string_value(json_object_get(dataset, "path")), err);
+    if (!encoded) {
+        r = dataset_from_folder(session, name, json_string_value(json_object_get(dataset, "path")),
+                                on_given, creating, &creating->upload, err);
+        return r == 0 ? 1 : r;
+    }
     if (base64_decode(json_string_value(encoded), json_string_length(encoded), &bytes) < 0)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'content_base64' is not base64");
     return give_bytes(session, name, buf_text(&bytes), bytes.length, err);
+}
+
+static void create_next(struct creating *creating)
+{
+    struct session *session;
+    struct error err = {0};
+    int r = engine_find(creating->rest->engine, creating->id, &session, &err);
+
+    for (; r == 0 && creating->at < json_array_size(creating->datasets); creating->at++) {
+        r = give_dataset(creating, session, json_array_get(creating->datasets, creating->at), &err);
+        if (r != 0)
+            break;
+    }
+    if (r > 0)
+        return; /* on_given() goes on */
+    if (r < 0) {
+        creating_fail(creating, &err);
+        return;
+    }
+    if (json_array_size(creating->datasets) > 0 && session_complete(session, &err) < 0) {
+        give_up(creating);
+        rest_fail(creating->rest, creating->http, &err, NULL);
+    } else {
+        rest_reply(creating->http, 201, session_json(session));
+    }
+    creating_free(creating);
+}
+
+static void on_client_gone(void *ctx)
+{
+    struct creating *creating = ctx;
+
+    dataset_cancel(creating->upload);
+    give_up(creating); /* nobody knows its id */
+    creating_free(creating);
 }
 
 static uint64_t millis(json_t *seconds)
@@ -113,36 +202,31 @@ void sessions_create(struct rest_call *call)
         .age_ms = millis(json_object_get(call->body, "max_age_s")),
         .is_draft = json_array_size(datasets) > 0, /* with all of them, or not at all */
     };
+    struct creating *creating;
     struct session *session;
     struct error err = {0};
-    json_t *one;
-    size_t i;
 
     if (!rest_check_env(call->http, spec.env) || !check_datasets(call, datasets))
         return;
+    creating = calloc(1, sizeof(*creating));
+    if (!creating) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    *creating = (struct creating){
+        .rest = call->rest, .http = call->http, .datasets = json_incref(datasets)};
     if (engine_create(call->rest->engine, &spec, &session, &err) < 0) {
         /* Of what is left to be wrong only the name is a member. */
         rest_fail(call->rest, call->http, &err,
                   str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
                       ? json_pack("{s:s}", "field", "name")
                       : NULL);
+        creating_free(creating);
         return;
     }
-    json_array_foreach(datasets, i, one)
-    {
-        if (give_dataset(session, one, &err) < 0) {
-            session_end(session, "deleted", NULL, NULL); /* all of what was asked for, or nothing */
-            rest_fail(call->rest, call->http, &err,
-                      json_pack("{s:o}", "field", json_sprintf("datasets[%zu]", i)));
-            return;
-        }
-    }
-    if (spec.is_draft && session_complete(session, &err) < 0) {
-        session_end(session, "deleted", NULL, NULL);
-        rest_fail(call->rest, call->http, &err, NULL);
-        return;
-    }
-    rest_reply(call->http, 201, session_json(session));
+    str_copy(creating->id, sizeof(creating->id), session_id(session));
+    http_on_gone(call->http, on_client_gone, creating);
+    create_next(creating);
 }
 
 /* ---- looked at ---- */

@@ -278,10 +278,21 @@ short box_poll_events(const struct box *box)
     return (short)(POLLIN | (box->queue.length > 0 ? POLLOUT : 0));
 }
 
+bool box_is_busy(const struct box *box)
+{
+    for (const struct call *call = box->calls; call; call = call->next) {
+        if (call->kind != CALL_WATCH)
+            return true;
+    }
+    return false;
+}
+
 uint64_t box_next_deadline_ms(const struct box *box)
 {
     uint64_t next = box->adoption ? box->hello_deadline_ms : UINT64_MAX;
 
+    if (box->broken && !box->is_lost)
+        return 0; /* by a call outside of box_pump(), and nothing may ever come to wake it */
     for (const struct call *call = box->calls; call; call = call->next) {
         if (call->deadline_ms && !call->was_timed_out)
             next = MIN(next, call->deadline_ms);

@@ -104,6 +104,7 @@ void box_on_wake(struct box *box, void (*wake)(void *ctx), void *ctx);
 uint32_t box_next_id(const struct box *box); /* the id that the next call will have */
 int box_fd(const struct box *box);           /* -1 once it is lost: nothing more will come */
 short box_poll_events(const struct box *box);
+bool box_is_busy(const struct box *box);              /* a call is under way, other than a watch */
 uint64_t box_next_deadline_ms(const struct box *box); /* clock_now_ms() scale; UINT64_MAX: none */
 /* 0, or a negative errno once the box is lost; every pending call has then failed. */
 int box_pump(struct box *box, struct error *err);

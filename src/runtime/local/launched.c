@@ -447,9 +447,13 @@ static void launched_usage(struct maker *maker, uint32_t number, facts_done done
     struct launched_maker *self = (struct launched_maker *)maker;
     struct asking *asking = calloc(1, sizeof(*asking));
 
-    if (!asking || self->is_gone) {
+    if (self->is_gone) {
         free(asking);
         return; /* nobody is left who knows */
+    }
+    if (!asking) {
+        done(ctx, NULL);
+        return;
     }
     *asking = (struct asking){.number = number, .done = done, .ctx = ctx};
     *self->askings_end = asking;

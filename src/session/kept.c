@@ -1,0 +1,68 @@
+/*
+ * kept.c - what a session keeps of commands that have ended: their records in memory, their output
+ * on disk; the oldest that nobody reads go first.
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+uint64_t execution_kept(const struct execution *execution)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const struct spool *spool = &execution->out[i];
+
+        bytes += spool->length - spool->first + MIN(spool->head, spool->first);
+    }
+    return bytes;
+}
+
+/* Its output is not on the disk any more. */
+static void drop_output(struct execution *execution)
+{
+    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, false);
+
+    execution->session->spooled -= MIN(execution_kept(execution), execution->session->spooled);
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+
+        execution->out[i].first = execution->out[i].length;
+        execution->out[i].head = 0;
+        str_format(name, sizeof(name), "%u.%s", execution->number, i == 0 ? "out" : "err");
+        if (folder_fd >= 0)
+            spool_remove(folder_fd, name);
+    }
+}
+
+/* The oldest that has ended, that nobody reads and that has something on the disk (or not). */
+static struct execution *oldest(struct session *session, bool has_output)
+{
+    struct execution *at = session->oldest;
+
+    while (at &&
+           (!execution_has_ended(at) || at->users > 0 || (has_output && execution_kept(at) == 0)))
+        at = at->previous;
+    return at;
+}
+
+void executions_drop_output(struct session *session)
+{
+    struct execution *execution;
+
+    while (session->spooled > LIMIT_SESSION_SPOOLS && (execution = oldest(session, true)))
+        drop_output(execution);
+}
+
+void executions_trim(struct session *session, unsigned keep)
+{
+    struct execution *execution;
+
+    while (!session->pinned && session->execution_count > keep &&
+           (execution = oldest(session, false))) {
+        if (session->state < SESSION_ENDING)
+            drop_output(execution); /* else its folder goes as a whole */
+        execution_free(execution);
+    }
+}
