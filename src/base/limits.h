@@ -72,7 +72,6 @@
 #define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
-#define LIMIT_IDLE_EXIT_MS 600000     /* one started on demand leaves when nobody needs it */
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
 #define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 

@@ -30,7 +30,7 @@
 
 #define LANGUAGES_MAX 8
 #define FOLDERS_MAX 64
-#define IDLE_LOOK_MS 1000
+#define IDLE_LOOK_MS 10000 /* at most between two looks whether anybody needs us */
 
 /* In the order of STATE_FOLDERS. */
 enum { FOLDER_INDEX, FOLDER_OUTPUT, FOLDER_ARTIFACTS, FOLDER_DATA, FOLDER_LOGS, _FOLDER_MAX };
@@ -55,6 +55,7 @@ struct broker {
     struct buf output, artifacts; /* their names as the user sees them */
     struct reactor_timer *idle;
     uint64_t idle_since_ms; /* 0: somebody is there */
+    uint64_t clients_seen;  /* at the last look */
     int status;
 };
 
@@ -161,23 +162,32 @@ static int confine(struct broker *broker, struct error *err)
 
 /* ---- nobody needs us ---- */
 
+static uint64_t idle_look_ms(const struct broker *broker)
+{
+    return MIN(broker->config.daemon_idle_ms / 8 + 1, (uint64_t)IDLE_LOOK_MS);
+}
+
 static void on_idle(void *ctx)
 {
     struct broker *broker = ctx;
     uint64_t now = clock_now_ms();
-    json_int_t limit = json_integer_value(json_object_get(broker->settings, "idle_exit_ms"));
-    bool is_idle = engine_is_idle(broker->engine) && http_server_clients(broker->server) == 0;
+    struct http_server *server = broker->server; /* NULL: it says goodbye already */
+    uint64_t clients = server ? http_server_clients_ever(server) : 0;
+    bool is_idle = server && engine_is_idle(broker->engine) && http_server_clients(server) == 0 &&
+                   clients == broker->clients_seen;
+
+    broker->clients_seen = clients;
 
     if (!is_idle)
         broker->idle_since_ms = 0;
     else if (broker->idle_since_ms == 0)
         broker->idle_since_ms = now;
-    if (is_idle && now - broker->idle_since_ms >= (uint64_t)limit) {
+    if (is_idle && now - broker->idle_since_ms >= broker->config.daemon_idle_ms) {
         log_info("no session and no client: leaving");
         launched_quit(broker->maker);
         return;
     }
-    broker->reactor->ops->timer_set(broker->idle, IDLE_LOOK_MS);
+    broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
 }
 
 /* ---- the launcher ---- */
@@ -205,7 +215,7 @@ static void on_engine_ready(void *ctx)
     if (json_is_true(on_demand)) {
         broker->idle = reactor_timer(broker->reactor, on_idle, broker);
         if (broker->idle)
-            broker->reactor->ops->timer_set(broker->idle, IDLE_LOOK_MS);
+            broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
     }
     launched_say_ready(broker->maker);
 }

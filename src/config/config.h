@@ -39,6 +39,7 @@ enum config_key {
     KEY_ROOT,
     KEY_PYTHON,
     KEY_STATE_DIR,
+    KEY_DAEMON_IDLE,
     KEY_SESSION_IDLE,
     KEY_SESSION_AGE,
     KEY_MAX_SESSIONS,
@@ -85,7 +86,7 @@ struct config {
 
     /* the daemon */
     const char *state; /* NULL: the XDG state folder */
-    uint64_t session_idle_ms, session_age_ms, stop_grace_ms;
+    uint64_t session_idle_ms, session_age_ms, stop_grace_ms, daemon_idle_ms;
     uint32_t max_sessions;
     char **dataset_folders; /* strv of absolute paths; empty: none */
 };

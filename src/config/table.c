@@ -59,6 +59,10 @@ const struct config_row config_table[_KEY_MAX] = {
         {"BAILEY_STATE_DIR", "bailey.state_dir", NULL, "an absolute path; e.g. /var/lib/bailey",
          "folder of the daemon: index, outputs, artifacts, datasets, logs; without it "
          "$XDG_STATE_HOME/bailey"},
+    [KEY_DAEMON_IDLE] = {"BAILEY_DAEMON_IDLE", "bailey.daemon_idle", "10m",
+                         "more than 0, at most 86400 seconds; e.g. 10m",
+                         "a daemon that was started on demand leaves after this time without a "
+                         "session and without a client"},
     [KEY_SESSION_IDLE] = {"SANDBOX_SESSION_IDLE", "sandbox.session_idle", "15m",
                           "more than 0, at most 86400 seconds; e.g. 15m, 1h",
                           "a session that nobody uses ends after this time"},

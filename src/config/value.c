@@ -308,6 +308,7 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_STATE_DIR] = {.parse = parse_absolute,
                        .noun = "an absolute path",
                        INTO(FIELD_TEXT, state)},
+    [KEY_DAEMON_IDLE] = {SPAN, INTO(FIELD_U64, daemon_idle_ms)},
     [KEY_SESSION_IDLE] = {SPAN, INTO(FIELD_U64, session_idle_ms)},
     [KEY_SESSION_AGE] = {SPAN, INTO(FIELD_U64, session_age_ms)},
     [KEY_MAX_SESSIONS] = {.parse = parse_count,

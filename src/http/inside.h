@@ -36,6 +36,7 @@ struct http_server {
     int listen_fd;         /* a duplicate: libmicrohttpd closes it */
     short goodbye;         /* what says that a client is gone: see server.c */
     unsigned client_count; /* connections */
+    uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
     struct http_request *requests;
     bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */

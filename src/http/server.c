@@ -123,6 +123,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         return;
     }
     server->client_count++;
+    server->client_total++;
     *context = link_new(server, connection);
 }
 
@@ -260,6 +261,11 @@ void http_server_quiesce(struct http_server *server)
         MHD_quiesce_daemon(server->daemon); /* gives the socket back */
     fd_closep(&server->listen_fd);
     server->listen_fd = -1;
+}
+
+uint64_t http_server_clients_ever(const struct http_server *server)
+{
+    return server->client_total;
 }
 
 unsigned http_server_clients(const struct http_server *server)

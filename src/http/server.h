@@ -53,6 +53,7 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
                       struct http_server **ret, struct error *err);
 void http_server_quiesce(struct http_server *server); /* no new connections */
 unsigned http_server_clients(const struct http_server *server);
+uint64_t http_server_clients_ever(const struct http_server *server);
 /* Every request is gone(). From inside a callback too: nobody is called after it. NULL is fine. */
 void http_server_stop(struct http_server *server);
 

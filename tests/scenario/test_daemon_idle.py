@@ -1,0 +1,52 @@
+"""A daemon that was started on demand leaves by itself; one that is needed does not."""
+import json
+import os
+import select
+import time
+
+import pytest
+
+import yard
+
+
+@pytest.fixture
+def idle_yard():
+    place = yard.Yard(env={"BAILEY_DAEMON_IDLE": "1s"})
+    yield place
+    place.close()
+
+
+def daemon_of(place):
+    """A descriptor of the daemon: looking at it by bailey would be a client."""
+    pid = json.loads((place.state / "daemon.json").read_text())["pid"]
+    return os.pidfd_open(pid)
+
+
+def has_left(daemon, seconds):
+    ready, _, _ = select.select([daemon], [], [], seconds)
+    return bool(ready)
+
+
+def test_it_leaves_without_session_and_client(idle_yard):
+    session = idle_yard.session()
+    daemon = daemon_of(idle_yard)
+    idle_yard.ok("session", "rm", session)
+    assert has_left(daemon, 60)
+    assert not idle_yard.is_running()
+    assert idle_yard.session().startswith("s_")  # and the next that needs one starts one
+
+
+def test_it_stays_while_there_is_a_session(idle_yard):
+    session = idle_yard.session()
+    daemon = daemon_of(idle_yard)
+    assert not has_left(daemon, 3)
+    assert idle_yard.exec(session, "true").status == 0
+
+
+def test_it_stays_while_clients_come(idle_yard):
+    idle_yard.ok("session", "rm", idle_yard.session())
+    daemon = daemon_of(idle_yard)
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        idle_yard.ok("session", "ls")
+        assert not has_left(daemon, 0.1)
