@@ -96,7 +96,7 @@ static void add_member(struct crowd *crowd, int proc_fd, const char *name)
 /* The children of one thread, which the kernel lists by the thread that forked them. */
 static void add_children(struct crowd *crowd, int proc_fd, pid_t pid, const char *thread)
 {
-    static char text[256 * 1024]; /* one thread; a bomb has many children */
+    static char text[CROWD_MAX * 8]; /* one thread; as many children as there are members */
     char path[96], *rest = text, *name;
 
     if (str_format(path, sizeof(path), "%d/task/%s/children", (int)pid, thread) < 0 ||

@@ -37,7 +37,7 @@ static void drain_free(struct drain *drain)
 
 static void drain_ready(struct loop_source *source, uint32_t events)
 {
-    static char nowhere[65536]; /* one thread */
+    static char nowhere[16384]; /* one thread */
     struct drain *drain = (struct drain *)source;
 
     (void)events;
