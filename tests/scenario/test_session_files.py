@@ -225,7 +225,6 @@ def test_a_name_that_is_no_text_is_not_hidden(daemon, session):
     assert len(found["entries"]) == 3, found  # data, output and the odd one
 
 
-@pytest.mark.xfail(strict=True, reason="bad_input: 'path' has to be a string")
 def test_a_name_that_is_no_text_can_be_read_and_deleted(daemon, session):
     daemon.python(session, "open(b'/tmp/\\xff\\xfe', 'wb').write(b'odd')")
     reply = daemon.call("GET", FILES.format(session) + "?path=/tmp/%ff%fe")

@@ -79,7 +79,7 @@ static json_t *typed(json_t *schema, const char *value)
         return str_equal(value, "true")    ? json_true()
                : str_equal(value, "false") ? json_false()
                                            : NULL;
-    return json_string(value);
+    return json_stringn_nocheck(value, strlen(value)); /* a path is bytes */
 }
 
 static void read_argument(void *ctx, const char *name, const char *value)
