@@ -299,7 +299,7 @@ def test_the_command_lines_status(daemon, session, argv):
 def test_who_a_command_leaves_behind_may_go_on_writing(daemon, session):
     """A server started by a shell writes to a pipe whose command has ended: it is not killed by it."""
     daemon.exec(session, "sh", "-c", "(trap '' HUP; while [ ! -e /tmp/stop ]; do echo noise; echo x >> "
-                "/tmp/turns; done; echo done > /tmp/left) & echo begun")
+                "/tmp/turns; done; echo done > /tmp/left) & while [ ! -e /tmp/turns ]; do :; done")
     before = len(daemon.read(session, "/tmp/turns"))
     serve.polled(lambda: len(daemon.read(session, "/tmp/turns")), lambda size: size > before + 1000,
                  "it goes on")
