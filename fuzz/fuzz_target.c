@@ -42,10 +42,14 @@ static void encode_again(const struct http_target *target)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
-    char *text = strndup((const char *)data, size);
+    char *text = malloc(size + 1);
     struct http_target target;
 
-    for (size_t i = 0; text && i < ARRAY_SIZE(methods); i++) {
+    if (!text)
+        return 0;
+    memcpy(text, data, size);
+    text[size] = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
         struct route_match match;
 
         if (target_parse(&target, text) == 0) {
