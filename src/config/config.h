@@ -43,6 +43,7 @@ enum config_key {
     KEY_SESSION_IDLE,
     KEY_SESSION_AGE,
     KEY_MAX_SESSIONS,
+    KEY_SESSION_QUOTA,
     KEY_DATASET_FOLDERS,
     KEY_STOP_GRACE,
     KEY_DOCKER_IMAGE,
@@ -87,6 +88,7 @@ struct config {
     /* the daemon */
     const char *state; /* NULL: the XDG state folder */
     uint64_t session_idle_ms, session_age_ms, stop_grace_ms, daemon_idle_ms;
+    uint64_t session_quota_bytes; /* of saved outputs */
     uint32_t max_sessions;
     char **dataset_folders; /* strv of absolute paths; empty: none */
 };

@@ -71,6 +71,10 @@ const struct config_row config_table[_KEY_MAX] = {
                          "a session ends at this age, unless it is extended"},
     [KEY_MAX_SESSIONS] = {"SANDBOX_MAX_SESSIONS", "sandbox.max_sessions", "64",
                           "1 to 10000; e.g. 64", "sessions that may live at once"},
+    [KEY_SESSION_QUOTA] = {"SANDBOX_SESSION_QUOTA", "sandbox.session_quota", "4g",
+                           "1m to 16t; e.g. 512m, 4g",
+                           "outputs that one session may leave on this machine's disk; over it the "
+                           "session ends, the outputs stay"},
     [KEY_DATASET_FOLDERS] = {"SANDBOX_DATASET_FOLDERS", "sandbox.dataset_folders", NULL,
                              "absolute paths with commas between; e.g. /srv/data",
                              "folders of this machine whose files a session may be given as "

@@ -316,6 +316,8 @@ static const struct rule rules[_KEY_MAX] = {
                           .minimum = 1,
                           .maximum = LIMIT_SESSIONS,
                           INTO(FIELD_U32, max_sessions)},
+    [KEY_SESSION_QUOTA] = {SIZE, .minimum = LIMIT_DISK_MIN, .maximum = LIMIT_MEMORY_MAX,
+                           INTO(FIELD_U64, session_quota_bytes)},
     [KEY_DATASET_FOLDERS] = {.parse = parse_folders,
                              .noun = "a list of absolute paths",
                              INTO(FIELD_LIST, dataset_folders)},

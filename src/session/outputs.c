@@ -27,6 +27,7 @@
 struct output {
     char *name;
     uint64_t bytes, time_ns, change_ns;
+    uint64_t disk_bytes; /* of the copy that was saved last */
     const struct output_type *type;
     const char *skipped;
     bool is_saved;
@@ -45,9 +46,10 @@ struct request {
 struct outputs {
     struct output *known;
     size_t count, room;
-    size_t sorted;  /* of them, by name: those of the last listing */
-    uint64_t total; /* regular files, at the last look */
-    char *folder;   /* absolute, for replies */
+    size_t sorted;        /* of them, by name: those of the last listing */
+    uint64_t total;       /* regular files, at the last look */
+    uint64_t saved_bytes; /* on the disk, also of files that are gone in the box */
+    char *folder;         /* absolute, for replies */
     struct request *waiting, *current;
 
     /* the collection under way */
@@ -77,6 +79,8 @@ static void load_one(void *ctx, const struct index_file *row)
     output->type = output_type_find(row->name);
     output->is_saved = row->is_fetched;
     output->is_left = false;
+    output->disk_bytes = row->is_fetched ? row->bytes : 0;
+    ((struct outputs *)ctx)->saved_bytes += output->disk_bytes;
     ((struct outputs *)ctx)->total++;
 }
 
@@ -244,6 +248,7 @@ static void finish(struct session *session, const struct error *err)
     struct outputs *outputs = session->outputs;
     struct request *request = ptr_take(&outputs->current);
     CLEANUP(freep) struct session_output *changed = NULL;
+    uint64_t quota = session->engine->spec.config->session_quota_bytes;
     size_t count = 0, saved = 0;
 
     outputs->call = 0;
@@ -261,6 +266,8 @@ static void finish(struct session *session, const struct error *err)
     if (request && request->done)
         request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);
     free(request);
+    if (session->state < SESSION_ENDING && quota && outputs->saved_bytes > quota)
+        session_end(session, "over_quota", NULL, NULL); /* in a turn of its own */
     if (session->outputs)
         start_next(session);
     if (session->engine->is_stopping)
@@ -348,6 +355,8 @@ static void on_fetched(void *ctx, const struct error *err)
     if (r == 0) {
         output->is_saved = true;
         output->bytes = outputs->seen;
+        outputs->saved_bytes += outputs->seen - output->disk_bytes;
+        output->disk_bytes = outputs->seen;
         announce(session, output);
     } else {
         output->skipped = r == -ENOSPC ? "no space in the state folder" : "could not be read";
@@ -406,8 +415,6 @@ static void fetch_next(struct session *session)
     err = (struct error){0};
     finish(session, &err);
 }
-
-/* ---- listing ---- */
 
 static int compare_names(const void *a, const void *b)
 {

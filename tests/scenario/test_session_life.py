@@ -274,3 +274,20 @@ def test_an_ordinary_user_has_the_same(how):
         result = daemon.exec(made, "sh", "-c", "mkdir -p /tmp/output && cp /tmp/data/d.csv /tmp/output/")
         assert result["exit_code"] == 0 and result["meta"]["total_output_files"] == 1, result
         assert daemon.asked("GET", f"/v1/sessions/{made}/outputs/d.csv").body == b"x\n"
+
+
+def test_a_session_over_its_quota_ends_and_its_outputs_stay():
+    with serve.Daemon({"SANDBOX_SESSION_QUOTA": "1m"}) as daemon:
+        session = daemon.session()["id"]
+        daemon.exec(session, "sh", "-c", "head -c 900000 /dev/zero > /tmp/output/a.txt")
+        result = daemon.exec(session, "sh", "-c", "head -c 900000 /dev/zero > /tmp/output/b.txt")
+        assert result["exit_code"] == 0 and result["meta"]["total_output_files"] == 2, result
+        ended = serve.polled(lambda: daemon.get(f"/v1/sessions/{session}"),
+                             lambda found: found["state"] == "ended", "it ends")
+        assert ended["end_reason"] == "over_quota", ended
+        refused = daemon.refused("POST", f"/v1/sessions/{session}/exec", 410, "session_ended",
+                                 {"argv": ["true"]})
+        assert "over_quota" in str(refused), refused
+        for name in ("a.txt", "b.txt"):
+            kept = daemon.asked("GET", f"/v1/sessions/{session}/outputs/{name}").body
+            assert kept == bytes(900000)
