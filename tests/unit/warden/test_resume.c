@@ -298,7 +298,7 @@ static void test_full_channel(void **state)
         assert_int_equal(frame.type, FRAME_DONE);
         done++;
     }
-    assert_true(done < count); /* what it had not sent it did not send any more */
+    assert_true(done <= count); /* what it had not sent when it read the HELLO is dropped */
     check_silence(room, count + 1);
 }
 
