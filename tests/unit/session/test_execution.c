@@ -445,9 +445,10 @@ static void test_stdin_waiters_and_the_end(void **state)
     one.drops = &two;
     assert_int_equal(execution_signal(execution, SIGKILL, &err), 0);
     UNTIL(shop, execution_has_ended(execution));
-    assert_int_equal(one.failed, 1);
+    /* Once nobody reads, the warden takes and drops what comes: a writer may get rid of it all. */
+    assert_true(one.failed == 1 || one.left == 0);
     assert_int_equal(two.failed, 0);
-    assert_int_equal(three.failed, 1);
+    assert_true(three.failed == 1 || three.left == 0);
     assert_null(execution->input_waiters);
     assert_null(execution->input_called);
 }
