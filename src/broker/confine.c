@@ -29,19 +29,6 @@
 #define READ_RIGHTS \
     (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 
-static uint64_t known_rights(int abi)
-{
-    uint64_t rights = (UINT64_C(1) << 13) - 1; /* ABI 1 */
-
-    if (abi >= 2)
-        rights |= LANDLOCK_ACCESS_FS_REFER;
-    if (abi >= 3)
-        rights |= LANDLOCK_ACCESS_FS_TRUNCATE;
-    if (abi >= 5)
-        rights |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
-    return rights;
-}
-
 static int allow_fd(int ruleset_fd, int fd, uint64_t rights)
 {
     struct landlock_path_beneath_attr attr = {.allowed_access = rights, .parent_fd = fd};
@@ -68,7 +55,7 @@ static int put_on_landlock(const struct confine_spec *spec)
 
     if (abi < 0)
         return -errno;
-    attr.handled_access_fs = known_rights(abi);
+    attr.handled_access_fs = landlock_rights(abi);
     if (abi >= 4) {
         attr.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
         size = offsetof(struct landlock_attr, scoped);

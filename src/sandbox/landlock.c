@@ -19,20 +19,6 @@
 #define READ_DIR (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define WRITE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
 
-/* The rights that a kernel of this ABI knows (landlock.h of each version). */
-static uint64_t known_rights(int abi)
-{
-    uint64_t rights = (UINT64_C(1) << 13) - 1; /* ABI 1: EXECUTE to MAKE_SYM */
-
-    if (abi >= 2)
-        rights |= LANDLOCK_ACCESS_FS_REFER;
-    if (abi >= 3)
-        rights |= LANDLOCK_ACCESS_FS_TRUNCATE;
-    if (abi >= 5)
-        rights |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
-    return rights;
-}
-
 static uint64_t rule_rights(enum rule_kind kind)
 {
     switch (kind) {
@@ -74,7 +60,7 @@ static int make_ruleset(const struct sandbox_plan *plan, int *ret_fd)
 
     if (abi < 0)
         return -errno;
-    attr.handled_access_fs = known_rights(abi);
+    attr.handled_access_fs = landlock_rights(abi);
     if (abi >= 6 && !plan->has_namespaces) {
         attr.scoped = LANDLOCK_SCOPE_ABSTRACT_UNIX_BIT | LANDLOCK_SCOPE_SIGNAL_BIT;
         size = sizeof(attr);

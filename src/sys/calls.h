@@ -127,6 +127,20 @@ static inline int sys_capset(cap_user_header_t header, const cap_user_data_t dat
     return (int)syscall(SYS_capset, header, data);
 }
 
+/* The rights that a kernel of this ABI knows (landlock.h of each version). */
+static inline uint64_t landlock_rights(int abi)
+{
+    uint64_t rights = (UINT64_C(1) << 13) - 1; /* ABI 1: EXECUTE to MAKE_SYM */
+
+    if (abi >= 2)
+        rights |= LANDLOCK_ACCESS_FS_REFER;
+    if (abi >= 3)
+        rights |= LANDLOCK_ACCESS_FS_TRUNCATE;
+    if (abi >= 5)
+        rights |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
+    return rights;
+}
+
 static inline int sys_landlock_create_ruleset(const struct landlock_attr *attr, size_t size,
                                               unsigned flags)
 {
