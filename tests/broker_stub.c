@@ -112,6 +112,7 @@ static void make(FILE *client, const char *key)
     struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
 
     snprintf(message.make.key, sizeof(message.make.key), "%s", key);
+    message.make.tier = TIER_NONE;
     message.make.has_data = faccessat(DATA_FD, key, F_OK, 0) == 0;
     send_message(&message);
     hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);

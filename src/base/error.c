@@ -44,6 +44,15 @@ const char ERROR_DATASET_TAKEN[] = "dataset_taken";
 const char ERROR_DISK_FULL[] = "disk_full";
 const char ERROR_SHUTTING_DOWN[] = "shutting_down";
 const char ERROR_NO_DAEMON[] = "no_daemon";
+const char ERROR_CONTEXT_NOT_FOUND[] = "context_not_found";
+const char ERROR_CONTEXT_TAKEN[] = "context_taken";
+const char ERROR_TOO_MANY_CONTEXTS[] = "too_many_contexts";
+const char ERROR_TEMPLATE_NOT_FOUND[] = "template_not_found";
+const char ERROR_TEMPLATE_NOT_BUILT[] = "template_not_built";
+const char ERROR_TEMPLATE_IN_USE[] = "template_in_use";
+const char ERROR_INSTALL_FAILED[] = "install_failed";
+const char ERROR_INSTALL_DENIED[] = "install_denied";
+const char ERROR_NO_NETWORK[] = "no_network";
 
 /* In the order of error.h. */
 static const char *const codes[] = {
@@ -85,6 +94,15 @@ static const char *const codes[] = {
     ERROR_DISK_FULL,
     ERROR_SHUTTING_DOWN,
     ERROR_NO_DAEMON,
+    ERROR_CONTEXT_NOT_FOUND,
+    ERROR_CONTEXT_TAKEN,
+    ERROR_TOO_MANY_CONTEXTS,
+    ERROR_TEMPLATE_NOT_FOUND,
+    ERROR_TEMPLATE_NOT_BUILT,
+    ERROR_TEMPLATE_IN_USE,
+    ERROR_INSTALL_FAILED,
+    ERROR_INSTALL_DENIED,
+    ERROR_NO_NETWORK,
 };
 
 const char *error_code_find(const char *word)

@@ -58,6 +58,15 @@ extern const char ERROR_DATASET_TAKEN[];       /* two datasets would have one fi
 extern const char ERROR_DISK_FULL[];           /* of the box or of the state folder */
 extern const char ERROR_SHUTTING_DOWN[];       /* the daemon says goodbye */
 extern const char ERROR_NO_DAEMON[];           /* nobody listens on the socket */
+extern const char ERROR_CONTEXT_NOT_FOUND[];   /* no such context in the session */
+extern const char ERROR_CONTEXT_TAKEN[];       /* another context has the name */
+extern const char ERROR_TOO_MANY_CONTEXTS[];   /* LIMIT_CONTEXTS */
+extern const char ERROR_TEMPLATE_NOT_FOUND[];  /* no template by that name */
+extern const char ERROR_TEMPLATE_NOT_BUILT[];  /* it has to be built first */
+extern const char ERROR_TEMPLATE_IN_USE[];     /* a session has it */
+extern const char ERROR_INSTALL_FAILED[];      /* pip said no; the text has its last words */
+extern const char ERROR_INSTALL_DENIED[];      /* by the allow or deny list, or switched off */
+extern const char ERROR_NO_NETWORK[];          /* the package index cannot be reached */
 
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
 const char *error_code_find(const char *word);

@@ -65,6 +65,16 @@
 #define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, and of the one before it */
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 
+/* kernels, templates, layers */
+#define LIMIT_POOL 256               /* SANDBOX_POOL_SIZE may not exceed it */
+#define LIMIT_CONTEXTS 32            /* of one session */
+#define LIMIT_CELL_EVENTS (64 * MIB) /* bytes of one cell's events that are kept */
+#define LIMIT_CELL_RESULTS 1000      /* events in one result */
+#define LIMIT_LAYER_FILES 500000     /* of one layer */
+#define LIMIT_TEMPLATES 256
+#define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
+#define LIMIT_PACKAGES 64               /* of one installation */
+
 /* one HTTP request */
 #define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */
 #define LIMIT_HTTP_TARGET (8 * KIB)   /* path and query */

@@ -33,7 +33,17 @@
 #define IDLE_LOOK_MS 10000 /* at most between two looks whether anybody needs us */
 
 /* In the order of STATE_FOLDERS. */
-enum { FOLDER_INDEX, FOLDER_OUTPUT, FOLDER_ARTIFACTS, FOLDER_DATA, FOLDER_LOGS, _FOLDER_MAX };
+enum {
+    FOLDER_INDEX,
+    FOLDER_OUTPUT,
+    FOLDER_ARTIFACTS,
+    FOLDER_DATA,
+    FOLDER_LOGS,
+    FOLDER_LAYERS,
+    FOLDER_TEMPLATES,
+    FOLDER_PACKAGES,
+    _FOLDER_MAX
+};
 
 struct broker {
     json_t *settings;
@@ -291,6 +301,9 @@ static int start(struct broker *broker, struct error *err)
                 .artifacts_fd = BROKER_FOLDER_FD + FOLDER_ARTIFACTS,
                 .data_fd = BROKER_FOLDER_FD + FOLDER_DATA,
                 .logs_fd = BROKER_FOLDER_FD + FOLDER_LOGS,
+                .layers_fd = BROKER_FOLDER_FD + FOLDER_LAYERS,
+                .templates_fd = BROKER_FOLDER_FD + FOLDER_TEMPLATES,
+                .packages_fd = BROKER_FOLDER_FD + FOLDER_PACKAGES,
                 .output = buf_text(&broker->output),
                 .artifacts = buf_text(&broker->artifacts),
                 .dataset_fds = broker->dataset_fds,

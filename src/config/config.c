@@ -177,6 +177,9 @@ void config_free(struct config *config)
     strv_free(config->blocked_imports);
     strv_free(config->languages);
     strv_free(config->dataset_folders);
+    strv_free(config->index_hosts);
+    strv_free(config->install_allow);
+    strv_free(config->install_deny);
     memset(config, 0, sizeof(*config));
 }
 

@@ -46,6 +46,16 @@ enum config_key {
     KEY_SESSION_QUOTA,
     KEY_DATASET_FOLDERS,
     KEY_STOP_GRACE,
+    KEY_TEMPLATE,
+    KEY_NODE,
+    KEY_WARM,
+    KEY_POOL_SIZE,
+    KEY_POOL_MEMORY,
+    KEY_INDEX_HOSTS,
+    KEY_INSTALL_ALLOW,
+    KEY_INSTALL_DENY,
+    KEY_INSTALL_TIMEOUT,
+    KEY_INSTALL_SIZE,
     KEY_DOCKER_IMAGE,
     KEY_DOCKER_NETWORK,
     KEY_DOCKER_CPU,
@@ -81,9 +91,18 @@ struct config {
     char **blocked_imports; /* strv */
     char **languages;       /* strv */
     uint64_t id_base;
-    const char *type;   /* "local"; borrowed from values[] */
-    const char *root;   /* NULL: the host's /usr */
-    const char *python; /* NULL: look for one */
+    const char *type;          /* "local"; borrowed from values[] */
+    const char *root;          /* NULL: the host's /usr */
+    const char *python;        /* NULL: look for one */
+    const char *node;          /* the same for JavaScript */
+    const char *template_name; /* "python": the host's own */
+    bool is_warm;              /* zygotes */
+    uint32_t pool_size;        /* boxes made ahead, at most; 0: no pool */
+    uint64_t pool_memory_bytes;
+    char **index_hosts; /* strv of names an installer may reach besides those pip's settings name */
+    char **install_allow, **install_deny; /* strv of distribution names, normalised by whoever
+                                             compares; empty allow: all */
+    uint64_t install_timeout_ms, install_bytes;
 
     /* the daemon */
     const char *state; /* NULL: the XDG state folder */

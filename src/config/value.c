@@ -244,6 +244,37 @@ static int parse_folders(const struct rule *rule, const char *text, struct parse
     return 0;
 }
 
+/* Names or hosts with commas between; no blanks or control bytes in one. */
+static int parse_names(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    CLEANUP(strv_freep) char **list = strv_new();
+
+    if (!list)
+        return -ENOMEM;
+    for (;;) {
+        CLEANUP(freep) char *name = NULL;
+        size_t length;
+
+        text += strspn(text, " \t");
+        length = strcspn(text, ", \t");
+        name = strndup(text, length);
+        if (!name)
+            return -ENOMEM;
+        if (parse_name(rule, name, ret) < 0)
+            return -EINVAL;
+        if (strv_push(&list, name) < 0)
+            return -ENOMEM;
+        text += length;
+        text += strspn(text, " \t");
+        if (*text == '\0')
+            break;
+        if (*text++ != ',')
+            return -EINVAL;
+    }
+    ret->list = ptr_take(&list);
+    return 0;
+}
+
 static const char *const type_words[] = {"local", "docker", "kubernetes", "url", "e2b", NULL};
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
@@ -322,6 +353,27 @@ static const struct rule rules[_KEY_MAX] = {
                              .noun = "a list of absolute paths",
                              INTO(FIELD_LIST, dataset_folders)},
     [KEY_STOP_GRACE] = {SPAN, INTO(FIELD_U64, stop_grace_ms)},
+    [KEY_TEMPLATE] = {NAME, INTO(FIELD_TEXT, template_name)},
+    [KEY_NODE] = {.parse = parse_program, .noun = "a program", INTO(FIELD_TEXT, node)},
+    [KEY_WARM] = {TRUTH, INTO(FIELD_BOOL, is_warm)},
+    [KEY_POOL_SIZE] = {.parse = parse_count,
+                       .noun = "a whole number",
+                       .maximum = LIMIT_POOL,
+                       INTO(FIELD_U32, pool_size)},
+    [KEY_POOL_MEMORY] = {SIZE, .minimum = LIMIT_MEMORY_MIN, .maximum = LIMIT_MEMORY_MAX,
+                         INTO(FIELD_U64, pool_memory_bytes)},
+    [KEY_INDEX_HOSTS] = {.parse = parse_names,
+                         .noun = "a list of hosts",
+                         INTO(FIELD_LIST, index_hosts)},
+    [KEY_INSTALL_ALLOW] = {.parse = parse_names,
+                           .noun = "a list of names",
+                           INTO(FIELD_LIST, install_allow)},
+    [KEY_INSTALL_DENY] = {.parse = parse_names,
+                          .noun = "a list of names",
+                          INTO(FIELD_LIST, install_deny)},
+    [KEY_INSTALL_TIMEOUT] = {SPAN, INTO(FIELD_U64, install_timeout_ms)},
+    [KEY_INSTALL_SIZE] = {SIZE, .minimum = LIMIT_DISK_MIN, .maximum = LIMIT_MEMORY_MAX,
+                          INTO(FIELD_U64, install_bytes)},
     [KEY_DOCKER_IMAGE] = {NAME},
     [KEY_DOCKER_NETWORK] = {TRUTH},
     [KEY_DOCKER_CPU] = {CORES},

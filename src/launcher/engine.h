@@ -26,7 +26,7 @@
 
 #define ENGINE_BINDS_MAX 16
 #define ENGINE_DATASETS_MAX 64
-#define ENGINE_FOLDER_COUNT 5
+#define ENGINE_FOLDER_COUNT 8
 
 /* Descriptors of the launcher, by number; those of BROKER_DATASET_FD too. */
 #define ENGINE_PLAN_FD 3
@@ -55,8 +55,12 @@ struct engine_plan {
     uint32_t pair_count;   /* 0: there is one id only, and boxes share it */
     bool clears_groups;    /* setgroups(2) is allowed */
     struct cgroup_site site;
-    char state[PATH_MAX]; /* where the launcher finds the state folders */
-    char root[PATH_MAX];  /* empty: the host's /usr */
+    char state[PATH_MAX];  /* where the launcher finds the state folders */
+    char root[PATH_MAX];   /* empty: the host's /usr */
+    char python[PATH_MAX]; /* the default interpreter, as a path in a box; empty: there is none */
+    uint32_t pool_size, pool_memory_mib; /* SANDBOX_POOL_SIZE and _MEMORY; size 0: no pool */
+    bool has_zygotes;                    /* SANDBOX_WARM */
+    char layer[HASH_TEXT_MAX];           /* of the default template */
     struct {
         char host[PATH_MAX], box[PATH_MAX];
     } binds[ENGINE_BINDS_MAX];
@@ -168,6 +172,39 @@ void broker_tick(struct engine *engine, uint64_t now_ms);
 /* Takes the descriptor, if any. */
 void broker_send(struct engine *engine, const struct launcher_message *message, int fd);
 void broker_kill(struct engine *engine);
+
+/*
+ * zygote*.c: warm interpreters, one for each (layer, tier), started when first asked for (the base
+ * tier of the default template at the start), replaced when they die, recycled by count. Nothing
+ * here waits: a zygote that is not ready is -EAGAIN, and will be soon.
+ */
+struct zygote;
+void zygotes_start(struct engine *engine);
+void zygotes_end(struct engine *engine);
+/*
+ * A kernel in a box: socket and pipes are made, the zygote is asked, FRAME_KERNEL goes to the
+ * warden. 0: the box will have it (should the fork fail, the warden sees a kernel that ended), or a
+ * negative errno. Its end comes as kernel_ended().
+ */
+int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kernel, uint8_t tier);
+void zygotes_each(struct engine *engine,
+                  void (*each)(void *ctx, const struct launcher_state *state), void *ctx);
+/* engine_box.c: told by zygote.c; a box that is gone is passed over. */
+void boxes_kernel_ended(struct engine *engine, const struct launcher_kernel_ended *ended);
+
+/* pool.c: boxes made ahead. */
+/* One that fits, taken out of the pool and given the key; NULL: none. */
+struct engine_box *pool_take(struct engine *engine, const struct launcher_make *make);
+void pool_tick(struct engine *engine); /* when nothing else waits: makes one more, or lets one go */
+void pool_end(struct engine *engine);
+
+/* seal.c: an installer's folder becomes a layer, in a child that sees nothing else. */
+void seal_start(struct engine *engine, const struct launcher_seal *seal);
+void seal_discard(struct engine *engine, const struct launcher_seal *seal);
+
+/* egress.c: the launcher's side of the proxy, which lives outside. */
+void egress_add(struct engine *engine, struct engine_box *box); /* its listening socket */
+void egress_remove(struct engine *engine, uint32_t number);
 
 /* engine_box.c */
 void boxes_make(struct engine *engine, const struct launcher_make *make);

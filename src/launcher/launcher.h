@@ -32,6 +32,21 @@ enum launch_ids {
     LAUNCH_IDS_SINGLE, /* the caller's own for both; likewise */
 };
 
+/* Where an installer box has the folder for its result, and that it has a way to the index. */
+enum launch_staging {
+    STAGING_NONE,
+    STAGING_TEMPLATE, /* /bailey/template */
+    STAGING_PACKAGES, /* /bailey/packages */
+    _STAGING_MAX,
+};
+
+/* A small file of ours in the box, read-only; borrowed. */
+struct launch_file {
+    const char *path; /* relative to /bailey */
+    const char *text;
+    size_t length;
+};
+
 struct launch_spec {
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
@@ -39,14 +54,22 @@ struct launch_spec {
     const char *root; /* NULL: the host's /usr */
     const struct launch_bind *binds;
     size_t bind_count;
-    const char *data; /* a host folder that is /tmp/data, read-only; NULL: a folder like others */
-    uint64_t id_base; /* of the range of host ids for boxes of a root start */
+    const char *data;  /* a host folder that is /tmp/data, read-only; NULL: a folder like others */
+    uint64_t id_base;  /* of the range of host ids for boxes of a root start */
+    const char *layer; /* host folder that is /bailey/template, read-only; NULL: none */
+    const char *packages;       /* host folder that is /bailey/packages, read-only; NULL: none */
+    const char *staging;        /* host folder, writable for the guest, at the path `stages` says */
+    enum launch_staging stages; /* not STAGING_NONE: the box listens for the egress proxy, too */
+    const struct launch_file *files; /* below /bailey */
+    size_t file_count;
 
     /* of an engine; zero for a box that is made directly */
     enum launch_ids ids;
     uint32_t warden_id, guest_id;   /* LAUNCH_IDS_PAIR */
     const struct cgroup_site *site; /* where its group is made, and nothing swept; NULL: found */
 };
+
+#define LAUNCH_EGRESS_PORT 3128
 
 /* Who holds a limit. */
 enum launch_holder {
@@ -68,6 +91,8 @@ struct launched {
     pid_t pid;
     int pid_fd;
     int channel_fd; /* SOCK_SEQPACKET, nonblocking; the caller may take it (and set -1) */
+    int ruleset_fd; /* the box's Landlock ruleset, for processes that join it; -1: none */
+    int egress_fd;  /* a listening socket on the box's loopback, port LAUNCH_EGRESS_PORT; -1 */
     struct cgroup_site site;
     bool has_tried_group;
     struct cgroup group;

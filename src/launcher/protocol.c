@@ -1,13 +1,10 @@
-/* protocol.c - the messages of broker and launcher as bytes, and their sending; see protocol.h. */
+/* protocol.c - the messages of broker and launcher as bytes; see protocol.h. */
 #include "launcher/protocol.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/layer.h"
 #include "base/str.h"
 #include "launcher/launcher.h"
@@ -62,11 +59,6 @@ static uint8_t code_number(const char *word)
     return word ? (uint8_t)ARRAY_SIZE(codes) - 1 : 0;
 }
 
-bool launcher_has_fd(enum launcher_type type)
-{
-    return type == LAUNCHER_BOX || type == LAUNCHER_MADE;
-}
-
 /* ---- to bytes ---- */
 
 static void pack_key(struct pack *pack, const char key[ID_MAX])
@@ -75,6 +67,23 @@ static void pack_key(struct pack *pack, const char key[ID_MAX])
 
     pack_u8(pack, (uint8_t)length);
     pack_bytes(pack, key, length);
+}
+
+/* As long as it is: a hash, a host's name, a word. */
+static void pack_text(struct pack *pack, const char *text, size_t size)
+{
+    size_t length = strnlen(text, size - 1);
+
+    pack_u8(pack, (uint8_t)length);
+    pack_bytes(pack, text, length);
+}
+
+static void pack_error(struct pack *pack, const struct error *error)
+{
+    pack_u32(pack, (uint32_t)-error->num);
+    pack_u8(pack, code_number(error->code));
+    pack_u8(pack, stage_number(error->stage));
+    pack_bytes(pack, error->text, strnlen(error->text, sizeof(error->text) - 1));
 }
 
 static void pack_make(struct pack *pack, const struct launcher_make *make)
@@ -87,6 +96,11 @@ static void pack_make(struct pack *pack, const struct launcher_make *make)
     pack_u32(pack, make->cpu_millis);
     pack_u8(pack, make->minimum);
     pack_u8(pack, make->has_data);
+    pack_u8(pack, make->has_packages);
+    pack_text(pack, make->layer, sizeof(make->layer));
+    pack_u8(pack, make->tier);
+    pack_u32(pack, make->kernel);
+    pack_u8(pack, make->staging);
 }
 
 static void pack_box(struct pack *pack, const struct launcher_box *box)
@@ -106,19 +120,18 @@ static void pack_box(struct pack *pack, const struct launcher_box *box)
     pack_u8(pack, box->disk_by);
     pack_u8(pack, box->group);
     pack_u64(pack, box->made_ns);
+    pack_text(pack, box->layer, sizeof(box->layer));
+    pack_u8(pack, box->tier);
+    pack_u32(pack, box->kernel);
+    pack_u8(pack, box->is_pooled);
 }
 
 static void pack_refused(struct pack *pack, const struct launcher_refused *refused)
 {
-    const struct error *error = &refused->error;
-
     pack_u32(pack, refused->serial);
     pack_u32(pack, refused->layers);
     pack_u32(pack, refused->missing);
-    pack_u32(pack, (uint32_t)-error->num);
-    pack_u8(pack, code_number(error->code));
-    pack_u8(pack, stage_number(error->stage));
-    pack_bytes(pack, error->text, strnlen(error->text, sizeof(error->text) - 1));
+    pack_error(pack, &refused->error);
 }
 
 static void pack_usage(struct pack *pack, const struct launcher_usage *usage)
@@ -128,6 +141,85 @@ static void pack_usage(struct pack *pack, const struct launcher_usage *usage)
     pack_u64(pack, usage->memory_bytes);
     pack_u64(pack, usage->oom_kills);
     pack_u8(pack, usage->was_asked);
+}
+
+static void pack_kernel_ended(struct pack *pack, const struct launcher_kernel_ended *ended)
+{
+    pack_u32(pack, ended->number);
+    pack_u32(pack, ended->kernel);
+    pack_u32(pack, (uint32_t)ended->status);
+    pack_u64(pack, ended->cpu_us);
+    pack_u64(pack, ended->max_rss_bytes);
+}
+
+static void pack_sealed(struct pack *pack, const struct launcher_sealed *sealed)
+{
+    pack_u32(pack, sealed->serial);
+    pack_text(pack, sealed->layer, sizeof(sealed->layer));
+    pack_u64(pack, sealed->bytes);
+    pack_u64(pack, sealed->files);
+    pack_u8(pack, sealed->was_there);
+    pack_error(pack, &sealed->error);
+}
+
+static void pack_state(struct pack *pack, const struct launcher_state *state)
+{
+    pack_text(pack, state->layer, sizeof(state->layer));
+    pack_u8(pack, state->tier);
+    pack_u8(pack, state->is_ready);
+    pack_u32(pack, state->pid);
+    pack_u32(pack, state->forks);
+    pack_u32(pack, state->pooled);
+    pack_u32(pack, state->pool_size);
+    pack_u64(pack, state->memory_bytes);
+    pack_u64(pack, state->started_ns);
+    pack_u64(pack, state->ready_ns);
+}
+
+static void pack_verdict(struct pack *pack, const struct launcher_verdict *verdict)
+{
+    pack_u32(pack, verdict->number);
+    pack_u8(pack, verdict->is_allowed);
+    pack_u32(pack, verdict->port);
+    pack_text(pack, verdict->host, sizeof(verdict->host));
+    pack_text(pack, verdict->reason, sizeof(verdict->reason));
+}
+
+/* What concerns kernels, layers and the proxy. */
+static void pack_warm(struct pack *pack, const struct launcher_message *message)
+{
+    switch (message->type) {
+    case LAUNCHER_KERNEL:
+        pack_u32(pack, message->kernel.number);
+        pack_u32(pack, message->kernel.kernel);
+        pack_u8(pack, message->kernel.tier);
+        break;
+    case LAUNCHER_KERNEL_MADE:
+        pack_u32(pack, message->kernel_made.number);
+        pack_u32(pack, message->kernel_made.kernel);
+        pack_u32(pack, (uint32_t)-message->kernel_made.num);
+        break;
+    case LAUNCHER_KERNEL_ENDED:
+        pack_kernel_ended(pack, &message->kernel_ended);
+        break;
+    case LAUNCHER_SEAL:
+    case LAUNCHER_DISCARD:
+        pack_u32(pack, message->seal.serial);
+        pack_key(pack, message->seal.key);
+        pack_u8(pack, message->seal.is_packages);
+        break;
+    case LAUNCHER_SEALED:
+        pack_sealed(pack, &message->sealed);
+        break;
+    case LAUNCHER_STATE:
+        pack_state(pack, &message->state);
+        break;
+    case LAUNCHER_VERDICT:
+        pack_verdict(pack, &message->verdict);
+        break;
+    default:
+        break;
+    }
 }
 
 long launcher_message_pack(const struct launcher_message *message, uint8_t *data, size_t size)
@@ -159,8 +251,11 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
         break;
     case LAUNCHER_READY:
     case LAUNCHER_QUIT:
+    case LAUNCHER_LOOK:
     case _LAUNCHER_TYPE_MAX:
         break;
+    default:
+        pack_warm(&pack, message);
     }
     return pack.failed ? -EMSGSIZE : (long)pack.length;
 }
@@ -193,6 +288,58 @@ static bool unpack_key(struct unpack *unpack, char key[ID_MAX])
     return true;
 }
 
+static bool unpack_text(struct unpack *unpack, char *text, size_t size)
+{
+    size_t length = unpack_u8(unpack);
+
+    if (length >= size)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        text[i] = (char)unpack_u8(unpack);
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    }
+    text[length] = 0;
+    return true;
+}
+
+/* A SHA-256, or nothing: it becomes a folder's name. */
+static bool unpack_hash(struct unpack *unpack, char hash[HASH_TEXT_MAX])
+{
+    if (!unpack_text(unpack, hash, HASH_TEXT_MAX))
+        return false;
+    return hash[0] == 0 || (strlen(hash) == HASH_TEXT_MAX - 1 &&
+                            strspn(hash, "0123456789abcdef") == HASH_TEXT_MAX - 1);
+}
+
+static bool is_tier(uint8_t tier)
+{
+    return tier < TIERS_MAX || tier == TIER_NONE;
+}
+
+/* `is_needed`: number 0 is no error, and none may be wanted. */
+static bool unpack_error(struct unpack *unpack, bool is_needed, struct error *error)
+{
+    uint32_t number = unpack_u32(unpack);
+    uint8_t code = unpack_u8(unpack), stage = unpack_u8(unpack);
+    size_t length;
+    const void *text = unpack_rest(unpack, &length);
+
+    if (unpack->failed || (number == 0 && is_needed) || number > 4095 ||
+        (code == 0) != (number == 0) || code >= ARRAY_SIZE(codes) || stage >= STAGE_COUNT ||
+        length >= sizeof(error->text) || memchr(text, 0, length))
+        return false;
+    /* "unknown stage" has no number of its own: nothing says it. */
+    if (stage != stage_number(stage_word(stage)))
+        return false;
+    error->num = -(int)number;
+    error->code = codes[code];
+    error->stage = stage_word(stage);
+    memcpy(error->text, text, length);
+    error->text[length] = 0;
+    return true;
+}
+
 static bool unpack_make(struct unpack *unpack, struct launcher_make *make)
 {
     make->serial = unpack_u32(unpack);
@@ -203,7 +350,14 @@ static bool unpack_make(struct unpack *unpack, struct launcher_make *make)
     make->pids = unpack_u32(unpack);
     make->cpu_millis = unpack_u32(unpack);
     make->minimum = unpack_u8(unpack);
-    return unpack_bool(unpack, &make->has_data) && make->minimum < _ISOLATION_MAX;
+    if (!unpack_bool(unpack, &make->has_data) || !unpack_bool(unpack, &make->has_packages) ||
+        !unpack_hash(unpack, make->layer))
+        return false;
+    make->tier = unpack_u8(unpack);
+    make->kernel = unpack_u32(unpack);
+    make->staging = unpack_u8(unpack);
+    return make->minimum < _ISOLATION_MAX && is_tier(make->tier) && make->staging < _STAGING_MAX &&
+           (make->tier == TIER_NONE) == (make->kernel == 0);
 }
 
 static bool unpack_box(struct unpack *unpack, struct launcher_box *box)
@@ -224,6 +378,12 @@ static bool unpack_box(struct unpack *unpack, struct launcher_box *box)
     box->disk_by = unpack_u8(unpack);
     box->group = unpack_u8(unpack);
     box->made_ns = unpack_u64(unpack);
+    if (!unpack_hash(unpack, box->layer))
+        return false;
+    box->tier = unpack_u8(unpack);
+    box->kernel = unpack_u32(unpack);
+    if (!unpack_bool(unpack, &box->is_pooled) || !is_tier(box->tier))
+        return false;
     return ((box->layers | box->missing) & ~LAYER_ALL) == 0 && box->memory_by <= HELD_BY_TMPFS &&
            box->pids_by <= HELD_BY_TMPFS && box->cpu_by <= HELD_BY_TMPFS &&
            box->disk_by <= HELD_BY_TMPFS && box->group <= CGROUP_V2;
@@ -231,32 +391,11 @@ static bool unpack_box(struct unpack *unpack, struct launcher_box *box)
 
 static bool unpack_refused(struct unpack *unpack, struct launcher_refused *refused)
 {
-    struct error *error = &refused->error;
-    uint32_t number;
-    uint8_t code, stage;
-    const void *text;
-    size_t length;
-
     refused->serial = unpack_u32(unpack);
     refused->layers = unpack_u32(unpack);
     refused->missing = unpack_u32(unpack);
-    number = unpack_u32(unpack);
-    code = unpack_u8(unpack);
-    stage = unpack_u8(unpack);
-    text = unpack_rest(unpack, &length);
-    if (unpack->failed || ((refused->layers | refused->missing) & ~LAYER_ALL) != 0 || number == 0 ||
-        number > 4095 || code == 0 || code >= ARRAY_SIZE(codes) || stage >= STAGE_COUNT ||
-        length >= sizeof(error->text) || memchr(text, 0, length))
-        return false;
-    /* "unknown stage" has no number of its own: nothing says it. */
-    if (stage != stage_number(stage_word(stage)))
-        return false;
-    error->num = -(int)number;
-    error->code = codes[code];
-    error->stage = stage_word(stage);
-    memcpy(error->text, text, length);
-    error->text[length] = 0;
-    return true;
+    return ((refused->layers | refused->missing) & ~LAYER_ALL) == 0 &&
+           unpack_error(unpack, true, &refused->error);
 }
 
 static bool unpack_usage(struct unpack *unpack, struct launcher_usage *usage)
@@ -266,6 +405,96 @@ static bool unpack_usage(struct unpack *unpack, struct launcher_usage *usage)
     usage->memory_bytes = unpack_u64(unpack);
     usage->oom_kills = unpack_u64(unpack);
     return unpack_bool(unpack, &usage->was_asked);
+}
+
+static bool unpack_kernel_made(struct unpack *unpack, struct launcher_kernel_made *made)
+{
+    uint32_t number;
+
+    made->number = unpack_u32(unpack);
+    made->kernel = unpack_u32(unpack);
+    number = unpack_u32(unpack);
+    made->num = -(int32_t)number;
+    return number <= 4095;
+}
+
+static bool unpack_kernel_ended(struct unpack *unpack, struct launcher_kernel_ended *ended)
+{
+    ended->number = unpack_u32(unpack);
+    ended->kernel = unpack_u32(unpack);
+    ended->status = (int32_t)unpack_u32(unpack);
+    ended->cpu_us = unpack_u64(unpack);
+    ended->max_rss_bytes = unpack_u64(unpack);
+    return ended->status >= 0 && ended->status <= 0xffff;
+}
+
+static bool unpack_sealed(struct unpack *unpack, struct launcher_sealed *sealed)
+{
+    sealed->serial = unpack_u32(unpack);
+    if (!unpack_hash(unpack, sealed->layer))
+        return false;
+    sealed->bytes = unpack_u64(unpack);
+    sealed->files = unpack_u64(unpack);
+    return unpack_bool(unpack, &sealed->was_there) &&
+           unpack_error(unpack, sealed->layer[0] == 0, &sealed->error);
+}
+
+static bool unpack_state(struct unpack *unpack, struct launcher_state *state)
+{
+    if (!unpack_hash(unpack, state->layer))
+        return false;
+    state->tier = unpack_u8(unpack);
+    if (!unpack_bool(unpack, &state->is_ready))
+        return false;
+    state->pid = unpack_u32(unpack);
+    state->forks = unpack_u32(unpack);
+    state->pooled = unpack_u32(unpack);
+    state->pool_size = unpack_u32(unpack);
+    state->memory_bytes = unpack_u64(unpack);
+    state->started_ns = unpack_u64(unpack);
+    state->ready_ns = unpack_u64(unpack);
+    return state->tier < TIERS_MAX || state->tier == STATE_END;
+}
+
+static bool unpack_verdict(struct unpack *unpack, struct launcher_verdict *verdict)
+{
+    uint32_t port;
+
+    verdict->number = unpack_u32(unpack);
+    if (!unpack_bool(unpack, &verdict->is_allowed))
+        return false;
+    port = unpack_u32(unpack);
+    verdict->port = (uint16_t)port;
+    return port <= UINT16_MAX && unpack_text(unpack, verdict->host, sizeof(verdict->host)) &&
+           unpack_text(unpack, verdict->reason, sizeof(verdict->reason));
+}
+
+static bool unpack_warm(struct unpack *unpack, struct launcher_message *message)
+{
+    switch (message->type) {
+    case LAUNCHER_KERNEL:
+        message->kernel.number = unpack_u32(unpack);
+        message->kernel.kernel = unpack_u32(unpack);
+        message->kernel.tier = unpack_u8(unpack);
+        return message->kernel.tier < TIERS_MAX && message->kernel.kernel != 0;
+    case LAUNCHER_KERNEL_MADE:
+        return unpack_kernel_made(unpack, &message->kernel_made);
+    case LAUNCHER_KERNEL_ENDED:
+        return unpack_kernel_ended(unpack, &message->kernel_ended);
+    case LAUNCHER_SEAL:
+    case LAUNCHER_DISCARD:
+        message->seal.serial = unpack_u32(unpack);
+        return unpack_key(unpack, message->seal.key) &&
+               unpack_bool(unpack, &message->seal.is_packages);
+    case LAUNCHER_SEALED:
+        return unpack_sealed(unpack, &message->sealed);
+    case LAUNCHER_STATE:
+        return unpack_state(unpack, &message->state);
+    case LAUNCHER_VERDICT:
+        return unpack_verdict(unpack, &message->verdict);
+    default:
+        return false;
+    }
 }
 
 static bool unpack_fields(struct unpack *unpack, struct launcher_message *message)
@@ -290,11 +519,13 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
         return unpack_usage(unpack, &message->usage);
     case LAUNCHER_READY:
     case LAUNCHER_QUIT:
+    case LAUNCHER_LOOK:
         return true;
     case _LAUNCHER_TYPE_MAX:
-        break;
+        return false;
+    default:
+        return unpack_warm(unpack, message);
     }
-    return false;
 }
 
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret)
@@ -311,102 +542,4 @@ int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_
         return -EPROTO;
     *ret = message;
     return 0;
-}
-
-/* ---- the socket ---- */
-
-/* Room for one; what the kernel could still put behind it (alignment) is taken and closed. */
-union control {
-    struct cmsghdr align;
-    char space[CMSG_SPACE(sizeof(int))];
-};
-
-int launcher_send(int fd, const struct launcher_message *message, int with_fd)
-{
-    uint8_t data[LAUNCHER_MESSAGE_MAX];
-    union control control = {0};
-    long length = launcher_message_pack(message, data, sizeof(data));
-    struct iovec part = {.iov_base = data, .iov_len = (size_t)length};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    ssize_t sent;
-
-    if (length < 0)
-        return (int)length;
-    if (with_fd >= 0) {
-        header.msg_control = &control;
-        header.msg_controllen = CMSG_SPACE(sizeof(int));
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.align), &with_fd, sizeof(int));
-    }
-    do
-        sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    if (sent >= 0)
-        return 1;
-    /* ETOOMANYREFS: descriptors in flight count for the user; they go when the peer reads. */
-    if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
-        return 0;
-    return errno == ECONNRESET ? -EPIPE : -errno;
-}
-
-/* The one descriptor, or -1 with *ret_extra set when there were more: those are closed. */
-static int take_fds(struct msghdr *header, bool *ret_extra)
-{
-    int kept = -1;
-
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
-        size_t count;
-
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
-            if (kept < 0) {
-                kept = fd;
-            } else {
-                close(fd);
-                *ret_extra = true;
-            }
-        }
-    }
-    return kept;
-}
-
-int launcher_receive(int fd, struct launcher_message *ret, int *ret_fd)
-{
-    CLEANUP(fd_closep) int came = -1;
-    uint8_t data[LAUNCHER_MESSAGE_MAX];
-    union control control;
-    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
-    struct msghdr header = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = &control,
-                            .msg_controllen = sizeof(control)};
-    struct launcher_message message;
-    bool has_extra = false;
-    ssize_t length;
-
-    do
-        length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    while (length < 0 && errno == EINTR);
-    if (length < 0 && errno == EAGAIN)
-        return 0;
-    if (length < 0)
-        return errno == ECONNRESET ? -EPIPE : -errno;
-    came = take_fds(&header, &has_extra);
-    if (length == 0 && came < 0)
-        return -EPIPE;
-    if (has_extra || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-        return -EPROTO;
-    if (launcher_message_unpack(data, (size_t)length, &message) < 0 ||
-        launcher_has_fd(message.type) != (came >= 0))
-        return -EPROTO;
-    *ret = message;
-    *ret_fd = fd_take(&came);
-    return 1;
 }

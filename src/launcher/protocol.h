@@ -17,8 +17,11 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 1
+#define LAUNCHER_VERSION 2
 #define LAUNCHER_MESSAGE_MAX 2048
+#define TIER_NONE 255 /* no kernel */
+#define TIERS_MAX 8
+#define HASH_TEXT_MAX 65      /* a SHA-256 in hexadecimal */
 #define LAUNCHER_CONTROL_FD 3 /* the broker's end, by this number */
 
 enum launcher_type {
@@ -29,6 +32,10 @@ enum launcher_type {
     LAUNCHER_END,       /* answered by ENDED; a number that is unknown is answered too */
     LAUNCHER_USAGE,     /* answered by USED */
     LAUNCHER_QUIT,      /* end everything and leave: the daemon is idle, or has said goodbye */
+    LAUNCHER_KERNEL,  /* one more kernel for a living box, from a zygote; answered by KERNEL_MADE */
+    LAUNCHER_SEAL,    /* <state>/layers/.build-<key> of a box that has ended; answered by SEALED */
+    LAUNCHER_DISCARD, /* the same is removed, or <state>/packages/<key>; not answered */
+    LAUNCHER_LOOK,    /* answered by STATE: zygotes and pool */
     /* launcher to broker */
     LAUNCHER_BOX,     /* one that is there, with a duplicate of its channel */
     LAUNCHER_WELCOME, /* end of the inventory; generation: how often a broker was started */
@@ -37,6 +44,11 @@ enum launcher_type {
     LAUNCHER_ENDED, /* also when a box went by itself */
     LAUNCHER_USED,
     LAUNCHER_STOPPING, /* SIGTERM: say goodbye, then QUIT; grace_ms */
+    LAUNCHER_KERNEL_MADE,
+    LAUNCHER_KERNEL_ENDED, /* of a kernel that came from a zygote: what nobody inside can forge */
+    LAUNCHER_SEALED,
+    LAUNCHER_STATE,   /* one for each zygote, then one with tier STATE_END */
+    LAUNCHER_VERDICT, /* what the egress proxy decided for a box */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -45,8 +57,13 @@ struct launcher_make {
     char key[ID_MAX]; /* [a-z0-9_]+: names the data folder and comes back in the inventory */
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
-    uint8_t minimum; /* enum isolation */
-    bool has_data;   /* <state>/data/<key> is bound read-only at /tmp/data */
+    uint8_t minimum;           /* enum isolation */
+    bool has_data;             /* <state>/data/<key> is bound read-only at /tmp/data */
+    bool has_packages;         /* <state>/packages/<key> likewise at /bailey/packages */
+    char layer[HASH_TEXT_MAX]; /* of the template, 64 of [0-9a-f]; empty: the host's own Python */
+    uint8_t tier;              /* the zygote's; TIER_NONE: no kernel is wanted */
+    uint32_t kernel;           /* the id that it gets in the box; 0 with TIER_NONE */
+    uint8_t staging; /* enum launch_staging: an installer box, with network to the index */
 };
 
 /* BOX and MADE */
@@ -60,6 +77,61 @@ struct launcher_box {
     uint8_t memory_by, pids_by, cpu_by, disk_by; /* enum launch_holder of launcher.h */
     uint8_t group;                               /* enum cgroup_flavour, for HELD_BY_GROUP */
     uint64_t made_ns;                            /* monotonic */
+    char layer[HASH_TEXT_MAX];
+    uint8_t tier;    /* TIER_NONE: it was made without a kernel (none asked for, or none warm) */
+    uint32_t kernel; /* 0: there is none; never in an inventory: the warden knows what lives */
+    bool is_pooled;  /* it was made ahead */
+};
+
+/* KERNEL: `tier` of the box's own layer */
+struct launcher_kernel {
+    uint32_t number, kernel;
+    uint8_t tier;
+};
+
+/* KERNEL_MADE: num 0, or a negative errno (-EAGAIN: no zygote is warm yet, start it cold) */
+struct launcher_kernel_made {
+    uint32_t number, kernel;
+    int32_t num;
+};
+
+struct launcher_kernel_ended {
+    uint32_t number, kernel;
+    int32_t status; /* as wait(2) says */
+    uint64_t cpu_us, max_rss_bytes;
+};
+
+/* SEAL and DISCARD; the key is the box's */
+struct launcher_seal {
+    uint32_t serial;
+    char key[ID_MAX];
+    bool is_packages; /* DISCARD: packages/<key>, not the layer being built */
+};
+
+struct launcher_sealed {
+    uint32_t serial;
+    struct error error;        /* num 0: it is <state>/layers/<layer> now */
+    char layer[HASH_TEXT_MAX]; /* the hash of its manifest */
+    uint64_t bytes, files;
+    bool was_there; /* the same layer existed already: this one was thrown away */
+};
+
+#define STATE_END 255 /* in `tier`: the last one, with totals */
+struct launcher_state {
+    char layer[HASH_TEXT_MAX];
+    uint8_t tier;
+    bool is_ready;
+    uint32_t pid, forks, pooled, pool_size;
+    uint64_t memory_bytes; /* private to the zygote; of STATE_END: of all idle pool boxes */
+    uint64_t started_ns, ready_ns;
+};
+
+struct launcher_verdict {
+    uint32_t number; /* the box */
+    bool is_allowed;
+    char host[256]; /* printable ASCII */
+    uint16_t port;
+    char reason[64]; /* a word of egress/ */
 };
 
 struct launcher_refused {
@@ -85,6 +157,13 @@ struct launcher_message {
         struct launcher_box box;
         struct launcher_refused refused;
         struct launcher_usage usage;
+        struct launcher_kernel kernel;
+        struct launcher_kernel_made kernel_made;
+        struct launcher_kernel_ended kernel_ended;
+        struct launcher_seal seal;
+        struct launcher_sealed sealed;
+        struct launcher_state state;
+        struct launcher_verdict verdict;
     };
 };
 

@@ -27,9 +27,9 @@
 #include "launcher/launcher.h"
 
 /* The daemon's folders below the state folder, made (0700) by serve_run(), the broker's own. */
-#define STATE_FOLDERS                                  \
-    {                                                  \
-        "index", "output", "artifacts", "data", "logs" \
+#define STATE_FOLDERS                                                                     \
+    {                                                                                     \
+        "index", "output", "artifacts", "data", "logs", "layers", "templates", "packages" \
     }
 
 /*

@@ -19,11 +19,17 @@
 struct box;
 struct maker;
 
+enum make_staging { MAKE_ORDINARY, MAKE_INSTALLER_TEMPLATE, MAKE_INSTALLER_PACKAGES };
+
 struct make_request {
     const char *key; /* [a-z0-9_]+ */
     struct limits limits;
     enum isolation minimum;
-    bool has_data;
+    bool has_data, has_packages;
+    const char *layer; /* of the template; NULL: none */
+    bool is_warm;      /* a kernel is wanted in it, if one can be had at once */
+    unsigned tier;     /* of its zygote */
+    enum make_staging staging;
 };
 
 /* A box as its maker knows it. */
@@ -33,6 +39,31 @@ struct made {
     struct box *box; /* owned by the caller now */
     struct limits limits;
     struct box_facts facts;
+    uint32_t kernel; /* an id for box_cell() in a box that is new; 0: none */
+    bool is_pooled;
+};
+
+/* How a kernel from a zygote ended: the kernel's word, not the warden's. */
+struct kernel_end {
+    uint32_t number, kernel; /* box, and its id there */
+    int status;              /* as wait(2) */
+    struct usage usage;
+};
+
+/* What SEALED says. */
+struct sealed {
+    char layer[65];
+    uint64_t bytes, files;
+    bool was_there;
+};
+
+/* A zygote, or (tier -1) the pool as a whole. */
+struct warm_state {
+    char layer[65];
+    int tier;
+    bool is_ready;
+    uint32_t pid, forks, pooled, pool_size;
+    uint64_t memory_bytes, start_ms; /* from its start until it was ready */
 };
 
 struct make_events {
@@ -57,6 +88,20 @@ struct maker_ops {
     /* So far: oom kills and CPU time, which nobody inside can forge. NULL: no memory to ask. */
     void (*usage)(struct maker *maker, uint32_t number,
                   void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
+
+    /* What only walls with zygotes have; NULL: none, start kernels cold. */
+    /* One more kernel, from a zygote, with the id box_next_id() says (box_kernel_given() takes it).
+     * done: 0, or a negative errno: start it cold. */
+    void (*kernel)(struct maker *maker, uint32_t number, uint32_t kernel, int tier,
+                   void (*done)(void *ctx, int num), void *ctx);
+    /* An installer box of this key has ended: its folder becomes a layer; err->num 0: it did. */
+    void (*seal)(struct maker *maker, const char *key,
+                 void (*done)(void *ctx, const struct sealed *sealed, const struct error *err),
+                 void *ctx);
+    void (*discard)(struct maker *maker, const char *key, bool is_packages);
+    void (*look)(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
+                 void (*done)(void *ctx), void *ctx);
+    void (*forget)(struct maker *maker, const void *ctx); /* no callback to it any more */
 };
 
 struct maker {
@@ -75,6 +120,9 @@ struct launched_events {
     void (*ended)(void *ctx, uint32_t number, const struct box_facts *facts); /* by itself */
     void (*stopping)(void *ctx, uint32_t grace_ms);
     void (*gone)(void *ctx);
+    void (*kernel_ended)(void *ctx, const struct kernel_end *end); /* may be NULL */
+    void (*verdict)(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
+                    const char *reason); /* may be NULL */
 };
 /* Takes the descriptor on success. */
 int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,

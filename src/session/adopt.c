@@ -173,7 +173,7 @@ static void take_over(struct session *session, struct execution *execution,
                       const struct box_found *found)
 {
     uint64_t now = engine_now_ms(), timeout_ms = execution->timeout_ms;
-    uint64_t offset[2];
+    uint64_t offset[BOX_STREAMS] = {0};
     struct error err = {0};
 
     for (int i = 0; i < 2; i++) {

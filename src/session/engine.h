@@ -27,6 +27,7 @@ struct session;
 /* Descriptors and names of the state folders; all borrowed. */
 struct engine_folders {
     int index_fd, output_fd, artifacts_fd, data_fd, logs_fd;
+    int layers_fd, templates_fd, packages_fd;
     const char *output; /* absolute, as the daemon's user sees it; for replies */
     const char *artifacts;
     const int *dataset_fds;             /* configured folders, opened read-only */
@@ -64,6 +65,8 @@ void engine_set_maker(struct engine *engine, struct maker *maker);
 void engine_found(struct engine *engine, const struct made *made);
 void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx);
 void engine_box_ended(struct engine *engine, uint32_t number); /* by itself */
+struct kernel_end;
+void engine_kernel_ended(struct engine *engine, const struct kernel_end *end);
 
 /*
  * Goodbye: SIGTERM to everything that runs, SIGKILL after the grace, everything recorded; done().
@@ -79,12 +82,31 @@ struct bus *engine_bus(struct engine *engine);
 struct audit *engine_audit(struct engine *engine);
 const struct engine_language *engine_language(const struct engine *engine, const char *name);
 
+/*
+ * Templates (template.c): names to layers, from <state>/templates. What has none is the host's own
+ * Python. `engine_template` answers with borrowed strings, good until the loop's next turn.
+ */
+struct engine_template {
+    const char *name;
+    const char *layer;             /* NULL: none */
+    const char *const *env;        /* NULL-terminated "K=V" */
+    const char *const *tier_names; /* above base, NULL-terminated */
+    unsigned tier_count;           /* base included: tiers are 0 .. tier_count - 1 */
+};
+/* NULL: the configured one. Errors: template_not_found, template_not_built. */
+int engine_template(struct engine *engine, const char *name, struct engine_template *ret,
+                    struct error *err);
+/* The smallest tier whose modules cover the import lines of this source; a hint, nothing more. */
+unsigned engine_tier(struct engine *engine, const struct engine_template *furniture,
+                     const char *code, size_t length);
+
 struct session_spec {
-    const char *name; /* NULL: none */
-    json_t *env;      /* object of strings, or NULL; borrowed */
-    uint64_t idle_ms; /* 0: as configured */
-    uint64_t age_ms;  /* 0: as configured */
-    bool is_draft;    /* should the broker die before session_complete(), there is no session */
+    const char *template_name; /* NULL: as configured */
+    const char *name;          /* NULL: none */
+    json_t *env;               /* object of strings, or NULL; borrowed */
+    uint64_t idle_ms;          /* 0: as configured */
+    uint64_t age_ms;           /* 0: as configured */
+    bool is_draft; /* should the broker die before session_complete(), there is no session */
 };
 /*
  * Errors: name_taken, bad_input, too_many_sessions (with err->num -EAGAIN and engine_retry_s()),
@@ -112,7 +134,8 @@ void engine_each(struct engine *engine, bool with_ended,
 struct run;
 struct result;
 struct run_spec {
-    const char *language; /* "python" */
+    const char *template_name; /* NULL: as configured */
+    const char *language;      /* "python" */
     const char *code;
     size_t code_length;
     json_t *env;       /* object of strings, or NULL */

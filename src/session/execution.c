@@ -57,7 +57,7 @@ struct execution *execution_new(struct session *session, uint32_t number)
     execution->session = session;
     execution->number = number;
     execution->input_fd = -1;
-    execution->out[0].fd = execution->out[1].fd = -1;
+    execution->out[0].fd = execution->out[1].fd = execution->out[2].fd = -1;
     execution->next = session->executions;
     if (execution->next)
         execution->next->previous = execution;
@@ -230,7 +230,7 @@ struct execution_watcher *execution_watch(struct execution *execution, bool pace
     return watcher;
 }
 
-void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[2])
+void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[BOX_STREAMS])
 {
     struct execution *execution = watcher->execution;
 

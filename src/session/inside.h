@@ -123,7 +123,7 @@ struct execution_watcher {
     struct execution *execution;
     bool paces;
     bool has_left; /* while others were being told: freed after that */
-    uint64_t offset[2];
+    uint64_t offset[BOX_STREAMS];
     const struct execution_watch_events *events;
     void *ctx;
 };
@@ -138,10 +138,10 @@ struct execution {
     enum execution_state state;
     uint64_t started_ms, ended_ms; /* wall clock */
     uint64_t timeout_ms;
-    struct spool out[2];
-    bool is_held[2]; /* a watcher is too far behind */
-    bool was_killed; /* by somebody's SIGKILL, not for its memory */
-    bool is_adopted; /* the warden has it, and an earlier broker started it */
+    struct spool out[BOX_STREAMS];
+    bool is_held[BOX_STREAMS]; /* a watcher is too far behind */
+    bool was_killed;           /* by somebody's SIGKILL, not for its memory */
+    bool is_adopted;           /* the warden has it, and an earlier broker started it */
     struct exec_end end;
     struct error error; /* FAILED */
     struct execution_watcher *watchers;

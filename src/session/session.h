@@ -107,14 +107,15 @@ struct execution_watch_events {
 struct execution_watcher *execution_watch(struct execution *execution, bool paces,
                                           const struct execution_watch_events *events, void *ctx);
 /* How far it has read; what lies before may be given up. */
-void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[2]);
+void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[BOX_STREAMS]);
 /*
  * The watcher leaves; ends_it: it is the one who asked for the command. Once he and everybody else
  * has left a command that is not in the background, it is killed: nobody waits for it.
  */
 void execution_unwatch(struct execution_watcher *watcher, bool ends_it);
 
-/* Bytes of stream 1 or 2 from an offset; 0: none yet (or the end); -ERANGE: not kept any more. */
+/* Bytes of stream 1, 2 or (of a cell, JSON lines) 3 from an offset; 0: none yet (or the end);
+ * -ERANGE: not kept any more. */
 ssize_t execution_read(const struct execution *execution, int stream, uint64_t offset, void *data,
                        size_t size);
 uint64_t execution_written(const struct execution *execution, int stream);
@@ -135,6 +136,49 @@ int execution_stdin_end(struct execution *execution, struct error *err);
 int execution_signal(struct execution *execution, int signal, struct error *err);
 int execution_resize(struct execution *execution, unsigned rows, unsigned columns,
                      struct error *err);
+
+/* ---- contexts and cells (context.c, cell.c): code that keeps its variables; docs/kernels.md ----
+ */
+struct context;
+struct context_spec {
+    const char *language; /* NULL: "python" */
+    const char *name;     /* NULL: none */
+    const char *cwd;      /* NULL: /workspace */
+};
+/* Errors: bad_input, no_interpreter, context_taken, too_many_contexts. No kernel is started yet. */
+int session_create_context(struct session *session, const struct context_spec *spec,
+                           struct context **ret, struct error *err);
+/* By id ("c1") or name; NULL: the default one of the language, made when it is not there. */
+int session_find_context(struct session *session, const char *word, const char *language,
+                         struct context **ret, struct error *err);
+void session_each_context(struct session *session, void (*each)(void *ctx, struct context *context),
+                          void *ctx);
+json_t *context_json(const struct context *context); /* docs/kernels.md, "context" */
+/* The kernel ends; the next cell has a new one. Its running and waiting cells fail. */
+void context_restart(struct context *context);
+int context_interrupt(struct context *context, struct error *err); /* -ESRCH: nothing runs */
+void context_remove(struct context *context);
+
+struct cell_request {
+    struct context *context;
+    const char *code;
+    size_t code_length;
+    const char *input; /* NULL: none */
+    size_t input_length;
+    json_t *env;         /* for this cell; NULL: none */
+    uint64_t timeout_ms; /* 0: until the session ends */
+    bool is_background;
+};
+/* An execution like any other, with events beside its output (stream 3 of execution_read()). */
+int session_cell(struct session *session, const struct cell_request *request,
+                 struct execution **ret, struct error *err);
+bool execution_is_cell(const struct execution *execution);
+/*
+ * What a cell said so far: {"results", "error", "execution_count"} and, for its meta, {"context",
+ * "language", "kernel", "kernel_note"?, "kernel_lost"?, "warm"}. New references.
+ */
+json_t *execution_cell_json(const struct execution *execution);
+json_t *execution_cell_meta(const struct execution *execution);
 
 /* ---- outputs (outputs.c): /tmp/output to output/session_{id}/ ---- */
 struct session_output {

@@ -55,6 +55,8 @@ enum frame_type {
     FRAME_CHMOD,
     FRAME_WATCH,  /* CHANGED for each change until CANCEL */
     FRAME_CANCEL, /* end a file operation: DONE with ECANCELED follows, unless DONE was sent */
+    FRAME_KERNEL, /* the launcher gives a kernel: descriptors of its socket, stdout and stderr */
+    FRAME_CELL,   /* code for a kernel; the bytes are in the ARGS frames before it */
     /* both ways */
     FRAME_ACK, /* the stream's bytes before this offset are done with */
     /* warden to host */

@@ -123,7 +123,7 @@ int message_bytes_unpack(const struct frame *frame, struct message_bytes *ret)
     ret->stream = unpack_u8(&unpack);
     ret->offset = unpack_u64(&unpack);
     ret->data = unpack_rest(&unpack, &ret->length);
-    if (ret->stream > 2)
+    if (ret->stream > MESSAGE_STREAMS)
         return -EPROTO;
     return unpacked(&unpack);
 }
@@ -143,7 +143,7 @@ int message_ack_unpack(const struct frame *frame, struct message_ack *ret)
 
     ret->stream = unpack_u8(&unpack);
     ret->offset = unpack_u64(&unpack);
-    if (ret->stream > 2)
+    if (ret->stream > MESSAGE_STREAMS)
         return -EPROTO;
     return unpacked(&unpack);
 }
@@ -174,6 +174,7 @@ ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, 
     pack_u64(&pack, exited->duration_ns);
     pack_u64(&pack, exited->out_bytes);
     pack_u64(&pack, exited->err_bytes);
+    pack_u64(&pack, exited->event_bytes);
     pack_u64(&pack, exited->cpu_us);
     pack_u64(&pack, exited->max_rss_bytes);
     return packed(&pack);
@@ -189,6 +190,7 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
     ret->duration_ns = unpack_u64(&unpack);
     ret->out_bytes = unpack_u64(&unpack);
     ret->err_bytes = unpack_u64(&unpack);
+    ret->event_bytes = unpack_u64(&unpack);
     ret->cpu_us = unpack_u64(&unpack);
     ret->max_rss_bytes = unpack_u64(&unpack);
     if (ret->signal > 64 || ret->exit_code < 0 || ret->exit_code > 255)
@@ -203,8 +205,9 @@ ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_
 
     pack_u32(&pack, inventory->generation);
     pack_u32(&pack, inventory->flags);
+    pack_u32(&pack, inventory->kernel);
     pack_u64(&pack, inventory->start_ns);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MESSAGE_STREAMS; i++) {
         pack_u64(&pack, inventory->acked[i]);
         pack_u64(&pack, inventory->read[i]);
     }
@@ -220,8 +223,9 @@ int message_inventory_unpack(const struct frame *frame, struct message_inventory
 
     ret->generation = unpack_u32(&unpack);
     ret->flags = unpack_u32(&unpack);
+    ret->kernel = unpack_u32(&unpack);
     ret->start_ns = unpack_u64(&unpack);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MESSAGE_STREAMS; i++) {
         ret->acked[i] = unpack_u64(&unpack);
         ret->read[i] = unpack_u64(&unpack);
     }
@@ -230,7 +234,7 @@ int message_inventory_unpack(const struct frame *frame, struct message_inventory
     ret->input_ended = has_ended;
     if (has_ended > 1)
         return -EPROTO;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MESSAGE_STREAMS; i++) {
         if (ret->acked[i] > ret->read[i])
             return -EPROTO;
     }
@@ -241,8 +245,8 @@ ssize_t message_resume_pack(const struct message_resume *resume, uint8_t *data, 
 {
     struct pack pack = {.data = data, .capacity = size};
 
-    pack_u64(&pack, resume->offset[0]);
-    pack_u64(&pack, resume->offset[1]);
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
+        pack_u64(&pack, resume->offset[i]);
     return packed(&pack);
 }
 
@@ -250,8 +254,8 @@ int message_resume_unpack(const struct frame *frame, struct message_resume *ret)
 {
     struct unpack unpack = unpack_frame(frame);
 
-    ret->offset[0] = unpack_u64(&unpack);
-    ret->offset[1] = unpack_u64(&unpack);
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
+        ret->offset[i] = unpack_u64(&unpack);
     return unpacked(&unpack);
 }
 
@@ -288,5 +292,50 @@ int message_number_unpack(const struct frame *frame, uint32_t *ret)
     struct unpack unpack = unpack_frame(frame);
 
     *ret = unpack_u32(&unpack);
+    return unpacked(&unpack);
+}
+
+ssize_t message_kernel_pack(const struct message_kernel *kernel, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, (uint32_t)kernel->pid);
+    return packed(&pack);
+}
+
+int message_kernel_unpack(const struct frame *frame, struct message_kernel *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->pid = (int32_t)unpack_u32(&unpack);
+    if (ret->pid <= 1)
+        return -EPROTO;
+    return unpacked(&unpack);
+}
+
+ssize_t message_cell_pack(const struct message_cell *cell, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u32(&pack, cell->kernel);
+    pack_u32(&pack, cell->flags);
+    pack_u32(&pack, cell->code_length);
+    pack_u32(&pack, cell->input_length);
+    pack_u32(&pack, cell->env_length);
+    return packed(&pack);
+}
+
+int message_cell_unpack(const struct frame *frame, struct message_cell *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    ret->kernel = unpack_u32(&unpack);
+    ret->flags = unpack_u32(&unpack);
+    ret->code_length = unpack_u32(&unpack);
+    ret->input_length = unpack_u32(&unpack);
+    ret->env_length = unpack_u32(&unpack);
+    if (ret->code_length > LIMIT_CODE_BYTES || ret->input_length > LIMIT_CODE_BYTES ||
+        ret->env_length > LIMIT_ARGV_BYTES)
+        return -EPROTO;
     return unpacked(&unpack);
 }

@@ -17,6 +17,7 @@
 
 #define MESSAGE_STAGES_MAX 48
 #define MESSAGE_LACKS_MAX 32
+#define MESSAGE_STREAMS 3 /* standard output, error, and a cell's events */
 
 /* READY: the box stands. */
 struct message_ready {
@@ -51,6 +52,9 @@ int message_fail_unpack(const struct frame *frame, struct message_fail *ret);
 #define EXEC_PTY                                                                    \
     8u /* on a terminal of its own: output is stream 1 alone, input is STDIN frames \
         */
+/* the program is a kernel: descriptor 3 is its socket (docs/kernels.md), its output is that of its
+ * cells, and its id is what cells name; it stays until it ends or is killed */
+#define EXEC_KERNEL 16u
 struct message_exec {
     uint32_t flags;
     uint32_t argc, envc;
@@ -59,6 +63,34 @@ struct message_exec {
 };
 ssize_t message_exec_pack(const struct message_exec *exec, uint8_t *data, size_t size);
 int message_exec_unpack(const struct frame *frame, struct message_exec *ret);
+
+/*
+ * KERNEL: a process that the launcher put into the box; id: chosen by the broker. Comes with three
+ * descriptors: the kernel's socket, then the reading ends of its standard output and error. The
+ * warden is not its parent: it learns of its end from a pidfd, and never of its status.
+ */
+struct message_kernel {
+    int32_t pid; /* in the box */
+};
+ssize_t message_kernel_pack(const struct message_kernel *kernel, uint8_t *data, size_t size);
+int message_kernel_unpack(const struct frame *frame, struct message_kernel *ret);
+
+/*
+ * CELL: like EXEC a command in every answer (STARTED, OUTPUT on streams 1, 2 and 3, EXITED), with
+ * an id of its own. Code, input and environment ("K=V" strings, each with its NUL) are in the ARGS
+ * frames before it, in this order. Cells of one kernel run in the order they came. SIGNAL on a cell
+ * goes to its kernel's process group; SIGKILL ends the kernel. NOEXEC with ESRCH: no such kernel.
+ */
+#define CELL_SCRIPT 1u /* as a program of its own; the kernel ends with it */
+#define CELL_INPUT 2u  /* input was given, if empty */
+#define CELL_KEEP 4u   /* as EXEC_KEEP */
+struct message_cell {
+    uint32_t kernel;
+    uint32_t flags;
+    uint32_t code_length, input_length, env_length;
+};
+ssize_t message_cell_pack(const struct message_cell *cell, uint8_t *data, size_t size);
+int message_cell_unpack(const struct frame *frame, struct message_cell *ret);
 
 /* STDIN, PUT_DATA, OUTPUT and DATA: bytes of a stream at an offset. */
 struct message_bytes {
@@ -86,13 +118,15 @@ int message_started_unpack(const struct frame *frame, uint64_t *ret_start_ns);
 /* EXITED */
 #define EXITED_DISK_FULL 1u
 #define EXITED_MEMORY_WATCHDOG 2u
-#define EXITED_HAS_OUTPUT 4u /* /tmp/output is not empty: a listing is worth its while */
+#define EXITED_HAS_OUTPUT 4u  /* /tmp/output is not empty: a listing is worth its while */
+#define EXITED_KERNEL_DIED 8u /* a cell: its kernel ended under it, or had before it began */
+#define EXITED_UNSEEN 16u     /* of a kernel that was given: who knows its status is the launcher */
 struct message_exited {
     int32_t exit_code;
     uint32_t signal;
     uint32_t flags;
     uint64_t duration_ns;
-    uint64_t out_bytes, err_bytes;
+    uint64_t out_bytes, err_bytes, event_bytes;
     uint64_t cpu_us, max_rss_bytes; /* of the command and those of its children it waited for */
 };
 ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, size_t size);
@@ -103,13 +137,17 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
 /* EXITED follows a RESUME once all output is sent again; of one that never STARTED, NOEXEC does */
 #define INVENTORY_EXITED 2u
 #define INVENTORY_PTY 4u
+#define INVENTORY_KERNEL 8u /* not a command: there is nothing to resume, cells may name it */
+#define INVENTORY_GIVEN 16u /* the same, by the launcher */
+#define INVENTORY_CELL 32u
 struct message_inventory {
     uint32_t generation; /* of the HELLO that it answers: an earlier host may have asked too */
     uint32_t flags;
-    uint64_t start_ns;       /* monotonic; 0: not started */
-    uint64_t acked[2];       /* the first byte of each stream that can still be had */
-    uint64_t read[2];        /* bytes written by the guest so far */
-    uint64_t input_received; /* standard input continues at this offset */
+    uint64_t start_ns;               /* monotonic; 0: not started */
+    uint32_t kernel;                 /* INVENTORY_CELL: whose */
+    uint64_t acked[MESSAGE_STREAMS]; /* the first byte of each that can still be had */
+    uint64_t read[MESSAGE_STREAMS];  /* bytes written by the guest so far */
+    uint64_t input_received;         /* standard input continues at this offset */
     bool input_ended;
 };
 ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_t *data,
@@ -119,9 +157,9 @@ int message_inventory_unpack(const struct frame *frame, struct message_inventory
 /* WELCOME: the highest id that the warden has ever seen, so that none is used twice. */
 /* (packed as one number, below) */
 
-/* RESUME: offsets of both streams; acked <= offset <= read, else the warden ends the box. */
+/* RESUME: offsets of the streams; acked <= offset <= read, else the warden ends the box. */
 struct message_resume {
-    uint64_t offset[2];
+    uint64_t offset[MESSAGE_STREAMS];
 };
 ssize_t message_resume_pack(const struct message_resume *resume, uint8_t *data, size_t size);
 int message_resume_unpack(const struct frame *frame, struct message_resume *ret);

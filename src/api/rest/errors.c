@@ -41,6 +41,15 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_REFUSED, 503, "this machine cannot give the isolation that is asked for"},
     {ERROR_SHUTTING_DOWN, 503, "the daemon says goodbye"},
     {ERROR_NO_DAEMON, 503, "nobody listens on the socket; only the command line says this"},
+    {ERROR_CONTEXT_NOT_FOUND, 404, "no such context in the session"},
+    {ERROR_CONTEXT_TAKEN, 409, "another context of the session has this name"},
+    {ERROR_TOO_MANY_CONTEXTS, 429, "a session has at most 32"},
+    {ERROR_TEMPLATE_NOT_FOUND, 404, "no template by that name; `nearest`"},
+    {ERROR_TEMPLATE_NOT_BUILT, 409, "build it first: bailey template build NAME"},
+    {ERROR_TEMPLATE_IN_USE, 409, "a session has it"},
+    {ERROR_INSTALL_FAILED, 409, "the message has pip's last words"},
+    {ERROR_INSTALL_DENIED, 403, "switched off, or not on the allow list"},
+    {ERROR_NO_NETWORK, 503, "the package index cannot be reached"},
     {ERROR_DISK_FULL, 507, "the box's disk, or the state folder's"},
 };
 const size_t rest_error_count = ARRAY_SIZE(rest_errors);

@@ -140,7 +140,7 @@ void rest_stream_event(struct rest_stream *stream, const char *id, const char *e
 struct rest_following {
     struct session *session;
     struct execution *execution;
-    uint64_t offset[2]; /* events: output from here on */
+    uint64_t offset[BOX_STREAMS]; /* events: output from here on */
     bool is_resumed;    /* events: `started` was seen */
     bool is_owner;      /* it was asked for by this call: who leaves does not want it any more */
     bool collects;      /* the outputs are fetched before the end is told */

@@ -62,11 +62,11 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
 
 /* Where an adopted command stands: its output goes on at `offset`, its input behind what it has. */
 static void call_continue(struct call *call, const struct box_found *found, bool has_input_ended,
-                          const uint64_t offset[2])
+                          const uint64_t offset[BOX_STREAMS])
 {
     uint64_t now_ms = clock_now_ms();
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         call->in[i].received = offset[i];
         call->in[i].taken = offset[i];
         call->in[i].acked = offset[i];
@@ -85,13 +85,13 @@ static void call_continue(struct call *call, const struct box_found *found, bool
         call->deadline_ms = now_ms + call->timeout_ms;
 }
 
-int box_adopt(struct box *box, uint32_t id, const uint64_t offset[2], uint64_t timeout_ms,
+int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], uint64_t timeout_ms,
               const struct exec_events *events, void *ctx, struct error *err)
 {
     struct adoption *adoption = box->adoption;
-    struct message_resume resume = {.offset = {offset[0], offset[1]}};
+    struct message_resume resume = {.offset = {offset[0], offset[1], offset[2]}};
     const struct box_found *found;
-    uint8_t payload[16];
+    uint8_t payload[8 * MESSAGE_STREAMS];
     struct call *call;
     int r;
 
@@ -99,7 +99,7 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[2], uint64_t t
         adoption->found[adoption->current].about.id != id || box_call(box, id, CALL_EXEC))
         return error_set(err, -EINVAL, ERROR_ENGINE, "this command is not there to be adopted");
     found = &adoption->found[adoption->current].about;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         if (offset[i] < found->first[i] || offset[i] > found->written[i])
             return error_set(err, -ERANGE, ERROR_ENGINE,
                              "output from byte %llu on cannot be had any more, or not yet",
@@ -145,7 +145,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
         .start_ns = inventory.start_ns,
         .input = inventory.input_received,
     };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         /* acked <= read was checked when it was unpacked */
         if (inventory.read[i] - inventory.acked[i] > WIRE_STREAM_WINDOW ||
             inventory.read[i] > INT64_MAX)

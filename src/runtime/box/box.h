@@ -20,7 +20,8 @@
 
 struct box;
 
-enum box_stream { BOX_STDIN = 0, BOX_STDOUT = 1, BOX_STDERR = 2 };
+enum box_stream { BOX_STDIN = 0, BOX_STDOUT = 1, BOX_STDERR = 2, BOX_EVENTS = 3 /* of a cell */ };
+#define BOX_STREAMS 3 /* that come out: arrays of them are by stream - 1 */
 
 /* How a command ended. */
 struct exec_end {
@@ -30,6 +31,8 @@ struct exec_end {
     bool disk_full;       /* the box's disk had no block or no inode left */
     bool memory_watchdog; /* the warden's watchdog ended it: no cgroup held the memory limit */
     bool has_output;      /* something is in /tmp/output */
+    bool kernel_died;     /* a cell: its kernel ended under it or had before */
+    bool is_unseen; /* of a kernel from a zygote: exit_code and signal are the maker's to say */
     uint64_t duration_ns;
     struct usage usage; /* the warden's word, as wait4(2) told it */
 };
@@ -63,6 +66,33 @@ int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns);
 void box_forget(struct box *box, uint32_t id);
 
 /*
+ * Kernels and cells (docs/kernels.md). A kernel is started cold by box_kernel(), whose events are
+ * those of an exec without output: ended() when the process is gone. Or it is given by the maker:
+ * then box_kernel_given() says which id it has and who hears of its end (is_unseen: the status
+ * comes from the maker). A cell is an exec in every respect: output() also with BOX_EVENTS, its
+ * deadline is kept here (SIGINT first, after CELL_GRACE_MS SIGKILL, which ends the kernel),
+ * box_signal(), box_forget(), box_resume() as there.
+ */
+#define CELL_GRACE_MS 2000
+int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
+               void *ctx, uint32_t *ret_id, struct error *err);
+int box_kernel_given(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
+                     struct error *err);
+struct cell_spec {
+    uint32_t kernel;
+    const char *code;
+    size_t code_length;
+    const char *input; /* NULL: none was given */
+    size_t input_length;
+    const char *const *env; /* NULL-terminated "K=V" for this cell; NULL: none */
+    uint64_t timeout_ms;    /* 0: none */
+    bool is_script;         /* the kernel becomes the program, and ends with it */
+    bool keeps;             /* as exec_spec's */
+};
+int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_events *events,
+             void *ctx, uint32_t *ret_id, struct error *err);
+
+/*
  * A box whose earlier host is gone (box_new() on the same channel). Everything that comes before
  * the WELCOME is dropped; then found() is called for each command that is there, and done() once.
  * In found() the caller may adopt a command: output comes again from these offsets, then its end.
@@ -73,10 +103,13 @@ void box_forget(struct box *box, uint32_t id);
 struct box_found {
     uint32_t id;
     bool has_started, has_exited, is_pty; /* exited and never started: failed() will say why */
+    bool is_kernel, is_given;             /* a kernel: box_adopt_kernel() keeps it */
+    bool is_cell;
+    uint32_t kernel; /* the cell's */
     uint64_t start_ns;
-    uint64_t first[2];   /* offsets of the oldest bytes that can still be had */
-    uint64_t written[2]; /* by the guest so far */
-    uint64_t input;      /* standard input continues here */
+    uint64_t first[BOX_STREAMS];   /* offsets of the oldest bytes that can still be had */
+    uint64_t written[BOX_STREAMS]; /* by the guest so far */
+    uint64_t input;                /* standard input continues here */
 };
 struct adopt_events {
     void (*found)(void *ctx, const struct box_found *found);
@@ -85,8 +118,11 @@ struct adopt_events {
 int box_hello(struct box *box, uint32_t generation, const struct adopt_events *events, void *ctx,
               struct error *err);
 /* Only inside found(). stdin: box_stdin() goes on behind what was received. -ERANGE: offsets. */
-int box_adopt(struct box *box, uint32_t id, const uint64_t offset[2], uint64_t timeout_ms,
+int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], uint64_t timeout_ms,
               const struct exec_events *events, void *ctx, struct error *err);
+/* Only inside found(). */
+int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
+                     struct error *err);
 
 /* What happens with files is in files.h. */
 

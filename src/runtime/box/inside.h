@@ -39,7 +39,7 @@ struct call {
     } on;
 
     /* exec */
-    struct incoming in[2];
+    struct incoming in[BOX_STREAMS];
     uint64_t start_deadline_ms;       /* until STARTED or NOEXEC */
     uint64_t timeout_ms, deadline_ms; /* 0: none */
     uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */

@@ -393,7 +393,8 @@ static int launched_make(struct maker *maker, const struct make_request *request
                  .pids = request->limits.pids,
                  .cpu_millis = request->limits.cpu_millis,
                  .minimum = (uint8_t)request->minimum,
-                 .has_data = request->has_data},
+                 .has_data = request->has_data,
+                 .tier = TIER_NONE},
     };
     struct making *making;
 

@@ -18,6 +18,8 @@
 #include "launcher/protocol.h"
 #include "sandbox/sandbox.h"
 
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 static const struct launcher_message samples[] = {
     {.type = LAUNCHER_HELLO, .number = LAUNCHER_VERSION},
     {.type = LAUNCHER_READY},
@@ -29,10 +31,19 @@ static const struct launcher_message samples[] = {
               .pids = 256,
               .cpu_millis = 1500,
               .minimum = ISOLATION_STRICT,
-              .has_data = true}},
+              .has_data = true,
+              .has_packages = true,
+              .layer = HASH,
+              .tier = 2,
+              .kernel = 1,
+              .staging = STAGING_PACKAGES}},
     {.type = LAUNCHER_END, .number = 4000000000},
     {.type = LAUNCHER_USAGE, .number = 12},
     {.type = LAUNCHER_QUIT},
+    {.type = LAUNCHER_KERNEL, .kernel = {.number = 7, .kernel = 8, .tier = 1}},
+    {.type = LAUNCHER_SEAL, .seal = {.serial = 3, .key = "i_1"}},
+    {.type = LAUNCHER_DISCARD, .seal = {.key = "i_1", .is_packages = true}},
+    {.type = LAUNCHER_LOOK},
     {.type = LAUNCHER_BOX,
      .box = {.number = 3,
              .key = "k",
@@ -42,7 +53,8 @@ static const struct launcher_message samples[] = {
              .memory_by = HELD_BY_GROUP,
              .disk_by = HELD_BY_TMPFS,
              .group = CGROUP_V2,
-             .made_ns = UINT64_MAX}},
+             .made_ns = UINT64_MAX,
+             .tier = TIER_NONE}},
     {.type = LAUNCHER_WELCOME, .number = 2},
     {.type = LAUNCHER_MADE, .box = {.serial = 9, .number = 3, .key = "abc_9"}},
     {.type = LAUNCHER_REFUSED,
@@ -54,6 +66,15 @@ static const struct launcher_message samples[] = {
      .usage = {.number = 1, .cpu_us = 2, .memory_bytes = 3, .oom_kills = 4, .was_asked = true}},
     {.type = LAUNCHER_USED, .usage = {.number = 1, .cpu_us = UINT64_MAX}},
     {.type = LAUNCHER_STOPPING, .number = 10000},
+    {.type = LAUNCHER_KERNEL_MADE, .kernel_made = {.number = 7, .kernel = 8, .num = -EAGAIN}},
+    {.type = LAUNCHER_KERNEL_ENDED,
+     .kernel_ended =
+         {.number = 7, .kernel = 8, .status = 9, .cpu_us = 10, .max_rss_bytes = UINT64_MAX}},
+    {.type = LAUNCHER_SEALED, .sealed = {.serial = 3, .layer = HASH, .bytes = 4, .files = 5}},
+    {.type = LAUNCHER_STATE,
+     .state = {.layer = HASH, .tier = 2, .is_ready = true, .pid = 3, .ready_ns = UINT64_MAX}},
+    {.type = LAUNCHER_VERDICT,
+     .verdict = {.number = 7, .host = "pypi.org", .port = 443, .reason = "not_listed"}},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)
@@ -115,10 +136,10 @@ static void test_words_come_back_as_ours(void **state)
     assert_string_equal(message.refused.error.stage, "write id maps");
 }
 
-/* The text of a REFUSED is what is left: shorter and longer ones are other texts. */
+/* The text of a REFUSED or SEALED is what is left: shorter and longer ones are other texts. */
 static bool has_open_end(const struct launcher_message *message)
 {
-    return message->type == LAUNCHER_REFUSED;
+    return message->type == LAUNCHER_REFUSED || message->type == LAUNCHER_SEALED;
 }
 
 static void test_cut_and_stretched(void **state)

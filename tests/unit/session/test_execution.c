@@ -185,7 +185,7 @@ static void test_pacing(void **state)
 {
     struct shop *shop = *state;
     struct session *session = shop_session(shop, NULL);
-    uint64_t total = 48 * MIB, offset[2] = {0};
+    uint64_t total = 48 * MIB, offset[BOX_STREAMS] = {0};
     struct execution *execution =
         shop_exec(session, "head -c 50331648 /dev/zero; echo end >&2", NULL);
     struct looker paces, ahead;
@@ -194,7 +194,7 @@ static void test_pacing(void **state)
     assert_non_null(data);
     look(&paces, execution, true);
     look(&ahead, execution, true);
-    execution_watch_at(ahead.watcher, (uint64_t[2]){UINT64_MAX, UINT64_MAX}); /* holds nobody */
+    execution_watch_at(ahead.watcher, (uint64_t[BOX_STREAMS]){UINT64_MAX, UINT64_MAX}); /* holds nobody */
     execution_watch_at(paces.watcher, offset);
     UNTIL(shop, execution->is_held[0]);
     assert_true(execution_written(execution, 1) < total);

@@ -197,7 +197,7 @@ static void test_rows_name_known_errors(void **state)
 
 static void test_event_ids(void **state)
 {
-    uint64_t offset[2];
+    uint64_t offset[BOX_STREAMS];
 
     (void)state;
     assert_true(rest_event_id_parse("12-0", offset));

@@ -20,7 +20,7 @@ struct finder {
     int count, done;
     struct error err;
     uint32_t adopts; /* this id, at these offsets */
-    uint64_t offset[2];
+    uint64_t offset[BOX_STREAMS];
     uint64_t timeout_ms;
     int adopt_result;
 };
@@ -359,7 +359,7 @@ static void test_order_of_calls(void **state)
 {
     static const char *const argv[] = {"true", NULL};
     struct exec_spec spec = {.argv = argv};
-    uint64_t offset[2] = {0};
+    uint64_t offset[BOX_STREAMS] = {0};
     struct fake *fake = *state;
     struct finder finder;
     uint32_t id;

@@ -196,7 +196,7 @@ static void saw_found(void *ctx, const struct box_found *found)
     stage->found++;
     for (int i = 0; i < 4; i++) {
         struct record *record = &stage->record[i];
-        uint64_t offset[2] = {record->out[1].length, record->out[2].length};
+        uint64_t offset[BOX_STREAMS] = {record->out[1].length, record->out[2].length};
         struct error err = {0};
 
         if (record->id != found->id || !record->wants)
