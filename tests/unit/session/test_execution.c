@@ -194,7 +194,8 @@ static void test_pacing(void **state)
     assert_non_null(data);
     look(&paces, execution, true);
     look(&ahead, execution, true);
-    execution_watch_at(ahead.watcher, (uint64_t[BOX_STREAMS]){UINT64_MAX, UINT64_MAX}); /* holds nobody */
+    execution_watch_at(ahead.watcher,
+                       (uint64_t[BOX_STREAMS]){UINT64_MAX, UINT64_MAX}); /* holds nobody */
     execution_watch_at(paces.watcher, offset);
     UNTIL(shop, execution->is_held[0]);
     assert_true(execution_written(execution, 1) < total);

@@ -1,0 +1,60 @@
+/*
+ * installer.h - packages put into a layer by an installer box; see docs/design (warm Python).
+ *
+ * One box for each installation: pip of the template's interpreter, wheels only, the network
+ * through the egress proxy to the package index and nowhere else, no data of any session. Two calls
+ * for the same inputs at the same time are one installation. Never blocks; owned by the engine.
+ * Called by template building and by sessions (a missing module, `bailey install`).
+ */
+#ifndef BAILEY_SESSION_INSTALLER_H
+#define BAILEY_SESSION_INSTALLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct json_t json_t;
+struct engine;
+struct installation;
+
+struct install_spec {
+    bool is_template;  /* a virtual environment at /bailey/template; else a folder of packages */
+    const char *layer; /* packages: of the template they are for; NULL: the host's own Python */
+    const char *requirements; /* text in pip's format */
+    bool has_hashes;          /* pip checks each wheel */
+    const char *const
+        *modules;  /* imported once, so that caches are made (fonts); NULL-terminated */
+    json_t *files; /* object: path below the layer to text (base64); NULL: none */
+    uint64_t timeout_ms, bytes; /* 0: as configured */
+};
+
+struct install_end {
+    char layer[65];
+    json_t *packages; /* array of {name, version}; borrowed */
+    uint64_t bytes, files, ms;
+    bool was_there; /* nothing had to be done */
+};
+
+struct install_events {
+    void (*progress)(void *ctx, const char *line); /* may be NULL */
+    /* err->num 0: it is there. Codes: install_failed, no_network, too_large, cancelled, ... */
+    void (*done)(void *ctx, const struct install_end *end, const struct error *err);
+};
+int installer_start(struct engine *engine, const struct install_spec *spec,
+                    const struct install_events *events, void *ctx, struct installation **ret,
+                    struct error *err);
+void installer_cancel(struct installation *installation); /* no event comes any more */
+
+/*
+ * Into a session, for its life: the layer's files appear below /bailey/packages. `packages` as a
+ * user writes them ("requests", "numpy==2.1"); checked against the allow and deny lists.
+ */
+struct session;
+int session_install(struct session *session, const char *const *packages,
+                    const struct install_events *events, void *ctx, struct installation **ret,
+                    struct error *err);
+json_t *session_packages_json(struct session *session); /* what was; array of {name, version} */
+
+#endif
