@@ -87,10 +87,10 @@ static void judge(struct doctor_interpreter *row, const struct result *result)
     }
 }
 
-/* A file that is there need not be one that runs: each interpreter gets a box and a comment. */
+/* A file that is there need not be one that runs: each interpreter gets a box and an empty line. */
 static void try_interpreters(struct doctor *doctor, const struct config *config, int cancel_fd)
 {
-    static const char code[] = "# does nothing\n";
+    static const char code[] = "\n";
     static const char *const no_arguments[] = {NULL};
     struct config trial = *config; /* borrowed but for what changes */
 

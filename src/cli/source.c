@@ -140,19 +140,25 @@ static int unknown_language(const char *name, struct error *err)
                      buf_text(&known));
 }
 
-/* Whether the source is meant for a language that is promised and not there. */
-static bool is_javascript(const char *name, const char *path)
+/* What people write for a name in the table. */
+static const char *full_name(const char *name)
 {
-    static const char *const names[] = {"javascript", "js", "typescript", "node"};
-    static const char *const extensions[] = {".js", ".mjs", ".ts"};
+    static const struct {
+        const char *alias, *name;
+    } aliases[] = {{"js", "javascript"}, {"node", "javascript"}, {"py", "python"}, {"sh", "bash"}};
 
-    for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
-        if (str_equal(name, names[i]))
-            return true;
-    for (size_t i = 0; !name && path && i < ARRAY_SIZE(extensions); i++)
-        if (str_ends(path, extensions[i]))
-            return true;
-    return false;
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++) {
+        if (str_equal(name, aliases[i].alias))
+            return aliases[i].name;
+    }
+    return name;
+}
+
+static bool is_typescript(const char *name, const char *path)
+{
+    if (name)
+        return str_equal(name, "typescript") || str_equal(name, "ts");
+    return path && (str_ends(path, ".ts") || str_ends(path, ".mts") || str_ends(path, ".cts"));
 }
 
 int source_language(const char *name, const char *path, const struct config *config,
@@ -160,17 +166,16 @@ int source_language(const char *name, const char *path, const struct config *con
 {
     const struct language_row *found = NULL;
 
-    if (is_javascript(name, path))
+    if (is_typescript(name, path))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "JavaScript is not in this version (python and bash are)");
+                         "TypeScript is not in this version (JavaScript is): compile it first");
     if (name) {
-        found = language_find(name);
+        found = language_find(full_name(name));
         if (!found)
             return unknown_language(name, err);
+    } else if (path) {
+        found = language_of_path(path);
     }
-    for (size_t i = 0; !found && path && i < language_count; i++)
-        if (str_ends(path, language_table[i].extension))
-            found = &language_table[i];
     if (!found)
         found = language_find("python");
     if (!found)

@@ -27,6 +27,8 @@
 #define REFUSED_MAX 280 /* leaves room for the rest of an error's text */
 
 struct search {
+    /* python_adopt() or node_adopt() */
+    int (*adopt)(const char *path, struct interpreter *ret, bool *ret_is_venv, char why[WHY_SIZE]);
     struct interpreter *found; /* .path set: the search is over */
     const char *by;
     struct buf refused;    /* "PATH (WHY); PATH (WHY)" */
@@ -87,7 +89,7 @@ static void adopt(struct search *search, const char *path, const char *by)
     bool is_venv;
     int r;
 
-    r = python_adopt(path, &found, &is_venv, why);
+    r = search->adopt(path, &found, &is_venv, why);
     if (r == 0) {
         found.found_by = strdup(is_venv && str_equal(by, "PATH") ? "venv" : by);
         if (found.found_by) {
@@ -168,7 +170,8 @@ static void search_path(struct search *search, const char *name)
 
 static int find_python(const struct config *config, struct interpreter *ret, struct error *err)
 {
-    struct search search = {.found = ret, .by = "PATH", .refused = BUF_INIT(REFUSED_MAX)};
+    struct search search = {
+        .found = ret, .by = "PATH", .refused = BUF_INIT(REFUSED_MAX), .adopt = python_adopt};
     const char *wanted = config->python;
     int r = 0;
 
@@ -216,6 +219,34 @@ static int find_bash(const struct config *config, struct interpreter *ret, struc
     }
     return error_set(err, -ENOENT, ERROR_NO_INTERPRETER,
                      "no Bash on this machine; install it (apt-get install bash)");
+}
+
+static int find_node(const struct config *config, struct interpreter *ret, struct error *err)
+{
+    struct search search = {
+        .found = ret, .by = "PATH", .refused = BUF_INIT(REFUSED_MAX), .adopt = node_adopt};
+    const char *wanted = config->node;
+    int r = 0;
+
+    if (wanted && wanted[0] == '/') {
+        search.by = "SANDBOX_NODE";
+        consider(&search, wanted);
+    } else {
+        if (wanted)
+            search.by = "SANDBOX_NODE";
+        search_path(&search, wanted ? wanted : "node");
+        if (!ret->path && !wanted)
+            search_path(&search, "nodejs");
+    }
+    if (search.is_out_of_memory)
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "looking for Node.js: out of memory");
+    else if (!ret->path)
+        r = error_set(err, -ENOENT, ERROR_NO_INTERPRETER,
+                      "no usable Node.js on this machine; install one (apt-get install nodejs) or "
+                      "name one with SANDBOX_NODE%s%s",
+                      search.refused.length > 0 ? "; refused: " : "", buf_text(&search.refused));
+    buf_free(&search.refused);
+    return r;
 }
 
 /* Whether the root folder has an executable file there; its links cannot lead out of it. */
@@ -276,6 +307,7 @@ static const struct finder {
     int (*find)(const struct config *config, struct interpreter *ret, struct error *err);
 } finders[] = {
     {"python", {"python3", "python", NULL}, find_python},
+    {"javascript", {"node", "nodejs", NULL}, find_node},
     {"bash", {"bash", NULL}, find_bash},
 };
 
@@ -286,14 +318,16 @@ int interpreter_find(const struct language_row *language, const struct config *c
 
     for (size_t i = 0; i < ARRAY_SIZE(finders); i++) {
         const struct finder *finder = &finders[i];
-        const char *const wanted[] = {config->python, NULL};
-        bool is_named = config->python && finder->find == find_python;
+        const char *named = finder->find == find_python ? config->python
+                            : finder->find == find_node ? config->node
+                                                        : NULL;
+        const char *const wanted[] = {named, NULL};
         int r;
 
         if (!str_equal(finder->language, language->name))
             continue;
         if (config->root)
-            r = find_in_root(config, language, is_named ? wanted : finder->names, &found, err);
+            r = find_in_root(config, language, named ? wanted : finder->names, &found, err);
         else
             r = finder->find(config, &found, err);
         if (r < 0)

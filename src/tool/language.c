@@ -5,8 +5,9 @@
 #include "base/str.h"
 
 const struct language_row language_table[] = {
-    {"python", "Python", ".py", "main.py"},
-    {"bash", "Bash", ".sh", "main.sh"},
+    {"python", "Python", {".py"}, ".py", "main.py"},
+    {"javascript", "JavaScript", {".mjs", ".js", ".cjs"}, ".mjs", "main.mjs"},
+    {"bash", "Bash", {".sh", ".bash"}, ".sh", "main.sh"},
 };
 const size_t language_count = ARRAY_SIZE(language_table);
 
@@ -15,6 +16,17 @@ const struct language_row *language_find(const char *name)
     for (size_t i = 0; i < language_count; i++) {
         if (str_equal(language_table[i].name, name))
             return &language_table[i];
+    }
+    return NULL;
+}
+
+const struct language_row *language_of_path(const char *path)
+{
+    for (size_t i = 0; i < language_count; i++) {
+        for (const char *const *end = language_table[i].extensions; *end; end++) {
+            if (str_ends(path, *end))
+                return &language_table[i];
+        }
     }
     return NULL;
 }

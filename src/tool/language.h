@@ -13,15 +13,17 @@
 struct config;
 
 struct language_row {
-    const char *name;      /* "python" */
-    const char *title;     /* "Python" */
-    const char *extension; /* ".py" */
-    const char *script;    /* "main.py": the source's name when it has none */
+    const char *name;          /* "python" */
+    const char *title;         /* "Python" */
+    const char *extensions[4]; /* of files that are written in it, NULL-terminated */
+    const char *extension;     /* ".py": of a source that we name */
+    const char *script;        /* "main.py": the source's name when it has none */
 };
 extern const struct language_row language_table[];
 extern const size_t language_count;
 
-const struct language_row *language_find(const char *name); /* NULL when unknown */
+const struct language_row *language_find(const char *name);    /* NULL when unknown */
+const struct language_row *language_of_path(const char *path); /* by its extension; NULL */
 
 #define INTERPRETER_BINDS_MAX 4
 

@@ -1,5 +1,6 @@
 /*
- * python.c - what a box has to show so that a Python of this host runs in it; see python.h.
+ * python.c - what a box has to show so that a Python (or a Node.js) of this host runs in it; see
+ * python.h.
  *
  * A program's folder is made canonical, because a box has none of the host's links; its prefix is
  * the folder above `bin`. A virtual environment is the exception: Python finds it by the path it
@@ -94,6 +95,42 @@ static void close_dirp(DIR **folder)
 {
     if (*folder)
         closedir(*folder);
+}
+
+/* Node.js installs itself with its headers and npm; either shows that a prefix is nothing else. */
+static bool is_node_prefix(const char *prefix)
+{
+    static const char *const marks[] = {"include/node/node.h", "lib/node_modules/npm/package.json"};
+    char name[PATH_SIZE];
+
+    for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+        if (str_format(name, sizeof(name), "%s/%s", prefix, marks[i]) == 0 &&
+            access(name, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+int node_adopt(const char *path, struct interpreter *ret, bool *ret_is_venv, char why[WHY_SIZE])
+{
+    char prefix[PATH_SIZE];
+
+    *ret_is_venv = false;
+    ret->path = realpath(path, NULL);
+    if (!ret->path)
+        return errno == ENOMEM ? -ENOMEM
+                               : refuse(why, "it cannot be reached: %s", error_name(errno));
+    if (is_in_usr(ret->path))
+        return 0;
+    if (!str_copy(prefix, sizeof(prefix), ret->path) || !path_cut(prefix) || !path_cut(prefix))
+        return refuse(why, "it is in no bin folder");
+    if (is_too_wide(prefix) || !is_node_prefix(prefix))
+        return refuse(why, "its prefix %s holds more than a Node.js, a box may not see it", prefix);
+    ret->binds[0] = strdup(prefix);
+    if (!ret->binds[0])
+        return -ENOMEM;
+    ret->bind_count = 1;
+    return 0;
 }
 
 /* <prefix>/<lib>/python3*\/os.py: 1 when there is one, 0 when not, -ENOMEM */

@@ -28,6 +28,8 @@ const char *path_name(const char *path);                  /* behind the last '/'
  * ends the search, so that it never ends at another interpreter.
  */
 int python_adopt(const char *path, struct interpreter *ret, bool *ret_is_venv, char why[WHY_SIZE]);
+/* The same for Node.js, which is one program and its prefix. */
+int node_adopt(const char *path, struct interpreter *ret, bool *ret_is_venv, char why[WHY_SIZE]);
 
 /*
  * pyenv.c: the program that a pyenv shim would execute, found as pyenv does it (PYENV_VERSION,

@@ -164,11 +164,13 @@ static void test_the_language(void **state)
     assert_int_equal(source_language(NULL, "x.unknown", &config, &row, &err), 0);
     assert_string_equal(row->name, "python");
     assert_true(source_language("ruby", NULL, &config, &row, &err) < 0);
-    assert_non_null(strstr(err.text, "python, bash"));
-    assert_true(source_language("javascript", NULL, &config, &row, &err) < 0);
-    assert_string_equal(err.text, "JavaScript is not in this version (python and bash are)");
-    assert_true(source_language(NULL, "a.mjs", &config, &row, &err) < 0);
+    assert_non_null(strstr(err.text, "python, javascript, bash"));
+    assert_true(source_language("typescript", NULL, &config, &row, &err) < 0);
+    assert_non_null(strstr(err.text, "TypeScript is not in this version"));
+    assert_true(source_language(NULL, "a.ts", &config, &row, &err) < 0);
     assert_non_null(strstr(err.text, "not in this version"));
+    assert_true(source_language(NULL, "a.mjs", &config, &row, &err) < 0);
+    assert_non_null(strstr(err.text, "'javascript' is not among SANDBOX_SUPPORTED_LANGUAGES"));
     assert_int_equal(source_language("python", "a.js", &config, &row, &err), 0);
     /* known, by name or extension, and switched off */
     assert_true(source_language("bash", NULL, &config, &row, &err) < 0);
@@ -177,6 +179,11 @@ static void test_the_language(void **state)
     languages[0] = (char *)"bash";
     assert_int_equal(source_language(NULL, "x.sh", &config, &row, &err), 0);
     assert_string_equal(row->name, "bash");
+    languages[0] = (char *)"javascript";
+    assert_int_equal(source_language(NULL, "x.cjs", &config, &row, &err), 0);
+    assert_string_equal(row->name, "javascript");
+    assert_int_equal(source_language("js", NULL, &config, &row, &err), 0);
+    assert_string_equal(row->name, "javascript");
 }
 
 int main(void)

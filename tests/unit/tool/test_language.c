@@ -12,9 +12,11 @@
 static void rows_are_found_by_name(void **state)
 {
     (void)state;
-    assert_int_equal(language_count, 2);
+    assert_int_equal(language_count, 3);
     assert_string_equal(language_find("python")->title, "Python");
     assert_string_equal(language_find("bash")->extension, ".sh");
+    assert_string_equal(language_of_path("a/b.cjs")->name, "javascript");
+    assert_null(language_of_path("a.pyc"));
     assert_null(language_find("perl"));
     assert_null(language_find(""));
     assert_null(language_find(NULL));
