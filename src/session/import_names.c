@@ -50,7 +50,7 @@ static const struct import_name names[] = {
     {"wx", "wxPython"},
     {"yaml", "PyYAML"},
     {"zmq", "pyzmq"},
-];
+};
 
 const struct import_name *import_names(size_t *ret_count)
 {
