@@ -105,6 +105,7 @@ static const struct launcher_make sample_make = {
     .disk_bytes = 32 * MIB,
     .pids = 32,
     .minimum = ISOLATION_STANDARD,
+    .tier = TIER_NONE,
 };
 
 static void make(FILE *client, const char *key)

@@ -169,6 +169,7 @@ void draft_common(struct draft *draft, const struct launch_spec *spec, struct la
     plan->hostname = "bailey";
     plan->warden_filter = &filter_warden;
     plan->guest_filter = plan->has_namespaces ? &filter_guest : &filter_guest_offline;
+    plan->hands_ruleset = spec->wants_ruleset;
     draft_limits(draft, spec, launched);
     draft_environment(draft);
     plan->steps = draft->steps;

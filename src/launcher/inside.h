@@ -71,6 +71,59 @@ unsigned private_tasks(uid_t id); /* threads that an id has on this host now */
 void private_remove(const char *folder);
 void private_sweep(void);
 
+/* child.c: the cloned child, up to the warden's loop */
+#define GO_SPLIT 1u  /* FRAME_GO: two ids are mapped */
+#define GO_GROUPS 2u /* setgroups(2) is allowed */
+#define GROUP_V2 8u  /* FRAME_GROUP, beside the bits of the controllers: it was cloned into it */
+struct child {
+    struct sandbox_plan plan; /* its own copy: the last word on ids and group comes later */
+    struct cgroup group;
+    int channel_fd;
+};
+_Noreturn void child_become_warden(struct child *child);
+
+/* ready.c: what is said to it, and its answer */
+int ready_send_go(int channel_fd, bool split, bool groups, struct error *err);
+int ready_send_group(const struct launched *launched, struct error *err);
+/* 1: the box stands, and `launched` has what came along; 0: nothing was said yet. */
+int ready_receive(struct launched *launched, const struct launch_spec *spec,
+                  const struct draft *draft, struct error *err);
+
+/* How a box is made, best first: each is tried when the one before it was refused as such. */
+enum launch_way {
+    WAY_NAMESPACES,     /* all of them, the network's by a helper */
+    WAY_CLONED_NETWORK, /* the same where setns(2) is refused */
+    WAY_PRIVATE_FOLDER, /* none: Landlock and seccomp */
+    _WAY_MAX,
+};
+
+/* make.c: a box on its way. */
+struct launch {
+    const struct launch_spec *spec; /* borrowed until it stands */
+    struct launched launched;
+    struct id_plan ids;
+    struct draft *draft;
+    enum launch_way way;
+    struct error why; /* what refused the way before */
+    uint64_t deadline_ms;
+};
+/* All that the launcher itself has to do, then it returns: 0, or a negative errno and nothing is
+ * left. */
+int launch_begin(struct launch *launch, const struct launch_spec *spec, struct error *err);
+/*
+ * The channel can be read, or the deadline has come. 1: it stands, and launch->launched is the
+ * caller's; 0: later, maybe with another channel and deadline; negative: nothing is left. Who
+ * watches the channel stops that before.
+ */
+int launch_turn(struct launch *launch, struct error *err);
+void launch_drop(struct launch *launch); /* before it stands: all of it goes */
+
+/* end.c */
+struct rusage;
+void end_process(struct launched *launched, struct rusage *usage);
+/* launcher_end() without the control group, whose removal may have to wait. */
+void end_but_group(struct launched *launched, struct launch_usage *usage);
+
 /* ids.c */
 void ids_choose(const struct launch_spec *spec, struct id_plan *ids);
 /* Writes the maps of a cloned child; *ret_split and *ret_groups say what could be had. */

@@ -62,6 +62,7 @@ struct launch_spec {
     enum launch_staging stages; /* not STAGING_NONE: the box listens for the egress proxy, too */
     const struct launch_file *files; /* below /bailey */
     size_t file_count;
+    bool wants_ruleset; /* of Landlock, for processes that join the box: launched.ruleset_fd */
 
     /* of an engine; zero for a box that is made directly */
     enum launch_ids ids;

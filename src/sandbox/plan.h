@@ -82,6 +82,7 @@ struct sandbox_plan {
 
     const struct plan_rule *rules;
     size_t rule_count;
+    bool hands_ruleset; /* READY carries it, for processes that join the box from outside */
     const struct filter *warden_filter, *guest_filter;
     const struct plan_rlimit *rlimits; /* of the guest */
     size_t rlimit_count;

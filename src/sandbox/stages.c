@@ -68,6 +68,7 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
     sandbox->outer_proc_fd = -1;
     sandbox->oom_fd = -1;
     sandbox->ruleset_fd = -1;
+    sandbox->egress_fd = -1;
     sandbox->disk_fd = -1;
     for (int i = 0; i < _SHARE_MAX; i++)
         sandbox->share_fd[i] = -1;

@@ -7,11 +7,13 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "warden/inside.h"
 
 /*
@@ -79,26 +81,62 @@ static int signals_open(struct warden *warden)
     return loop_add(&warden->loop, &warden->signals, fd, EPOLLIN);
 }
 
+/* Nothing was sent before, so there is room; what goes out of the box goes with it. */
+static int send_with(struct warden *warden, const struct message_ready *ready, const int *fds,
+                     size_t fd_count)
+{
+    uint8_t data[FRAME_HEADER + 512];
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * READY_FDS_MAX)];
+    } control = {0};
+    ssize_t length = message_ready_pack(ready, data + FRAME_HEADER, sizeof(data) - FRAME_HEADER);
+    struct iovec part = {.iov_base = data};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    if (length < 0)
+        return (int)length;
+    frame_header(data, FRAME_READY, 0, (size_t)length);
+    part.iov_len = FRAME_HEADER + (size_t)length;
+    if (fd_count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * fd_count);
+    }
+    return sendmsg(warden->channel.fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
 static int send_ready(struct warden *warden)
 {
-    const struct sandbox *sandbox = warden->sandbox;
+    struct sandbox *sandbox = warden->sandbox;
     struct message_ready ready = {
         .version = WIRE_VERSION,
         .layers = sandbox->layers,
         .missing = sandbox->missing,
         .stage_count = (uint8_t)MIN(sandbox->stage_count, (unsigned)MESSAGE_STAGES_MAX),
     };
-    uint8_t payload[512];
-    ssize_t length;
+    int fds[READY_FDS_MAX];
+    size_t fd_count = 0;
+    int r;
 
     memcpy(ready.stage_ns, sandbox->stage_ns, sizeof(uint32_t) * ready.stage_count);
     for (int i = 0; i < _LAYER_MAX; i++)
         ready.lack_errno[i] = sandbox->lack_errno[i];
-    length = message_ready_pack(&ready, payload, sizeof(payload));
-    if (length < 0)
-        return (int)length;
-    channel_control(warden, FRAME_READY, 0, payload, (size_t)length);
-    return 0;
+    if (sandbox->plan->hands_ruleset && sandbox->ruleset_fd >= 0) {
+        ready.descriptors |= READY_HAS_RULESET;
+        fds[fd_count++] = sandbox->ruleset_fd;
+    }
+    if (sandbox->egress_fd >= 0) {
+        ready.descriptors |= READY_HAS_EGRESS;
+        fds[fd_count++] = sandbox->egress_fd;
+    }
+    r = send_with(warden, &ready, fds, fd_count);
+    fd_closep(&sandbox->egress_fd); /* it is the proxy's now */
+    sandbox->egress_fd = -1;
+    return r;
 }
 
 static void before_wait(void *ctx)

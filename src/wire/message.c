@@ -28,6 +28,7 @@ ssize_t message_ready_pack(const struct message_ready *ready, uint8_t *data, siz
     pack_u16(&pack, ready->version);
     pack_u32(&pack, ready->layers);
     pack_u32(&pack, ready->missing);
+    pack_u8(&pack, ready->descriptors);
     pack_u8(&pack, ready->stage_count);
     for (unsigned i = 0; i < ready->stage_count; i++)
         pack_u32(&pack, ready->stage_ns[i]);
@@ -46,6 +47,9 @@ int message_ready_unpack(const struct frame *frame, struct message_ready *ret)
     ret->version = unpack_u16(&unpack);
     ret->layers = unpack_u32(&unpack);
     ret->missing = unpack_u32(&unpack);
+    ret->descriptors = unpack_u8(&unpack);
+    if (ret->descriptors >= 1u << READY_FDS_MAX)
+        return -EPROTO;
     ret->stage_count = unpack_u8(&unpack);
     if (ret->stage_count > MESSAGE_STAGES_MAX)
         return -EPROTO;

@@ -20,10 +20,15 @@
 #define MESSAGE_STREAMS 3 /* standard output, error, and a cell's events */
 
 /* READY: the box stands. */
+/* READY: which descriptors come along, in this order. */
+#define READY_HAS_RULESET 1u /* Landlock's */
+#define READY_HAS_EGRESS 2u  /* a listening socket for the egress proxy */
+#define READY_FDS_MAX 2
 struct message_ready {
     uint16_t version;
     uint32_t layers;
     uint32_t missing;
+    uint8_t descriptors; /* READY_HAS_* */
     uint32_t stage_ns[MESSAGE_STAGES_MAX];
     uint8_t stage_count;
     /* why a layer is missing, one errno for each bit of `missing`, by layer number */

@@ -81,8 +81,11 @@ static void check_lengths(enum frame_type type, const uint8_t *data, ssize_t who
 
 static void test_ready(void **state)
 {
-    struct message_ready ready = {
-        .version = WIRE_VERSION, .layers = 0x3ff, .missing = 0x80000005, .stage_count = 3};
+    struct message_ready ready = {.version = WIRE_VERSION,
+                                  .layers = 0x3ff,
+                                  .missing = 0x80000005,
+                                  .descriptors = READY_HAS_EGRESS,
+                                  .stage_count = 3};
     struct message_ready back;
     uint8_t data[512];
     struct frame frame;
@@ -106,9 +109,12 @@ static void test_ready(void **state)
     length = message_ready_pack(&ready, data, sizeof(data));
     frame = frame_of(data, length);
     assert_int_equal(message_ready_unpack(&frame, &back), 0);
-    data[10] = MESSAGE_STAGES_MAX + 1; /* the count of stages */
+    data[11] = MESSAGE_STAGES_MAX + 1; /* the count of stages */
     assert_int_equal(message_ready_unpack(&frame, &back), -EPROTO);
-    data[10] = UINT8_MAX;
+    data[11] = UINT8_MAX;
+    assert_int_equal(message_ready_unpack(&frame, &back), -EPROTO);
+    data[11] = MESSAGE_STAGES_MAX;
+    data[10] = 1u << READY_FDS_MAX; /* descriptors that nobody knows */
     assert_int_equal(message_ready_unpack(&frame, &back), -EPROTO);
 }
 
