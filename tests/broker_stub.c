@@ -4,8 +4,12 @@
  *   broker_stub STATE SOCKET [BIND]...      starts the daemon; "ready" comes on standard output
  *
  * The same program is the launcher inside and the broker. Clients of the socket write one line and
- * read one: "make KEY", "data KEY", "end N", "usage N", "list", "quit", "nonsense", "exit", "fds",
- * "bench N" (makes and ends so many, and says how long that took).
+ * read one: "make KEY", "data KEY" (a file for it), "session KEY" (a box that has its folders),
+ * "many N" (asks for so many at once, every third of which has to fail), "vanish N" (the same, and
+ * the broker is gone), "end N", "usage N", "list", "look", "kernel N", "quit", "nonsense", "exit",
+ * "fds", "bench N PAUSE_MS" (makes and ends so many, and says how long that took), "flow N WIDTH"
+ * (so many, always WIDTH of them alive or on their way). POOL in the environment is the size of the
+ * pool.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +27,9 @@
 #include "launcher/protocol.h"
 #include "launcher/serve.h"
 
-#define BOXES_MAX 64
+#define BOXES_MAX 256
 #define DATA_FD (BROKER_FOLDER_FD + 3) /* as in STATE_FOLDERS */
+#define PACKAGES_FD (BROKER_FOLDER_FD + 7)
 
 static struct {
     uint32_t generation;
@@ -108,22 +113,96 @@ static const struct launcher_make sample_make = {
     .tier = TIER_NONE,
 };
 
-static void make(FILE *client, const char *key)
+static void ask_for(const char *key, uint32_t serial, bool has_data, bool has_packages)
 {
     struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
 
     snprintf(message.make.key, sizeof(message.make.key), "%s", key);
-    message.make.tier = TIER_NONE;
-    message.make.has_data = faccessat(DATA_FD, key, F_OK, 0) == 0;
+    message.make.serial = serial;
+    message.make.has_data = has_data;
+    message.make.has_packages = has_packages;
     send_message(&message);
+}
+
+static void tell_box(FILE *client, const struct launcher_message *message)
+{
+    if (message->type == LAUNCHER_REFUSED)
+        fprintf(client, "refused %s %s\n", message->refused.error.code,
+                message->refused.error.text);
+    else
+        fprintf(client, "made %u %u layers %x missing %x memory_by %u group %u pooled %d\n",
+                message->box.serial, message->box.number, message->box.layers, message->box.missing,
+                message->box.memory_by, message->box.group, message->box.is_pooled);
+}
+
+static void make(FILE *client, const char *key)
+{
+    struct launcher_message message;
+
+    ask_for(key, sample_make.serial, faccessat(DATA_FD, key, F_OK, 0) == 0, false);
     hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
-    if (message.type == LAUNCHER_REFUSED) {
-        fprintf(client, "refused %s %s\n", message.refused.error.code, message.refused.error.text);
-        return;
+    tell_box(client, &message);
+}
+
+/* As a session has it: folders of its own, made before. */
+static void make_session(FILE *client, const char *key)
+{
+    struct launcher_message message;
+
+    mkdirat(DATA_FD, key, 0755);
+    mkdirat(PACKAGES_FD, key, 0755);
+    ask_for(key, sample_make.serial, true, true);
+    hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
+    tell_box(client, &message);
+}
+
+/* Every third has no data folder, and is refused while others are on their way. */
+static void ask_for_many(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char key[ID_MAX];
+
+        snprintf(key, sizeof(key), "many_%u", (unsigned)i);
+        ask_for(key, 100 + i, i % 3 == 2, false);
     }
-    fprintf(client, "made %u %u layers %x missing %x memory_by %u group %u\n", message.box.serial,
-            message.box.number, message.box.layers, message.box.missing, message.box.memory_by,
-            message.box.group);
+}
+
+static void make_many(FILE *client, uint32_t count)
+{
+    ask_for_many(count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct launcher_message message;
+
+        hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
+        if (message.type == LAUNCHER_MADE)
+            fprintf(client, "made:%u:%u ", message.box.serial, message.box.number);
+        else
+            fprintf(client, "refused:%u:%s ", message.refused.serial, message.refused.error.code);
+    }
+    fprintf(client, "\n");
+}
+
+static void look(FILE *client)
+{
+    struct launcher_message message = {.type = LAUNCHER_LOOK};
+
+    send_message(&message);
+    do
+        hear(&message, LAUNCHER_STATE, LAUNCHER_STATE);
+    while (message.state.tier != STATE_END);
+    fprintf(client, "pooled %u of %u memory %llu\n", message.state.pooled, message.state.pool_size,
+            (unsigned long long)message.state.memory_bytes);
+}
+
+static void ask_kernel(FILE *client, uint32_t number)
+{
+    struct launcher_message message = {.type = LAUNCHER_KERNEL,
+                                       .kernel = {.number = number, .kernel = 5}};
+
+    send_message(&message);
+    hear(&message, LAUNCHER_KERNEL_MADE, LAUNCHER_KERNEL_MADE);
+    fprintf(client, "kernel %u %u %d\n", message.kernel_made.number, message.kernel_made.kernel,
+            message.kernel_made.num);
 }
 
 /* A file in the data folder of a key, through the descriptor that a broker has. */
@@ -168,15 +247,20 @@ static int compare(const void *a, const void *b)
 }
 
 /* Microseconds from the request to its answer, half of them and 99 of 100. */
-static void bench(FILE *client, size_t count)
+static void bench(FILE *client, size_t count, int pause_ms)
 {
     static uint64_t made[10000], ended[10000];
+    uint64_t begin = clock_now_ns();
+    size_t pooled = 0;
 
     count = count == 0 || count > 10000 ? 100 : count;
     for (size_t i = 0; i < count; i++) {
         struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
-        uint64_t start = clock_now_ns(), now;
+        uint64_t start, now;
 
+        if (pause_ms)
+            poll(NULL, 0, pause_ms);
+        start = clock_now_ns();
         send_message(&message);
         hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
         now = clock_now_ns();
@@ -184,17 +268,48 @@ static void bench(FILE *client, size_t count)
             fprintf(client, "refused %s\n", message.refused.error.text);
             return;
         }
+        pooled += message.box.is_pooled;
         made[i] = (now - start) / 1000;
         message = (struct launcher_message){.type = LAUNCHER_END, .number = message.box.number};
         send_message(&message);
         hear(&message, LAUNCHER_ENDED, LAUNCHER_ENDED);
         ended[i] = (clock_now_ns() - now) / 1000;
     }
+    begin = clock_now_ns() - begin;
     qsort(made, count, sizeof(made[0]), compare);
     qsort(ended, count, sizeof(ended[0]), compare);
-    fprintf(client, "made p50 %llu p99 %llu ended p50 %llu p99 %llu us\n",
+    fprintf(client,
+            "made p50 %llu p99 %llu ended p50 %llu p99 %llu us, pooled %zu, %llu a second\n",
             (unsigned long long)made[count / 2], (unsigned long long)made[count * 99 / 100],
-            (unsigned long long)ended[count / 2], (unsigned long long)ended[count * 99 / 100]);
+            (unsigned long long)ended[count / 2], (unsigned long long)ended[count * 99 / 100],
+            pooled, (unsigned long long)(count * 1000000000 / begin));
+}
+
+/* A steady stream: each that stands is ended at once and another is asked for. */
+static void flow(FILE *client, size_t count, size_t width)
+{
+    size_t asked = 0, over = 0, pooled = 0;
+    uint64_t begin = clock_now_ns();
+
+    for (width = width ? width : 1; asked < count && asked < width; asked++)
+        ask_for("flow", (uint32_t)asked + 1, false, false);
+    while (over < count) {
+        struct launcher_message message;
+
+        hear(&message, LAUNCHER_MADE, LAUNCHER_ENDED);
+        if (message.type == LAUNCHER_MADE) {
+            pooled += message.box.is_pooled;
+            message = (struct launcher_message){.type = LAUNCHER_END, .number = message.box.number};
+            send_message(&message);
+            continue;
+        }
+        over++;
+        if (asked < count)
+            ask_for("flow", (uint32_t)++asked, false, false);
+    }
+    begin = clock_now_ns() - begin;
+    fprintf(client, "%llu a second, pooled %zu\n", (unsigned long long)(count * 1000000000 / begin),
+            pooled);
 }
 
 static void list(FILE *client)
@@ -214,17 +329,35 @@ static void show_fds(FILE *client)
     fprintf(client, "\n");
 }
 
+static void make_something(FILE *client, const char *word, const char *argument)
+{
+    uint32_t number = (uint32_t)strtoul(argument, NULL, 10);
+
+    if (strcmp(word, "make") == 0)
+        make(client, argument);
+    else if (strcmp(word, "session") == 0)
+        make_session(client, argument);
+    else if (strcmp(word, "many") == 0)
+        make_many(client, number);
+    else if (strcmp(word, "kernel") == 0)
+        ask_kernel(client, number);
+    else if (strcmp(word, "look") == 0)
+        look(client);
+    if (strcmp(word, "vanish") == 0) {
+        ask_for_many(number);
+        exit(0);
+    }
+}
+
 static void serve_client(int fd)
 {
-    char line[256] = "", word[32] = "", argument[200] = "";
+    char line[256] = "", word[32] = "", argument[200] = "", second[16] = "";
     FILE *client = fdopen(fd, "w");
 
     if (!client || read(fd, line, sizeof(line) - 1) <= 0)
         exit(5);
-    sscanf(line, "%31s %199s", word, argument);
-    if (strcmp(word, "make") == 0)
-        make(client, argument);
-    else if (strcmp(word, "data") == 0)
+    sscanf(line, "%31s %199s %15s", word, argument, second);
+    if (strcmp(word, "data") == 0)
         give_data(client, argument);
     else if (strcmp(word, "end") == 0)
         ask(client, LAUNCHER_END, LAUNCHER_ENDED, (uint32_t)strtoul(argument, NULL, 10));
@@ -233,7 +366,9 @@ static void serve_client(int fd)
     else if (strcmp(word, "list") == 0)
         list(client);
     else if (strcmp(word, "bench") == 0)
-        bench(client, strtoul(argument, NULL, 10));
+        bench(client, strtoul(argument, NULL, 10), (int)strtol(second, NULL, 10));
+    else if (strcmp(word, "flow") == 0)
+        flow(client, strtoul(argument, NULL, 10), strtoul(second, NULL, 10));
     else if (strcmp(word, "fds") == 0)
         show_fds(client);
     else if (strcmp(word, "quit") == 0)
@@ -242,6 +377,8 @@ static void serve_client(int fd)
         send(LAUNCHER_CONTROL_FD, "\377nonsense", 9, 0);
     else if (strcmp(word, "exit") == 0)
         exit((int)strtol(argument, NULL, 10));
+    else
+        make_something(client, word, argument);
     fclose(client);
 }
 
@@ -297,6 +434,10 @@ static int be_daemon(int argc, char **argv)
 
     for (int i = 3; i < argc && i < 11; i++)
         binds[spec.box.bind_count++] = (struct launch_bind){.host = argv[i], .box = argv[i]};
+    if (getenv("POOL")) {
+        spec.pool_size = (unsigned)strtoul(getenv("POOL"), NULL, 10);
+        spec.pool_memory_bytes = 256 * MIB;
+    }
     if (getenv("BROKEN"))
         env[count++] = "BROKEN=1";
     if (getenv("STUBBORN"))

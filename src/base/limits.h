@@ -66,11 +66,16 @@
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 
 /* kernels, templates, layers */
-#define LIMIT_POOL 256               /* SANDBOX_POOL_SIZE may not exceed it */
-#define LIMIT_CONTEXTS 32            /* of one session */
-#define LIMIT_CELL_EVENTS (64 * MIB) /* bytes of one cell's events that are kept */
-#define LIMIT_CELL_RESULTS 1000      /* events in one result */
-#define LIMIT_LAYER_FILES 500000     /* of one layer */
+#define LIMIT_POOL 256                            /* SANDBOX_POOL_SIZE may not exceed it */
+#define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, made ahead or not */
+#define LIMIT_MAKINGS 8                           /* boxes being made at once; others wait */
+#define LIMIT_SHELVES 16                          /* kinds of boxes that are made ahead */
+#define LIMIT_GRAVES 256                          /* control groups whose removal may wait */
+#define LIMIT_MOVED_DATASETS 64                   /* into the folder of a box that was made ahead */
+#define LIMIT_CONTEXTS 32                         /* of one session */
+#define LIMIT_CELL_EVENTS (64 * MIB)              /* bytes of one cell's events that are kept */
+#define LIMIT_CELL_RESULTS 1000                   /* events in one result */
+#define LIMIT_LAYER_FILES 500000                  /* of one layer */
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */

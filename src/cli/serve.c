@@ -279,6 +279,8 @@ static int serve(struct preparation *made, struct error *err)
                     .binds = made->binds,
                     .bind_count = made->bind_count,
                     .id_base = config->id_base},
+            .pool_size = config->pool_size,
+            .pool_memory_bytes = config->pool_memory_bytes,
             .stop_grace_ms = (unsigned)config->stop_grace_ms,
             .ready_fd = made->request.ready_fd,
             .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,

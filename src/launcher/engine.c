@@ -2,13 +2,14 @@
  * engine.c - the launcher inside its namespaces: PID 1, one thread, one loop; see serve.h.
  *
  * It hears the broker (protocol.h, hostile), the stub (trusted), the ends of its children, and the
- * clock. Nothing here waits but the bring-up of a box. Whatever happens to the broker, boxes stay;
+ * clock. Nothing here waits for anybody. Whatever happens to the broker, boxes stay;
  * whatever happens to the launcher, the kernel ends them all.
  */
 #include "launcher/engine.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,16 +47,27 @@ void engine_finish(struct engine *engine, int status)
     engine->loop.stop = true;
     broker_kill(engine);
     boxes_end_all(engine);
+    pool_end(engine);
+    zygotes_end(engine);
 }
 
-/* One timer for both deadlines; 0 in either means none. */
-void engine_timer(struct engine *engine)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-    uint64_t next = engine->restart_at_ms;
+    return !a ? b : !b || a < b ? a : b;
+}
+
+/* One timer for all deadlines; 0 in any means none. */
+static void set_timer(struct engine *engine)
+{
+    uint64_t next = sooner(engine->restart_at_ms, engine->stop_at_ms);
     struct itimerspec when = {0};
 
-    if (engine->stop_at_ms && (!next || engine->stop_at_ms < next))
-        next = engine->stop_at_ms;
+    next = sooner(next, makings_deadline_ms(engine));
+    next = sooner(next, engine->graves ? engine->graves_at_ms : 0);
+    next = sooner(next, engine->pool.at_ms);
+    if (next == engine->timer_ms)
+        return;
+    engine->timer_ms = next;
     when.it_value.tv_sec = (time_t)(next / 1000);
     when.it_value.tv_nsec = (long)(next % 1000) * 1000000;
     timerfd_settime(engine->timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -74,8 +86,40 @@ static void on_timer(struct loop_source *source, uint32_t events)
         engine_finish(engine, 0);
         return;
     }
+    engine->timer_ms = 0;
     broker_tick(engine, now);
-    engine_timer(engine);
+    makings_tick(engine, now);
+    if (engine->pool.at_ms && now >= engine->pool.at_ms)
+        pool_wake(engine);
+}
+
+bool engine_is_quiet(const struct engine *engine)
+{
+    struct pollfd loop = {.fd = engine->loop.fd, .events = POLLIN};
+
+    return poll(&loop, 1, 0) == 0;
+}
+
+/*
+ * What no descriptor announces. First what the broker waits for, one in each turn, so that those
+ * that stand are told meanwhile; the rest only when nobody has said anything that waits.
+ */
+static void before_wait(void *ctx)
+{
+    struct engine *engine = ctx;
+    uint64_t now;
+
+    if (makings_can_begin(engine))
+        makings_begin(engine);
+    now = clock_now_ms();
+    if (engine->grave_count > LIMIT_GRAVES)
+        graves_tick(engine, now);
+    else if (graves_are_due(engine, now) && !engine->pool.is_due && engine_is_quiet(engine))
+        graves_tick(engine, now);
+    if (engine->pool.is_due && !engine->queue && engine_is_quiet(engine))
+        pool_tick(engine);
+    engine->loop.is_busy = makings_can_begin(engine) || graves_are_due(engine, now);
+    set_timer(engine);
 }
 
 /* Asked to stop: the broker has a grace time for its goodbye; without a broker there is none. */
@@ -93,7 +137,6 @@ static void stop(struct engine *engine)
     }
     /* The broker kills what has used up its grace, and then writes down how everything ended. */
     engine->stop_at_ms = clock_now_ms() + engine->plan->stop_grace_ms + STOP_PATIENCE_MS;
-    engine_timer(engine);
     broker_send(engine, &message, -1);
 }
 
@@ -199,6 +242,8 @@ static int engine_start(struct engine *engine, struct error *err)
     int r;
 
     engine->notes_end = &engine->notes;
+    engine->queue_end = &engine->queue;
+    engine->graves_end = &engine->graves;
     engine->control.fd = engine->broker.fd = -1;
     engine->stub.fd = engine->signals.fd = engine->timer.fd = -1;
     close_on_exec(engine->plan);
@@ -232,7 +277,9 @@ _Noreturn void serve_inside(void)
         _exit(1);
     }
     broker_start(&engine);
-    if (loop_run(&engine.loop, NULL, NULL) < 0)
+    zygotes_start(&engine);
+    pool_start(&engine);
+    if (loop_run(&engine.loop, before_wait, &engine) < 0)
         engine_finish(&engine, 1);
     _exit(engine.status);
 }

@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "launcher/inside.h"
 #include "launcher/launcher.h"
+#include "launcher/pool.h"
 #include "launcher/protocol.h"
 #include "launcher/serve.h"
 #include "sys/cgroup.h"
@@ -123,14 +124,32 @@ int serve_clone(struct serve *serve, struct error *err);
 /* The struct of which `pointer` is that member. */
 #define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
+/* What a box has while it is being made, and not afterwards. */
+struct engine_making;
+
 struct engine_box {
-    struct loop_source source; /* its pidfd */
+    struct loop_source source; /* its pidfd; while it is made: its channel */
     struct engine *engine;
-    struct engine_box *next; /* of its bucket */
+    struct engine_box *next; /* of its bucket; of the queue or the list of those being made */
+    struct launcher_make make;
+    uint32_t generation; /* of the broker that asked for it */
+    struct engine_making *making;
     struct launched launched;
     struct launcher_box facts;
     uint32_t slot;
     bool was_asked;
+
+    /* of the pool; is_ahead: nobody knows it yet */
+    bool is_ahead;
+    uint32_t shelf, folder, zygote; /* folder: its data and packages are p_<folder>; 0: none */
+    uint64_t idle_since_ms, idle_bytes;
+    struct engine_box *older; /* on its shelf */
+};
+
+/* A control group whose box is gone, and which the kernel may not let go of yet. */
+struct engine_grave {
+    struct engine_grave *next;
+    struct cgroup group;
 };
 
 struct engine_note { /* a message that could not be sent yet */
@@ -155,16 +174,27 @@ struct engine {
 
     /* the boxes */
     struct engine_box *buckets[ENGINE_BUCKETS];
-    uint32_t box_count, next_number, next_slot;
-    uint8_t slots[LIMIT_SESSIONS]; /* 1: its pair of ids is in use */
+    uint32_t box_count; /* that the broker knows or has asked for */
+    uint32_t next_number, next_slot;
+    uint32_t slots_used;
+    uint8_t slots[LIMIT_BOXES]; /* 1: its pair of ids is in use */
     struct launch_bind binds[ENGINE_BINDS_MAX];
+    struct engine_box *queue, **queue_end; /* that wait until they are begun */
+    struct engine_box *makings;            /* that were */
+    uint32_t making_count;
+    bool greets_later; /* a new broker waits until what the old one asked for stands */
+    struct engine_grave *graves, **graves_end;
+    uint32_t grave_count;
+    uint64_t graves_at_ms;
+    struct pool pool;
+    uint64_t timer_ms; /* what it is set to */
     int status;
 };
 
 /* engine.c */
 void engine_say(struct engine *engine, char what, const char *text); /* to the stub */
 void engine_finish(struct engine *engine, int status);
-void engine_timer(struct engine *engine); /* sets it to the next deadline */
+bool engine_is_quiet(const struct engine *engine); /* nobody has said anything that waits */
 
 /* engine_broker.c */
 void broker_start(struct engine *engine);
@@ -172,6 +202,7 @@ void broker_tick(struct engine *engine, uint64_t now_ms);
 /* Takes the descriptor, if any. */
 void broker_send(struct engine *engine, const struct launcher_message *message, int fd);
 void broker_kill(struct engine *engine);
+void broker_greet(struct engine *engine); /* the answer to its HELLO */
 
 /*
  * zygote*.c: warm interpreters, one for each (layer, tier), started when first asked for (the base
@@ -189,14 +220,28 @@ void zygotes_end(struct engine *engine);
 int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kernel, uint8_t tier);
 void zygotes_each(struct engine *engine,
                   void (*each)(void *ctx, const struct launcher_state *state), void *ctx);
+/* The pid of the one that can be asked for a kernel now; 0: there is none. Cheap. */
+uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier);
 /* engine_box.c: told by zygote.c; a box that is gone is passed over. */
 void boxes_kernel_ended(struct engine *engine, const struct launcher_kernel_ended *ended);
 
-/* pool.c: boxes made ahead. */
+/* pool.c: boxes made ahead; see pool.h. */
+void pool_start(struct engine *engine);
 /* One that fits, taken out of the pool and given the key; NULL: none. */
 struct engine_box *pool_take(struct engine *engine, const struct launcher_make *make);
 void pool_tick(struct engine *engine); /* when nothing else waits: makes one more, or lets one go */
+void pool_wake(struct engine *engine); /* something changed: a zygote is ready, or was retired */
+void pool_stands(struct engine *engine, struct engine_box *box);
+/* One of its boxes is gone, or could not be made; its memory is the caller's. */
+void pool_lost(struct engine *engine, struct engine_box *box);
+void pool_fill_state(struct engine *engine, struct launcher_state *state);
 void pool_end(struct engine *engine);
+
+/* pool_folder.c: folders that a session's box is bound to before the session is known */
+int pool_folder_make(struct engine *engine, const struct launcher_make *make, uint32_t *ret);
+int pool_folder_give(struct engine *engine, const struct engine_box *box, const char *key);
+void pool_folder_remove(struct engine *engine, const struct engine_box *box);
+void pool_folder_sweep(struct engine *engine); /* of a daemon that was killed */
 
 /* seal.c: an installer's folder becomes a layer, in a child that sees nothing else. */
 void seal_start(struct engine *engine, const struct launcher_seal *seal);
@@ -206,11 +251,35 @@ void seal_discard(struct engine *engine, const struct launcher_seal *seal);
 void egress_add(struct engine *engine, struct engine_box *box); /* its listening socket */
 void egress_remove(struct engine *engine, uint32_t number);
 
+/* engine_make.c: boxes on their way; several at once, none waited for */
+/* Takes the box. It is begun in a later turn, in order; what the broker asked for comes first. */
+void makings_add(struct engine *engine, struct engine_box *box);
+bool makings_can_begin(const struct engine *engine);
+void makings_begin(struct engine *engine); /* the first of the queue */
+void makings_tick(struct engine *engine, uint64_t now_ms);
+uint64_t makings_deadline_ms(const struct engine *engine); /* 0: none */
+bool makings_of_others(const struct engine *engine);       /* than the broker of now */
+void makings_forget_queue(struct engine *engine);          /* the broker that asked is gone */
+void makings_end_all(struct engine *engine);
+
 /* engine_box.c */
 void boxes_make(struct engine *engine, const struct launcher_make *make);
+struct engine_box *boxes_new(struct engine *engine, const struct launcher_make *make,
+                             bool is_ahead);
+void boxes_free(struct engine_box *box); /* one that never stood */
+void boxes_stand(struct engine_box *box);
+void boxes_failed(struct engine_box *box, const struct launched *launched, const struct error *err);
+void boxes_kernel(struct engine *engine, const struct launcher_kernel *asked);
 void boxes_end(struct engine *engine, uint32_t number);
 void boxes_usage(struct engine *engine, uint32_t number);
 void boxes_inventory(struct engine *engine);
+void boxes_look(struct engine *engine);
 void boxes_end_all(struct engine *engine);
+
+/* engine_bury.c */
+void graves_add(struct engine *engine, const struct cgroup *group);
+bool graves_are_due(const struct engine *engine, uint64_t now_ms);
+void graves_tick(struct engine *engine, uint64_t now_ms); /* one, or none yet */
+void graves_end(struct engine *engine);                   /* all of them, waiting for each */
 
 #endif

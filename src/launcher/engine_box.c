@@ -24,10 +24,15 @@ static struct engine_box **find(struct engine *engine, uint32_t number)
     return at;
 }
 
+static uint32_t slot_limit(const struct engine *engine)
+{
+    return engine->plan->pair_count ? engine->plan->pair_count : LIMIT_BOXES;
+}
+
 /* A pair of ids that no living box has; used ones come back as late as can be. */
 static bool take_slot(struct engine *engine, uint32_t *ret)
 {
-    uint32_t count = engine->plan->pair_count ? engine->plan->pair_count : LIMIT_SESSIONS;
+    uint32_t count = slot_limit(engine);
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = (engine->next_slot + i) % count;
@@ -35,11 +40,18 @@ static bool take_slot(struct engine *engine, uint32_t *ret)
         if (engine->slots[slot])
             continue;
         engine->slots[slot] = 1;
+        engine->slots_used++;
         engine->next_slot = (slot + 1) % count;
         *ret = slot;
         return true;
     }
     return false;
+}
+
+static void give_slot(struct engine_box *box)
+{
+    box->engine->slots[box->slot] = 0;
+    box->engine->slots_used--;
 }
 
 /* ---- made ---- */
@@ -68,37 +80,41 @@ static int check(const struct engine *engine, const struct launcher_make *make, 
     return 0;
 }
 
-static int launch(struct engine *engine, const struct launcher_make *make, struct engine_box *box,
-                  struct error *err)
+struct engine_box *boxes_new(struct engine *engine, const struct launcher_make *make, bool is_ahead)
 {
-    const struct engine_plan *plan = engine->plan;
-    char data[PATH_MAX + 64];
-    struct launch_spec spec = {
-        .memory_bytes = make->memory_bytes,
-        .disk_bytes = make->disk_bytes,
-        .pids = make->pids,
-        .cpu_millis = make->cpu_millis,
-        .minimum = make->minimum,
-        .root = plan->root[0] ? plan->root : NULL,
-        .binds = engine->binds,
-        .bind_count = plan->bind_count,
-        .ids = plan->pair_count ? LAUNCH_IDS_PAIR : LAUNCH_IDS_SINGLE,
-        .warden_id = ENGINE_PAIR_FIRST + 2 * box->slot,
-        .guest_id = ENGINE_PAIR_FIRST + 2 * box->slot + 1,
-        .site = &plan->site,
-    };
+    CLEANUP(freep) struct engine_box *box = calloc(1, sizeof(*box));
 
-    if (make->has_data) {
-        str_format(data, sizeof(data), "%s/data/%s", plan->state, make->key);
-        spec.data = data;
-    }
-    return launcher_make(&spec, &box->launched, err);
+    /* What is made ahead leaves room for what is asked for. */
+    if (!box || (is_ahead && engine->slots_used >= slot_limit(engine) / 4 * 3))
+        return NULL;
+    box->engine = engine;
+    if (!take_slot(engine, &box->slot))
+        return NULL;
+    box->source.fd = -1;
+    box->make = *make;
+    box->generation = engine->generation;
+    box->is_ahead = is_ahead;
+    if (!is_ahead)
+        engine->box_count++;
+    return ptr_take(&box);
 }
 
-static void note_facts(struct engine *engine, const struct launcher_make *make,
-                       struct engine_box *box)
+/* Its slot and its place go back; whoever waits for it has been told. */
+void boxes_free(struct engine_box *box)
 {
+    if (box->is_ahead)
+        pool_lost(box->engine, box);
+    else
+        box->engine->box_count--;
+    give_slot(box);
+    free(box);
+}
+
+static void note_facts(struct engine_box *box)
+{
+    struct engine *engine = box->engine;
     const struct launched *launched = &box->launched;
+    const struct launcher_make *make = &box->make;
 
     if (++engine->next_number == 0)
         engine->next_number = 1;
@@ -116,7 +132,9 @@ static void note_facts(struct engine *engine, const struct launcher_make *make,
         .disk_by = (uint8_t)launched->disk,
         .group = (uint8_t)launched->group.flavour,
         .made_ns = clock_now_ns(),
+        .tier = TIER_NONE,
     };
+    str_copy(box->facts.layer, sizeof(box->facts.layer), make->layer);
     str_copy(box->facts.key, sizeof(box->facts.key), make->key);
 }
 
@@ -128,37 +146,30 @@ static int duplicate(const struct engine_box *box)
     return fcntl(box->launched.channel_fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static int keep(struct engine *engine, struct engine_box *box, int *ret_fd, struct error *err)
+static int keep(struct engine_box *box, struct error *err)
 {
+    struct engine *engine = box->engine;
     struct engine_box **bucket;
     int r;
 
-    box->engine = engine;
-    box->source.fd = -1;
     box->source.ready = on_box_end;
-    /* It has been joined: a living box costs two descriptors, not five. */
+    /* It has been joined: a living box costs few descriptors. */
     for (int i = 0; i < _CONTROLLER_MAX; i++)
         fd_closep(&box->launched.group.join_fd[i]);
-    *ret_fd = duplicate(box);
-    if (*ret_fd < 0)
-        return error_errno(err, "duplicating the box's channel");
     r = loop_add(&engine->loop, &box->source, box->launched.pid_fd, EPOLLIN);
-    if (r < 0) {
-        fd_closep(ret_fd);
+    if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "watching the box: %s", strerror(-r));
-    }
     bucket = &engine->buckets[box->facts.number % ENGINE_BUCKETS];
     box->next = *bucket;
     *bucket = box;
-    engine->box_count++;
     return 0;
 }
 
-static void refuse(struct engine *engine, const struct launcher_make *make,
-                   const struct launched *launched, const struct error *err)
+static void refuse(struct engine *engine, uint32_t serial, const struct launched *launched,
+                   const struct error *err)
 {
     struct launcher_message message = {.type = LAUNCHER_REFUSED,
-                                       .refused = {.serial = make->serial, .error = *err}};
+                                       .refused = {.serial = serial, .error = *err}};
 
     if (launched) {
         message.refused.layers = launched->layers;
@@ -167,41 +178,127 @@ static void refuse(struct engine *engine, const struct launcher_make *make,
     broker_send(engine, &message, -1);
 }
 
+static void tell_made(struct engine_box *box)
+{
+    struct engine *engine = box->engine;
+    struct launcher_message message = {.type = LAUNCHER_MADE, .box = box->facts};
+    struct error err = {0};
+    int fd;
+
+    if (box->generation != engine->generation)
+        return; /* who asked is gone: the next one finds it in the inventory */
+    fd = duplicate(box);
+    if (fd < 0) {
+        error_errno(&err, "duplicating the box's channel");
+        refuse(engine, box->make.serial, &box->launched, &err);
+        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
+        return;
+    }
+    message.box.serial = box->make.serial;
+    broker_send(engine, &message, fd);
+    box->facts.kernel = 0; /* from now on the warden knows what lives */
+}
+
+void boxes_failed(struct engine_box *box, const struct launched *launched, const struct error *err)
+{
+    if (!box->is_ahead && box->generation == box->engine->generation)
+        refuse(box->engine, box->make.serial, launched, err);
+    boxes_free(box);
+}
+
+/* Cold is no error: the broker starts a kernel itself then. */
+static void give_kernel(struct engine_box *box)
+{
+    const struct launcher_make *make = &box->make;
+
+    if (make->tier == TIER_NONE || zygotes_kernel(box->engine, box, make->kernel, make->tier) < 0)
+        return;
+    box->facts.tier = make->tier;
+    box->facts.kernel = make->kernel;
+}
+
+void boxes_stand(struct engine_box *box)
+{
+    struct engine *engine = box->engine;
+    struct error err = {0};
+
+    note_facts(box);
+    if (keep(box, &err) < 0) {
+        launcher_end(&box->launched, NULL);
+        boxes_failed(box, &box->launched, &err);
+        return;
+    }
+    if (box->launched.egress_fd >= 0)
+        egress_add(engine, box);
+    give_kernel(box);
+    if (box->is_ahead)
+        pool_stands(engine, box);
+    else
+        tell_made(box);
+}
+
 void boxes_make(struct engine *engine, const struct launcher_make *make)
 {
-    CLEANUP(freep) struct engine_box *box = calloc(1, sizeof(*box));
-    struct launcher_message message = {.type = LAUNCHER_MADE};
+    struct engine_box *box;
     struct error err = {0};
-    int fd = -1;
-    int r = check(engine, make, &err);
 
-    if (r == 0 && (!box || !take_slot(engine, &box->slot)))
-        r = error_set(&err, -EUSERS, ERROR_TOO_LARGE, "there is no room for another box");
-    if (r < 0) {
-        refuse(engine, make, NULL, &err);
+    if (check(engine, make, &err) < 0) {
+        refuse(engine, make->serial, NULL, &err);
         return;
     }
-    r = launch(engine, make, box, &err);
-    if (r == 0) {
-        note_facts(engine, make, box);
-        r = keep(engine, box, &fd, &err);
-        if (r < 0)
-            launcher_end(&box->launched, NULL);
-    }
-    if (r < 0) {
-        engine->slots[box->slot] = 0;
-        refuse(engine, make, &box->launched, &err);
+    box = pool_take(engine, make);
+    if (box) {
+        if (box->facts.number) /* else it is still being made, and told then */
+            tell_made(box);
         return;
     }
-    message.box = box->facts;
-    message.box.serial = make->serial;
-    ptr_take(&box);
-    broker_send(engine, &message, fd);
+    box = boxes_new(engine, make, false);
+    if (!box) {
+        error_set(&err, -EUSERS, ERROR_TOO_LARGE, "there is no room for another box");
+        refuse(engine, make->serial, NULL, &err);
+        return;
+    }
+    makings_add(engine, box);
+}
+
+/* ---- kernels ---- */
+
+/* The box of a number, if the broker may know it. */
+static struct engine_box *known(struct engine *engine, uint32_t number)
+{
+    struct engine_box *box = *find(engine, number);
+
+    return box && !box->is_ahead ? box : NULL;
+}
+
+void boxes_kernel(struct engine *engine, const struct launcher_kernel *asked)
+{
+    struct engine_box *box = known(engine, asked->number);
+    struct launcher_message message = {
+        .type = LAUNCHER_KERNEL_MADE,
+        .kernel_made = {.number = asked->number, .kernel = asked->kernel, .num = -ESRCH}};
+
+    if (box)
+        message.kernel_made.num = zygotes_kernel(engine, box, asked->kernel, asked->tier);
+    broker_send(engine, &message, -1);
+}
+
+void boxes_kernel_ended(struct engine *engine, const struct launcher_kernel_ended *ended)
+{
+    struct launcher_message message = {.type = LAUNCHER_KERNEL_ENDED, .kernel_ended = *ended};
+    struct engine_box *box = *find(engine, ended->number);
+
+    if (!box)
+        return;
+    if (box->is_ahead)
+        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* nobody will want it now */
+    else if (engine->has_said_hello && !engine->greets_later)
+        broker_send(engine, &message, -1);
 }
 
 /* ---- ended ---- */
 
-/* Removes all that is left; what it used is known only now. */
+/* What it used is known only now. Its control group is removed when there is time. */
 static void bury(struct engine_box *box, struct launcher_usage *ret)
 {
     struct engine *engine = box->engine;
@@ -211,7 +308,10 @@ static void bury(struct engine_box *box, struct launcher_usage *ret)
 
     cgroup_usage(&box->launched.group, &counted);
     loop_remove(&engine->loop, &box->source);
-    launcher_end(&box->launched, &usage);
+    if (box->make.staging != STAGING_NONE)
+        egress_remove(engine, box->facts.number);
+    end_but_group(&box->launched, &usage);
+    graves_add(engine, &box->launched.group);
     *ret = (struct launcher_usage){
         .number = box->facts.number,
         .cpu_us = MAX(usage.cpu_us, counted.cpu_us),
@@ -220,9 +320,7 @@ static void bury(struct engine_box *box, struct launcher_usage *ret)
         .was_asked = box->was_asked,
     };
     *at = box->next;
-    engine->slots[box->slot] = 0;
-    engine->box_count--;
-    free(box);
+    boxes_free(box);
 }
 
 static void on_box_end(struct loop_source *source, uint32_t events)
@@ -230,10 +328,12 @@ static void on_box_end(struct loop_source *source, uint32_t events)
     struct engine_box *box = (struct engine_box *)source; /* its first member */
     struct engine *engine = box->engine;
     struct launcher_message message = {.type = LAUNCHER_ENDED};
+    bool is_ahead = box->is_ahead;
 
     (void)events;
     bury(box, &message.usage);
-    if (engine->has_said_hello) /* one that has not asked yet learns it from the inventory */
+    /* One that has not asked yet learns it from the inventory. */
+    if (engine->has_said_hello && !engine->greets_later && !is_ahead)
         broker_send(engine, &message, -1);
 }
 
@@ -242,7 +342,7 @@ void boxes_end(struct engine *engine, uint32_t number)
 {
     struct launcher_message message = {.type = LAUNCHER_ENDED,
                                        .usage = {.number = number, .was_asked = true}};
-    struct engine_box *box = *find(engine, number);
+    struct engine_box *box = known(engine, number);
 
     if (!box) {
         broker_send(engine, &message, -1);
@@ -256,6 +356,7 @@ void boxes_end_all(struct engine *engine)
 {
     struct launcher_usage usage;
 
+    makings_end_all(engine);
     for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
         for (struct engine_box *box = engine->buckets[i]; box; box = box->next)
             sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
@@ -264,6 +365,7 @@ void boxes_end_all(struct engine *engine)
         while (engine->buckets[i])
             bury(engine->buckets[i], &usage);
     }
+    graves_end(engine);
 }
 
 /* ---- asked about ---- */
@@ -289,7 +391,7 @@ static uint64_t ticks_used(const struct launched *launched)
 void boxes_usage(struct engine *engine, uint32_t number)
 {
     struct launcher_message message = {.type = LAUNCHER_USED, .usage = {.number = number}};
-    struct engine_box *box = *find(engine, number);
+    struct engine_box *box = known(engine, number);
 
     if (box) {
         struct cgroup_usage counted;
@@ -308,8 +410,10 @@ void boxes_inventory(struct engine *engine)
     for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
         for (struct engine_box *box = engine->buckets[i]; box; box = box->next) {
             struct launcher_message message = {.type = LAUNCHER_BOX, .box = box->facts};
-            int fd = duplicate(box);
+            int fd = box->is_ahead ? -1 : duplicate(box);
 
+            if (box->is_ahead)
+                continue; /* nobody's yet */
             if (fd < 0)
                 log_warning("box %u could not be shown to the broker, continuing without it",
                             (unsigned)box->facts.number);
@@ -317,4 +421,23 @@ void boxes_inventory(struct engine *engine)
                 broker_send(engine, &message, fd);
         }
     }
+}
+
+/* ---- looked at ---- */
+
+static void tell_state(void *ctx, const struct launcher_state *state)
+{
+    struct engine *engine = ctx;
+    struct launcher_message message = {.type = LAUNCHER_STATE, .state = *state};
+
+    pool_fill_state(engine, &message.state);
+    broker_send(engine, &message, -1);
+}
+
+void boxes_look(struct engine *engine)
+{
+    struct launcher_state totals = {.tier = STATE_END};
+
+    zygotes_each(engine, tell_state, engine);
+    tell_state(engine, &totals);
 }

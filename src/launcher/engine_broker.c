@@ -3,7 +3,8 @@
  *
  * The broker talks to clients, so it may be anybody's by now: it says numbers, and one that says
  * anything else is ended and started again. While answers wait for it to read, nothing more is read
- * from it; so what waits is bounded by the number of boxes.
+ * from it; so what waits is bounded by the number of boxes. What it asks for is begun in its order
+ * and answered as it is done.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,8 +106,6 @@ static void start_later(struct engine *engine, uint64_t now)
         engine->pause_ms ? MIN(2 * engine->pause_ms, (uint64_t)PAUSE_MAX_MS) : PAUSE_FIRST_MS;
     if (engine->restart_at_ms == now)
         broker_start(engine);
-    else
-        engine_timer(engine);
 }
 
 void broker_start(struct engine *engine)
@@ -131,7 +130,7 @@ void broker_start(struct engine *engine)
     }
     engine->broker_pid = pid;
     engine->generation++;
-    engine->has_said_hello = false;
+    engine->has_said_hello = engine->greets_later = false;
     engine->control.ready = on_control;
     engine->broker.ready = on_broker_end;
     if (loop_add(&engine->loop, &engine->control, pair[0], EPOLLIN) < 0 ||
@@ -172,6 +171,7 @@ void broker_kill(struct engine *engine)
     int pid_fd = engine->broker.fd;
 
     hang_up(engine);
+    makings_forget_queue(engine);
     if (engine->broker_pid <= 0)
         return;
     kill(-engine->broker_pid, SIGKILL);
@@ -238,7 +238,10 @@ static void flush(struct engine *engine)
             engine->notes_end = &engine->notes;
         note_free(note);
     }
-    loop_change(&engine->loop, &engine->control, engine->notes ? EPOLLOUT : EPOLLIN);
+    loop_change(&engine->loop, &engine->control,
+                engine->notes          ? EPOLLOUT
+                : engine->greets_later ? 0
+                                       : EPOLLIN);
 }
 
 void broker_send(struct engine *engine, const struct launcher_message *message, int fd)
@@ -261,11 +264,11 @@ void broker_send(struct engine *engine, const struct launcher_message *message, 
     flush(engine);
 }
 
-static void greet(struct engine *engine)
+void broker_greet(struct engine *engine)
 {
     struct launcher_message welcome = {.type = LAUNCHER_WELCOME, .number = engine->generation};
 
-    engine->has_said_hello = true;
+    engine->greets_later = false;
     boxes_inventory(engine);
     broker_send(engine, &welcome, -1);
 }
@@ -277,13 +280,38 @@ static void ready(struct engine *engine)
     engine->was_ready = true;
 }
 
+/* What concerns kernels and layers. */
+static bool answer_warm(struct engine *engine, const struct launcher_message *message)
+{
+    switch (message->type) {
+    case LAUNCHER_KERNEL:
+        boxes_kernel(engine, &message->kernel);
+        return true;
+    case LAUNCHER_SEAL:
+        seal_start(engine, &message->seal);
+        return true;
+    case LAUNCHER_DISCARD:
+        seal_discard(engine, &message->seal);
+        return true;
+    case LAUNCHER_LOOK:
+        boxes_look(engine);
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* False: that was nothing a broker says. */
 static bool answer(struct engine *engine, const struct launcher_message *message)
 {
     if (message->type == LAUNCHER_HELLO) {
         if (engine->has_said_hello || message->number != LAUNCHER_VERSION)
             return false;
-        greet(engine);
+        engine->has_said_hello = true;
+        /* Each box is shown once: what the one before asked for has to stand, or to have failed. */
+        engine->greets_later = makings_of_others(engine);
+        if (!engine->greets_later)
+            broker_greet(engine);
         return true;
     }
     if (!engine->has_said_hello)
@@ -305,7 +333,7 @@ static bool answer(struct engine *engine, const struct launcher_message *message
         engine_finish(engine, 0);
         return true;
     default:
-        return false;
+        return answer_warm(engine, message);
     }
 }
 
@@ -333,5 +361,9 @@ static void on_control(struct loop_source *source, uint32_t events)
         }
         if (engine->is_over)
             return;
+        if (engine->greets_later) {
+            loop_change(&engine->loop, &engine->control, 0);
+            return;
+        }
     }
 }

@@ -21,6 +21,7 @@
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
+#define KERNEL_FIRST 1        /* the id of a kernel that a box is made with */
 #define HASH_TEXT_MAX 65      /* a SHA-256 in hexadecimal */
 #define LAUNCHER_CONTROL_FD 3 /* the broker's end, by this number */
 

@@ -135,7 +135,7 @@ void serve_note_ids(struct serve *serve, unsigned mapped)
     plan->broker_id = serve->is_range ? ENGINE_BROKER_ID : 0;
     plan->clears_groups = serve->is_range || serve->is_helped;
     plan->pair_count = mapped <= ENGINE_PAIR_FIRST ? 0 : (mapped - ENGINE_PAIR_FIRST) / 2;
-    plan->pair_count = MIN(plan->pair_count, (uint32_t)LIMIT_SESSIONS);
+    plan->pair_count = MIN(plan->pair_count, (uint32_t)LIMIT_BOXES);
 }
 
 /* ---- folders ---- */
@@ -342,6 +342,8 @@ static int write_plan(struct serve *serve, struct error *err)
                str_copy(plan->binds[i].box, sizeof(plan->binds[i].box), box->binds[i].box);
     plan->bind_count = (uint32_t)box->bind_count;
     plan->stop_grace_ms = serve->spec->stop_grace_ms;
+    plan->pool_size = MIN(serve->spec->pool_size, (unsigned)LIMIT_POOL);
+    plan->pool_memory_mib = (uint32_t)MIN(serve->spec->pool_memory_bytes / MIB, UINT64_C(1) << 31);
     plan->memory_bytes = serve->spec->box.memory_bytes;
     plan->disk_bytes = serve->spec->box.disk_bytes;
     plan->pids = serve->spec->box.pids;

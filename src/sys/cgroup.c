@@ -432,6 +432,25 @@ void cgroup_remove(struct cgroup *group)
     cgroup_init(group);
 }
 
+int cgroup_try_remove(struct cgroup *group)
+{
+    int r = 0;
+
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        fd_closep(&group->join_fd[i]);
+        group->join_fd[i] = -1;
+        if (!group->path[i][0] || is_repeated(group, i))
+            continue;
+        if (rmdir(group->path[i]) < 0 && errno == EBUSY)
+            r = -EBUSY;
+        else
+            group->path[i][0] = 0;
+    }
+    if (r == 0)
+        cgroup_init(group);
+    return r;
+}
+
 /* "bailey-<pid>-...": is that process gone? */
 static bool is_stale(const char *name)
 {

@@ -109,6 +109,12 @@ void cgroup_stop_forks(const struct cgroup *group);
 void cgroup_remove(struct cgroup *group);
 
 /*
+ * One try at the same, without waiting. 0: it is gone; -EBUSY: its last member has not left yet,
+ * what is left is still in *group.
+ */
+int cgroup_try_remove(struct cgroup *group);
+
+/*
  * Removes groups of bailey processes that are gone (named bailey-<pid>-...), those of an engine
  * with the groups of its boxes in them.
  */

@@ -1,0 +1,66 @@
+/*
+ * pool.h - boxes made ahead: what is decided, and from what. Private to launcher/.
+ *
+ * A shelf holds boxes of one shape: layer, tier, purpose, limits. How many should stand on it
+ * follows the recent demand, at most SANDBOX_POOL_SIZE for all shelves together, and no more than
+ * fit under SANDBOX_POOL_MEMORY by what idle boxes were measured to use. The functions here are
+ * pure; pool.c does what they say.
+ */
+#ifndef BAILEY_LAUNCHER_POOL_H
+#define BAILEY_LAUNCHER_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "launcher/protocol.h"
+
+#define POOL_WINDOW_MS 1000      /* takes within it count together */
+#define POOL_HALF_LIFE_MS 10000  /* a peak counts half after this long */
+#define POOL_SURPLUS_MS 60000    /* an idle box that is not needed any more is kept this long */
+#define POOL_RETRY_MS 1000       /* after something failed */
+#define POOL_BOX_GUESS (4 * MIB) /* before one was measured */
+
+/* May a box that was made as `made` be given to who asked for `asked`? */
+bool pool_is_same(const struct launcher_make *made, const struct launcher_make *asked);
+
+/* A maximum of takes in a window, which decays. */
+struct pool_demand {
+    uint64_t window_ms, peak_ms; /* when they began */
+    uint32_t taken;              /* in the window */
+    uint32_t peak_milli;         /* thousandths of a box, at peak_ms */
+};
+void pool_demand_note(struct pool_demand *demand, uint64_t now_ms);
+uint32_t pool_demand_milli(const struct pool_demand *demand, uint64_t now_ms);
+
+/* One shelf, as the controller sees it. */
+struct pool_wish {
+    uint32_t demand_milli;
+    uint32_t least;     /* also without any demand */
+    uint64_t box_bytes; /* measured; 0: not yet */
+    uint32_t target;    /* the answer */
+};
+/* The greatest demand is served first. */
+void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes);
+
+/* ---- the launcher's ---- */
+struct engine_box;
+struct pool_shelf {
+    bool is_used;
+    struct launcher_make shape; /* without serial and key */
+    struct pool_demand demand;
+    uint32_t least, target;
+    struct engine_box *boxes; /* the newest first */
+    uint32_t idle_count, making_count;
+    uint64_t box_bytes;   /* of an idle one */
+    uint64_t retry_at_ms; /* not before */
+};
+struct pool {
+    struct pool_shelf shelves[LIMIT_SHELVES];
+    uint32_t next_folder;
+    bool is_due;    /* something changed since the last look */
+    uint64_t at_ms; /* the next look, whatever happens; 0: none */
+};
+
+#endif

@@ -1,0 +1,171 @@
+/*
+ * pool_folder.c - the folders of a session's box that was made before its session: bound under a
+ * name of their own, p_<number>, and renamed when the session is known. A bind follows its folder.
+ *
+ * The broker owns these folders, so nothing in them is believed: names are taken without following
+ * links, and what cannot be renamed makes the box useless, nothing more.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher/engine.h"
+
+#define PREFIX "p_"
+#define RENAME_TRIES 4
+#define NUMBERS_TRIED 1000
+
+/* In STATE_FOLDERS */
+enum { DATA = 3, PACKAGES = 7 };
+
+static void name_of(uint32_t folder, char *ret, size_t size)
+{
+    str_format(ret, size, PREFIX "%u", (unsigned)folder);
+}
+
+static int make_one(struct engine *engine, int place, const char *name)
+{
+    int fd = engine->folder_fd[place];
+    uid_t owner = engine->plan->broker_id;
+
+    if (mkdirat(fd, name, 0755) < 0)
+        return -errno;
+    if (owner != 0 && fchownat(fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0) {
+        int r = -errno;
+
+        unlinkat(fd, name, AT_REMOVEDIR);
+        return r;
+    }
+    return 0;
+}
+
+int pool_folder_make(struct engine *engine, const struct launcher_make *make, uint32_t *ret)
+{
+    char name[ID_MAX];
+    int r = -EEXIST;
+
+    if (!make->has_data && !make->has_packages)
+        return 0;
+    for (int tries = 0; tries < NUMBERS_TRIED && r == -EEXIST; tries++) {
+        if (++engine->pool.next_folder == 0)
+            engine->pool.next_folder = 1;
+        name_of(engine->pool.next_folder, name, sizeof(name));
+        r = make->has_data ? make_one(engine, DATA, name) : 0;
+        if (r == 0 && make->has_packages) {
+            r = make_one(engine, PACKAGES, name);
+            if (r < 0 && make->has_data)
+                unlinkat(engine->folder_fd[DATA], name, AT_REMOVEDIR);
+        }
+    }
+    if (r == 0)
+        *ret = engine->pool.next_folder;
+    return r;
+}
+
+/* What the session was given before it had a box. */
+static int move_files(int fd, const char *key, const char *name)
+{
+    int from_fd = openat(fd, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CLEANUP(fd_closep)
+    int to_fd = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = from_fd < 0 ? NULL : fdopendir(from_fd);
+    struct dirent *entry;
+    unsigned count = 0;
+    int r = 0;
+
+    if (!folder)
+        fd_closep(&from_fd);
+    if (!folder || to_fd < 0)
+        r = -errno;
+    while (r == 0 && (entry = readdir(folder))) {
+        if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, ".."))
+            continue;
+        if (++count > LIMIT_MOVED_DATASETS)
+            r = -E2BIG;
+        else if (renameat(from_fd, entry->d_name, to_fd, entry->d_name) < 0)
+            r = -errno;
+    }
+    if (folder)
+        closedir(folder);
+    return r;
+}
+
+/* The other folder of that name is empty as a rule, and then rename(2) replaces it. */
+static int give_one(struct engine *engine, int place, const char *name, const char *key)
+{
+    int fd = engine->folder_fd[place];
+
+    for (int tries = 0; tries < RENAME_TRIES; tries++) {
+        int r;
+
+        if (renameat(fd, name, fd, key) == 0)
+            return 0;
+        if (errno != ENOTEMPTY && errno != EEXIST)
+            return -errno;
+        r = move_files(fd, key, name);
+        if (r < 0)
+            return r;
+    }
+    return -ENOTEMPTY;
+}
+
+/* Moves back what was moved, should it go wrong halfway: the box made instead needs it. */
+int pool_folder_give(struct engine *engine, const struct engine_box *box, const char *key)
+{
+    char name[ID_MAX];
+    int r = 0;
+
+    name_of(box->folder, name, sizeof(name));
+    if (box->make.has_data) {
+        r = give_one(engine, DATA, name, key);
+        if (r < 0)
+            move_files(engine->folder_fd[DATA], name, key);
+    }
+    if (r == 0 && box->make.has_packages) {
+        r = give_one(engine, PACKAGES, name, key);
+        if (r < 0)
+            move_files(engine->folder_fd[PACKAGES], name, key);
+    }
+    return r;
+}
+
+void pool_folder_remove(struct engine *engine, const struct engine_box *box)
+{
+    char name[ID_MAX];
+
+    if (!box->folder)
+        return;
+    name_of(box->folder, name, sizeof(name));
+    unlinkat(engine->folder_fd[DATA], name, AT_REMOVEDIR);
+    unlinkat(engine->folder_fd[PACKAGES], name, AT_REMOVEDIR);
+}
+
+static void sweep(int folder_fd)
+{
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!folder) {
+        fd_closep(&fd);
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        if (str_starts(entry->d_name, PREFIX))
+            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(folder);
+}
+
+void pool_folder_sweep(struct engine *engine)
+{
+    sweep(engine->folder_fd[DATA]);
+    sweep(engine->folder_fd[PACKAGES]);
+}

@@ -1,0 +1,79 @@
+/* pool_plan.c - how many boxes are made ahead, and for whom: arithmetic only; see pool.h. */
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
+#include "launcher/pool.h"
+
+bool pool_is_same(const struct launcher_make *made, const struct launcher_make *asked)
+{
+    return made->memory_bytes == asked->memory_bytes && made->disk_bytes == asked->disk_bytes &&
+           made->pids == asked->pids && made->cpu_millis == asked->cpu_millis &&
+           made->minimum == asked->minimum && made->has_data == asked->has_data &&
+           made->has_packages == asked->has_packages && str_equal(made->layer, asked->layer) &&
+           made->tier == asked->tier && made->kernel == asked->kernel &&
+           made->staging == STAGING_NONE && asked->staging == STAGING_NONE;
+}
+
+/* Halved for each half-life, a straight line in between. */
+static uint32_t decayed(uint32_t milli, uint64_t age_ms)
+{
+    uint64_t halvings = age_ms / POOL_HALF_LIFE_MS, rest = age_ms % POOL_HALF_LIFE_MS;
+
+    if (halvings >= 32)
+        return 0;
+    milli >>= halvings;
+    return milli - (uint32_t)(milli / 2 * rest / POOL_HALF_LIFE_MS);
+}
+
+void pool_demand_note(struct pool_demand *demand, uint64_t now_ms)
+{
+    if (now_ms - demand->window_ms >= POOL_WINDOW_MS) {
+        demand->peak_milli = pool_demand_milli(demand, now_ms);
+        demand->peak_ms = now_ms;
+        demand->window_ms = now_ms;
+        demand->taken = 0;
+    }
+    if (demand->taken < LIMIT_POOL)
+        demand->taken++;
+}
+
+uint32_t pool_demand_milli(const struct pool_demand *demand, uint64_t now_ms)
+{
+    uint32_t peak = decayed(demand->peak_milli, now_ms - demand->peak_ms);
+    uint32_t window = decayed(demand->taken * 1000, now_ms - demand->window_ms);
+
+    return MAX(peak, window);
+}
+
+static struct pool_wish *greatest_left(struct pool_wish *wishes, size_t count, const bool *is_done,
+                                       size_t *ret)
+{
+    struct pool_wish *found = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_done[i] || (found && wishes[i].demand_milli <= found->demand_milli))
+            continue;
+        found = &wishes[i];
+        *ret = i;
+    }
+    return found;
+}
+
+void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes)
+{
+    bool is_done[LIMIT_SHELVES] = {false};
+    struct pool_wish *wish;
+    size_t at = 0;
+
+    while ((wish = greatest_left(wishes, MIN(count, (size_t)LIMIT_SHELVES), is_done, &at))) {
+        uint64_t each = wish->box_bytes ? wish->box_bytes : POOL_BOX_GUESS;
+        uint64_t fits = memory_bytes / each;
+        uint32_t wanted = MAX((wish->demand_milli + 500) / 1000, wish->least);
+
+        is_done[at] = true;
+        wish->target = MIN(wanted, size);
+        wish->target = (uint32_t)MIN((uint64_t)wish->target, fits);
+        size -= wish->target;
+        memory_bytes -= wish->target * each;
+    }
+}
