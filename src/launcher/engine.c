@@ -65,6 +65,7 @@ static void set_timer(struct engine *engine)
     next = sooner(next, makings_deadline_ms(engine));
     next = sooner(next, engine->graves ? engine->graves_at_ms : 0);
     next = sooner(next, engine->pool.at_ms);
+    next = sooner(next, engine->pool.is_due ? engine->pool.hold_ms : 0);
     if (next == engine->timer_ms)
         return;
     engine->timer_ms = next;
@@ -114,9 +115,9 @@ static void before_wait(void *ctx)
     now = clock_now_ms();
     if (engine->grave_count > LIMIT_GRAVES)
         graves_tick(engine, now);
-    else if (graves_are_due(engine, now) && !engine->pool.is_due && engine_is_quiet(engine))
+    else if (graves_are_due(engine, now) && !pool_is_due(engine, now) && engine_is_quiet(engine))
         graves_tick(engine, now);
-    if (engine->pool.is_due && !engine->queue && engine_is_quiet(engine))
+    if (pool_is_due(engine, now) && !engine->queue && engine_is_quiet(engine))
         pool_tick(engine);
     engine->loop.is_busy = makings_can_begin(engine) || graves_are_due(engine, now);
     set_timer(engine);

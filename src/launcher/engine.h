@@ -140,7 +140,7 @@ struct engine_box {
     bool was_asked;
 
     /* of the pool; is_ahead: nobody knows it yet */
-    bool is_ahead;
+    bool is_ahead, was_ahead;
     uint32_t shelf, folder, zygote; /* folder: its data and packages are p_<folder>; 0: none */
     uint64_t idle_since_ms, idle_bytes;
     struct engine_box *older; /* on its shelf */
@@ -231,6 +231,8 @@ void pool_start(struct engine *engine);
 struct engine_box *pool_take(struct engine *engine, const struct launcher_make *make);
 void pool_tick(struct engine *engine); /* when nothing else waits: makes one more, or lets one go */
 void pool_wake(struct engine *engine); /* something changed: a zygote is ready, or was retired */
+bool pool_is_due(const struct engine *engine, uint64_t now_ms);
+void pool_release(struct engine *engine); /* a box has ended: this is the moment */
 void pool_stands(struct engine *engine, struct engine_box *box);
 /* One of its boxes is gone, or could not be made; its memory is the caller's. */
 void pool_lost(struct engine *engine, struct engine_box *box);

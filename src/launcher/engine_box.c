@@ -133,6 +133,7 @@ static void note_facts(struct engine_box *box)
         .group = (uint8_t)launched->group.flavour,
         .made_ns = clock_now_ns(),
         .tier = TIER_NONE,
+        .is_pooled = box->was_ahead,
     };
     str_copy(box->facts.layer, sizeof(box->facts.layer), make->layer);
     str_copy(box->facts.key, sizeof(box->facts.key), make->key);
@@ -332,6 +333,8 @@ static void on_box_end(struct loop_source *source, uint32_t events)
 
     (void)events;
     bury(box, &message.usage);
+    if (!is_ahead)
+        pool_release(engine);
     /* One that has not asked yet learns it from the inventory. */
     if (engine->has_said_hello && !engine->greets_later && !is_ahead)
         broker_send(engine, &message, -1);

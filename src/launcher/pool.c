@@ -4,7 +4,8 @@
  * A box of the pool is like any other, but that nobody knows it: no inventory shows it, and its
  * number is told when it is taken. Then it is its owner's for good and ends with him. One more is
  * begun only when the loop has nothing else to do and nothing else is being made, so whoever comes
- * waits for what one begin takes at most.
+ * waits for what one begin takes at most. And it is begun when a box has ended, or a moment after
+ * the last was asked for: between the two the run that got it would wait for its end behind us.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -24,6 +25,16 @@ void pool_wake(struct engine *engine)
 {
     if (is_on(engine))
         engine->pool.is_due = true;
+}
+
+bool pool_is_due(const struct engine *engine, uint64_t now_ms)
+{
+    return engine->pool.is_due && now_ms >= engine->pool.hold_ms;
+}
+
+void pool_release(struct engine *engine)
+{
+    engine->pool.hold_ms = 0;
 }
 
 /* ---- shelves ---- */
@@ -109,6 +120,7 @@ static void hand_over(struct engine *engine, struct engine_box *box,
                       const struct launcher_make *make)
 {
     box->is_ahead = false;
+    box->was_ahead = true;
     box->make = *make;
     box->generation = engine->generation;
     box->facts.is_pooled = true;
@@ -135,6 +147,7 @@ struct engine_box *pool_take(struct engine *engine, const struct launcher_make *
 {
     struct pool_shelf *shelf;
     struct engine_box *box;
+    uint64_t now;
 
     if (!is_on(engine) || make->staging != STAGING_NONE)
         return NULL;
@@ -143,8 +156,10 @@ struct engine_box *pool_take(struct engine *engine, const struct launcher_make *
         shelf = add_shelf(engine, make);
     if (!shelf)
         return NULL;
-    pool_demand_note(&shelf->demand, clock_now_ms());
+    now = clock_now_ms();
+    pool_demand_note(&shelf->demand, now);
     pool_wake(engine);
+    engine->pool.hold_ms = now + POOL_HOLD_MS;
     while ((box = shelf->boxes)) {
         take_off(shelf, box);
         if (!box->folder || pool_folder_give(engine, box, make->key) == 0) {
@@ -162,9 +177,10 @@ static void begin(struct engine *engine, struct pool_shelf *shelf)
 {
     struct engine_box *box = boxes_new(engine, &shelf->shape, true);
 
-    shelf->retry_at_ms = clock_now_ms() + POOL_RETRY_MS; /* until it has gone well */
-    if (!box)
+    if (!box) {
+        shelf->retry_at_ms = clock_now_ms() + POOL_RETRY_MS;
         return;
+    }
     box->shelf = (uint32_t)(shelf - engine->pool.shelves);
     box->zygote = zygotes_serving(engine, shelf->shape.layer, shelf->shape.tier);
     shelf->making_count++;
@@ -186,20 +202,22 @@ void pool_stands(struct engine *engine, struct engine_box *box)
     }
     shelf->making_count--;
     shelf->idle_count++;
-    shelf->retry_at_ms = 0;
     box->older = shelf->boxes;
     shelf->boxes = box;
     box->idle_since_ms = clock_now_ms();
 }
 
+/* One that was let go is off its shelf already; any other should not be gone. */
 void pool_lost(struct engine *engine, struct engine_box *box)
 {
     struct pool_shelf *shelf = shelf_of(engine, box);
     uint32_t before = shelf->idle_count;
 
     take_off(shelf, box);
-    if (shelf->idle_count == before && !box->idle_since_ms && shelf->making_count > 0)
+    if (!box->idle_since_ms)
         shelf->making_count--; /* it never stood there */
+    if (!box->idle_since_ms || shelf->idle_count < before)
+        shelf->retry_at_ms = clock_now_ms() + POOL_RETRY_MS;
     pool_folder_remove(engine, box);
     pool_wake(engine);
 }

@@ -20,6 +20,7 @@
 #define POOL_HALF_LIFE_MS 10000  /* a peak counts half after this long */
 #define POOL_SURPLUS_MS 60000    /* an idle box that is not needed any more is kept this long */
 #define POOL_RETRY_MS 1000       /* after something failed */
+#define POOL_HOLD_MS 3           /* after one was asked for: its run has the machine to itself */
 #define POOL_BOX_GUESS (4 * MIB) /* before one was measured */
 
 /* May a box that was made as `made` be given to who asked for `asked`? */
@@ -59,8 +60,9 @@ struct pool_shelf {
 struct pool {
     struct pool_shelf shelves[LIMIT_SHELVES];
     uint32_t next_folder;
-    bool is_due;    /* something changed since the last look */
-    uint64_t at_ms; /* the next look, whatever happens; 0: none */
+    bool is_due;      /* something changed since the last look */
+    uint64_t hold_ms; /* not before */
+    uint64_t at_ms;   /* the next look, whatever happens; 0: none */
 };
 
 #endif
