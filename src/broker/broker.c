@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "launcher/protocol.h"
 #include "launcher/serve.h"
+#include "model/text.h"
 #include "observe/audit.h"
 #include "observe/bus.h"
 #include "runtime/maker.h"
@@ -246,6 +247,25 @@ static void on_box_ended(void *ctx, uint32_t number, const struct box_facts *fac
     engine_box_ended(broker->engine, number);
 }
 
+static void on_kernel_ended(void *ctx, const struct kernel_end *end)
+{
+    struct broker *broker = ctx;
+
+    engine_kernel_ended(broker->engine, end);
+}
+
+/* What the proxy let through and what not: the only trace that a box's network leaves. */
+static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
+                       const char *reason)
+{
+    struct broker *broker = ctx;
+
+    audit_write(broker->audit, "egress",
+                json_pack("{s:i, s:b, s:o*, s:i, s:o*}", "box", (int)number, "allowed", is_allowed,
+                          "host", text_to_json(host, strlen(host)), "port", (int)port, "reason",
+                          text_to_json(reason, strlen(reason))));
+}
+
 static void on_stopped(void *ctx)
 {
     struct broker *broker = ctx;
@@ -278,6 +298,8 @@ static const struct launched_events launched_events = {
     .ended = on_box_ended,
     .stopping = on_stopping,
     .gone = on_launcher_gone,
+    .kernel_ended = on_kernel_ended,
+    .verdict = on_verdict,
 };
 
 /* ---- life ---- */

@@ -3,7 +3,8 @@
  *
  * Requests wait in lists until their answer comes: makes by serial, ends and usages by the box's
  * number. What the socket does not take at once waits in a queue, in order. The launcher answers
- * each END with exactly one ENDED that says was_asked; one without is news.
+ * each END with exactly one ENDED that says was_asked; one without is news. What concerns kernels
+ * and layers is in launched_warm.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,59 +15,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "launcher/protocol.h"
 #include "runtime/box/box.h"
+#include "runtime/local/inside.h"
 #include "runtime/local/local.h"
-#include "runtime/maker.h"
-
-#define BUCKETS 256
-
-typedef void (*facts_done)(void *ctx, const struct box_facts *facts);
-
-struct making {
-    struct making *next;
-    uint32_t serial;
-    const struct make_events *events; /* NULL: cancelled */
-    void *ctx;
-};
-
-struct asking { /* a usage */
-    struct asking *next;
-    uint32_t number;
-    facts_done done;
-    void *ctx;
-};
-
-/* A box that has not been ended; the one who asked for its end waits here. */
-struct known {
-    struct known *next;
-    uint32_t number;
-    struct box_facts facts;
-    bool has_gone;   /* by itself: the facts are whole */
-    bool is_awaited; /* END was sent */
-    facts_done done;
-    void *ctx;
-};
-
-struct outgoing {
-    struct outgoing *next;
-    struct launcher_message message;
-};
-
-struct launched_maker {
-    struct maker maker;
-    struct reactor *reactor;
-    struct reactor_watch *watch;
-    int fd;
-    struct launched_events events;
-    void *ctx;
-    struct making *makings;
-    struct asking *askings, **askings_end;
-    struct known *known[BUCKETS];
-    struct outgoing *queue, **queue_end;
-    uint32_t next_serial;
-    bool is_gone, is_busy, is_closed;
-};
 
 /* ---- sending ---- */
 
@@ -99,7 +50,7 @@ static void flush(struct launched_maker *self)
     watch_for(self);
 }
 
-static void say(struct launched_maker *self, const struct launcher_message *message)
+void launched_send(struct launched_maker *self, const struct launcher_message *message)
 {
     struct outgoing *entry = calloc(1, sizeof(*entry));
 
@@ -117,14 +68,14 @@ static void say_number(struct launched_maker *self, enum launcher_type type, uin
 {
     struct launcher_message message = {.type = type, .number = number};
 
-    say(self, &message);
+    launched_send(self, &message);
 }
 
 /* ---- boxes ---- */
 
 static struct known **find_known(struct launched_maker *self, uint32_t number)
 {
-    struct known **at = &self->known[number % BUCKETS];
+    struct known **at = &self->known[number % LAUNCHED_BUCKETS];
 
     while (*at && (*at)->number != number)
         at = &(*at)->next;
@@ -134,7 +85,7 @@ static struct known **find_known(struct launched_maker *self, uint32_t number)
 static struct known *remember(struct launched_maker *self, const struct launcher_box *box)
 {
     struct known *known = calloc(1, sizeof(*known));
-    struct known **bucket = &self->known[box->number % BUCKETS];
+    struct known **bucket = &self->known[box->number % LAUNCHED_BUCKETS];
 
     if (!known)
         return NULL;
@@ -165,6 +116,8 @@ static int make_known(struct launched_maker *self, const struct launcher_box *bo
                    .disk_bytes = box->disk_bytes,
                    .pids = box->pids,
                    .cpu_millis = box->cpu_millis},
+        .kernel = box->kernel,
+        .is_pooled = box->is_pooled,
     };
     str_copy(ret->key, sizeof(ret->key), box->key);
     r = box_new(fd, NULL, &ret->box, err);
@@ -276,7 +229,8 @@ static void on_used(struct launched_maker *self, const struct launcher_usage *us
         self->askings_end = at;
     if (!known || !known->has_gone)
         add_usage(&facts, usage);
-    asking->done(asking->ctx, &facts);
+    if (asking->done)
+        asking->done(asking->ctx, &facts);
     free(asking);
 }
 
@@ -308,7 +262,7 @@ static bool dispatch(struct launched_maker *self, const struct launcher_message 
         self->events.stopping(self->ctx, message->number);
         return true;
     default:
-        return false;
+        return warm_dispatch(self, message);
     }
 }
 
@@ -330,13 +284,14 @@ static void free_all(struct launched_maker *self)
         self->askings = first->next;
         free(first);
     }
+    warm_free(self);
     while (self->queue) {
         struct outgoing *first = self->queue;
 
         self->queue = first->next;
         free(first);
     }
-    for (size_t i = 0; i < BUCKETS; i++) {
+    for (size_t i = 0; i < LAUNCHED_BUCKETS; i++) {
         while (self->known[i]) {
             struct known *first = self->known[i];
 
@@ -373,7 +328,7 @@ static void on_ready(void *ctx, short events)
 
 /* ---- what the broker calls ---- */
 
-static bool is_key(const char *key)
+bool launched_is_key(const char *key)
 {
     size_t length = strlen(key);
 
@@ -393,15 +348,18 @@ static int launched_make(struct maker *maker, const struct make_request *request
                  .pids = request->limits.pids,
                  .cpu_millis = request->limits.cpu_millis,
                  .minimum = (uint8_t)request->minimum,
-                 .has_data = request->has_data,
-                 .tier = TIER_NONE},
+                 .has_data = request->has_data},
     };
     struct making *making;
+    int r;
 
     if (self->is_gone)
         return error_set(err, -EPIPE, ERROR_ENGINE, "the launcher is gone");
-    if (!is_key(request->key))
+    if (!launched_is_key(request->key))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' cannot name a box", request->key);
+    r = warm_fill_make(request, &message.make, err);
+    if (r < 0)
+        return r;
     making = calloc(1, sizeof(*making));
     if (!making)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -413,7 +371,7 @@ static int launched_make(struct maker *maker, const struct make_request *request
     message.make.serial = making->serial;
     str_copy(message.make.key, sizeof(message.make.key), request->key);
     *ret_serial = making->serial;
-    say(self, &message);
+    launched_send(self, &message);
     return 0;
 }
 
@@ -468,6 +426,11 @@ static const struct maker_ops launched_ops = {
     .make_cancel = launched_make_cancel,
     .end = launched_end,
     .usage = launched_usage,
+    .kernel = warm_kernel,
+    .seal = warm_seal,
+    .discard = warm_discard,
+    .look = warm_look,
+    .forget = warm_forget,
 };
 
 int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,
@@ -483,6 +446,7 @@ int launched_open(struct reactor *reactor, int control_fd, const struct launched
     self->events = *events;
     self->ctx = ctx;
     self->askings_end = &self->askings;
+    self->warm_asks_end = &self->warm_asks;
     self->queue_end = &self->queue;
     self->watch = reactor_watch(reactor, control_fd, POLLIN, on_ready, self);
     if (!self->watch) {

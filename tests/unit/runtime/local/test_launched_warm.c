@@ -1,0 +1,398 @@
+/* test_launched_warm.c - kernels, layers and looks through a launcher that this file plays. */
+#include "reactor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/launcher.h"
+#include "launcher/protocol.h"
+#include "runtime/box/box.h"
+#include "runtime/maker.h"
+
+#define LAYER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+struct stage {
+    struct poll_reactor loop;
+    struct maker *maker;
+    int launcher_fd; /* our end */
+    unsigned made, kernels, ends, seals, states, looks, verdicts, used;
+    int num;
+    struct made box;
+    struct kernel_end end;
+    struct sealed sealed;
+    struct error error;
+    struct warm_state state[4];
+    char verdict[400];
+};
+
+static void on_nothing(void *ctx)
+{
+    (void)ctx;
+}
+
+static void on_made(void *ctx, const struct made *made)
+{
+    struct stage *stage = ctx;
+
+    stage->made++;
+    stage->box = *made;
+}
+
+static void on_used(void *ctx, const struct box_facts *facts)
+{
+    struct stage *stage = ctx;
+
+    (void)facts;
+    stage->used++;
+}
+
+static void on_kernel(void *ctx, int num)
+{
+    struct stage *stage = ctx;
+
+    stage->kernels++;
+    stage->num = num;
+}
+
+static void on_kernel_ended(void *ctx, const struct kernel_end *end)
+{
+    struct stage *stage = ctx;
+
+    stage->ends++;
+    stage->end = *end;
+}
+
+static void on_sealed(void *ctx, const struct sealed *sealed, const struct error *err)
+{
+    struct stage *stage = ctx;
+
+    stage->seals++;
+    stage->sealed = *sealed;
+    stage->error = *err;
+}
+
+static void on_state(void *ctx, const struct warm_state *state)
+{
+    struct stage *stage = ctx;
+
+    stage->state[stage->states++ % 4] = *state;
+}
+
+static void on_looked(void *ctx)
+{
+    ((struct stage *)ctx)->looks++;
+}
+
+static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
+                       const char *reason)
+{
+    struct stage *stage = ctx;
+
+    stage->verdicts++;
+    snprintf(stage->verdict, sizeof(stage->verdict), "%u %d %s %u %s", number, is_allowed, host,
+             port, reason);
+}
+
+static const struct launched_events events = {
+    .gone = on_nothing, .kernel_ended = on_kernel_ended, .verdict = on_verdict};
+static const struct make_events make_events = {.made = on_made};
+
+static void hear(struct stage *stage, struct launcher_message *ret, enum launcher_type type)
+{
+    int fd = -1;
+
+    assert_int_equal(launcher_receive(stage->launcher_fd, ret, &fd), 1);
+    assert_int_equal(ret->type, type);
+}
+
+static void expect_nothing(struct stage *stage)
+{
+    struct launcher_message message;
+    int fd = -1;
+
+    assert_int_equal(launcher_receive(stage->launcher_fd, &message, &fd), 0);
+}
+
+static void answer(struct stage *stage, const struct launcher_message *message, int fd)
+{
+    assert_int_equal(launcher_send(stage->launcher_fd, message, fd), 1);
+    if (fd >= 0)
+        close(fd);
+    poll_reactor_turn(&stage->loop, 1000);
+}
+
+static int set_up(void **state)
+{
+    struct stage *stage = calloc(1, sizeof(*stage));
+    struct launcher_message message;
+    int pair[2];
+
+    if (!stage)
+        return -1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    poll_reactor_init(&stage->loop);
+    stage->launcher_fd = pair[0];
+    assert_int_equal(
+        launched_open(&stage->loop.reactor, pair[1], &events, stage, &stage->maker, NULL), 0);
+    hear(stage, &message, LAUNCHER_HELLO);
+    *state = stage;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct stage *stage = *state;
+
+    launched_close(stage->maker);
+    close(stage->launcher_fd);
+    poll_reactor_free(&stage->loop);
+    free(stage);
+    return 0;
+}
+
+static int make(struct stage *stage, const struct make_request *request,
+                struct launcher_message *ret)
+{
+    struct error err = {0};
+    uint32_t serial;
+    int r = stage->maker->ops->make(stage->maker, request, &make_events, stage, &serial, &err);
+
+    if (r == 0)
+        hear(stage, ret, LAUNCHER_MAKE);
+    return r;
+}
+
+/* ---- tests ---- */
+
+static void test_what_a_box_is_asked_with(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message;
+    struct make_request request = {.key = "s_1"};
+
+    assert_int_equal(make(stage, &request, &message), 0);
+    assert_int_equal(message.make.tier, TIER_NONE);
+    assert_int_equal(message.make.kernel, 0);
+    assert_int_equal(message.make.staging, STAGING_NONE);
+    assert_string_equal(message.make.layer, "");
+
+    request.is_warm = request.has_packages = true;
+    request.tier = 2;
+    request.layer = LAYER;
+    request.staging = MAKE_INSTALLER_PACKAGES;
+    assert_int_equal(make(stage, &request, &message), 0);
+    assert_int_equal(message.make.tier, 2);
+    assert_int_equal(message.make.kernel, KERNEL_FIRST);
+    assert_int_equal(message.make.staging, STAGING_PACKAGES);
+    assert_string_equal(message.make.layer, LAYER);
+    assert_true(message.make.has_packages);
+
+    request.tier = TIERS_MAX; /* none has it: cold then */
+    assert_int_equal(make(stage, &request, &message), 0);
+    assert_int_equal(message.make.tier, TIER_NONE);
+    request.layer = "../../etc";
+    assert_int_equal(make(stage, &request, &message), -EINVAL);
+    request.layer = LAYER "0";
+    assert_int_equal(make(stage, &request, &message), -EINVAL);
+    expect_nothing(stage);
+}
+
+static void test_a_box_with_a_kernel(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message;
+    struct make_request request = {.key = "s_1", .is_warm = true};
+    uint32_t serial;
+    int pair[2];
+
+    assert_int_equal(make(stage, &request, &message), 0);
+    serial = message.make.serial;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    close(pair[1]);
+    message = (struct launcher_message){.type = LAUNCHER_MADE,
+                                        .box = {.serial = serial,
+                                                .number = 4,
+                                                .key = "s_1",
+                                                .kernel = KERNEL_FIRST,
+                                                .is_pooled = true}};
+    answer(stage, &message, pair[0]);
+    assert_int_equal(stage->made, 1);
+    assert_int_equal(stage->box.kernel, KERNEL_FIRST);
+    assert_true(stage->box.is_pooled);
+    stage->maker->ops->end(stage->maker, 4, stage->box.box, NULL, NULL);
+}
+
+static void test_kernels(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message;
+
+    stage->maker->ops->kernel(stage->maker, 4, 9, 1, on_kernel, stage);
+    hear(stage, &message, LAUNCHER_KERNEL);
+    assert_int_equal(message.kernel.number, 4);
+    assert_int_equal(message.kernel.kernel, 9);
+    assert_int_equal(message.kernel.tier, 1);
+    message = (struct launcher_message){.type = LAUNCHER_KERNEL_MADE,
+                                        .kernel_made = {.number = 4, .kernel = 8, .num = 0}};
+    answer(stage, &message, -1); /* nobody asked for that one */
+    assert_int_equal(stage->kernels, 0);
+    message.kernel_made.kernel = 9;
+    message.kernel_made.num = -EAGAIN;
+    answer(stage, &message, -1);
+    assert_int_equal(stage->kernels, 1);
+    assert_int_equal(stage->num, -EAGAIN);
+    answer(stage, &message, -1);
+    assert_int_equal(stage->kernels, 1);
+    stage->maker->ops->kernel(stage->maker, 4, 9, TIERS_MAX, on_kernel, stage);
+    assert_int_equal(stage->num, -EINVAL);
+    message = (struct launcher_message){
+        .type = LAUNCHER_KERNEL_ENDED,
+        .kernel_ended = {
+            .number = 4, .kernel = 9, .status = 0x8b, .cpu_us = 5, .max_rss_bytes = 6}};
+    answer(stage, &message, -1);
+    assert_int_equal(stage->ends, 1);
+    assert_int_equal(stage->end.kernel, 9);
+    assert_int_equal(stage->end.status, 0x8b);
+    assert_int_equal(stage->end.usage.cpu_us, 5);
+}
+
+static void test_layers(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message;
+    uint32_t first;
+
+    stage->maker->ops->seal(stage->maker, "b_1", on_sealed, stage);
+    stage->maker->ops->seal(stage->maker, "b_2", on_sealed, stage);
+    hear(stage, &message, LAUNCHER_SEAL);
+    assert_string_equal(message.seal.key, "b_1");
+    first = message.seal.serial;
+    hear(stage, &message, LAUNCHER_SEAL);
+    assert_int_not_equal(message.seal.serial, first);
+    message = (struct launcher_message){
+        .type = LAUNCHER_SEALED,
+        .sealed = {.serial = message.seal.serial, .layer = LAYER, .files = 3, .was_there = true}};
+    answer(stage, &message, -1); /* the second is done first */
+    assert_int_equal(stage->seals, 1);
+    assert_int_equal(stage->error.num, 0);
+    assert_string_equal(stage->sealed.layer, LAYER);
+    assert_int_equal(stage->sealed.files, 3);
+    assert_true(stage->sealed.was_there);
+    message = (struct launcher_message){.type = LAUNCHER_SEALED, .sealed = {.serial = first}};
+    error_set(&message.sealed.error, -ELOOP, ERROR_BAD_INPUT, "a link leads out");
+    answer(stage, &message, -1);
+    assert_int_equal(stage->seals, 2);
+    assert_int_equal(stage->error.num, -ELOOP);
+    stage->maker->ops->seal(stage->maker, "../x", on_sealed, stage);
+    assert_int_equal(stage->seals, 3);
+    assert_int_equal(stage->error.num, -EINVAL);
+    expect_nothing(stage);
+    stage->maker->ops->discard(stage->maker, "s_1", true);
+    hear(stage, &message, LAUNCHER_DISCARD);
+    assert_true(message.seal.is_packages);
+    stage->maker->ops->discard(stage->maker, "S", true);
+    expect_nothing(stage);
+}
+
+static void test_looks(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message, zygote = {.type = LAUNCHER_STATE,
+                                               .state = {.layer = LAYER,
+                                                         .tier = 1,
+                                                         .is_ready = true,
+                                                         .pid = 77,
+                                                         .pooled = 2,
+                                                         .started_ns = 1000000,
+                                                         .ready_ns = 43000000}};
+    struct launcher_message last = {.type = LAUNCHER_STATE,
+                                    .state = {.tier = STATE_END, .pooled = 2, .pool_size = 4}};
+
+    stage->maker->ops->look(stage->maker, on_state, on_looked, stage);
+    hear(stage, &message, LAUNCHER_LOOK);
+    answer(stage, &zygote, -1);
+    assert_int_equal(stage->states, 1);
+    assert_int_equal(stage->looks, 0);
+    assert_int_equal(stage->state[0].tier, 1);
+    assert_int_equal(stage->state[0].start_ms, 42);
+    assert_string_equal(stage->state[0].layer, LAYER);
+    answer(stage, &last, -1);
+    assert_int_equal(stage->looks, 1);
+    assert_int_equal(stage->state[1].tier, -1);
+    assert_int_equal(stage->state[1].pool_size, 4);
+    answer(stage, &last, -1); /* nobody asked */
+    assert_int_equal(stage->states, 2);
+}
+
+static void test_verdicts(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message = {
+        .type = LAUNCHER_VERDICT,
+        .verdict = {.number = 4, .is_allowed = true, .host = "a.b", .port = 443, .reason = "list"}};
+
+    answer(stage, &message, -1);
+    assert_int_equal(stage->verdicts, 1);
+    assert_string_equal(stage->verdict, "4 1 a.b 443 list");
+}
+
+/* Answers still come, and nobody is called. */
+static void test_forgotten(void **state)
+{
+    struct stage *stage = *state;
+    struct make_request request = {.key = "s_1"};
+    struct launcher_message message;
+    struct launcher_message answers[] = {
+        {.type = LAUNCHER_KERNEL_MADE, .kernel_made = {.number = 4, .kernel = 9}},
+        {.type = LAUNCHER_SEALED},
+        {.type = LAUNCHER_STATE, .state = {.tier = STATE_END}},
+        {.type = LAUNCHER_USED, .usage = {.number = 4}},
+    };
+    int pair[2];
+
+    assert_int_equal(make(stage, &request, &message), 0);
+    stage->maker->ops->kernel(stage->maker, 4, 9, 1, on_kernel, stage);
+    stage->maker->ops->seal(stage->maker, "b_1", on_sealed, stage);
+    stage->maker->ops->look(stage->maker, on_state, on_looked, stage);
+    stage->maker->ops->usage(stage->maker, 4, on_used, stage);
+    stage->maker->ops->forget(stage->maker, stage);
+    hear(stage, &message, LAUNCHER_KERNEL);
+    hear(stage, &message, LAUNCHER_SEAL);
+    answers[1].sealed.serial = message.seal.serial;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        answer(stage, &answers[i], -1);
+    assert_int_equal(stage->kernels + stage->seals + stage->states + stage->looks + stage->used, 0);
+    hear(stage, &message, LAUNCHER_LOOK);
+    hear(stage, &message, LAUNCHER_USAGE);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    close(pair[1]);
+    message = (struct launcher_message){.type = LAUNCHER_MADE,
+                                        .box = {.serial = 1, .number = 5, .key = "s_1"}};
+    answer(stage, &message, pair[0]);
+    assert_int_equal(stage->made, 0);
+    hear(stage, &message, LAUNCHER_END); /* the box that nobody wants any more */
+    assert_int_equal(message.number, 5);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_what_a_box_is_asked_with),
+        TEST(test_a_box_with_a_kernel),
+        TEST(test_kernels),
+        TEST(test_layers),
+        TEST(test_looks),
+        TEST(test_verdicts),
+        TEST(test_forgotten),
+    };
+
+    return cmocka_run_group_tests_name("runtime/local/launched_warm", tests, NULL, NULL);
+}
