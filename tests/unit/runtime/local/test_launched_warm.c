@@ -349,7 +349,7 @@ static void test_forgotten(void **state)
     struct launcher_message message;
     struct launcher_message answers[] = {
         {.type = LAUNCHER_KERNEL_MADE, .kernel_made = {.number = 4, .kernel = 9}},
-        {.type = LAUNCHER_SEALED},
+        {.type = LAUNCHER_SEALED, .sealed = {.layer = LAYER}},
         {.type = LAUNCHER_STATE, .state = {.tier = STATE_END}},
         {.type = LAUNCHER_USED, .usage = {.number = 4}},
     };
