@@ -98,7 +98,8 @@ def test_no_pool_unless_it_is_asked_for():
 def test_taken_filled_and_emptied(walled):
     running = Daemon(walled, env={"POOL": "2"})
     assert pooled(running) == 0, "nothing before the first demand"
-    numbers = [made(running.ask("make", "first"))]
+    answer = running.ask("make", "first")
+    numbers = [made(answer)]
     filled(running, 1)
     for key in ("second", "third"):
         numbers.append(made(running.ask("make", key)))
@@ -108,7 +109,7 @@ def test_taken_filled_and_emptied(walled):
     assert sorted(boxes.values()) == ["first", "second", "third"]
     assert len(running.wardens) == 5
     memory = int(running.ask("look").split()[-1])
-    assert (memory > 0) == bool(support.cgroups()), memory
+    assert (memory > 0) == (" group 0 " not in answer), (memory, answer)
     for number, _ in numbers:
         running.ask("end", number)
     assert len(running.wardens) == 2
@@ -137,14 +138,13 @@ def test_nobody_is_shown_what_is_made_ahead():
 def test_one_that_dies_on_its_shelf():
     running = Daemon(support.Way("root"), env={"POOL": "1"})
     made(running.ask("make", "mine"))
-    mine = set(running.wardens)
     filled(running, 1)
-    (idle,) = set(running.wardens) - mine
+    mine, idle = sorted(running.wardens)  # in the order in which they were made
     os.kill(idle, signal.SIGKILL)
     support.wait_until(lambda: not is_alive(idle), "it is gone")
     filled(running, 1)
     assert listed(running).keys() == {"1"}
-    assert set(running.wardens) != mine | {idle}
+    assert mine in running.wardens and len(running.wardens) == 2
     assert running.end() == (0, "")
 
 
