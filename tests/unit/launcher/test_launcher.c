@@ -6,6 +6,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -97,6 +99,77 @@ static void test_make_and_end(void **state)
     assert_int_equal(usage.oom_kills, 0);
     launcher_end(&launched, NULL); /* twice is fine, and so is nothing */
     launcher_end(NULL, NULL);
+}
+
+static void finish(struct launch *launch)
+{
+    struct error err = {0};
+    int r = 0;
+
+    while (r == 0) {
+        struct pollfd fd = {.fd = launch->launched.channel_fd, .events = POLLIN};
+
+        assert_int_equal(poll(&fd, 1, 20000), 1);
+        r = launch_turn(launch, &err);
+    }
+    if (r < 0)
+        fail_msg("%s", err.text);
+}
+
+/* Begun beside each other, finished in the other order; a third is given up in between. */
+static void test_several_at_once(void **state)
+{
+    unsigned fds = count_entries("/proc/self/fd", "");
+    struct launch first, second, third;
+    struct launched probe;
+
+    (void)state;
+    if (!make(&probe))
+        skip();
+    launcher_end(&probe, NULL);
+    assert_int_equal(launch_begin(&first, &spec, NULL), 0);
+    assert_int_equal(launch_begin(&second, &spec, NULL), 0);
+    assert_int_equal(launch_begin(&third, &spec, NULL), 0);
+    launch_drop(&third);
+    finish(&second);
+    finish(&first);
+    assert_true(first.launched.layers == second.launched.layers);
+    assert_int_not_equal(first.launched.pid, second.launched.pid);
+    assert_int_equal(third.launched.pid, 0);
+    launcher_end(&first.launched, NULL);
+    launcher_end(&second.launched, NULL);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_int_equal(count_entries("/proc/self/fd", ""), fds);
+}
+
+/* READY brings the ruleset along when it is wanted, and not otherwise. */
+static void test_the_ruleset_comes_out(void **state)
+{
+    struct launch_spec wanted = spec;
+    struct launched launched;
+    unsigned fds = count_entries("/proc/self/fd", "");
+
+    (void)state;
+    if (!make(&launched))
+        skip();
+    assert_int_equal(launched.ruleset_fd, -1);
+    assert_int_equal(launched.egress_fd, -1);
+    launcher_end(&launched, NULL);
+    wanted.wants_ruleset = true;
+    assert_int_equal(launcher_make(&wanted, &launched, NULL), 0);
+    assert_true((launched.ruleset_fd >= 0) == !!(launched.layers & LAYER_BIT(LAYER_LANDLOCK)));
+    if (launched.ruleset_fd >= 0) {
+        char path[64], name[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", launched.ruleset_fd);
+        assert_true(readlink(path, name, sizeof(name) - 1) > 0);
+        assert_non_null(strstr(name, "landlock"));
+        assert_int_equal(fcntl(launched.ruleset_fd, F_GETFD), FD_CLOEXEC);
+    }
+    launcher_end(&launched, NULL);
+    assert_int_equal(launched.ruleset_fd, -1);
+    assert_int_equal(count_entries("/proc/self/fd", ""), fds);
 }
 
 /* The limits stand in the group's files, when there is a group. */
@@ -196,7 +269,8 @@ static void test_ids_of_root_and_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make_and_end),           cmocka_unit_test(test_limits_are_written),
+        cmocka_unit_test(test_make_and_end),           cmocka_unit_test(test_several_at_once),
+        cmocka_unit_test(test_the_ruleset_comes_out),  cmocka_unit_test(test_limits_are_written),
         cmocka_unit_test(test_end_of_a_killed_box),    cmocka_unit_test(test_make_fails),
         cmocka_unit_test(test_ids_of_root_and_others),
     };

@@ -232,7 +232,9 @@ static void test_make_v1_together(void **state)
     assert_int_equal(room->group.join_fd[CONTROLLER_PIDS], -1);
     assert_int_equal(cgroup_join(&room->group), 0);
     check_file(room, "both/bailey-1-1/tasks", "0");
-    cgroup_remove(&room->group);
+    assert_int_equal(cgroup_try_remove(&room->group), 0);
+    assert_int_equal(room->group.flavour, CGROUP_NONE);
+    assert_int_equal(cgroup_try_remove(&room->group), 0);
     assert_false(is_there(room, "both/bailey-1-1"));
 }
 
