@@ -141,15 +141,20 @@ void draft_holders(struct launched *launched)
         launched->cpu = HELD_BY_GROUP;
 }
 
+/* Programs look at one or the other; pip at the small ones first. */
+static const char *const proxies[] = {"http_proxy", "https_proxy", "all_proxy",
+                                      "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"};
+
 /*
  * The short list. Python is told not to buffer: what was printed before a timeout or a kill has to
  * be there, and output has to stream.
  */
-static void draft_environment(struct draft *draft)
+static void draft_environment(struct draft *draft, const struct launch_spec *spec)
 {
     const struct sandbox_plan *plan = &draft->plan;
 
-    draft_env(draft, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    draft_env(draft, "PATH=%s/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+              furniture_has_template(spec) ? "/bailey/template/bin:" : "");
     draft_env(draft, "HOME=%s", plan->share_path[SHARE_HOME]);
     draft_env(draft, "TMPDIR=%s", plan->share_path[SHARE_TMP]);
     draft_env(draft, "OUTPUT_DIR=%s/output", plan->share_path[SHARE_TMP]);
@@ -159,6 +164,12 @@ static void draft_environment(struct draft *draft)
     draft_env(draft, "PYTHONUNBUFFERED=1");
     draft_env(draft, "PYTHONDONTWRITEBYTECODE=1");
     draft_env(draft, "MPLBACKEND=Agg");
+    if (furniture_has_template(spec))
+        draft_env(draft, "VIRTUAL_ENV=/bailey/template");
+    if (spec->packages)
+        draft_env(draft, "PYTHONPATH=/bailey/packages");
+    for (size_t i = 0; i < ARRAY_SIZE(proxies) && spec->stages != STAGING_NONE; i++)
+        draft_env(draft, "%s=http://127.0.0.1:%d", proxies[i], LAUNCH_EGRESS_PORT);
 }
 
 void draft_common(struct draft *draft, const struct launch_spec *spec, struct launched *launched)
@@ -171,7 +182,7 @@ void draft_common(struct draft *draft, const struct launch_spec *spec, struct la
     plan->guest_filter = plan->has_namespaces ? &filter_guest : &filter_guest_offline;
     plan->hands_ruleset = spec->wants_ruleset;
     draft_limits(draft, spec, launched);
-    draft_environment(draft);
+    draft_environment(draft, spec);
     plan->steps = draft->steps;
     plan->rules = draft->rules;
     plan->rlimits = draft->rlimits;

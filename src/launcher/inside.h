@@ -6,7 +6,7 @@
 #include "launcher/launcher.h"
 #include "sandbox/plan.h"
 
-#define DRAFT_STEPS_MAX 192
+#define DRAFT_STEPS_MAX 256
 #define DRAFT_RULES_MAX 48
 #define DRAFT_RLIMITS_MAX 12
 #define DRAFT_ENV_MAX 24
@@ -63,6 +63,16 @@ void draft_holders(struct launched *launched);
 
 /* root.c */
 int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err);
+/* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
+int root_clone_tree(const char *path);
+
+/* furniture.c: what lies below /bailey */
+bool furniture_has(const struct launch_spec *spec);
+bool furniture_has_template(const struct launch_spec *spec); /* or one that is being made */
+uint64_t furniture_bytes(const struct launch_spec *spec);    /* of our files, on the box's disk */
+/* Must: come after the shares and the caller's binds. */
+int furniture_draft(struct draft *draft, const struct launch_spec *spec, struct error *err);
+int furniture_check_bind(const char *target, struct error *err);
 
 /* private.c: a box without namespaces lives in a folder of the host */
 int private_draft(struct draft *draft, const struct launch_spec *spec, const struct id_plan *ids,

@@ -107,6 +107,9 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
     if (spec->data)
         return error_set(err, -EINVAL, ERROR_REFUSED,
                          "a data folder needs namespaces, and they are refused here");
+    if (spec->layer || spec->packages || spec->stages != STAGING_NONE)
+        return error_set(err, -EINVAL, ERROR_REFUSED,
+                         "templates need namespaces, and they are refused here");
     plan->has_namespaces = false;
     /* The warden drops to the guest's id at once: there is nothing here it could be privileged in.
      */

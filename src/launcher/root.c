@@ -40,10 +40,10 @@ static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 
 /* Folders of a given root that the box has its own of. */
 static const char *const own_folders[] = {"proc", "sys", "dev", "tmp",   "workspace",
-                                          "home", "run", "mnt", "media", "lost+found"};
+                                          "home", "run", "mnt", "media", "lost+found",
+                                          "bailey"};
 
-/* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
-static int clone_tree(const char *path)
+int root_clone_tree(const char *path)
 {
     if (geteuid() != 0)
         return -1;
@@ -63,7 +63,7 @@ static void bind_if_there(struct draft *draft, const char *source, const char *t
     step = draft_step(draft, S_ISDIR(status.st_mode) ? STEP_BIND_DIR : STEP_BIND_FILE, target,
                       source, 0);
     if (clone_here)
-        step->source_fd = clone_tree(source);
+        step->source_fd = root_clone_tree(source);
 }
 
 /* Makes the folders above a target, each once. */
@@ -211,7 +211,7 @@ static int data_folder(struct draft *draft, const struct launch_spec *spec, stru
         return error_set(err, -ENOTDIR, ERROR_BAD_INPUT, "'%s' is not a folder", spec->data);
     /* Copied: the child wipes the memory in which the caller's arguments are. */
     step = draft_step(draft, STEP_BIND_DIR, "tmp/data", draft_text(draft, "%s", spec->data), 0);
-    step->source_fd = clone_tree(spec->data);
+    step->source_fd = root_clone_tree(spec->data);
     step->no_exec = true;
     draft->plan.share_path[SHARE_DATA] = "/tmp/data";
     return 0;
@@ -228,6 +228,8 @@ static int caller_binds(struct draft *draft, const struct launch_spec *spec, str
             str_starts(target, "/dev/") || strstr(target, "/../"))
             return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' cannot be shown in the box",
                              target);
+        if (furniture_check_bind(target, err) < 0)
+            return -EINVAL;
         target = draft_text(draft, "%s", target + 1);
         parents(draft, target);
         /* Copied: the child wipes the memory in which the caller's arguments are. */
@@ -244,11 +246,11 @@ static int caller_binds(struct draft *draft, const struct launch_spec *spec, str
 static bool hides_a_source(const char *base, const struct launch_spec *spec)
 {
     size_t length = strlen(base);
+    const char *folders[] = {spec->root, spec->data, spec->layer, spec->packages, spec->staging};
 
-    for (size_t i = 0; i < spec->bind_count + 2; i++) {
-        const char *source = i < spec->bind_count    ? spec->binds[i].host
-                             : i == spec->bind_count ? spec->root
-                                                     : spec->data;
+    for (size_t i = 0; i < spec->bind_count + ARRAY_SIZE(folders); i++) {
+        const char *source =
+            i < spec->bind_count ? spec->binds[i].host : folders[i - spec->bind_count];
         char path[PATH_MAX];
 
         if (source && realpath(source, path) && str_starts(path, base) &&
@@ -274,14 +276,15 @@ static const char *choose_base(const struct launch_spec *spec)
 int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err)
 {
     struct sandbox_plan *plan = &draft->plan;
-    uint64_t inodes = LIMIT_INODES(spec->disk_bytes);
+    uint64_t inodes = LIMIT_INODES(spec->disk_bytes) + 2 * spec->file_count;
+    uint64_t bytes = spec->disk_bytes + furniture_bytes(spec); /* ours are not the guest's */
     int r = 0;
 
     plan->has_namespaces = true;
     plan->base = choose_base(spec);
     plan->root_options =
-        draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu",
-                   (unsigned long long)spec->disk_bytes, (unsigned long long)inodes);
+        draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu", (unsigned long long)bytes,
+                   (unsigned long long)inodes);
     plan->share_path[SHARE_WORKSPACE] = "/workspace";
     plan->share_path[SHARE_TMP] = "/tmp";
     plan->share_path[SHARE_HOME] = "/home/user";
@@ -295,6 +298,8 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
     r = data_folder(draft, spec, err);
     if (r == 0)
         r = caller_binds(draft, spec, err);
+    if (r == 0)
+        r = furniture_draft(draft, spec, err);
     if (r < 0)
         return r;
     masked_proc(draft);

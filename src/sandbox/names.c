@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "sandbox/stage.h"
+
+#define EGRESS_BACKLOG 64
 
 int stage_host_name(struct sandbox *sandbox)
 {
@@ -112,5 +115,28 @@ int stage_network_end(struct sandbox *sandbox)
     if (setns(network_fd, CLONE_NEWNET) < 0)
         return -errno;
     sandbox_have(sandbox, LAYER_NETNS);
+    return 0;
+}
+
+/*
+ * Must: come after the network is entered and before a guest could take the port. An installer's
+ * way out: the socket is handed to the egress proxy outside, which accepts on it.
+ */
+int stage_egress(struct sandbox *sandbox)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons(sandbox->plan->egress_port),
+        .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
+    };
+    CLEANUP(fd_closep) int fd = -1;
+
+    if (sandbox->plan->egress_port == 0)
+        return 0;
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(fd, EGRESS_BACKLOG) < 0)
+        return -errno;
+    sandbox->egress_fd = fd_take(&fd);
     return 0;
 }

@@ -38,9 +38,11 @@ struct plan_step {
     const char *target;
     const char *source;
     int source_fd;  /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
-    mode_t mode;    /* DIR, FILE, SHARE */
-    bool is_guests; /* DIR, SHARE: owned by the guest's id */
-    bool no_exec;   /* BIND: no program in it runs */
+    size_t length;   /* FILE: bytes of `source`; 0: it is text, up to its NUL */
+    mode_t mode;     /* DIR, FILE, SHARE */
+    bool is_guests;  /* DIR, SHARE, SYMLINK: owned by the guest's id */
+    bool no_exec;    /* BIND: no program in it runs */
+    bool is_written; /* BIND_DIR: not read-only, for an installer's result */
 };
 
 /* A folder of the box that file frames may name; all but the datasets can be written. */
@@ -70,6 +72,8 @@ struct sandbox_plan {
     const struct plan_step *steps;
     size_t step_count;
     const char *hostname;
+
+    uint16_t egress_port; /* of a socket that listens on loopback for the proxy; 0: none */
 
     /* ids as seen inside */
     uid_t warden_id, guest_id;

@@ -61,12 +61,16 @@ static int step_file(struct sandbox *sandbox, const struct plan_step *step)
 
     if (fd < 0)
         return -errno;
-    return step->source ? fd_write_all(fd, step->source, strlen(step->source)) : 0;
+    if (!step->source)
+        return 0;
+    return fd_write_all(fd, step->source, step->length ? step->length : strlen(step->source));
 }
 
 static int step_symlink(struct sandbox *sandbox, const struct plan_step *step)
 {
-    return symlinkat(step->source, sandbox->root_fd, step->target) < 0 ? -errno : 0;
+    if (symlinkat(step->source, sandbox->root_fd, step->target) < 0)
+        return -errno;
+    return give_to_guest(sandbox, step);
 }
 
 /* mount(2) wants paths; the root is still mounted over the base folder. */
@@ -87,17 +91,20 @@ static int mount_at(struct sandbox *sandbox, const char *source, const char *typ
 }
 
 /*
- * A host folder or file, read-only with everything below it, cut off from the host's later mounts.
+ * A host folder or file, read-only with everything below it (but for an installer's own folder), cut
+ * off from the host's later mounts.
  * The old call for the bind: a detached tree per bind costs the kernel a mount namespace each.
  */
 static int attach_host(struct sandbox *sandbox, const struct plan_step *step)
 {
     struct mount_attr attr = {
-        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         .propagation = MS_PRIVATE,
     };
     int r = 0;
 
+    if (!step->is_written)
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
     if (step->no_exec)
         attr.attr_set |= MOUNT_ATTR_NOEXEC;
     if (step->source_fd >= 0) {

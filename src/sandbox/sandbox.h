@@ -47,7 +47,7 @@ struct sandbox {
     int outer_proc_fd;        /* the host's /proc, kept only where the box has none; -1 */
     pid_t outer_pid;          /* the warden's number there */
     int ruleset_fd;           /* Landlock; -1: missing */
-    int egress_fd;            /* listens for the egress proxy; -1: it does not */
+    int egress_fd;            /* listens on the box's loopback for the proxy; -1: none */
     int share_fd[_SHARE_MAX]; /* -1: there is none (SHARE_DATA) */
     int disk_fd; /* the disk that holds them, as one mount that is attached nowhere; -1: none */
 };

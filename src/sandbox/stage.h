@@ -31,6 +31,7 @@ int stage_shares(struct sandbox *sandbox);        /* root.c */
 int stage_host_name(struct sandbox *sandbox);     /* names.c */
 int stage_network_begin(struct sandbox *sandbox); /* names.c */
 int stage_network_end(struct sandbox *sandbox);   /* names.c */
+int stage_egress(struct sandbox *sandbox);        /* names.c */
 int stage_ruleset(struct sandbox *sandbox);       /* landlock.c */
 int stage_warden_caps(struct sandbox *sandbox);   /* caps.c */
 int stage_no_new_privs(struct sandbox *sandbox);  /* caps.c */

@@ -34,6 +34,7 @@ static const struct stage stages[] = {
     {"open shares", stage_shares, false},
     {"landlock ruleset", stage_ruleset, false},
     {"enter network", stage_network_end, true},
+    {"listen for egress", stage_egress, true},
     {"join cgroup", stage_cgroup, false},
     {"drop saved id", stage_saved_id, false},
     {"drop capabilities", stage_warden_caps, false},
