@@ -76,6 +76,7 @@
 #define LIMIT_CELL_EVENTS (64 * MIB)              /* bytes of one cell's events that are kept */
 #define LIMIT_CELL_RESULTS 1000                   /* events in one result */
 #define LIMIT_LAYER_FILES 500000                  /* of one layer */
+#define LIMIT_LAYER_BYTES (16 * GIB)
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */

@@ -260,7 +260,10 @@ static int engine_start(struct engine *engine, struct error *err)
     r = open_loop(engine);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "starting the launcher: %s", strerror(-r));
-    return open_folders(engine, err);
+    r = open_folders(engine, err);
+    if (r == 0)
+        seal_sweep(engine);
+    return r;
 }
 
 _Noreturn void serve_inside(void)

@@ -29,6 +29,9 @@
 #define ENGINE_DATASETS_MAX 64
 #define ENGINE_FOLDER_COUNT 8
 
+/* Some of STATE_FOLDERS, by their place in it. */
+enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
+
 /* Descriptors of the launcher, by number; those of BROKER_DATASET_FD too. */
 #define ENGINE_PLAN_FD 3
 #define ENGINE_STUB_FD 4 /* a SOCK_SEQPACKET pair: ENGINE_SAYS_* */
@@ -187,7 +190,8 @@ struct engine {
     uint32_t grave_count;
     uint64_t graves_at_ms;
     struct pool pool;
-    uint64_t timer_ms; /* what it is set to */
+    uint64_t timer_ms;      /* what it is set to */
+    struct seal_job *seals; /* the first of them are under way */
     int status;
 };
 
@@ -248,6 +252,29 @@ void pool_folder_sweep(struct engine *engine); /* of a daemon that was killed */
 /* seal.c: an installer's folder becomes a layer, in a child that sees nothing else. */
 void seal_start(struct engine *engine, const struct launcher_seal *seal);
 void seal_discard(struct engine *engine, const struct launcher_seal *seal);
+void seal_sweep(struct engine *engine); /* what installers of a daemon that was killed left */
+/* In the child: keeps these two descriptors, and can touch nothing but what is in the folder. */
+int seal_confine(int folder_fd, int answer_fd);
+/*
+ * What the child does: <layers>/<name> loses all that is no file, folder or link within itself,
+ * belongs to `id` afterwards, is written down and gets the name of its contents. Fills `sealed`,
+ * its error too. After a failure the folder is still there, in whatever state.
+ */
+int seal_folder(int layers_fd, const char *name, uid_t id, struct launcher_sealed *sealed);
+
+/* furnish.c: what the broker asked a box to be furnished with */
+struct furnishing { /* has to live as long as the specification */
+    char data[PATH_MAX + 64], layer[PATH_MAX + 96], packages[PATH_MAX + 64], staging[PATH_MAX + 64];
+};
+/*
+ * Must: come after the ids of `spec`. `key` names the folders of data and packages; the installer's
+ * folder, if any, is made.
+ */
+int furnish_spec(struct engine *engine, const struct launcher_make *make, const char *key,
+                 struct furnishing *room, struct launch_spec *spec, struct error *err);
+void furnish_undo(struct engine *engine, const struct launcher_make *make); /* no box came of it */
+#define STAGING_PREFIX ".build-"
+void furnish_staging_name(const char *key, char *name, size_t size);
 
 /* egress.c: the launcher's side of the proxy, which lives outside. */
 void egress_add(struct engine *engine, struct engine_box *box); /* its listening socket */
@@ -277,6 +304,7 @@ void boxes_usage(struct engine *engine, uint32_t number);
 void boxes_inventory(struct engine *engine);
 void boxes_look(struct engine *engine);
 void boxes_end_all(struct engine *engine);
+bool boxes_has_key(const struct engine *engine, const char *key); /* of a box that lives */
 
 /* engine_bury.c */
 void graves_add(struct engine *engine, const struct cgroup *group);

@@ -373,6 +373,17 @@ void boxes_end_all(struct engine *engine)
 
 /* ---- asked about ---- */
 
+bool boxes_has_key(const struct engine *engine, const char *key)
+{
+    for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
+        for (const struct engine_box *box = engine->buckets[i]; box; box = box->next) {
+            if (str_equal(box->facts.key, key))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Without a group: the warden and those it has waited for, in ticks. */
 static uint64_t ticks_used(const struct launched *launched)
 {

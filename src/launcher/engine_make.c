@@ -17,45 +17,15 @@
 struct engine_making {
     struct launch launch;
     struct launch_spec spec;
-    char data[PATH_MAX + 64], layer[PATH_MAX + 96], packages[PATH_MAX + 64], staging[PATH_MAX + 64];
+    struct furnishing room;
 };
 
-/* The folders of the state that a box is furnished with. */
-static void furnish_spec(const struct engine_plan *plan, const struct engine_box *box,
-                         struct engine_making *making)
+static int fill_spec(struct engine_box *box, struct error *err)
 {
-    const struct launcher_make *make = &box->make;
-    struct launch_spec *spec = &making->spec;
-    char own[ID_MAX];
-
-    str_copy(own, sizeof(own), make->key);
-    if (box->folder)
-        str_format(own, sizeof(own), "p_%u", (unsigned)box->folder);
-    if (make->has_data) {
-        str_format(making->data, sizeof(making->data), "%s/data/%s", plan->state, own);
-        spec->data = making->data;
-    }
-    if (make->has_packages) {
-        str_format(making->packages, sizeof(making->packages), "%s/packages/%s", plan->state, own);
-        spec->packages = making->packages;
-    }
-    if (make->layer[0]) {
-        str_format(making->layer, sizeof(making->layer), "%s/layers/%s", plan->state, make->layer);
-        spec->layer = making->layer;
-    }
-    if (make->staging != STAGING_NONE) {
-        str_format(making->staging, sizeof(making->staging), "%s/layers/.build-%s", plan->state,
-                   make->key);
-        spec->staging = making->staging;
-        spec->stages = make->staging;
-    }
-}
-
-static void fill_spec(struct engine_box *box)
-{
-    const struct engine *engine = box->engine;
+    struct engine *engine = box->engine;
     const struct engine_plan *plan = engine->plan;
     const struct launcher_make *make = &box->make;
+    char own[ID_MAX]; /* folders of one that is made ahead have no session's name yet */
 
     box->making->spec = (struct launch_spec){
         .memory_bytes = make->memory_bytes,
@@ -72,7 +42,10 @@ static void fill_spec(struct engine_box *box)
         .guest_id = ENGINE_PAIR_FIRST + 2 * box->slot + 1,
         .site = &plan->site,
     };
-    furnish_spec(plan, box, box->making);
+    str_copy(own, sizeof(own), make->key);
+    if (box->folder)
+        str_format(own, sizeof(own), "p_%u", (unsigned)box->folder);
+    return furnish_spec(engine, make, own, &box->making->room, &box->making->spec, err);
 }
 
 /* ---- under way ---- */
@@ -139,6 +112,7 @@ static void turn(struct engine_box *box)
         r = not_watched(box, r, &err);
     }
     if (r < 0) {
+        furnish_undo(engine, &box->make);
         failed(box, &err);
         return;
     }
@@ -227,7 +201,11 @@ void makings_begin(struct engine *engine)
         failed(box, &err);
         return;
     }
-    fill_spec(box);
+    r = fill_spec(box, &err);
+    if (r < 0) {
+        failed(box, &err);
+        return;
+    }
     r = launch_begin(&box->making->launch, &box->making->spec, &err);
     if (r == 0) {
         r = watch(box);
@@ -235,6 +213,7 @@ void makings_begin(struct engine *engine)
             r = not_watched(box, r, &err);
     }
     if (r < 0) {
+        furnish_undo(engine, &box->make);
         failed(box, &err);
         return;
     }

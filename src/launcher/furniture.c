@@ -3,8 +3,8 @@
  * installer's folder; and the files of a layer that appear in the guest's home.
  *
  * A layer was filled by an installer, so its names are a guest's: they are read by descriptor,
- * nothing in it is followed, and they end up as names in a root that only we have touched. All of it
- * is the last of the root, so that nothing is mounted through a link that was made here.
+ * nothing in it is followed, and they end up as names in a root that only we have touched. All of
+ * it is the last of the root, so that nothing is mounted through a link that was made here.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -145,8 +145,8 @@ static void home_links(struct draft *draft, const char *layer)
 {
     struct home home = {.draft = draft};
     CLEANUP(fd_closep)
-    int fd = open(draft_text(draft, "%s/home", layer),
-                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        open(draft_text(draft, "%s/home", layer), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd >= 0)
         home_folder(&home, fd, "", 0);
@@ -200,9 +200,10 @@ int furniture_check_bind(const char *target, struct error *err)
     for (size_t i = 0; i < ARRAY_SIZE(taken) && str_starts(target, "/" FURNITURE "/"); i++) {
         size_t length = strlen(taken[i]);
 
-        is_taken |= str_starts(name + 1, taken[i]) && (!name[1 + length] || name[1 + length] == '/');
+        is_taken |=
+            str_starts(name + 1, taken[i]) && (!name[1 + length] || name[1 + length] == '/');
     }
-    return is_taken ? error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' cannot be shown in the box",
-                                target)
-                    : 0;
+    return is_taken
+               ? error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' cannot be shown in the box", target)
+               : 0;
 }

@@ -120,6 +120,9 @@ void launcher_end(struct launched *launched, struct launch_usage *usage);
 /* Read from the control group, while the box lives. */
 uint64_t launcher_oom_kills(const struct launched *launched);
 
+/* The drivers of kernels that this program carries, as files of a box; static. */
+const struct launch_file *launcher_drivers(size_t *ret_count);
+
 /* argv and environment of this process: a warden must not carry them into its box. */
 void launcher_remember_arguments(int argc, char **argv, char **env);
 

@@ -18,10 +18,10 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "launcher/inside.h"
 
 #define FOLDER_PREFIX "bailey-"
-#define FLATTEN_DEPTH 32
 
 static const char *const readable[] = {
     "/usr",
@@ -170,73 +170,10 @@ unsigned private_tasks(uid_t id)
     return count;
 }
 
-/*
- * A folder opened without following anything and whatever its mode: its owner may have closed it,
- * and chmod(2) of a name would follow a link that he puts in its place.
- */
-static int open_folder(int dir_fd, const char *name)
-{
-    CLEANUP(fd_closep) int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    struct stat status;
-    char path[64];
-
-    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISDIR(status.st_mode))
-        return -1;
-    str_format(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if ((status.st_mode & S_IRWXU) != S_IRWXU && chmod(path, 0700) < 0)
-        return -1;
-    return openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/*
- * Empties a folder the guest filled. Nothing is followed; what lies too deep is moved up first, so
- * that a tree of any depth needs a bounded number of descriptors.
- */
-static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
-{
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
-    struct dirent *entry;
-
-    if (!folder) {
-        fd_closep(&copy);
-        return;
-    }
-    while ((entry = readdir(folder))) {
-        const char *name = entry->d_name;
-        char moved[32];
-        int below;
-
-        if (str_equal(name, ".") || str_equal(name, ".."))
-            continue;
-        if (unlinkat(fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-            continue;
-        str_format(moved, sizeof(moved), ".moved-%u", (*serial)++);
-        if (depth >= FLATTEN_DEPTH && renameat(fd, name, top_fd, moved) == 0)
-            continue;
-        below = open_folder(fd, name);
-        if (below >= 0) {
-            empty_folder(top_fd, below, depth + 1, serial);
-            close(below);
-        }
-        unlinkat(fd, name, AT_REMOVEDIR);
-    }
-    closedir(folder);
-}
-
 void private_remove(const char *path)
 {
-    CLEANUP(fd_closep) int fd = -1;
-    unsigned serial = 0;
-
-    if (!path[0])
-        return;
-    fd = open_folder(AT_FDCWD, path);
-    for (int tries = 0; fd >= 0 && tries < 10000; tries++) {
-        empty_folder(fd, fd, 0, &serial);
-        if (rmdir(path) == 0 || (errno != ENOTEMPTY && errno != EEXIST))
-            return;
-    }
+    if (path[0])
+        tree_remove(AT_FDCWD, path);
 }
 
 /*
@@ -245,7 +182,7 @@ void private_remove(const char *path)
  */
 static bool is_ours_to_sweep(const char *path)
 {
-    CLEANUP(fd_closep) int fd = open_folder(AT_FDCWD, path);
+    CLEANUP(fd_closep) int fd = tree_open(AT_FDCWD, path);
     struct stat status;
 
     if (fd < 0 || fstat(fd, &status) < 0)

@@ -39,9 +39,8 @@ static const char *const proc_files[] = {
 static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 
 /* Folders of a given root that the box has its own of. */
-static const char *const own_folders[] = {"proc", "sys", "dev", "tmp",   "workspace",
-                                          "home", "run", "mnt", "media", "lost+found",
-                                          "bailey"};
+static const char *const own_folders[] = {"proc", "sys", "dev",   "tmp",        "workspace", "home",
+                                          "run",  "mnt", "media", "lost+found", "bailey"};
 
 int root_clone_tree(const char *path)
 {
@@ -282,9 +281,8 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
 
     plan->has_namespaces = true;
     plan->base = choose_base(spec);
-    plan->root_options =
-        draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu", (unsigned long long)bytes,
-                   (unsigned long long)inodes);
+    plan->root_options = draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu",
+                                    (unsigned long long)bytes, (unsigned long long)inodes);
     plan->share_path[SHARE_WORKSPACE] = "/workspace";
     plan->share_path[SHARE_TMP] = "/tmp";
     plan->share_path[SHARE_HOME] = "/home/user";

@@ -39,20 +39,6 @@ void zygotes_each(struct engine *engine,
     (void)ctx;
 }
 
-void seal_start(struct engine *engine, const struct launcher_seal *seal)
-{
-    struct launcher_message message = {.type = LAUNCHER_SEALED, .sealed = {.serial = seal->serial}};
-
-    error_set(&message.sealed.error, -ENOSYS, ERROR_ENGINE, "layers are not made here yet");
-    broker_send(engine, &message, -1);
-}
-
-void seal_discard(struct engine *engine, const struct launcher_seal *seal)
-{
-    (void)engine;
-    (void)seal;
-}
-
 void egress_add(struct engine *engine, struct engine_box *box)
 {
     (void)engine;

@@ -37,7 +37,7 @@ struct plan_step {
     enum step_kind kind;
     const char *target;
     const char *source;
-    int source_fd;  /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
+    int source_fd;   /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
     size_t length;   /* FILE: bytes of `source`; 0: it is text, up to its NUL */
     mode_t mode;     /* DIR, FILE, SHARE */
     bool is_guests;  /* DIR, SHARE, SYMLINK: owned by the guest's id */

@@ -91,9 +91,9 @@ static int mount_at(struct sandbox *sandbox, const char *source, const char *typ
 }
 
 /*
- * A host folder or file, read-only with everything below it (but for an installer's own folder), cut
- * off from the host's later mounts.
- * The old call for the bind: a detached tree per bind costs the kernel a mount namespace each.
+ * A host folder or file, read-only with everything below it (but for an installer's own folder),
+ * cut off from the host's later mounts. The old call for the bind: a detached tree per bind costs
+ * the kernel a mount namespace each.
  */
 static int attach_host(struct sandbox *sandbox, const struct plan_step *step)
 {

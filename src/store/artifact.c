@@ -24,7 +24,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "store/document.h"
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #define FOLDER_DEFAULT "artifacts"
 #define FOLDER_EXECUTIONS "executions"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 static void assert_digest(const void *data, size_t length, const char *expected)
 {
@@ -19,6 +19,8 @@ static void assert_digest(const void *data, size_t length, const char *expected)
     sha256(data, length, digest);
     for (int i = 0; i < SHA256_BYTES; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    assert_string_equal(hex, expected);
+    sha256_text(digest, hex);
     assert_string_equal(hex, expected);
 }
 
@@ -67,12 +69,34 @@ static void test_every_padding(void **state)
                   "d26cf8eafa144521d64bdc66b8314175fd9e78310979a068c8b8b2ea18636450");
 }
 
+/* In pieces of every size, with the processor's instructions (where it has them) and without. */
+static void test_pieces(void **state)
+{
+    uint8_t bytes[1500], whole[SHA256_BYTES], digest[SHA256_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 251);
+    sha256(bytes, sizeof(bytes), whole);
+    for (size_t piece = 1; piece <= 200; piece++) {
+        struct sha256 hash;
+
+        sha256_begin(&hash);
+        hash.is_plain |= piece % 2 == 0;
+        for (size_t at = 0; at < sizeof(bytes); at += piece)
+            sha256_add(&hash, bytes + at, sizeof(bytes) - at < piece ? sizeof(bytes) - at : piece);
+        sha256_end(&hash, digest);
+        assert_memory_equal(digest, whole, SHA256_BYTES);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_a_million_letters),
         cmocka_unit_test(test_every_padding),
+        cmocka_unit_test(test_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

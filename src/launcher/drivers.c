@@ -1,0 +1,43 @@
+/* drivers.c - the files of ours that boxes have below /bailey/driver: what guest/ was built with.
+ */
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "guest_files.h"
+#include "launcher/launcher.h"
+
+#define DRIVERS_MAX 16
+#define PATH_MAX_BYTES 64
+
+/* Handed to an interpreter as an argument: no box needs them as files. */
+static const char *const arguments[] = {"check_imports.py"};
+
+static bool is_argument(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
+        if (str_equal(name, arguments[i]))
+            return true;
+    }
+    return false;
+}
+
+const struct launch_file *launcher_drivers(size_t *ret_count)
+{
+    static struct launch_file files[DRIVERS_MAX];
+    static char paths[DRIVERS_MAX][PATH_MAX_BYTES];
+    static size_t count; /* written once, at the first call */
+
+    for (unsigned i = 0; count == 0 && i < guest_files_count; i++) {
+        const struct embedded *file = &guest_files[i];
+
+        if (is_argument(file->name))
+            continue;
+        if (count == DRIVERS_MAX ||
+            str_format(paths[count], sizeof(paths[count]), "driver/%s", file->name) < 0)
+            break;
+        files[count] = (struct launch_file){
+            .path = paths[count], .text = (const char *)file->data, .length = *file->length};
+        count++;
+    }
+    *ret_count = count;
+    return files;
+}
