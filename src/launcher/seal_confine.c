@@ -139,7 +139,7 @@ int seal_confine(int folder_fd, int answer_fd)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
     prctl(PR_SET_NAME, "seal");
-    if (sys_close_range(0, (unsigned)low - 1, 0) < 0 ||
+    if ((low > 3 && sys_close_range(3, (unsigned)low - 1, 0) < 0) ||
         (high > low + 1 && sys_close_range((unsigned)low + 1, (unsigned)high - 1, 0) < 0) ||
         sys_close_range((unsigned)high + 1, ~0U, 0) < 0)
         return -errno;
