@@ -9,7 +9,8 @@
  * the broker is gone), "end N", "usage N", "list", "look", "kernel N", "quit", "nonsense", "exit",
  * "fds", "bench N PAUSE_MS" (makes and ends so many, and says how long that took), "flow N WIDTH"
  * (so many, always WIDTH of them alive or on their way). POOL in the environment is the size of the
- * pool.
+ * pool. "stage KEY" (an installer's box), "layer HASH" (one with that layer), "seal KEY",
+ * "discard KEY".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,6 +145,18 @@ static void make(FILE *client, const char *key)
     tell_box(client, &message);
 }
 
+static void make_furnished(FILE *client, const char *key, const char *layer, uint8_t staging)
+{
+    struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
+
+    snprintf(message.make.key, sizeof(message.make.key), "%s", key);
+    snprintf(message.make.layer, sizeof(message.make.layer), "%s", layer);
+    message.make.staging = staging;
+    send_message(&message);
+    hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
+    tell_box(client, &message);
+}
+
 /* As a session has it: folders of its own, made before. */
 static void make_session(FILE *client, const char *key)
 {
@@ -203,6 +216,26 @@ static void ask_kernel(FILE *client, uint32_t number)
     hear(&message, LAUNCHER_KERNEL_MADE, LAUNCHER_KERNEL_MADE);
     fprintf(client, "kernel %u %u %d\n", message.kernel_made.number, message.kernel_made.kernel,
             message.kernel_made.num);
+}
+
+static void seal(FILE *client, enum launcher_type type, const char *key)
+{
+    struct launcher_message message = {.type = type, .seal = {.serial = 9}};
+    const struct launcher_sealed *sealed = &message.sealed;
+
+    snprintf(message.seal.key, sizeof(message.seal.key), "%s", key);
+    send_message(&message);
+    if (type == LAUNCHER_DISCARD) {
+        fprintf(client, "asked\n");
+        return;
+    }
+    hear(&message, LAUNCHER_SEALED, LAUNCHER_SEALED);
+    if (sealed->error.num)
+        fprintf(client, "failed %s %s\n", sealed->error.code, sealed->error.text);
+    else
+        fprintf(client, "sealed %u %s %llu %llu %d\n", sealed->serial, sealed->layer,
+                (unsigned long long)sealed->files, (unsigned long long)sealed->bytes,
+                sealed->was_there);
 }
 
 /* A file in the data folder of a key, through the descriptor that a broker has. */
@@ -357,7 +390,15 @@ static void serve_client(int fd)
     if (!client || read(fd, line, sizeof(line) - 1) <= 0)
         exit(5);
     sscanf(line, "%31s %199s %15s", word, argument, second);
-    if (strcmp(word, "data") == 0)
+    if (strcmp(word, "stage") == 0)
+        make_furnished(client, argument, "", STAGING_TEMPLATE);
+    else if (strcmp(word, "layer") == 0)
+        make_furnished(client, "furnished", argument, STAGING_NONE);
+    else if (strcmp(word, "seal") == 0)
+        seal(client, LAUNCHER_SEAL, argument);
+    else if (strcmp(word, "discard") == 0)
+        seal(client, LAUNCHER_DISCARD, argument);
+    else if (strcmp(word, "data") == 0)
         give_data(client, argument);
     else if (strcmp(word, "end") == 0)
         ask(client, LAUNCHER_END, LAUNCHER_ENDED, (uint32_t)strtoul(argument, NULL, 10));
