@@ -48,7 +48,9 @@ struct box_spec {
     const char *root;             /* a folder to take the root from; NULL: the host's /usr */
     const struct box_bind *binds; /* e.g. the interpreter's prefix */
     size_t bind_count;
-    uint64_t id_base; /* SANDBOX_ID_BASE */
+    uint64_t id_base;  /* SANDBOX_ID_BASE */
+    const char *layer; /* the host folder of a template's layer; NULL: the host's own Python */
+    bool has_drivers;  /* a kernel may be started in it: its drivers are below /bailey */
 };
 
 /* One command in a box. */

@@ -60,6 +60,7 @@ static int local_create(struct runtime *runtime, const struct box_spec *spec, st
         .binds = binds,
         .bind_count = MIN(spec->bind_count, ARRAY_SIZE(binds)),
         .id_base = spec->id_base,
+        .layer = spec->layer,
     };
     CLEANUP(freep) struct launched *launched = calloc(1, sizeof(*launched));
     int r;
@@ -72,6 +73,8 @@ static int local_create(struct runtime *runtime, const struct box_spec *spec, st
             .host = spec->binds[i].host,
             .box = spec->binds[i].box ? spec->binds[i].box : spec->binds[i].host,
         };
+    if (spec->has_drivers)
+        launch.files = launcher_drivers(&launch.file_count);
     r = launcher_make(&launch, launched, err);
     note_facts(launched, facts);
     if (r < 0)
