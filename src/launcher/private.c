@@ -16,9 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/id.h"
 #include "base/str.h"
-#include "base/tree.h"
 #include "launcher/inside.h"
 
 #define FOLDER_PREFIX "bailey-"
@@ -173,7 +173,7 @@ unsigned private_tasks(uid_t id)
 void private_remove(const char *path)
 {
     if (path[0])
-        tree_remove(AT_FDCWD, path);
+        folder_remove(AT_FDCWD, path);
 }
 
 /*
@@ -182,7 +182,7 @@ void private_remove(const char *path)
  */
 static bool is_ours_to_sweep(const char *path)
 {
-    CLEANUP(fd_closep) int fd = tree_open(AT_FDCWD, path);
+    CLEANUP(fd_closep) int fd = folder_open(AT_FDCWD, path);
     struct stat status;
 
     if (fd < 0 || fstat(fd, &status) < 0)

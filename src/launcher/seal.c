@@ -20,9 +20,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "base/tree.h"
 #include "launcher/engine.h"
 #include "sys/calls.h"
 
@@ -55,7 +55,7 @@ static _Noreturn void job_child(const struct seal_job *job, int answer_fd)
         error_set(&message.sealed.error, r, ERROR_ENGINE, "the walls around sealing: %s",
                   strerror(-r));
     else if (job->is_discard)
-        tree_remove(job->folder_fd, job->name);
+        folder_remove(job->folder_fd, job->name);
     else
         r = seal_folder(job->folder_fd, job->name, job->engine->plan->broker_id, &message.sealed);
     length = launcher_message_pack(&message, packet, sizeof(packet));

@@ -19,9 +19,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/manifest.h"
 #include "base/str.h"
-#include "base/tree.h"
 #include "launcher/engine.h"
 
 #define XATTRS_MAX 65536 /* the kernel's own limit for a list */
@@ -126,7 +126,7 @@ static int publish(int layers_fd, const char *name, uid_t id, const struct buf *
             return error_errno(err, "giving the layer its name");
     }
     sealed->was_there = true;
-    r = tree_remove(layers_fd, name);
+    r = folder_remove(layers_fd, name);
     return r < 0 ? error_set(err, r, ERROR_ENGINE, "removing what was there already") : 0;
 }
 

@@ -16,8 +16,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
-#include "base/tree.h"
 #include "launcher/engine.h"
 #include "sys/calls.h"
 #include "sys/subid.h"
@@ -218,7 +218,7 @@ static int open_folders(struct serve *serve, struct error *err)
         if (serve->folder_fd[i] < 0)
             return error_errno(err, "opening the folder %s/%s", serve->spec->state, name);
         if (i == FOLDER_LAYERS)
-            tree_sweep(serve->folder_fd[i], STAGING_PREFIX); /* of ids we may have no more */
+            folder_sweep(serve->folder_fd[i], STAGING_PREFIX); /* of ids we may have no more */
         if (serve->is_range)
             r = give_tree(serve->folder_fd[i], serve->first + ENGINE_BROKER_ID, 0);
         if (r < 0)

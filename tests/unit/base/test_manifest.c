@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "base/folder.h"
 #include "base/manifest.h"
-#include "base/tree.h"
 
 struct place {
     struct scratch scratch;
@@ -29,7 +29,7 @@ static int tear_down(void **state)
     struct place *place = *state;
 
     close(place->fd);
-    assert_int_equal(tree_remove(AT_FDCWD, place->scratch.path), 0);
+    assert_int_equal(folder_remove(AT_FDCWD, place->scratch.path), 0);
     free(place);
     return 0;
 }

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "base/folder.h"
 #include "base/limits.h"
 #include "base/manifest.h"
-#include "base/tree.h"
 #include "launcher/engine.h"
 #include "runtime/box/box.h"
 
@@ -62,7 +62,7 @@ static int tear_down(void **state)
     struct yard *yard = *state;
 
     close_box(yard);
-    assert_int_equal(tree_remove(AT_FDCWD, yard->scratch.path), 0);
+    assert_int_equal(folder_remove(AT_FDCWD, yard->scratch.path), 0);
     free(yard);
     return 0;
 }

@@ -11,8 +11,8 @@
 #include <sys/xattr.h>
 
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/manifest.h"
-#include "base/tree.h"
 #include "launcher/engine.h"
 
 #define BUILD ".build-k"
@@ -43,7 +43,7 @@ static int tear_down(void **state)
     struct yard *yard = *state;
 
     close(yard->layers_fd);
-    assert_int_equal(tree_remove(AT_FDCWD, yard->scratch.path), 0);
+    assert_int_equal(folder_remove(AT_FDCWD, yard->scratch.path), 0);
     free(yard);
     return 0;
 }
@@ -305,7 +305,7 @@ static void test_too_deep(void **state)
     assert_int_equal(yard->sealed.error.num, -ELOOP);
     assert_ptr_equal(yard->sealed.error.code, ERROR_TOO_LARGE);
     assert_string_equal(yard->sealed.layer, "");
-    assert_int_equal(tree_remove(yard->layers_fd, BUILD), 0);
+    assert_int_equal(folder_remove(yard->layers_fd, BUILD), 0);
 }
 
 static void test_no_folder(void **state)

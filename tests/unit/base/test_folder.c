@@ -1,9 +1,9 @@
-/* test_tree.c - folders that somebody else filled, whatever he did, are gone afterwards. */
+/* test_folder.c - folders that somebody else filled, whatever he did, are gone afterwards. */
 #include "scratch.h"
 
 #include <errno.h>
 
-#include "base/tree.h"
+#include "base/folder.h"
 
 static int set_up(void **state)
 {
@@ -33,14 +33,14 @@ static void test_remove(void **state)
     assert_int_equal(symlink(scratch->path, scratch_path(scratch, "tree/up")), 0);
     assert_int_equal(mkfifo(scratch_path(scratch, "tree/fifo"), 0600), 0);
     assert_int_equal(chmod(scratch_path(scratch, "tree/a"), 0), 0);
-    assert_int_equal(tree_remove(AT_FDCWD, scratch_path(scratch, "tree")), 0);
+    assert_int_equal(folder_remove(AT_FDCWD, scratch_path(scratch, "tree")), 0);
     assert_int_equal(access(scratch_path(scratch, "tree"), F_OK), -1);
     assert_true(scratch_read(scratch_path(scratch, "outside"), path, sizeof(path)));
     assert_string_equal(path, "stays");
-    assert_int_equal(tree_remove(AT_FDCWD, scratch_path(scratch, "tree")), 0); /* none is fine */
+    assert_int_equal(folder_remove(AT_FDCWD, scratch_path(scratch, "tree")), 0); /* none is fine */
     assert_int_equal(symlink(scratch->path, scratch_path(scratch, "top")), 0);
-    assert_int_equal(tree_remove(AT_FDCWD, scratch_path(scratch, "top")), -ENOTDIR);
-    assert_int_equal(tree_remove(AT_FDCWD, scratch_path(scratch, "outside")), -ENOTDIR);
+    assert_int_equal(folder_remove(AT_FDCWD, scratch_path(scratch, "top")), -ENOTDIR);
+    assert_int_equal(folder_remove(AT_FDCWD, scratch_path(scratch, "outside")), -ENOTDIR);
 }
 
 /* Deeper than a path can say, and than there are descriptors. */
@@ -58,7 +58,7 @@ static void test_deep(void **state)
         fd = below;
     }
     close(fd);
-    assert_int_equal(tree_remove(AT_FDCWD, scratch_path(scratch, "tree")), 0);
+    assert_int_equal(folder_remove(AT_FDCWD, scratch_path(scratch, "tree")), 0);
     assert_int_equal(access(scratch_path(scratch, "tree"), F_OK), -1);
 }
 
@@ -70,7 +70,7 @@ static void test_sweep(void **state)
     scratch_folder(scratch, ".build-a/x");
     scratch_folder(scratch, ".build-b");
     scratch_folder(scratch, "layer/x");
-    tree_sweep(fd, ".build-");
+    folder_sweep(fd, ".build-");
     close(fd);
     assert_int_equal(access(scratch_path(scratch, ".build-a"), F_OK), -1);
     assert_int_equal(access(scratch_path(scratch, ".build-b"), F_OK), -1);
@@ -85,5 +85,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sweep, set_up, tear_down),
     };
 
-    return cmocka_run_group_tests_name("base/tree", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("base/folder", tests, NULL, NULL);
 }

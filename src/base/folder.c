@@ -1,5 +1,5 @@
-/* tree.c - folders that somebody else filled, taken away; see tree.h. */
-#include "base/tree.h"
+/* folder.c - folders that somebody else filled, taken away; see folder.h. */
+#include "base/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define TRIES_MAX 10000
 
 /* chmod(2) of a name would follow a link that the owner puts in its place. */
-int tree_open(int dir_fd, const char *name)
+int folder_open(int dir_fd, const char *name)
 {
     CLEANUP(fd_closep) int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat status;
@@ -56,7 +56,7 @@ static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
         str_format(moved, sizeof(moved), ".moved-%u", (*serial)++);
         if (depth >= FLATTEN_DEPTH && renameat(fd, name, top_fd, moved) == 0)
             continue;
-        below = tree_open(fd, name);
+        below = folder_open(fd, name);
         if (below >= 0) {
             empty_folder(top_fd, below, depth + 1, serial);
             close(below);
@@ -66,9 +66,9 @@ static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
     closedir(folder);
 }
 
-int tree_remove(int dir_fd, const char *name)
+int folder_remove(int dir_fd, const char *name)
 {
-    CLEANUP(fd_closep) int fd = tree_open(dir_fd, name);
+    CLEANUP(fd_closep) int fd = folder_open(dir_fd, name);
     unsigned serial = 0;
 
     if (fd < 0)
@@ -83,7 +83,7 @@ int tree_remove(int dir_fd, const char *name)
     return -ENOTEMPTY;
 }
 
-void tree_sweep(int dir_fd, const char *prefix)
+void folder_sweep(int dir_fd, const char *prefix)
 {
     int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy < 0 ? NULL : fdopendir(copy);
@@ -95,7 +95,7 @@ void tree_sweep(int dir_fd, const char *prefix)
     }
     while ((entry = readdir(folder))) {
         if (str_starts(entry->d_name, prefix))
-            tree_remove(dir_fd, entry->d_name);
+            folder_remove(dir_fd, entry->d_name);
     }
     closedir(folder);
 }
