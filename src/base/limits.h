@@ -77,6 +77,8 @@
 #define LIMIT_CELL_RESULTS 1000                   /* events in one result */
 #define LIMIT_LAYER_FILES 500000                  /* of one layer */
 #define LIMIT_LAYER_BYTES (16 * GIB)
+#define LIMIT_STAGING_FREE (1 * GIB) /* stays free on the disk that an installer writes to */
+#define LIMIT_STAGING_INODES 10000   /* likewise, where there is a number of them */
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */

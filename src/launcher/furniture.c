@@ -166,8 +166,8 @@ static int stage_folder(struct draft *draft, const struct launch_spec *spec, str
     r = bind_folder(draft, spec->staging, target, true, err);
     if (r < 0)
         return r;
-    draft_rule(draft, RULE_WRITE_DIR,
-               is_template ? "/" FURNITURE "/template" : "/" FURNITURE "/packages");
+    draft->plan.watch_staging = is_template ? "/" FURNITURE "/template" : "/" FURNITURE "/packages";
+    draft_rule(draft, RULE_WRITE_DIR, draft->plan.watch_staging);
     draft->plan.egress_port = LAUNCH_EGRESS_PORT;
     return 0;
 }

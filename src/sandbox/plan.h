@@ -97,6 +97,7 @@ struct sandbox_plan {
     /* limits that the warden has to watch, because nothing else holds them; 0: not its job */
     uint64_t watch_memory_bytes;
     uint64_t watch_disk_bytes;
+    const char *watch_staging; /* an installer's folder: the host's disk must not fill up by it */
 
     /* memory of the launcher that must not be seen through /proc/1: argv and environment */
     char *scrub;

@@ -74,6 +74,17 @@ static uint64_t shares_bytes(const struct sandbox *sandbox)
     return total;
 }
 
+/* No limit of the box's holds there: what it leaves on the host's disk is looked at instead. */
+static bool staging_is_full(const struct sandbox_plan *plan)
+{
+    struct statfs status;
+
+    if (!plan->watch_staging || statfs(plan->watch_staging, &status) < 0)
+        return false;
+    return status.f_bavail < LIMIT_STAGING_FREE / (uint64_t)status.f_bsize ||
+           (status.f_files > 0 && status.f_ffree < LIMIT_STAGING_INODES);
+}
+
 /* A fact of the moment: no block or no inode is left, or the folder is over its limit. */
 bool watch_disk_full(const struct warden *warden)
 {
@@ -82,6 +93,8 @@ bool watch_disk_full(const struct warden *warden)
 
     if (!plan->has_namespaces)
         return shares_bytes(warden->sandbox) > plan->watch_disk_bytes;
+    if (staging_is_full(plan))
+        return true;
     if (fstatfs(warden->sandbox->share_fd[SHARE_WORKSPACE], &status) < 0)
         return false;
     return status.f_bfree == 0 || status.f_ffree == 0;
@@ -121,7 +134,7 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     }
     if (watch_disk_full(warden)) {
         warden->disk_was_full = true;
-        if (plan->watch_disk_bytes)
+        if (plan->watch_disk_bytes || plan->watch_staging)
             crowd_kill(warden->sandbox);
     }
 }

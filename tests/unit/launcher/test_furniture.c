@@ -7,12 +7,15 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 
 #include "base/folder.h"
 #include "base/limits.h"
 #include "base/manifest.h"
 #include "launcher/engine.h"
 #include "runtime/box/box.h"
+#include "sys/calls.h"
 
 #define WARDEN_ID 1879048200
 #define GUEST_HOST_ID (WARDEN_ID + 1)
@@ -413,6 +416,30 @@ static void test_installer_box(void **state)
     ASSERT_SAYS(yard, "cat /bailey/packages/p/m.py", "x");
 }
 
+/* An installer may fill its folder, not the disk that is everybody's. */
+static void test_small_disk(void **state)
+{
+    struct yard *yard = *state;
+    char staging[256];
+
+    make_staging(yard, staging, sizeof(staging));
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 ||
+        sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        sys_mount("small", staging, "tmpfs", 0, "size=64m,mode=0777") < 0) {
+        print_message("no small disk can be made here: %s\n", strerror(errno));
+        skip();
+    }
+    yard->spec.stages = STAGING_PACKAGES;
+    if (open_box(yard)) {
+        run(yard, "echo x > /bailey/packages/x && exec sleep 60");
+        assert_int_equal(yard->end.signal, SIGKILL);
+        assert_true(yard->end.disk_full);
+        assert_false(yard->end.timed_out);
+        close_box(yard);
+    }
+    assert_int_equal(sys_umount2(staging, MNT_DETACH), 0);
+}
+
 /* A virtual environment made at the path it will have works from there. */
 static void test_venv(void **state)
 {
@@ -462,6 +489,7 @@ int main(void)
         IN_A_YARD(test_what_cannot_be), IN_A_YARD(test_ordinary_box),
         IN_A_YARD(test_furnished_box),  IN_A_YARD(test_home_links),
         IN_A_YARD(test_installer_box),  IN_A_YARD(test_venv),
+        IN_A_YARD(test_small_disk),
     };
 
     return cmocka_run_group_tests_name("launcher/furniture", tests, NULL, NULL);
