@@ -39,7 +39,7 @@ struct command *command_new(struct warden *warden, uint32_t id, const struct mes
     command->exec.fd = -1;
     command->peer_fd = -1;
     inflow_init(&command->in, command);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
         outflow_init(&command->out[i], command, i);
     while (*at)
         at = &(*at)->next;
@@ -69,7 +69,7 @@ void command_free(struct command *command)
     }
     inflow_close(&command->in);
     exec_close(command);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
         outflow_free(&command->out[i]);
     fd_closep(&command->peer_fd);
     buf_free(&command->in.waiting);

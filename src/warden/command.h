@@ -42,7 +42,7 @@ struct command {
     bool is_silent;    /* a new host has not asked for it yet */
     bool is_forgotten; /* its end will be told to nobody */
     struct inflow in;
-    struct outflow out[2];
+    struct outflow out[MESSAGE_STREAMS]; /* the third of a cell only */
     int peer_fd;             /* the guest's end of its terminal, held until it has exited; -1 */
     struct loop_source exec; /* the note of spawn.c */
     uint64_t start_ns;       /* 0: not yet */

@@ -25,7 +25,7 @@ static void tell_inventory(struct command *command, uint32_t generation)
         inventory.flags |= INVENTORY_EXITED;
     if (command->is_pty)
         inventory.flags |= INVENTORY_PTY;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MESSAGE_STREAMS; i++) {
         inventory.acked[i] = command->out[i].acked;
         inventory.read[i] = command->out[i].read;
     }
@@ -48,7 +48,7 @@ void warden_hello(struct warden *warden, const struct frame *frame)
         command->is_silent = true;
         command->is_start_told = command->has_started; /* the inventory says it */
         command->is_end_told = false;
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < MESSAGE_STREAMS; i++)
             command->out[i].sent = command->out[i].acked;
         tell_inventory(command, frame->id);
     }
@@ -64,7 +64,7 @@ void warden_resume(struct warden *warden, const struct frame *frame)
     if (message_resume_unpack(frame, &resume) < 0 || !command || !command->is_silent ||
         command->is_forgotten)
         warden_end(warden);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MESSAGE_STREAMS; i++) {
         const struct outflow *stream = &command->out[i];
 
         if (resume.offset[i] < stream->acked || resume.offset[i] > stream->read)
@@ -74,7 +74,7 @@ void warden_resume(struct warden *warden, const struct frame *frame)
     command_tell_start(command);
     if (command->in.received > 0)
         inflow_tell(&command->in);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
         outflow_rewind(&command->out[i], resume.offset[i]);
 }
 
@@ -94,6 +94,6 @@ void warden_forget(struct warden *warden, const struct frame *frame)
     command->is_forgotten = true;
     command->is_silent = true;
     inflow_close(&command->in);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
         outflow_free(&command->out[i]);
 }

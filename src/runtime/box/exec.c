@@ -212,7 +212,8 @@ static bool on_output(struct box *box, struct call *call, const struct frame *fr
     struct incoming *in;
     size_t taken = 0;
 
-    if (message_bytes_unpack(frame, &bytes) < 0 || bytes.stream == 0 || bytes.length == 0)
+    if (message_bytes_unpack(frame, &bytes) < 0 || bytes.stream == 0 || bytes.length == 0 ||
+        (bytes.stream == BOX_EVENTS && !call->is_cell))
         return false;
     in = &call->in[bytes.stream - 1];
     if (bytes.offset != in->received ||
@@ -238,7 +239,7 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
     struct message_exited exited;
 
     if (message_exited_unpack(frame, &exited) < 0 || exited.out_bytes != call->in[0].received ||
-        exited.err_bytes != call->in[1].received)
+        exited.err_bytes != call->in[1].received || exited.event_bytes != call->in[2].received)
         return false;
     call->has_exited = true;
     call->kill_deadline_ms = 0;

@@ -44,6 +44,7 @@ struct call {
     uint64_t timeout_ms, deadline_ms; /* 0: none */
     uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */
     bool has_started, was_timed_out, is_pty;
+    bool is_cell;
     bool has_exited;
     struct exec_end end; /* kept while output is still held */
 

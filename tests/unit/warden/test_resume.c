@@ -14,7 +14,7 @@ static void give_hello(struct room *room, uint32_t generation)
 static void give_resume(struct room *room, uint32_t id, uint64_t out, uint64_t err)
 {
     struct message_resume resume = {.offset = {out, err}};
-    uint8_t payload[16];
+    uint8_t payload[8 * MESSAGE_STREAMS];
 
     give(room, FRAME_RESUME, id, payload,
          (size_t)message_resume_pack(&resume, payload, sizeof(payload)));
@@ -374,6 +374,23 @@ static void resume_of_what_was_not_written(struct room *room)
     give_resume(room, 1, 0, 1);
 }
 
+static void resume_of_a_third_stream(struct room *room)
+{
+    struct message_resume resume = {.offset = {0, 0, 1}};
+    uint8_t payload[8 * MESSAGE_STREAMS];
+
+    start(room, 1, EXEC_KEEP, "exec sleep 1000", "");
+    give_hello(room, 1);
+    give(room, FRAME_RESUME, 1, payload,
+         (size_t)message_resume_pack(&resume, payload, sizeof(payload)));
+}
+
+static void ack_of_a_third_stream(struct room *room)
+{
+    start(room, 1, 0, "exec sleep 1000", "");
+    give_ack(room, 1, 3, 1);
+}
+
 static void resume_of_what_was_acknowledged(struct room *room)
 {
     struct ended ended;
@@ -397,7 +414,7 @@ static void short_resume(struct room *room)
 {
     start(room, 1, EXEC_KEEP, "exec sleep 1000", "");
     give_hello(room, 1);
-    give(room, FRAME_RESUME, 1, "123456789012345", 15);
+    give(room, FRAME_RESUME, 1, "12345678901234567890123", 23);
 }
 
 static void hello_with_words(struct room *room)
@@ -429,7 +446,9 @@ static void test_broken_protocol(void **state)
         resume_without_hello,
         resume_twice,
         resume_of_what_was_not_written,
+        resume_of_a_third_stream,
         resume_of_what_was_acknowledged,
+        ack_of_a_third_stream,
         ack_while_it_is_silent,
         short_resume,
         hello_with_words,

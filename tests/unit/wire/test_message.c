@@ -20,6 +20,8 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         struct message_inventory inventory;
         struct message_resume resume;
         struct message_size size;
+        struct message_kernel kernel;
+        struct message_cell cell;
         struct message_path path;
         uint64_t start_ns;
         uint32_t number;
@@ -46,6 +48,10 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         return message_resume_unpack(frame, &to.resume);
     case FRAME_RESIZE:
         return message_size_unpack(frame, &to.size);
+    case FRAME_KERNEL:
+        return message_kernel_unpack(frame, &to.kernel);
+    case FRAME_CELL:
+        return message_cell_unpack(frame, &to.cell);
     case FRAME_PUT:
         return message_path_unpack(frame, &to.path);
     default:
@@ -181,31 +187,31 @@ static void test_bytes(void **state)
     struct frame frame = {.payload = data, .length = sizeof(data)};
 
     (void)state;
-    message_bytes_header(data, 2, UINT64_C(0x0102030405060708));
+    message_bytes_header(data, 3, UINT64_C(0x0102030405060708));
     memcpy(data + MESSAGE_BYTES_HEADER, "abc", 3);
     assert_int_equal(message_bytes_unpack(&frame, &bytes), 0);
-    assert_int_equal(bytes.stream, 2);
+    assert_int_equal(bytes.stream, 3);
     assert_true(bytes.offset == UINT64_C(0x0102030405060708));
     assert_int_equal(bytes.length, 3);
     assert_ptr_equal(bytes.data, data + MESSAGE_BYTES_HEADER);
     check_lengths(FRAME_OUTPUT, data, sizeof(data), MESSAGE_BYTES_HEADER);
-    data[0] = 3; /* there is no such stream */
+    data[0] = 4; /* there is no such stream */
     assert_int_equal(message_bytes_unpack(&frame, &bytes), -EPROTO);
 }
 
 static void test_ack(void **state)
 {
-    struct message_ack ack = {.stream = 2, .offset = UINT64_MAX}, back;
+    struct message_ack ack = {.stream = 3, .offset = UINT64_MAX}, back;
     uint8_t data[16];
     ssize_t length = message_ack_pack(&ack, data, sizeof(data));
     struct frame frame = frame_of(data, length);
 
     (void)state;
     assert_int_equal(message_ack_unpack(&frame, &back), 0);
-    assert_int_equal(back.stream, 2);
+    assert_int_equal(back.stream, 3);
     assert_true(back.offset == UINT64_MAX);
     check_lengths(FRAME_ACK, data, length, length);
-    data[0] = 3;
+    data[0] = 4;
     assert_int_equal(message_ack_unpack(&frame, &back), -EPROTO);
     assert_int_equal(message_ack_pack(&ack, data, 8), -EMSGSIZE);
 }
@@ -249,6 +255,7 @@ static void test_exited(void **state)
                                     .duration_ns = UINT64_MAX,
                                     .out_bytes = 1,
                                     .err_bytes = UINT64_MAX - 1,
+                                    .event_bytes = 77,
                                     .cpu_us = 5,
                                     .max_rss_bytes = UINT64_MAX - 2};
     struct message_exited back = {0};
@@ -263,6 +270,7 @@ static void test_exited(void **state)
     assert_int_equal(back.flags, exited.flags);
     assert_true(back.duration_ns == UINT64_MAX);
     assert_true(back.out_bytes == 1 && back.err_bytes == UINT64_MAX - 1);
+    assert_true(back.event_bytes == 77);
     assert_true(back.cpu_us == 5 && back.max_rss_bytes == UINT64_MAX - 2);
     check_lengths(FRAME_EXITED, data, length, length);
     assert_int_equal(exited_verdict(-1, 0), -EPROTO);
@@ -278,8 +286,9 @@ static void test_inventory(void **state)
     struct message_inventory inventory = {.generation = 7,
                                           .flags = INVENTORY_STARTED | INVENTORY_PTY,
                                           .start_ns = UINT64_MAX,
-                                          .acked = {1, 2},
-                                          .read = {1, UINT64_MAX},
+                                          .kernel = UINT32_MAX - 3,
+                                          .acked = {1, 2, 3},
+                                          .read = {1, UINT64_MAX, 4},
                                           .input_received = 9,
                                           .input_ended = true};
     struct message_inventory back = {0};
@@ -292,7 +301,8 @@ static void test_inventory(void **state)
     assert_int_equal(back.generation, 7);
     assert_int_equal(back.flags, INVENTORY_STARTED | INVENTORY_PTY);
     assert_true(back.start_ns == UINT64_MAX && back.input_received == 9 && back.input_ended);
-    for (int i = 0; i < 2; i++)
+    assert_true(back.kernel == UINT32_MAX - 3);
+    for (int i = 0; i < MESSAGE_STREAMS; i++)
         assert_true(back.acked[i] == inventory.acked[i] && back.read[i] == inventory.read[i]);
     check_lengths(FRAME_INVENTORY, data, length, length);
     assert_int_equal(message_inventory_pack(&inventory, data, (size_t)length - 1), -EMSGSIZE);
@@ -305,7 +315,7 @@ static void test_inventory(void **state)
 
 static void test_resume_and_size(void **state)
 {
-    struct message_resume resume = {.offset = {3, UINT64_MAX}}, offsets;
+    struct message_resume resume = {.offset = {3, UINT64_MAX, 8}}, offsets;
     struct message_size size = {.rows = LIMIT_TERMINAL, .columns = 1}, back;
     uint8_t data[32];
     ssize_t length = message_resume_pack(&resume, data, sizeof(data));
@@ -313,9 +323,10 @@ static void test_resume_and_size(void **state)
 
     (void)state;
     assert_int_equal(message_resume_unpack(&frame, &offsets), 0);
-    assert_true(offsets.offset[0] == 3 && offsets.offset[1] == UINT64_MAX);
+    assert_true(offsets.offset[0] == 3 && offsets.offset[1] == UINT64_MAX &&
+                offsets.offset[2] == 8);
     check_lengths(FRAME_RESUME, data, length, length);
-    assert_int_equal(message_resume_pack(&resume, data, 15), -EMSGSIZE);
+    assert_int_equal(message_resume_pack(&resume, data, (size_t)length - 1), -EMSGSIZE);
 
     length = message_size_pack(&size, data, sizeof(data));
     frame = frame_of(data, length);
@@ -361,6 +372,59 @@ static void test_path(void **state)
     assert_int_equal(message_path_pack(&path, data, 100), -EMSGSIZE);
 }
 
+static void test_kernel(void **state)
+{
+    struct message_kernel kernel = {.pid = INT32_MAX}, back;
+    uint8_t data[8];
+    ssize_t length = message_kernel_pack(&kernel, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_kernel_unpack(&frame, &back), 0);
+    assert_int_equal(back.pid, INT32_MAX);
+    check_lengths(FRAME_KERNEL, data, length, length);
+    assert_int_equal(message_kernel_pack(&kernel, data, 3), -EMSGSIZE);
+    for (int32_t pid = -1; pid <= 1; pid++) { /* everybody, nobody, the warden */
+        kernel.pid = pid;
+        message_kernel_pack(&kernel, data, sizeof(data));
+        assert_int_equal(message_kernel_unpack(&frame, &back), -EPROTO);
+    }
+}
+
+static int cell_verdict(uint32_t code, uint32_t input, uint32_t env)
+{
+    struct message_cell cell = {.code_length = code, .input_length = input, .env_length = env};
+    uint8_t data[32];
+    struct frame frame = frame_of(data, message_cell_pack(&cell, data, sizeof(data)));
+
+    return message_cell_unpack(&frame, &cell);
+}
+
+static void test_cell(void **state)
+{
+    struct message_cell cell = {.kernel = UINT32_MAX,
+                                .flags = CELL_SCRIPT | CELL_INPUT | CELL_KEEP,
+                                .code_length = LIMIT_CODE_BYTES,
+                                .input_length = 1,
+                                .env_length = LIMIT_ARGV_BYTES};
+    struct message_cell back;
+    uint8_t data[32];
+    ssize_t length = message_cell_pack(&cell, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_cell_unpack(&frame, &back), 0);
+    assert_true(back.kernel == UINT32_MAX && back.flags == cell.flags);
+    assert_true(back.code_length == LIMIT_CODE_BYTES && back.input_length == 1);
+    assert_true(back.env_length == LIMIT_ARGV_BYTES);
+    check_lengths(FRAME_CELL, data, length, length);
+    assert_int_equal(message_cell_pack(&cell, data, (size_t)length - 1), -EMSGSIZE);
+    assert_int_equal(cell_verdict(0, 0, 0), 0);
+    assert_int_equal(cell_verdict(LIMIT_CODE_BYTES + 1, 0, 0), -EPROTO);
+    assert_int_equal(cell_verdict(0, UINT32_MAX, 0), -EPROTO);
+    assert_int_equal(cell_verdict(0, 0, LIMIT_ARGV_BYTES + 1), -EPROTO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_ack),       cmocka_unit_test(test_started_and_numbers),
         cmocka_unit_test(test_exited),    cmocka_unit_test(test_path),
         cmocka_unit_test(test_inventory), cmocka_unit_test(test_resume_and_size),
+        cmocka_unit_test(test_kernel),    cmocka_unit_test(test_cell),
     };
 
     return cmocka_run_group_tests_name("wire/message", tests, NULL, NULL);

@@ -255,6 +255,11 @@ static void say_third_stream(struct fake *fake, uint32_t id)
     say_bytes(fake, FRAME_OUTPUT, id, 3, 0, 4, 'x');
 }
 
+static void say_events_of_a_command(struct fake *fake, uint32_t id)
+{
+    say_exited(fake, id, &(struct message_exited){.event_bytes = 1});
+}
+
 static void say_wrong_count(struct fake *fake, uint32_t id)
 {
     say_bytes(fake, FRAME_OUTPUT, id, 1, 0, 4, 'x');
@@ -367,6 +372,7 @@ static void test_broken_protocol(void **state)
         say_output_on_stdin,
         say_empty_output,
         say_third_stream,
+        say_events_of_a_command,
         say_wrong_count,
         say_wrong_count_of_errors,
         say_impossible_exit,
