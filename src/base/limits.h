@@ -79,6 +79,9 @@
 #define LIMIT_LAYER_BYTES (16 * GIB)
 #define LIMIT_STAGING_FREE (1 * GIB) /* stays free on the disk that an installer writes to */
 #define LIMIT_STAGING_INODES 10000   /* likewise, where there is a number of them */
+#define LIMIT_CELLS 64               /* of one kernel: the one that runs, and those that wait */
+#define LIMIT_CELLS_BYTES (32 * MIB) /* of one box: code, input and environment that wait */
+#define LIMIT_CELL_TEXT (2 * LIMIT_CODE_BYTES + LIMIT_ARGV_BYTES) /* of one cell */
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */

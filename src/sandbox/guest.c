@@ -118,6 +118,14 @@ static const char *env_value(const char *const *env, const char *name)
     return "";
 }
 
+/* The last descriptor, and at last: until now any other may have had its number. */
+static int hand_socket(int fd)
+{
+    int r = fd == 3 ? fcntl(fd, F_SETFD, 0) : dup2(fd, 3);
+
+    return r < 0 ? -errno : 0;
+}
+
 /* execve(2) along PATH; what stood in the way is remembered, as execvp(3) does. */
 int guest_exec(const struct sandbox *sandbox, const struct guest_start *start)
 {
@@ -129,6 +137,8 @@ int guest_exec(const struct sandbox *sandbox, const struct guest_start *start)
     uint64_t now = clock_now_ns();
 
     (void)sandbox;
+    if (start->has_socket && hand_socket(start->socket_fd) < 0)
+        return -EBADF;
     if (fd_write_all(start->note_fd, &now, sizeof(now)) < 0)
         return -EIO;
     if (strchr(name, '/')) {

@@ -66,6 +66,8 @@ const char *sandbox_stage_name(unsigned stage);
 struct guest_start {
     int stdio[3];
     bool has_terminal; /* stdio is one: it becomes the controlling terminal */
+    bool has_socket;   /* a kernel: socket_fd becomes descriptor 3 right before the exec */
+    int socket_fd;     /* note_fd is not 3 then */
     const char *const *argv;
     const char *const *env;
     const char *cwd; /* NULL: the workspace */

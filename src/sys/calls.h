@@ -107,6 +107,11 @@ static inline int sys_renameat2(int from_fd, const char *from, int to_fd, const 
     return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
+static inline int sys_pidfd_open(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
 static inline int sys_pidfd_send_signal(int pid_fd, int signal)
 {
     return (int)syscall(SYS_pidfd_send_signal, pid_fd, signal, NULL, 0);

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "warden/inside.h"
@@ -120,6 +121,38 @@ void channel_flush(struct warden *warden)
                 EPOLLIN | (warden->is_blocked ? (uint32_t)EPOLLOUT : 0));
 }
 
+/*
+ * One frame, with the descriptors that came along in warden->given. Only KERNEL has some, three of
+ * them: whoever sends others, or loses one on the way, does not speak our language.
+ */
+static ssize_t receive(struct warden *warden, uint8_t *data, size_t size, struct frame *ret)
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(warden->given))];
+    } control;
+    struct iovec part = {.iov_base = data, .iov_len = size};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t length = recvmsg(warden->channel.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *first = length > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    bool is_whole = first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS &&
+                    first->cmsg_len == CMSG_LEN(sizeof(warden->given));
+
+    if (length < 0)
+        return -errno;
+    /* The host went away, or does not speak our language: either way this box is over. */
+    if (length == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+        frame_decode(data, (size_t)length, ret) < 0 || (first && !is_whole) ||
+        is_whole != (ret->type == FRAME_KERNEL))
+        warden_end(warden);
+    if (is_whole)
+        memcpy(warden->given, CMSG_DATA(first), sizeof(warden->given));
+    return length;
+}
+
 static void channel_ready(struct loop_source *source, uint32_t events)
 {
     struct warden *warden = (struct warden *)((char *)source - offsetof(struct warden, channel));
@@ -129,15 +162,13 @@ static void channel_ready(struct loop_source *source, uint32_t events)
         warden->is_blocked = false;
     for (int i = 0; i < FRAMES_PER_TURN; i++) {
         struct frame frame;
-        ssize_t length = recv(source->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC);
+        ssize_t length = receive(warden, data, sizeof(data), &frame);
 
-        if (length < 0 && errno == EINTR)
+        if (length == -EINTR)
             continue;
-        if (length < 0 && errno == EAGAIN)
+        if (length == -EAGAIN)
             return;
-        /* The host went away, or does not speak our language: either way this box is over. */
-        if (length <= 0 || (size_t)length > sizeof(data) ||
-            frame_decode(data, (size_t)length, &frame) < 0)
+        if (length < 0)
             warden_end(warden);
         dispatch_frame(warden, &frame);
     }

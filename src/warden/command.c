@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/guest_stage.h"
+#include "warden/kernel.h"
 
 struct command *command_by_id(const struct warden *warden, uint32_t id)
 {
@@ -24,7 +25,7 @@ struct command *command_by_id(const struct warden *warden, uint32_t id)
     return NULL;
 }
 
-struct command *command_new(struct warden *warden, uint32_t id, const struct message_exec *exec)
+struct command *command_new(struct warden *warden, uint32_t id, uint32_t flags)
 {
     struct command *command = calloc(1, sizeof(*command));
     struct command **at = &warden->commands;
@@ -33,9 +34,9 @@ struct command *command_new(struct warden *warden, uint32_t id, const struct mes
         return NULL;
     command->warden = warden;
     command->id = id;
-    command->ends_box = exec->flags & EXEC_ENDS_BOX;
-    command->keeps = exec->flags & EXEC_KEEP;
-    command->is_pty = exec->flags & EXEC_PTY;
+    command->ends_box = flags & EXEC_ENDS_BOX;
+    command->keeps = flags & EXEC_KEEP;
+    command->is_pty = flags & EXEC_PTY;
     command->exec.fd = -1;
     command->peer_fd = -1;
     inflow_init(&command->in, command);
@@ -73,7 +74,18 @@ void command_free(struct command *command)
         outflow_free(&command->out[i]);
     fd_closep(&command->peer_fd);
     buf_free(&command->in.waiting);
+    buf_free(&command->text);
+    if (command->is_kernel)
+        kernel_free(command->kernel);
     free(command);
+}
+
+bool command_is_held(const struct command *command)
+{
+    if (!command->kernel)
+        return false;
+    return command->is_kernel ? command->kernel->current != NULL
+                              : command->kernel->current == command;
 }
 
 void command_tell_start(struct command *command)
@@ -125,6 +137,8 @@ static void exec_ready(struct loop_source *source, uint32_t events)
     if (length == 0 && command->start_ns != 0) {
         command->has_started = true;
         command_tell_start(command);
+        if (command->is_kernel)
+            kernel_next(command->kernel);
     } else if (length >= (ssize_t)sizeof(failure)) {
         memcpy(&failure, data + length - (ssize_t)sizeof(failure), sizeof(failure));
         command_failed(command, failure.stage, -(int)failure.error);
@@ -165,6 +179,8 @@ void command_exited(struct warden *warden, pid_t pid, int status, const struct r
             command->start_ns = command->end_ns;
         if (command->ends_box)
             crowd_kill(warden->sandbox);
+        if (command->is_kernel)
+            kernel_died(command->kernel);
         return;
     }
 }
@@ -191,6 +207,8 @@ static void note_end(struct command *command)
         end->flags |= EXITED_MEMORY_WATCHDOG;
     if (file_has_output(warden->sandbox))
         end->flags |= EXITED_HAS_OUTPUT;
+    if (command->is_kernel)
+        return; /* the same happened to its cell, which says it */
     warden->disk_was_full = false;
     warden->watchdog_fired = false;
 }
@@ -211,12 +229,13 @@ static void report_exit(struct command *command)
 /* Takes what a command that has ended wrote; true when all of it is sent. */
 static bool finish_streams(struct command *command)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MESSAGE_STREAMS; i++) {
         struct outflow *stream = &command->out[i];
 
         /* The pipe may stay open for ever, in an orphan or on its way through a socket that
          * nobody reads; what was written is in it. */
-        if (stream->fd >= 0 && (!command->ends_box || command->warden->is_alone)) {
+        if (stream->fd >= 0 && !command->is_cell &&
+            (!command->ends_box || command->warden->is_alone)) {
             outflow_read(stream);
             if (stream->fd >= 0 && !outflow_is_full(stream) && command->keeps && !command->is_pty)
                 outflow_let_go(stream);
@@ -229,13 +248,26 @@ static bool finish_streams(struct command *command)
     }
     if (command->out[0].fd < 0 && command->out[1].fd < 0)
         note_end(command); /* also while nobody listens: later it might not be true any more */
-    return outflow_is_done(&command->out[0]) && outflow_is_done(&command->out[1]);
+    return outflow_is_done(&command->out[0]) && outflow_is_done(&command->out[1]) &&
+           outflow_is_done(&command->out[2]);
+}
+
+/* A kernel's end is told behind those of its cells. */
+static bool has_cells(const struct command *kernel)
+{
+    for (const struct command *cell = kernel->next; cell; cell = cell->next) {
+        if (cell->is_cell && cell->cell.kernel == kernel->id && !cell->is_silent &&
+            !cell->is_end_told)
+            return true;
+    }
+    return false;
 }
 
 /* Tells the end when nothing else is left to tell; true when it did. */
 static bool command_finish(struct command *command)
 {
-    if (!command->has_exited || command->exec.fd >= 0 || command->is_end_told)
+    if (!command->has_exited || command->exec.fd >= 0 || command->is_end_told ||
+        command_is_held(command) || (command->is_kernel && has_cells(command)))
         return false;
     if (!command->is_forgotten) {
         if (!command->has_failed && !finish_streams(command))
@@ -262,6 +294,20 @@ bool command_is_ending(const struct warden *warden)
     return false;
 }
 
+/* A cell's first word comes behind the last of the cell before it; true when it may speak. */
+static bool has_turn(struct command *cell)
+{
+    if (!cell->is_cell || cell->is_start_told || !cell->has_started || cell->is_silent)
+        return true;
+    for (const struct command *other = cell->warden->commands; other != cell; other = other->next) {
+        if (other->is_cell && other->cell.kernel == cell->cell.kernel && !other->is_silent &&
+            !other->is_end_told)
+            return false;
+    }
+    command_tell_start(cell);
+    return true;
+}
+
 bool command_produce(struct warden *warden)
 {
     struct command *next;
@@ -269,8 +315,10 @@ bool command_produce(struct warden *warden)
 
     for (struct command *command = warden->commands; command; command = next) {
         next = command->next;
-        progress |= outflow_produce(&command->out[0]);
-        progress |= outflow_produce(&command->out[1]);
+        if (!has_turn(command))
+            continue;
+        for (int i = 0; i < MESSAGE_STREAMS; i++)
+            progress |= outflow_produce(&command->out[i]);
         progress |= command_finish(command);
     }
     return progress;
@@ -308,12 +356,18 @@ void command_signal(struct warden *warden, const struct frame *frame)
         warden_end(warden);
     if (!command || command->has_exited)
         return;
-    if (number != SIGKILL)
+    if (command->is_cell)
+        cell_signal(command, (int)number);
+    else if (command->is_kernel && number != SIGKILL)
+        kernel_signal(command->kernel, (int)number);
+    else if (command->is_kernel)
+        kernel_kill(command->kernel);
+    else if (number != SIGKILL)
         signal_group(command, (int)number);
     else if (command->ends_box)
         crowd_kill(warden->sandbox);
     else
-        crowd_kill_tree(warden->sandbox, command->pid);
+        crowd_kill_tree(warden->sandbox, command->pid, -1);
 }
 
 void command_resize(struct warden *warden, const struct frame *frame)

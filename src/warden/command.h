@@ -20,8 +20,10 @@ struct outflow {
     struct command *command;
     uint8_t number;
     int fd;                     /* the guest's pipe or terminal; -1 after its end */
+    struct kernel_pipe *pipe;   /* whose it is, if a cell borrowed it; else NULL */
     char *ring;                 /* WIRE_STREAM_WINDOW bytes, or NULL before the first */
     uint64_t read, sent, acked; /* offsets: acked <= sent <= read <= acked + window */
+    uint64_t stop;              /* what comes from here on is not this command's */
 };
 
 struct inflow {
@@ -53,22 +55,40 @@ struct command {
     struct message_exited end; /* whole once has_facts */
     uint64_t end_ns;
     bool has_facts;
+
+    /* kernel.h */
+    bool is_kernel, is_cell;
+    bool is_unnamed;          /* a kernel that was given, and that no host has named yet */
+    struct kernel *kernel;    /* which it is; or whose it is, until it has left it */
+    struct message_cell cell; /* as it was asked for */
+    struct buf text;          /* code, input and environment, until the kernel has them */
+    uint64_t cpu_ns;          /* of the kernel when the cell began */
 };
 
 /* command.c */
-struct command *command_new(struct warden *warden, uint32_t id, const struct message_exec *exec);
+struct command *command_new(struct warden *warden, uint32_t id, uint32_t flags); /* EXEC_* */
 struct command *command_by_id(const struct warden *warden, uint32_t id);
 void command_free(struct command *command);
 int command_watch_exec(struct command *command, int fd); /* owns it: spawn.c's note */
 void command_failed(struct command *command, uint16_t stage, int negative_errno);
+bool command_is_held(const struct command *command); /* by a kernel: it cannot be freed yet */
 /* STARTED or NOEXEC, when it is known, was not said, and somebody listens. */
 void command_tell_start(struct command *command);
+
+/* start.c */
+bool command_make_room(struct warden *warden); /* for one more */
+/* It does not run, and this is why: NOEXEC. */
+void command_refuse(struct command *command, uint16_t stage, int negative_errno);
 
 /* outflow.c */
 void outflow_init(struct outflow *stream, struct command *command, int index);
 int outflow_open(struct outflow *stream, int fd); /* owns it */
-void outflow_read(struct outflow *stream);        /* what is there and the ring can hold */
-bool outflow_produce(struct outflow *stream);     /* true when it sent something */
+void outflow_borrow(struct outflow *stream, struct kernel_pipe *pipe);
+void outflow_read(struct outflow *stream);         /* what is there and the ring can hold */
+bool outflow_produce(struct outflow *stream);      /* true when it sent something */
+void outflow_stop(struct outflow *stream);         /* what is in the pipe now is its last */
+size_t outflow_room(const struct outflow *stream); /* bytes that the ring can take */
+void outflow_put(struct outflow *stream, const char *data, size_t length); /* there is room */
 bool outflow_is_full(const struct outflow *stream);
 bool outflow_is_done(const struct outflow *stream); /* all is sent, and nothing more will come */
 void outflow_close(struct outflow *stream);         /* reads no more; the ring stays */

@@ -25,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "sys/calls.h"
 #include "warden/inside.h"
 
 #define CROWD_MAX 8192
@@ -296,7 +297,6 @@ static bool tree_is_whole(const struct crowd *crowd, pid_t root)
 static void kill_session(pid_t root)
 {
     kill(-root, SIGKILL);
-    kill(root, SIGKILL);
     for (int rounds = 0; rounds < 2; rounds++) {
         for (pid_t pid = 2; pid < SCAN_PIDS; pid++) {
             if (getsid(pid) == root && pid != getpid())
@@ -324,14 +324,24 @@ static bool stop_and_kill(const struct sandbox *sandbox, pid_t root)
     return false;
 }
 
-void crowd_kill_tree(const struct sandbox *sandbox, pid_t root)
+/* Our own child's number is its own until we have buried it; of somebody else's we have a pidfd. */
+static void signal_root(pid_t root, int root_fd, int number)
+{
+    if (root_fd >= 0)
+        sys_pidfd_send_signal(root_fd, number);
+    else
+        kill(root, number);
+}
+
+void crowd_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd)
 {
     if (sandbox->plan->has_namespaces && sandbox->proc_fd < 0) {
+        signal_root(root, root_fd, SIGKILL);
         kill_session(root);
         return;
     }
     kill(-root, SIGSTOP);
-    kill(root, SIGSTOP);
+    signal_root(root, root_fd, SIGSTOP);
     if (!stop_and_kill(sandbox, root)) {
         /* Somebody cannot be stopped, or they are too many to see at once: as a crowd then. */
         for (int tries = 0; tries < KILL_TRIES; tries++) {
@@ -341,5 +351,5 @@ void crowd_kill_tree(const struct sandbox *sandbox, pid_t root)
         }
     }
     kill(-root, SIGKILL);
-    kill(root, SIGKILL); /* our own child: its number is its own until we have buried it */
+    signal_root(root, root_fd, SIGKILL);
 }

@@ -32,7 +32,8 @@ struct warden {
     struct loop_source channel, signals, timer;
     struct buf control;       /* whole frames that wait, one behind the other */
     bool is_blocked;          /* the channel took no more in this turn */
-    struct buf args;          /* strings for the next EXEC */
+    struct buf args;          /* strings for the next EXEC, text for the next CELL */
+    int given[3];             /* descriptors that came with this frame; -1: none */
     struct command *commands; /* in the order of their start */
     struct file_op *files;
     struct drain *drains; /* drain.c; newest first */
@@ -75,6 +76,11 @@ bool command_is_ending(
     const struct warden *warden);            /* one that ends the box waits for the others */
 bool command_produce(struct warden *warden); /* true when it sent something */
 
+/* kernel.c, cell.c: KERNEL, which comes with three descriptors in warden->given, and CELL */
+void kernel_given(struct warden *warden, const struct frame *frame);
+bool kernel_is_watched(const struct warden *warden); /* one that is nobody's child in the box */
+void command_cell(struct warden *warden, const struct frame *frame);
+
 /* resume.c: HELLO, RESUME, FORGET */
 void warden_hello(struct warden *warden, const struct frame *frame);
 void warden_resume(struct warden *warden, const struct frame *frame);
@@ -92,8 +98,9 @@ size_t pty_pair_end(int fd, char last, char end[2]);
 /* spawn.c */
 struct spawned {
     pid_t pid;
-    int fd[3];   /* our ends; [0] -1 without standard input, [2] -1 of a terminal */
-    int exec_fd; /* says when the program runs, or why not */
+    int fd[3];     /* our ends; [0] -1 without standard input, [2] -1 of a terminal */
+    int socket_fd; /* of a kernel; else -1 */
+    int exec_fd;   /* says when the program runs, or why not */
 };
 /* What comes out of exec_fd: the time (8 bytes) when the exec is tried, then this when it failed.
  */
@@ -146,12 +153,14 @@ void drain_take(struct warden *warden, int fd); /* owns it */
 /* watch.c */
 int watch_start(struct warden *warden);
 void watch_somebody(struct warden *warden); /* a guest was started */
+void watch_clock(struct warden *warden);    /* the same, by somebody else */
 bool watch_disk_full(const struct warden *warden);
 
 /* crowd.c: everybody in the box but the warden */
 void crowd_kill(const struct sandbox *sandbox);
-/* A guest, its session, its process group and all that descend from it; nobody else. */
-void crowd_kill_tree(const struct sandbox *sandbox, pid_t root);
+/* A guest, its session, its process group and all that descend from it; nobody else. root_fd: a
+ * pidfd of one that is not our own child, else -1. */
+void crowd_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd);
 uint64_t crowd_memory(const struct sandbox *sandbox); /* bytes, roughly */
 
 void warden_reap(struct warden *warden);

@@ -1,12 +1,14 @@
 /* outflow.c - a ring of output between the guest's pipe or terminal and the host; see command.h. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "warden/command.h"
+#include "warden/kernel.h"
 
 void outflow_init(struct outflow *stream, struct command *command, int index)
 {
@@ -14,6 +16,7 @@ void outflow_init(struct outflow *stream, struct command *command, int index)
     stream->fd = -1;
     stream->command = command;
     stream->number = (uint8_t)(index + 1);
+    stream->stop = UINT64_MAX;
 }
 
 bool outflow_is_full(const struct outflow *stream)
@@ -35,8 +38,24 @@ static void drop_ring(struct outflow *stream)
     stream->ring = NULL;
 }
 
+/* The pipe stays where it is, in its kernel's hands and in the loop: the next cell wants it. */
+static void give_back(struct outflow *stream)
+{
+    stream->pipe = NULL;
+    stream->fd = -1;
+    drop_ring(stream);
+    cell_settle(stream->command);
+}
+
 void outflow_close(struct outflow *stream)
 {
+    struct kernel_pipe *pipe = stream->pipe;
+
+    if (pipe) {
+        kernel_pipe_close(pipe);
+        give_back(stream);
+        return;
+    }
     loop_remove(&stream->command->warden->loop, &stream->source);
     fd_closep(&stream->fd);
     stream->fd = -1;
@@ -63,44 +82,105 @@ void outflow_free(struct outflow *stream)
 static int outflow_watch(struct outflow *stream)
 {
     struct loop *loop = &stream->command->warden->loop;
+    struct loop_source *source = stream->pipe ? &stream->pipe->source : &stream->source;
 
     if (stream->fd < 0)
         return 0;
     if (outflow_is_full(stream)) {
-        loop_remove(loop, &stream->source);
+        loop_remove(loop, source);
         return 0;
     }
-    return stream->source.fd >= 0 ? 0 : loop_add(loop, &stream->source, stream->fd, EPOLLIN);
+    return source->fd >= 0 ? 0 : loop_add(loop, source, stream->fd, EPOLLIN);
+}
+
+static void need_ring(struct outflow *stream)
+{
+    if (!stream->ring)
+        stream->ring = malloc(WIRE_STREAM_WINDOW);
+    if (!stream->ring)
+        warden_end(stream->command->warden);
 }
 
 /* Reads what the guest wrote and the ring can hold; closes the stream at its end (EIO of a
  * terminal: nobody has it open any more). */
 void outflow_read(struct outflow *stream)
 {
-    struct warden *warden = stream->command->warden;
+    struct command *command = stream->command;
 
-    if (!stream->ring)
-        stream->ring = malloc(WIRE_STREAM_WINDOW);
-    if (!stream->ring)
-        warden_end(warden);
-    while (stream->fd >= 0 && !outflow_is_full(stream)) {
+    need_ring(stream);
+    while (stream->fd >= 0 && !outflow_is_full(stream) && stream->read < stream->stop) {
         size_t start = stream->read % WIRE_STREAM_WINDOW;
-        size_t room = WIRE_STREAM_WINDOW - (size_t)(stream->read - stream->acked);
+        size_t wanted = MIN(outflow_room(stream), (size_t)WIRE_STREAM_WINDOW - start);
         ssize_t length;
 
-        length =
-            read(stream->fd, stream->ring + start, MIN(room, (size_t)WIRE_STREAM_WINDOW - start));
+        wanted = (size_t)MIN((uint64_t)wanted, stream->stop - stream->read);
+        length = read(stream->fd, stream->ring + start, wanted);
         if (length < 0 && errno == EINTR)
             continue;
-        if (length < 0 && errno == EAGAIN)
+        if (length < 0 && errno == EAGAIN) {
+            if (stream->stop != UINT64_MAX)
+                stream->stop = stream->read; /* somebody in the box has read it before us */
             break;
-        if (length <= 0)
+        }
+        if (length <= 0) {
             outflow_close(stream);
-        else
-            stream->read += (uint64_t)length;
+            break;
+        }
+        stream->read += (uint64_t)length;
+        if (command->is_forgotten)
+            stream->sent = stream->acked = stream->read;
+        if ((size_t)length < wanted && !command->is_pty && stream->stop == UINT64_MAX)
+            break; /* a pipe gives all that it has */
     }
+    if (stream->fd >= 0 && stream->pipe && stream->read >= stream->stop)
+        give_back(stream);
+    else if (outflow_watch(stream) < 0)
+        warden_end(command->warden);
+}
+
+void outflow_borrow(struct outflow *stream, struct kernel_pipe *pipe)
+{
+    if (pipe->fd < 0)
+        return;
+    stream->pipe = pipe;
+    stream->fd = pipe->fd;
     if (outflow_watch(stream) < 0)
-        warden_end(warden);
+        warden_end(stream->command->warden);
+}
+
+void outflow_stop(struct outflow *stream)
+{
+    int waiting = 0;
+
+    if (stream->fd < 0)
+        return;
+    if (ioctl(stream->fd, FIONREAD, &waiting) < 0 || waiting <= 0) {
+        give_back(stream);
+        return;
+    }
+    stream->stop = stream->read + (uint64_t)waiting;
+    outflow_read(stream);
+}
+
+size_t outflow_room(const struct outflow *stream)
+{
+    return WIRE_STREAM_WINDOW - (size_t)(stream->read - stream->acked);
+}
+
+void outflow_put(struct outflow *stream, const char *data, size_t length)
+{
+    need_ring(stream);
+    while (length > 0) {
+        size_t start = stream->read % WIRE_STREAM_WINDOW;
+        size_t part = MIN(length, (size_t)WIRE_STREAM_WINDOW - start);
+
+        memcpy(stream->ring + start, data, part);
+        stream->read += part;
+        data += part;
+        length -= part;
+    }
+    if (stream->command->is_forgotten)
+        stream->sent = stream->acked = stream->read;
 }
 
 static void outflow_ready(struct loop_source *source, uint32_t events)
@@ -143,6 +223,8 @@ void outflow_acknowledge(struct outflow *stream, uint64_t offset)
         outflow_read(stream);
     else
         drop_ring(stream);
+    if (stream->number == 3)
+        cell_room(stream->command);
 }
 
 void outflow_rewind(struct outflow *stream, uint64_t offset)

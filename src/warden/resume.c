@@ -6,7 +6,7 @@
  * said any more. The answer is one INVENTORY for each command, then WELCOME; nothing else is sent
  * before that.
  */
-#include "warden/command.h"
+#include "warden/kernel.h"
 
 static void tell_inventory(struct command *command, uint32_t generation)
 {
@@ -25,6 +25,14 @@ static void tell_inventory(struct command *command, uint32_t generation)
         inventory.flags |= INVENTORY_EXITED;
     if (command->is_pty)
         inventory.flags |= INVENTORY_PTY;
+    if (command->is_kernel)
+        inventory.flags |= INVENTORY_KERNEL;
+    if (command->is_kernel && command->kernel && command->kernel->is_given)
+        inventory.flags |= INVENTORY_GIVEN;
+    if (command->is_cell) {
+        inventory.flags |= INVENTORY_CELL;
+        inventory.kernel = command->cell.kernel;
+    }
     for (int i = 0; i < MESSAGE_STREAMS; i++) {
         inventory.acked[i] = command->out[i].acked;
         inventory.read[i] = command->out[i].read;
@@ -39,7 +47,7 @@ void warden_hello(struct warden *warden, const struct frame *frame)
 
     if (frame->length != 0)
         warden_end(warden);
-    buf_clear(&warden->args);
+    buf_free(&warden->args);
     buf_clear(&warden->control);
     file_forget_all(warden);
     for (struct command *command = warden->commands; command; command = command->next) {
@@ -70,7 +78,7 @@ void warden_resume(struct warden *warden, const struct frame *frame)
         if (resume.offset[i] < stream->acked || resume.offset[i] > stream->read)
             warden_end(warden);
     }
-    command->is_silent = false;
+    command->is_silent = command->is_unnamed = false;
     command_tell_start(command);
     if (command->in.received > 0)
         inflow_tell(&command->in);
@@ -87,7 +95,11 @@ void warden_forget(struct warden *warden, const struct frame *frame)
         warden_end(warden);
     if (!command)
         return; /* dropped before, to make room */
-    if (command->has_exited) {
+    if (command->is_cell) {
+        cell_forget(command);
+        return;
+    }
+    if (command->has_exited && !command_is_held(command)) {
         command_free(command);
         return;
     }

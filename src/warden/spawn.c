@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -39,7 +40,7 @@ static void oom_score(const struct sandbox *sandbox, const char *score)
 }
 
 struct pipes {
-    int in[2], out[2], err[2], note[2];
+    int in[2], out[2], err[2], note[2], socket[2];
 };
 
 static void close_pipes(struct pipes *pipes)
@@ -80,23 +81,43 @@ static int open_terminal(struct pipes *pipes, const struct sandbox *sandbox,
     return pipes->in[1] < 0 ? -errno : 0;
 }
 
+/* The guest's end becomes its descriptor 3: what the child needs until then is not there. */
+static int open_socket(struct pipes *pipes)
+{
+    int moved;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipes->socket) < 0)
+        return -errno;
+    if (pipes->note[1] != 3)
+        return 0;
+    moved = fcntl(3, F_DUPFD_CLOEXEC, 4);
+    if (moved < 0)
+        return -errno;
+    close(3);
+    pipes->note[1] = moved;
+    return 0;
+}
+
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted, bool has_stdin,
                 const struct message_size *terminal, bool is_first, struct spawned *ret)
 {
     CLEANUP(close_pipes)
-    struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+    struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     struct guest_start start = *wanted;
     pid_t pid;
     int r = terminal ? open_terminal(&pipes, sandbox, terminal) : open_pipes(&pipes, has_stdin);
 
     if (r == 0)
         r = make_pipe(pipes.note);
+    if (r == 0 && start.has_socket)
+        r = open_socket(&pipes);
     if (r < 0)
         return r;
     start.stdio[0] = pipes.in[0];
     start.stdio[1] = terminal ? pipes.in[0] : pipes.out[1];
     start.stdio[2] = terminal ? pipes.in[0] : pipes.err[1];
     start.note_fd = pipes.note[1];
+    start.socket_fd = pipes.socket[1];
     oom_score(sandbox, GUEST_OOM_SCORE); /* inherited by the child */
     pid = is_first ? vfork() : fork();
     if (pid == 0)
@@ -112,6 +133,7 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
     ret->fd[0] = fd_take(&pipes.in[1]);
     ret->fd[1] = fd_take(&pipes.out[0]);
     ret->fd[2] = fd_take(&pipes.err[0]);
+    ret->socket_fd = fd_take(&pipes.socket[0]);
     ret->exec_fd = fd_take(&pipes.note[0]);
     for (int i = 0; i < 3; i++) {
         if (ret->fd[i] >= 0)

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/guest_stage.h"
-#include "warden/command.h"
+#include "warden/kernel.h"
 
 /* The strings of the ARGS frames as vectors that point into them; the box's own environment first.
  */
@@ -79,11 +79,14 @@ static int watch_guest(struct command *command, const struct spawned *spawned)
 {
     int r = spawned->fd[0] >= 0 ? inflow_open(&command->in, spawned->fd[0]) : 0;
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !command->is_kernel; i++) {
         int added = outflow_open(&command->out[i], spawned->fd[i + 1]);
 
         r = r < 0 ? r : added;
     }
+    if (command->is_kernel)
+        kernel_open(command, spawned->pid,
+                    (int[3]){spawned->socket_fd, spawned->fd[1], spawned->fd[2]});
     if (command_watch_exec(command, spawned->exec_fd) < 0 && r == 0)
         r = -ENOMEM;
     return r;
@@ -94,7 +97,7 @@ static int command_start(struct command *command, const struct message_exec *exe
     struct warden *warden = command->warden;
     CLEANUP(strings_free) struct strings strings = {0};
     struct message_size size = {.rows = exec->rows, .columns = exec->columns};
-    struct guest_start start = {.has_terminal = command->is_pty};
+    struct guest_start start = {.has_terminal = command->is_pty, .has_socket = command->is_kernel};
     struct spawned spawned;
     int r = strings_read(warden, exec, &strings);
 
@@ -119,15 +122,18 @@ static int command_start(struct command *command, const struct message_exec *exe
  * Room for one more: as many may run at once as may be kept when they have ended. Of the latter the
  * oldest goes, but none whose end this host has not been told: it waits for it.
  */
-static bool make_room(struct warden *warden)
+bool command_make_room(struct warden *warden)
 {
     unsigned running = 0, ended = 0;
     struct command *oldest = NULL;
 
     for (struct command *command = warden->commands; command; command = command->next) {
+        if (command->is_kernel)
+            continue; /* they have a limit of their own */
         running += !command->has_exited;
         ended += command->has_exited;
-        if (command->is_end_told && (!oldest || command->end_ns < oldest->end_ns))
+        if (command->is_end_told && !command_is_held(command) &&
+            (!oldest || command->end_ns < oldest->end_ns))
             oldest = command;
     }
     if (running >= LIMIT_COMMANDS)
@@ -146,8 +152,25 @@ static bool may_keep(const struct warden *warden)
     unsigned count = 0;
 
     for (const struct command *command = warden->commands; command; command = command->next)
-        count++;
+        count += !command->is_kernel;
     return count <= 2 * LIMIT_COMMANDS;
+}
+
+void command_refuse(struct command *command, uint16_t stage, int negative_errno)
+{
+    struct warden *warden = command->warden;
+
+    command->has_exited = true;
+    command->end_ns = clock_now_ns();
+    command_failed(command, stage, negative_errno);
+    if (!command->keeps || !may_keep(warden))
+        command_free(command);
+}
+
+/* A kernel's descriptors are fixed, and it is no one-shot. */
+static bool flags_make_sense(uint32_t flags)
+{
+    return !(flags & EXEC_KERNEL) || !(flags & (EXEC_STDIN | EXEC_PTY | EXEC_ENDS_BOX));
 }
 
 void command_exec(struct warden *warden, const struct frame *frame)
@@ -157,12 +180,14 @@ void command_exec(struct warden *warden, const struct frame *frame)
     bool has_room;
     int r;
 
-    if (message_exec_unpack(frame, &exec) < 0 || frame->id == 0 || command_by_id(warden, frame->id))
+    if (message_exec_unpack(frame, &exec) < 0 || frame->id == 0 ||
+        command_by_id(warden, frame->id) || !flags_make_sense(exec.flags))
         warden_end(warden);
-    has_room = make_room(warden);
-    command = command_new(warden, frame->id, &exec);
+    has_room = exec.flags & EXEC_KERNEL ? kernel_make_room(warden) : command_make_room(warden);
+    command = command_new(warden, frame->id, exec.flags);
     if (!command)
         warden_end(warden);
+    command->is_kernel = exec.flags & EXEC_KERNEL;
     r = has_room ? command_start(command, &exec) : -EAGAIN;
     buf_clear(&warden->args);
     if (r == -EPROTO)
@@ -171,9 +196,5 @@ void command_exec(struct warden *warden, const struct frame *frame)
         return;
     if (command->pid > 0)
         kill(command->pid, SIGKILL);
-    command->has_exited = true;
-    command->end_ns = clock_now_ns();
-    command_failed(command, has_room ? GUEST_STAGE_STDIO : GUEST_STAGE_EXEC, r);
-    if (!command->keeps || !may_keep(warden))
-        command_free(command);
+    command_refuse(command, has_room ? GUEST_STAGE_STDIO : GUEST_STAGE_EXEC, r);
 }

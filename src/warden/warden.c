@@ -150,7 +150,8 @@ void warden_run(struct sandbox *sandbox, int channel_fd)
     struct warden warden = {
         .sandbox = sandbox,
         .control = BUF_INIT(4 * MIB),
-        .args = BUF_INIT(LIMIT_ARGV_BYTES),
+        .args = BUF_INIT(LIMIT_CELL_TEXT),
+        .given = {-1, -1, -1},
         .channel.fd = -1,
         .signals.fd = -1,
         .timer.fd = -1,

@@ -119,7 +119,7 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     (void)events;
     if (read(source->fd, &ticks, sizeof(ticks)) < 0)
         return;
-    if (warden->is_alone) {
+    if (warden->is_alone && !kernel_is_watched(warden)) {
         warden->has_clock = false; /* an idle box costs nothing */
         set_clock(source->fd, 0);
         return;
@@ -156,6 +156,11 @@ int watch_start(struct warden *warden)
 void watch_somebody(struct warden *warden)
 {
     warden->is_alone = false;
+    watch_clock(warden);
+}
+
+void watch_clock(struct warden *warden)
+{
     if (warden->has_clock)
         return;
     if (set_clock(warden->timer.fd, WATCH_MS) < 0)

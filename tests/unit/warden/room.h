@@ -193,8 +193,8 @@ static inline void start(struct room *room, uint32_t id, uint32_t flags, const c
 struct ended {
     struct message_exited exited;
     bool was_started;
-    uint64_t bytes[3];
-    char text[3][256]; /* the beginning */
+    uint64_t bytes[4];
+    char text[4][256]; /* the beginning */
 };
 
 static inline void note_output(struct room *room, const struct frame *frame, struct ended *ended)
@@ -203,7 +203,7 @@ static inline void note_output(struct room *room, const struct frame *frame, str
     uint64_t *seen;
 
     assert_int_equal(message_bytes_unpack(frame, &bytes), 0);
-    assert_in_range(bytes.stream, 1, 2);
+    assert_in_range(bytes.stream, 1, MESSAGE_STREAMS);
     seen = &ended->bytes[bytes.stream];
     assert_true(bytes.offset == *seen);
     if (*seen + bytes.length < sizeof(ended->text[0]))

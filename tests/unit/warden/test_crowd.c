@@ -113,13 +113,13 @@ static void test_tree_without_proc(void **state)
         print_message("the numbers of this machine's processes are too high\n");
         skip();
     }
-    crowd_kill_tree(&sandbox, child);
+    crowd_kill_tree(&sandbox, child, -1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_int_equal(waitpid(grandchild, &status, 0), grandchild); /* it came to us */
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_int_equal(waitpid(-1, &status, WNOHANG), 0); /* the others live */
-    crowd_kill_tree(&sandbox, other);
+    crowd_kill_tree(&sandbox, other, -1);
     assert_int_equal(waitpid(other, &status, 0), other);
     assert_int_equal(waitpid(others_child, &status, 0), others_child);
 }

@@ -163,7 +163,8 @@ static void test_outlives_its_host(void **state)
     assert_int_equal(message_inventory_unpack(&frame, &inventory), 0);
     assert_int_equal(inventory.flags, INVENTORY_STARTED | INVENTORY_PTY);
     take(room, FRAME_WELCOME, 9);
-    give(room, FRAME_RESUME, 1, payload, (size_t)message_resume_pack(&resume, payload, sizeof(payload)));
+    give(room, FRAME_RESUME, 1, payload,
+         (size_t)message_resume_pack(&resume, payload, sizeof(payload)));
     await_text(room, 1, "up\r\n");
     give_bytes(room, FRAME_STDIN, 1, 0, "this\n");
     await_text(room, 1, "got this\r\n");

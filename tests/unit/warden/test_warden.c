@@ -244,7 +244,7 @@ static void args_without_end(struct room *room)
 {
     static char data[FRAME_PAYLOAD_MAX];
 
-    for (size_t i = 0; i <= LIMIT_ARGV_BYTES / sizeof(data); i++)
+    for (size_t i = 0; i <= LIMIT_CELL_TEXT / sizeof(data); i++)
         give(room, FRAME_ARGS, 0, data, sizeof(data));
 }
 
