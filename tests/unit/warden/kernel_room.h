@@ -150,9 +150,8 @@ static void obey(struct tiny *tiny, const char *word, const char *rest)
         tiny->status = (int)strtol(rest, NULL, 10);
     else if (strcmp(word, "quiet") == 0)
         tiny->is_quiet = true;
-    else if (strcmp(word, "after") == 0) { /* said when the cell is over */
-        dprintf(3, "end %u 0\n", tiny->id);
-        tiny_say(3, "{\"too\": \"late\"}");
+    else if (strcmp(word, "after") == 0) { /* said, and torn, when the cell is over */
+        dprintf(3, "end %u 0\n{\"too\": \"late\"}\n{\"torn\": ", tiny->id);
         tiny_say(1, rest);
         tiny->is_quiet = true;
     }
