@@ -72,7 +72,9 @@ int message_exec_unpack(const struct frame *frame, struct message_exec *ret);
 /*
  * KERNEL: a process that the launcher put into the box; id: chosen by the broker. Comes with three
  * descriptors: the kernel's socket, then the reading ends of its standard output and error. The
- * warden is not its parent: it learns of its end from a pidfd, and never of its status.
+ * warden is not its parent: it learns of its end from a pidfd, and never of its status. It says
+ * nothing of it to a host that has not named it, by a CELL or a RESUME. One whose id is in use, or
+ * that is one too many, is killed.
  */
 struct message_kernel {
     int32_t pid; /* in the box */
@@ -131,7 +133,8 @@ struct message_exited {
     uint32_t signal;
     uint32_t flags;
     uint64_t duration_ns;
-    uint64_t out_bytes, err_bytes, event_bytes;
+    uint64_t out_bytes, err_bytes;
+    uint64_t event_bytes;           /* with those over LIMIT_CELL_EVENTS, which were dropped */
     uint64_t cpu_us, max_rss_bytes; /* of the command and those of its children it waited for */
 };
 ssize_t message_exited_pack(const struct message_exited *exited, uint8_t *data, size_t size);
@@ -142,8 +145,8 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
 /* EXITED follows a RESUME once all output is sent again; of one that never STARTED, NOEXEC does */
 #define INVENTORY_EXITED 2u
 #define INVENTORY_PTY 4u
-#define INVENTORY_KERNEL 8u /* not a command: there is nothing to resume, cells may name it */
-#define INVENTORY_GIVEN 16u /* the same, by the launcher */
+#define INVENTORY_KERNEL 8u /* cells may name it; a RESUME from 0 asks to be told of its end */
+#define INVENTORY_GIVEN 16u /* besides: by the launcher */
 #define INVENTORY_CELL 32u
 struct message_inventory {
     uint32_t generation; /* of the HELLO that it answers: an earlier host may have asked too */

@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "runtime/box/inside.h"
 
-#define FOUND_MAX (2 * LIMIT_COMMANDS) /* as many run, as many are kept when they have ended */
-#define INVENTORY_FLAGS (INVENTORY_STARTED | INVENTORY_EXITED | INVENTORY_PTY)
+/* as many run, as many are kept when they have ended */
+#define FOUND_MAX (2 * (LIMIT_COMMANDS + LIMIT_CONTEXTS))
 
 struct adoption {
     uint32_t generation;
@@ -74,15 +74,44 @@ static void call_continue(struct call *call, const struct box_found *found, bool
     call->sent = found->input;
     /* How much of it waits there an ACK will tell; until then all that may. */
     call->acked = found->input > WIRE_STREAM_WINDOW ? found->input - WIRE_STREAM_WINDOW : 0;
-    call->has_ended = has_input_ended;
+    call->has_ended = has_input_ended || found->is_cell;
     call->is_pty = found->is_pty;
+    call->is_cell = found->is_cell;
+    call->kernel = found->kernel;
+    call->is_adopted = true;
     call->has_started = found->has_started;
     if (found->has_exited)
         call->kill_deadline_ms = now_ms + BRINGUP_PATIENCE_MS; /* it knows the end: it may say it */
-    else if (!found->has_started)
+    else if (!found->has_started && !found->is_cell)
         call->start_deadline_ms = now_ms + BRINGUP_PATIENCE_MS;
     else if (call->timeout_ms)
         call->deadline_ms = now_ms + call->timeout_ms;
+}
+
+/* What found() is being called about, if it is this. */
+static const struct box_found *being_found(struct box *box, uint32_t id, bool is_kernel,
+                                           struct error *err)
+{
+    struct adoption *adoption = box->adoption;
+
+    if (!adoption || adoption->current >= adoption->count ||
+        adoption->found[adoption->current].about.id != id ||
+        adoption->found[adoption->current].about.is_kernel != is_kernel ||
+        box_call(box, id, CALL_EXEC)) {
+        error_set(err, -EINVAL, ERROR_ENGINE, "this command is not there to be adopted");
+        return NULL;
+    }
+    return &adoption->found[adoption->current].about;
+}
+
+/* Whether a cell's kernel was given: not if it is here and was started. */
+static bool kernel_may_be_given(const struct adoption *adoption, uint32_t kernel)
+{
+    for (size_t i = 0; i < adoption->count; i++) {
+        if (adoption->found[i].about.id == kernel)
+            return adoption->found[i].about.is_given;
+    }
+    return true;
 }
 
 int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], uint64_t timeout_ms,
@@ -90,15 +119,13 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
 {
     struct adoption *adoption = box->adoption;
     struct message_resume resume = {.offset = {offset[0], offset[1], offset[2]}};
-    const struct box_found *found;
+    const struct box_found *found = being_found(box, id, false, err);
     uint8_t payload[8 * MESSAGE_STREAMS];
     struct call *call;
     int r;
 
-    if (!adoption || adoption->current >= adoption->count ||
-        adoption->found[adoption->current].about.id != id || box_call(box, id, CALL_EXEC))
-        return error_set(err, -EINVAL, ERROR_ENGINE, "this command is not there to be adopted");
-    found = &adoption->found[adoption->current].about;
+    if (!found)
+        return -EINVAL;
     for (int i = 0; i < BOX_STREAMS; i++) {
         if (offset[i] < found->first[i] || offset[i] > found->written[i])
             return error_set(err, -ERANGE, ERROR_ENGINE,
@@ -111,6 +138,9 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
     call->on.exec = events;
     call->timeout_ms = timeout_ms;
     call_continue(call, found, adoption->found[adoption->current].has_input_ended, offset);
+    call->is_given = found->is_cell && kernel_may_be_given(adoption, found->kernel);
+    if (found->is_cell)
+        cell_expect_next(box, found->kernel);
     message_resume_pack(&resume, payload, sizeof(payload));
     r = box_send(box, FRAME_RESUME, id, payload, sizeof(payload));
     if (r < 0) {
@@ -118,6 +148,44 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
         return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
     }
     return 0;
+}
+
+int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
+                     struct error *err)
+{
+    static const uint64_t nothing[BOX_STREAMS];
+    const struct box_found *found = being_found(box, id, true, err);
+    struct call *call;
+
+    if (!found)
+        return -EINVAL;
+    call = box_call_add(box, CALL_EXEC, id, ctx, err);
+    if (!call)
+        return -ENOMEM;
+    call->on.exec = events;
+    call_continue(call, found, true, nothing);
+    call->is_kernel = true;
+    call->is_given = found->is_given;
+    if (kernel_name(box, call) < 0) {
+        box_call_free(box, call);
+        return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+    }
+    return 0;
+}
+
+/* What a warden may list: a command, a kernel without streams, or a cell of some kernel. */
+static bool inventory_makes_sense(const struct message_inventory *inventory)
+{
+    uint32_t flags = inventory->flags;
+    uint32_t kind = flags & ~(INVENTORY_STARTED | INVENTORY_EXITED);
+
+    if (kind != 0 && kind != INVENTORY_PTY && kind != INVENTORY_CELL && kind != INVENTORY_KERNEL &&
+        kind != (INVENTORY_KERNEL | INVENTORY_GIVEN))
+        return false;
+    if ((kind == INVENTORY_CELL) != (inventory->kernel != 0) ||
+        (kind != INVENTORY_CELL && inventory->read[2] > 0) || inventory->input_received > INT64_MAX)
+        return false;
+    return !(kind & INVENTORY_KERNEL) || (inventory->read[0] == 0 && inventory->read[1] == 0);
 }
 
 static bool on_inventory(struct adoption *adoption, const struct frame *frame)
@@ -129,8 +197,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
         return false;
     if (inventory.generation != adoption->generation)
         return true; /* of somebody who asked before us */
-    if (frame->id == 0 || adoption->count == FOUND_MAX || (inventory.flags & ~INVENTORY_FLAGS) ||
-        inventory.input_received > INT64_MAX)
+    if (frame->id == 0 || adoption->count == FOUND_MAX || !inventory_makes_sense(&inventory))
         return false;
     for (size_t i = 0; i < adoption->count; i++) {
         if (adoption->found[i].about.id == frame->id)
@@ -142,6 +209,10 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
         .has_started = inventory.flags & INVENTORY_STARTED,
         .has_exited = inventory.flags & INVENTORY_EXITED,
         .is_pty = inventory.flags & INVENTORY_PTY,
+        .is_kernel = inventory.flags & INVENTORY_KERNEL,
+        .is_given = inventory.flags & INVENTORY_GIVEN,
+        .is_cell = inventory.flags & INVENTORY_CELL,
+        .kernel = inventory.kernel,
         .start_ns = inventory.start_ns,
         .input = inventory.input_received,
     };

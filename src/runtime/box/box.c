@@ -14,7 +14,7 @@
 #include "wire/pack.h"
 
 #define FRAMES_PER_PUMP 64
-#define QUEUE_MAX (4 * MIB)
+#define QUEUE_MAX (4 * MIB + LIMIT_CELL_TEXT)
 
 int box_new(int fd, void *wall, struct box **ret, struct error *err)
 {
@@ -67,8 +67,8 @@ struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, voi
     call->kind = kind;
     call->id = id;
     call->ctx = ctx;
-    call->in[0].held = BUF_INIT(WIRE_STREAM_WINDOW);
-    call->in[1].held = BUF_INIT(WIRE_STREAM_WINDOW);
+    for (int i = 0; i < BOX_STREAMS; i++)
+        call->in[i].held = BUF_INIT(WIRE_STREAM_WINDOW);
     call->next = box->calls;
     box->calls = call;
     return call;
@@ -96,8 +96,8 @@ void box_call_free(struct box *box, struct call *call)
             break;
         }
     }
-    buf_free(&call->in[0].held);
-    buf_free(&call->in[1].held);
+    for (int i = 0; i < BOX_STREAMS; i++)
+        buf_free(&call->in[i].held);
     free(call);
 }
 
@@ -226,19 +226,54 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
     return r;
 }
 
+int box_send_two(struct box *box, const struct out_frame frames[2])
+{
+    uint8_t header[2][FRAME_HEADER];
+    struct mmsghdr messages[2] = {0};
+    struct iovec parts[2][2];
+    int sent = 0, r = 0;
+
+    for (int i = 0; i < 2; i++) {
+        frame_header(header[i], frames[i].type, frames[i].id, frames[i].length);
+        parts[i][0] = (struct iovec){.iov_base = header[i], .iov_len = FRAME_HEADER};
+        parts[i][1] =
+            (struct iovec){.iov_base = (void *)frames[i].payload, .iov_len = frames[i].length};
+        messages[i].msg_hdr.msg_iov = parts[i];
+        messages[i].msg_hdr.msg_iovlen = frames[i].length > 0 ? 2 : 1;
+    }
+    if (box->queue.length == 0)
+        sent = MAX(0, sendmmsg(box->fd, messages, 2, MSG_NOSIGNAL | MSG_DONTWAIT));
+    if (sent == 2 && box->wake)
+        box->wake(box->wake_ctx);
+    for (int i = sent; i < 2 && r == 0; i++) /* whatever stood in the way, it knows what to do */
+        r = box_send(box, frames[i].type, frames[i].id, frames[i].payload, frames[i].length);
+    return r;
+}
+
+bool box_has_room(const struct box *box, size_t bytes)
+{
+    size_t frames = bytes / FRAME_PAYLOAD_MAX + 2;
+
+    return bytes + frames * 2 * FRAME_HEADER <= box->queue.maximum - box->queue.length;
+}
+
 static int send_queue(struct box *box)
 {
-    while (box->queue.length > 0) {
-        struct unpack unpack = {.data = (const uint8_t *)box->queue.data, .left = 4};
-        size_t whole = unpack_u32(&unpack); /* a header begins with its frame's length */
-        struct iovec part = {.iov_base = box->queue.data, .iov_len = whole};
-        int r = send_now(box, &part, 1);
+    size_t sent = 0;
+    int r = 1;
 
-        if (r <= 0)
-            return r;
-        buf_consume(&box->queue, whole);
+    while (r > 0 && sent < box->queue.length) {
+        char *start = box->queue.data + sent;
+        struct unpack unpack = {.data = (const uint8_t *)start, .left = 4};
+        size_t whole = unpack_u32(&unpack); /* a header begins with its frame's length */
+        struct iovec part = {.iov_base = start, .iov_len = whole};
+
+        r = send_now(box, &part, 1);
+        if (r > 0)
+            sent += whole;
     }
-    return 0;
+    buf_consume(&box->queue, sent);
+    return MIN(r, 0);
 }
 
 long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
@@ -281,7 +316,7 @@ short box_poll_events(const struct box *box)
 bool box_is_busy(const struct box *box)
 {
     for (const struct call *call = box->calls; call; call = call->next) {
-        if (call->kind != CALL_WATCH)
+        if (call->kind != CALL_WATCH && !call->is_kernel)
             return true;
     }
     return false;
@@ -296,6 +331,8 @@ uint64_t box_next_deadline_ms(const struct box *box)
     for (const struct call *call = box->calls; call; call = call->next) {
         if (call->deadline_ms && !call->was_timed_out)
             next = MIN(next, call->deadline_ms);
+        if (call->grace_deadline_ms)
+            next = MIN(next, call->grace_deadline_ms);
         if (call->kill_deadline_ms)
             next = MIN(next, call->kill_deadline_ms);
         if (call->start_deadline_ms)

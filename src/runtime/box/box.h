@@ -25,13 +25,14 @@ enum box_stream { BOX_STDIN = 0, BOX_STDOUT = 1, BOX_STDERR = 2, BOX_EVENTS = 3 
 
 /* How a command ended. */
 struct exec_end {
-    int exit_code;        /* the program's own; meaningless when signal is set */
-    int signal;           /* 0: it exited */
-    bool timed_out;       /* the engine's deadline, not the warden's word */
-    bool disk_full;       /* the box's disk had no block or no inode left */
-    bool memory_watchdog; /* the warden's watchdog ended it: no cgroup held the memory limit */
-    bool has_output;      /* something is in /tmp/output */
-    bool kernel_died;     /* a cell: its kernel ended under it or had before */
+    int exit_code;           /* the program's own; meaningless when signal is set */
+    int signal;              /* 0: it exited */
+    bool timed_out;          /* the engine's deadline, not the warden's word */
+    bool disk_full;          /* the box's disk had no block or no inode left */
+    bool memory_watchdog;    /* the warden's watchdog ended it: no cgroup held the memory limit */
+    bool has_output;         /* something is in /tmp/output */
+    bool kernel_died;        /* a cell: its kernel ended under it or had before */
+    uint64_t events_dropped; /* bytes of a cell's events over LIMIT_CELL_EVENTS */
     bool is_unseen; /* of a kernel from a zygote: exit_code and signal are the maker's to say */
     uint64_t duration_ns;
     struct usage usage; /* the warden's word, as wait4(2) told it */
@@ -67,11 +68,18 @@ void box_forget(struct box *box, uint32_t id);
 
 /*
  * Kernels and cells (docs/kernels.md). A kernel is started cold by box_kernel(), whose events are
- * those of an exec without output: ended() when the process is gone. Or it is given by the maker:
- * then box_kernel_given() says which id it has and who hears of its end (is_unseen: the status
- * comes from the maker). A cell is an exec in every respect: output() also with BOX_EVENTS, its
- * deadline is kept here (SIGINT first, after CELL_GRACE_MS SIGKILL, which ends the kernel),
- * box_signal(), box_forget(), box_resume() as there.
+ * those of an exec without output: ended() when the process is gone, behind those of its cells. Or
+ * it is given by the maker: then box_kernel_given() says which id it has and who hears of its end
+ * (is_unseen: the status comes from the maker). It takes the id: called before the maker is asked
+ * for one more (box_next_id()), or with the id of a box that was made with one. Nothing is sent:
+ * the warden tells of its end from the first box_cell() or box_signal() on. When the maker refuses,
+ * box_forget() gives up the id, and nobody is called.
+ *
+ * A cell is an exec in every respect: output() also with BOX_EVENTS, its deadline is kept here
+ * (SIGINT first, after CELL_GRACE_MS SIGKILL, which ends the kernel; a script is killed at once, as
+ * a command is), box_signal(), box_forget(), box_resume() as there. One that waits for its turn has
+ * not started(); a signal of any kind takes it out (ended() with that signal). Its kernel is gone
+ * (-ESRCH, or ended() with kernel_died): make another.
  */
 #define CELL_GRACE_MS 2000
 int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
@@ -140,7 +148,7 @@ void box_on_wake(struct box *box, void (*wake)(void *ctx), void *ctx);
 uint32_t box_next_id(const struct box *box); /* the id that the next call will have */
 int box_fd(const struct box *box);           /* -1 once it is lost: nothing more will come */
 short box_poll_events(const struct box *box);
-bool box_is_busy(const struct box *box);              /* a call is under way, other than a watch */
+bool box_is_busy(const struct box *box); /* a call is under way, other than a watch, a kernel */
 uint64_t box_next_deadline_ms(const struct box *box); /* clock_now_ms() scale; UINT64_MAX: none */
 /* 0, or a negative errno once the box is lost; every pending call has then failed. */
 int box_pump(struct box *box, struct error *err);

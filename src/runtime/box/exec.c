@@ -14,12 +14,12 @@
 #define ACK_EVERY (WIRE_STREAM_WINDOW / 4)
 
 /* Strings, each with its NUL, cut into frames wherever a frame ends. */
-static int args_add(struct buf *args, const char *text)
+int exec_args_add(struct buf *args, const char *text)
 {
     return buf_append(args, text, strlen(text) + 1);
 }
 
-static int args_send(struct box *box, const struct buf *args)
+int exec_args_send(struct box *box, const struct buf *args)
 {
     for (size_t at = 0; at < args->length;) {
         size_t part = MIN(args->length - at, (size_t)FRAME_PAYLOAD_MAX);
@@ -37,11 +37,11 @@ static int pack_strings(const struct exec_spec *spec, struct message_exec *exec,
     int r = 0;
 
     for (size_t i = 0; spec->argv[i] && r == 0; i++, exec->argc++)
-        r = args_add(args, spec->argv[i]);
+        r = exec_args_add(args, spec->argv[i]);
     for (size_t i = 0; spec->env && spec->env[i] && r == 0; i++, exec->envc++)
-        r = args_add(args, spec->env[i]);
+        r = exec_args_add(args, spec->env[i]);
     if (r == 0)
-        r = args_add(args, spec->cwd ? spec->cwd : "");
+        r = exec_args_add(args, spec->cwd ? spec->cwd : "");
     exec->args_length = (uint32_t)args->length;
     return r;
 }
@@ -56,8 +56,8 @@ static void exec_flags(const struct exec_spec *spec, struct message_exec *exec)
     }
 }
 
-int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
-             void *ctx, uint32_t *ret_id, struct error *err)
+int exec_send(struct box *box, const struct exec_spec *spec, uint32_t flags,
+              const struct exec_events *events, void *ctx, struct call **ret, struct error *err)
 {
     CLEANUP(buf_free) struct buf args = BUF_INIT(LIMIT_ARGV_BYTES);
     struct message_exec exec = {0};
@@ -76,21 +76,34 @@ int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_ev
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "a terminal has at most %d rows and columns", LIMIT_TERMINAL);
     exec_flags(spec, &exec);
+    exec.flags |= flags;
     call = box_call_new(box, CALL_EXEC, ctx, err);
     if (!call)
         return err && err->num ? err->num : -ENOMEM;
     call->on.exec = events;
-    call->timeout_ms = spec->timeout_ms;
     call->is_pty = spec->is_pty;
     call->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
     length = message_exec_pack(&exec, payload, sizeof(payload));
-    r = args_send(box, &args);
+    r = exec_args_send(box, &args);
     if (r == 0)
         r = box_send(box, FRAME_EXEC, call->id, payload, (size_t)length);
     if (r < 0) {
         box_call_free(box, call);
         return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
     }
+    *ret = call;
+    return 0;
+}
+
+int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
+             void *ctx, uint32_t *ret_id, struct error *err)
+{
+    struct call *call;
+    int r = exec_send(box, spec, 0, events, ctx, &call, err);
+
+    if (r < 0)
+        return r;
+    call->timeout_ms = spec->timeout_ms;
     *ret_id = call->id;
     return 0;
 }
@@ -119,7 +132,7 @@ void box_signal(struct box *box, uint32_t id, int signal)
     struct call *call = box_call(box, id, CALL_EXEC);
     uint8_t payload[4];
 
-    if (!call || call->has_exited)
+    if (!call || call->has_exited || (call->is_kernel && kernel_name(box, call) < 0))
         return;
     message_number_pack((uint32_t)signal, payload, sizeof(payload));
     if (signal == SIGKILL && !call->kill_deadline_ms)
@@ -145,9 +158,14 @@ int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns)
 
 void box_forget(struct box *box, uint32_t id)
 {
-    if (box->is_lost || box->adoption || id == 0 || id > box->next_id ||
-        box_call(box, id, CALL_EXEC))
+    struct call *call = box_call(box, id, CALL_EXEC);
+
+    if (box->is_lost || box->adoption || id == 0 || id > box->next_id)
         return;
+    if (call && !(call->is_kernel && call->is_given && !call->is_named))
+        return;
+    if (call)
+        box_call_free(box, call); /* of a kernel that was never given */
     box_send(box, FRAME_FORGET, id, NULL, 0);
 }
 
@@ -188,7 +206,8 @@ static void maybe_end(struct box *box, struct call *call)
     const struct exec_events *events = call->on.exec;
     void *ctx = call->ctx;
 
-    if (!call->has_exited || call->in[0].held.length > 0 || call->in[1].held.length > 0)
+    if (!call->has_exited || call->in[0].held.length > 0 || call->in[1].held.length > 0 ||
+        call->in[2].held.length > 0)
         return;
     box_call_free(box, call);
     events->ended(ctx, &end);
@@ -199,7 +218,7 @@ void box_resume(struct box *box, uint32_t id, enum box_stream stream)
     struct call *call = box_call(box, id, CALL_EXEC);
     int index = (int)stream - 1;
 
-    if (!call || index < 0 || index > 1)
+    if (!call || index < 0 || index >= BOX_STREAMS)
         return;
     deliver(call, index);
     acknowledge(box, call, index);
@@ -213,7 +232,7 @@ static bool on_output(struct box *box, struct call *call, const struct frame *fr
     size_t taken = 0;
 
     if (message_bytes_unpack(frame, &bytes) < 0 || bytes.stream == 0 || bytes.length == 0 ||
-        (bytes.stream == BOX_EVENTS && !call->is_cell))
+        (bytes.stream == BOX_EVENTS && !call->is_cell) || call->is_kernel)
         return false;
     in = &call->in[bytes.stream - 1];
     if (bytes.offset != in->received ||
@@ -239,11 +258,11 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
     struct message_exited exited;
 
     if (message_exited_unpack(frame, &exited) < 0 || exited.out_bytes != call->in[0].received ||
-        exited.err_bytes != call->in[1].received || exited.event_bytes != call->in[2].received)
+        exited.err_bytes != call->in[1].received || !cell_end_makes_sense(call, &exited))
         return false;
     call->has_exited = true;
-    call->kill_deadline_ms = 0;
-    call->deadline_ms = 0;
+    call->kill_deadline_ms = call->start_deadline_ms = 0;
+    call->deadline_ms = call->grace_deadline_ms = 0;
     call->end = (struct exec_end){
         .exit_code = exited.exit_code,
         .signal = (int)exited.signal,
@@ -251,9 +270,14 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
         .disk_full = exited.flags & EXITED_DISK_FULL,
         .memory_watchdog = exited.flags & EXITED_MEMORY_WATCHDOG,
         .has_output = exited.flags & EXITED_HAS_OUTPUT,
+        .kernel_died = exited.flags & EXITED_KERNEL_DIED,
+        .is_unseen = exited.flags & EXITED_UNSEEN,
+        .events_dropped = exited.event_bytes - call->in[2].received,
         .duration_ns = exited.duration_ns,
         .usage = {.cpu_us = exited.cpu_us, .max_rss_bytes = exited.max_rss_bytes},
     };
+    if (call->is_cell)
+        cell_expect_next(box, call->kernel);
     maybe_end(box, call);
     return true;
 }
@@ -284,6 +308,10 @@ static bool on_no_exec(struct box *box, struct call *call, const struct frame *f
 
     if (message_fail_unpack(frame, &fail) < 0 || call->has_started)
         return false;
+    if (call->is_cell) {
+        cell_no_exec(box, call, &fail);
+        return true;
+    }
     if (fail.stage == GUEST_STAGE_EXEC)
         no_exec_error(&fail, &err);
     else if (fail.stage == GUEST_STAGE_FOLDER)
@@ -345,14 +373,28 @@ bool exec_frame(struct box *box, struct call *call, const struct frame *frame)
     }
 }
 
+/* A cell is asked to end first: its kernel's variables are worth two seconds. */
+static void time_out(struct box *box, struct call *call, uint64_t now_ms)
+{
+    call->was_timed_out = true;
+    if (call->is_cell && !call->is_script) {
+        call->grace_deadline_ms = now_ms + CELL_GRACE_MS;
+        box_signal(box, call->id, SIGINT);
+    } else {
+        box_signal(box, call->id, SIGKILL);
+    }
+}
+
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
 {
-    bool is_reader_slow = call->in[0].held.length > 0 || call->in[1].held.length > 0;
-
     if (call->has_exited)
         return;
     if (call->deadline_ms && now_ms >= call->deadline_ms && !call->was_timed_out) {
-        call->was_timed_out = true;
+        time_out(box, call, now_ms);
+        return;
+    }
+    if (call->grace_deadline_ms && now_ms >= call->grace_deadline_ms) {
+        call->grace_deadline_ms = 0;
         box_signal(box, call->id, SIGKILL);
         return;
     }
@@ -362,7 +404,7 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
     }
     if (!call->kill_deadline_ms || now_ms < call->kill_deadline_ms)
         return;
-    if (is_reader_slow) /* the exit waits behind output that our own side does not take */
+    if (cell_is_reader_slow(box, call)) /* it waits behind output that our side does not take */
         call->kill_deadline_ms = now_ms + KILL_PATIENCE_MS;
     else
         box_break(box, "its warden did not tell the end of a command");

@@ -43,8 +43,14 @@ struct call {
     uint64_t start_deadline_ms;       /* until STARTED or NOEXEC */
     uint64_t timeout_ms, deadline_ms; /* 0: none */
     uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */
+    uint64_t grace_deadline_ms;       /* a cell was interrupted: until it is killed */
     bool has_started, was_timed_out, is_pty;
-    bool is_cell;
+    bool is_kernel, is_cell;
+    bool is_given;   /* the kernel, or the cell's: of how it ended the warden knows nothing */
+    bool is_named;   /* a given one: the warden was told that we know it */
+    bool is_script;  /* a cell that ends with its kernel */
+    bool is_adopted; /* whether it is a script nobody told us */
+    uint32_t kernel; /* a cell's */
     bool has_exited;
     struct exec_end end; /* kept while output is still held */
 
@@ -91,11 +97,37 @@ void box_break(struct box *box, const char *why);
 long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
                     size_t length);
 
+/* Two frames that belong together: one system call, and one turn of the warden, where possible. */
+struct out_frame {
+    enum frame_type type;
+    uint32_t id;
+    const void *payload;
+    size_t length;
+};
+int box_send_two(struct box *box, const struct out_frame frames[2]);
+/* Whether the queue takes so much, should the socket take nothing. */
+bool box_has_room(const struct box *box, size_t bytes);
+
 /* exec.c, answers.c: frames for a call; true when they make sense */
 bool exec_frame(struct box *box, struct call *call, const struct frame *frame);
 bool file_frame(struct box *box, struct call *call, const struct frame *frame);
 void file_failed(const struct call *call, const struct error *err); /* the box is lost */
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
+
+/* exec.c: EXEC with these flags besides those of the spec */
+int exec_send(struct box *box, const struct exec_spec *spec, uint32_t flags,
+              const struct exec_events *events, void *ctx, struct call **ret, struct error *err);
+int exec_args_add(struct buf *args, const char *text);
+int exec_args_send(struct box *box, const struct buf *args);
+
+/* cells.c */
+/* Whether a call may end like this; every call of CALL_EXEC is asked about. */
+bool cell_end_makes_sense(const struct call *call, const struct message_exited *exited);
+void cell_no_exec(struct box *box, struct call *call, const struct message_fail *fail);
+/* The kernel's next cell has to be started soon now. */
+void cell_expect_next(struct box *box, uint32_t kernel);
+bool cell_is_reader_slow(const struct box *box, const struct call *call);
+int kernel_name(struct box *box, struct call *kernel); /* the warden may tell us of its end */
 
 /* adopt.c: while box->adoption is there every frame goes to it */
 bool adopt_frame(struct box *box, const struct frame *frame);

@@ -26,8 +26,8 @@ struct seen {
     int started, ended, failed, ready, entries;
     struct exec_end end;
     struct error err;
-    struct buf out[3];
-    size_t takes; /* bytes that the reader still takes */
+    struct buf out[4]; /* by stream */
+    size_t takes;      /* bytes that the reader still takes */
     char name[LIMIT_PATH_BYTES + 1];
     uint32_t mode;
     uint64_t bytes;
@@ -123,7 +123,7 @@ static inline int fake_set_up(void **state)
     fake->fd = pair[1];
     for (int i = 0; i < 4; i++) {
         fake->seen[i].takes = SIZE_MAX;
-        for (int j = 0; j < 3; j++)
+        for (int j = 0; j < 4; j++)
             fake->seen[i].out[j] = BUF_INIT(64 << 20);
     }
     if (box_new(pair[0], fake, &fake->box, &fake->err) < 0)
@@ -140,7 +140,7 @@ static inline int fake_tear_down(void **state)
     if (fake->fd >= 0)
         close(fake->fd);
     for (int i = 0; i < 4; i++) {
-        for (int j = 0; j < 3; j++)
+        for (int j = 0; j < 4; j++)
             buf_free(&fake->seen[i].out[j]);
     }
     free(fake);

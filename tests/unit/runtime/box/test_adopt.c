@@ -16,7 +16,7 @@
 /* What was found, and which of it is adopted. */
 struct finder {
     struct fake *fake;
-    struct box_found found[2 * LIMIT_COMMANDS];
+    struct box_found found[2 * (LIMIT_COMMANDS + LIMIT_CONTEXTS)];
     int count, done;
     struct error err;
     uint32_t adopts; /* this id, at these offsets */
@@ -395,7 +395,7 @@ static void say_twice(struct fake *fake)
 
 static void say_too_many(struct fake *fake)
 {
-    for (uint32_t id = 1; id <= 2 * LIMIT_COMMANDS + 1; id++) {
+    for (uint32_t id = 1; id <= 2 * (LIMIT_COMMANDS + LIMIT_CONTEXTS) + 1; id++) {
         say_inventory(fake, id, &running);
         fake_pump(fake);
     }
