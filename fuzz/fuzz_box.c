@@ -1,6 +1,7 @@
 /*
- * fuzz_box.c - any frames from a warden to a box with an exec, a put, a get and a list pending. It
- * must never crash, and every call ends once or not at all.
+ * fuzz_box.c - any frames from a warden to a box with an exec (id 1), a put, a get, a list (2 to
+ * 4), a kernel that was started (5) and one that was given (6), each with a cell (7, 8), pending.
+ * It must never crash, and every call ends once or not at all.
  *
  * Input: type (1 byte), id (1), length (2, little endian), payload; again and again. Type 0 sends
  * the payload as it is, without a header. One that begins with 0xff (left out then) is the answer
@@ -46,7 +47,8 @@ static size_t saw_output(void *ctx, enum box_stream stream, const void *data, si
     volatile uint8_t last = ((const uint8_t *)data)[length - 1];
 
     (void)last;
-    check(pending->ends == 0 && length > 0 && (stream == BOX_STDOUT || stream == BOX_STDERR));
+    check(pending->ends == 0 && length > 0 &&
+          (stream == BOX_STDOUT || stream == BOX_STDERR || stream == BOX_EVENTS));
     pending->taken += pending->takes_all ? length : length / 2;
     return pending->takes_all ? length : length / 2;
 }
@@ -87,17 +89,35 @@ static const struct list_events list_events = {.entry = saw_entry, .done = saw_e
 
 #define GENERATION 7
 #define IDS 256
+#define CALLS 8
 
 /* A box and all that waits for something in it. */
 struct world {
     struct box *box;
-    struct pending pending[4], adopted[IDS];
-    uint32_t id[4];
+    struct pending pending[CALLS], adopted[IDS];
+    uint32_t id[CALLS];
     uint8_t is_adopted[IDS];
     int has_hello, has_calls, is_done;
 };
 
-static void start_calls(struct box *box, struct pending pending[4], uint32_t id[4])
+static void start_cells(struct box *box, struct pending pending[CALLS], uint32_t id[CALLS])
+{
+    static const char *const argv[] = {"python", NULL};
+    struct exec_spec spec = {.argv = argv, .keeps = true};
+    struct cell_spec cell = {.code = "1", .code_length = 1, .timeout_ms = 60000};
+    struct error err = {0};
+
+    check(box_kernel(box, &spec, &exec_events, &pending[4], &id[4], &err) == 0);
+    id[5] = box_next_id(box);
+    check(box_kernel_given(box, id[5], &exec_events, &pending[5], &err) == 0);
+    for (int i = 4; i < 6; i++) {
+        cell.kernel = id[i];
+        check(box_cell(box, &cell, &exec_events, &pending[i + 2], &id[i + 2], &err) == 0);
+        cell.is_script = true;
+    }
+}
+
+static void start_calls(struct box *box, struct pending pending[CALLS], uint32_t id[CALLS])
 {
     static const char *const argv[] = {"true", NULL};
     struct exec_spec spec = {.argv = argv, .is_pty = true, .keeps = true};
@@ -110,6 +130,7 @@ static void start_calls(struct box *box, struct pending pending[4], uint32_t id[
     check(box_list(box, "/tmp/c", 0, &list_events, &pending[3], &id[3], &err) == 0);
     check(box_stdin(box, id[0], "input", 5) == 5);
     check(box_put_data(box, id[1], "bytes", 5) == 5);
+    start_cells(box, pending, id);
 }
 
 static void saw_found(void *ctx, const struct box_found *found)
@@ -118,13 +139,17 @@ static void saw_found(void *ctx, const struct box_found *found)
     struct error err = {0};
 
     check(!world->is_done && found->id > 0 && found->id < IDS && !world->is_adopted[found->id]);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < BOX_STREAMS; i++)
         check(found->first[i] <= found->written[i] &&
               found->written[i] - found->first[i] <= WIRE_STREAM_WINDOW);
     if (found->id % 3 == 0)
         return;
-    check(box_adopt(world->box, found->id, found->first, 1000, &exec_events,
-                    &world->adopted[found->id], &err) == 0);
+    if (found->is_kernel)
+        check(box_adopt_kernel(world->box, found->id, &exec_events, &world->adopted[found->id],
+                               &err) == 0);
+    else
+        check(box_adopt(world->box, found->id, found->first, 1000, &exec_events,
+                        &world->adopted[found->id], &err) == 0);
     world->is_adopted[found->id] = 1;
 }
 
@@ -163,13 +188,15 @@ static size_t send_next(int fd, const uint8_t *data, size_t size)
 
 static void host_reads(struct world *world)
 {
-    box_resume(world->box, world->id[0], BOX_STDOUT);
-    box_resume(world->box, world->id[0], BOX_STDERR);
+    for (int i = 0; i < CALLS; i++) {
+        for (int stream = BOX_STDOUT; stream <= BOX_EVENTS; stream++)
+            box_resume(world->box, world->id[i], (enum box_stream)stream);
+    }
     for (uint32_t id = 1; world->has_hello && id < IDS; id++) {
         if (!world->is_adopted[id])
             continue;
-        box_resume(world->box, id, BOX_STDOUT);
-        box_resume(world->box, id, BOX_STDERR);
+        for (int stream = BOX_STDOUT; stream <= BOX_EVENTS; stream++)
+            box_resume(world->box, id, (enum box_stream)stream);
         box_stdin(world->box, id, "more", 4);
         box_forget(world->box, id); /* which does nothing while it runs */
     }
@@ -191,7 +218,7 @@ static void host_acts(struct world *world, int fd)
 
 static void check_ends(const struct world *world)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < CALLS; i++)
         check(world->pending[i].ends == world->has_calls);
     for (int id = 0; id < IDS; id++)
         check(world->adopted[id].ends == world->is_adopted[id]);
@@ -219,7 +246,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     close(pair[1]);
     /* An exit that is known waits for its reader, also behind a loss. */
-    world.pending[0].takes_all = 1;
+    for (int i = 0; i < CALLS; i++)
+        world.pending[i].takes_all = 1;
     for (int id = 0; id < IDS; id++)
         world.adopted[id].takes_all = 1;
     for (int i = 0; i < 100 && r == 0; i++) { /* what is still in the socket, then the hang-up */

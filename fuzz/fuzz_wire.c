@@ -47,6 +47,8 @@ static void unpack_fixed(const struct frame *frame)
     struct message_inventory inventory;
     struct message_resume resume;
     struct message_size terminal;
+    struct message_kernel kernel;
+    struct message_cell cell;
     uint64_t start_ns;
     uint32_t number;
 
@@ -66,6 +68,10 @@ static void unpack_fixed(const struct frame *frame)
         check_packed(frame, packed, message_resume_pack(&resume, packed, sizeof(packed)));
     if (message_size_unpack(frame, &terminal) == 0)
         check_packed(frame, packed, message_size_pack(&terminal, packed, sizeof(packed)));
+    if (message_kernel_unpack(frame, &kernel) == 0)
+        check_packed(frame, packed, message_kernel_pack(&kernel, packed, sizeof(packed)));
+    if (message_cell_unpack(frame, &cell) == 0)
+        check_packed(frame, packed, message_cell_pack(&cell, packed, sizeof(packed)));
     if (message_started_unpack(frame, &start_ns) == 0)
         check_packed(frame, packed, message_started_pack(start_ns, packed, sizeof(packed)));
     if (message_number_unpack(frame, &number) == 0)
