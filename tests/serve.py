@@ -143,7 +143,10 @@ class Daemon:
             if not folder.exists():
                 folder.mkdir(mode=0o700)
                 self.room.give(folder)
-        self.env = {"BAILEY_STATE_DIR": self.state, "XDG_RUNTIME_DIR": self.runtime, **(env or {})}
+        # Boxes that a daemon makes ahead come and go between two tests: where that is not the point,
+        # whoever looks for what was left behind should not find them.
+        self.env = {"BAILEY_STATE_DIR": self.state, "XDG_RUNTIME_DIR": self.runtime,
+                    "SANDBOX_POOL_SIZE": "0", **(env or {})}
         self.socket = self.runtime / "bailey" / "engine.sock"
         self.log = self.room.path / "serve.log"
         with open(self.log, "ab") as log:
