@@ -1,0 +1,119 @@
+"""kernel_script.py - one program instead of cells: what `python3 main.py` would do, in this process.
+Loaded by kernel.py, which is `kernel` here.
+
+The interpreter is never finalised: that would touch every page that it shares with the zygote. What
+a program can notice of its end is done, in the order of Python's own end.
+"""
+import _signal
+import atexit
+import os
+import sys
+
+_exit, kill, getpid = os._exit, os.kill, os.getpid
+
+
+def run(host, code, text, env):
+    """Does not return."""
+    path = host.workspace.rstrip("/") + "/main.py"
+    prepare(host, path, text, env)
+    try:
+        with kernel._io.open(path, "wb") as file:
+            file.write(code)
+    except OSError as problem:
+        sys.stderr.write("bailey: writing %s: %s\n" % (path, problem.strerror))
+        finish(1)
+    main = kernel.make_main({"__file__": path, "__loader__": None, "__package__": None,
+                             "__spec__": None, "__doc__": None, "__cached__": None})
+    status = 1
+    try:
+        exec(compile(code, path, "exec", dont_inherit=True), main.__dict__)
+        status = 0
+    except SystemExit as problem:
+        status = kernel.exit_status(problem)
+    except BaseException as problem:
+        status = report(problem)
+    if getpid() != host.pid:
+        host.control = -1  # a child that the program forked ends like the program
+    finish(status)
+
+
+def prepare(host, path, text, env):
+    """Streams, arguments and environment of a program."""
+    host.environ = os.environ
+    host.set_environment(env)
+    if text is not None:
+        host.give_input(text)
+    is_direct = bool(os.environ.get("PYTHONUNBUFFERED"))
+    opened = kernel._io.open
+    sys.stdin = sys.__stdin__ = opened(0, "r", -1, "utf-8", "surrogateescape", closefd=False)
+    sys.stdout = sys.__stdout__ = opened(1, "w", -1, "utf-8", "surrogateescape", closefd=False)
+    sys.stderr = sys.__stderr__ = opened(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
+    if is_direct:
+        sys.stdout.reconfigure(line_buffering=True)
+    for stream, name in ((sys.stdin, "<stdin>"), (sys.stdout, "<stdout>"), (sys.stderr, "<stderr>")):
+        stream.buffer.raw.name = name
+    sys.argv = [path]
+    folder = path.rpartition("/")[0]
+    if sys.path and sys.path[0] in (kernel.FOLDER, ""):
+        sys.path[0] = folder
+    else:
+        sys.path.insert(0, folder)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+
+def report(problem):
+    """A traceback on stderr, by the program's own hook if it has one."""
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in kernel.OURS:
+        trace = trace.tb_next
+    problem = problem.with_traceback(trace)
+    if isinstance(problem, KeyboardInterrupt):
+        sys.excepthook(type(problem), problem, trace)
+        return -_signal.SIGINT
+    try:
+        sys.excepthook(type(problem), problem, trace)
+    except SystemExit as other:
+        return kernel.exit_status(other)
+    except BaseException as other:
+        sys.stderr.write("Error in sys.excepthook:\n")
+        sys.__excepthook__(type(other), other, other.__traceback__)
+        sys.stderr.write("\nOriginal exception was:\n")
+        sys.__excepthook__(type(problem), problem, trace)
+    return 1
+
+
+def finish(status):
+    """Threads, atexit, streams; then gone, by SIGINT where that ended the program."""
+    try:
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading._shutdown()
+    except BaseException as problem:
+        sys.__excepthook__(type(problem), problem, problem.__traceback__)
+    try:
+        atexit._run_exitfuncs()
+    except BaseException:
+        pass  # it has been shown
+    try:
+        sys.stdout is None or sys.stdout.flush()
+    except BaseException:
+        status = status or 120  # as Python has it
+    try:
+        sys.stderr is None or sys.stderr.flush()
+    except BaseException:
+        pass
+    flush_c()
+    if status < 0:
+        _signal.signal(-status, _signal.SIG_DFL)
+        kill(getpid(), -status)
+    _exit(status)
+
+
+def flush_c():
+    """What native code printed with C's own buffers, where a library of that kind is loaded."""
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is not None:
+        try:
+            ctypes.CDLL(None).fflush(None)
+        except BaseException:
+            pass
