@@ -16,7 +16,7 @@ PATIENCE = 60.0  # until a kernel counts as hung; never reached by one that work
 
 COMMANDS = {
     "python": [sys.executable, str(GUEST / "python" / "kernel.py")],
-    "javascript": ["node", str(GUEST / "javascript" / "kernel.mjs")],
+    "javascript": [os.environ.get("KERNEL_NODE", "node"), str(GUEST / "javascript" / "kernel.mjs")],
     "bash": ["bash", str(GUEST / "bash" / "kernel.bash")],
 }
 

@@ -1,0 +1,405 @@
+// kernel.mjs - the JavaScript kernel: runs the cells that come over descriptor 3 in one global scope.
+//
+//   node kernel.mjs        (Node 18 or later, no packages)
+//
+// The protocol is in docs/kernels.md. Cells are evaluated by V8 itself in the mode of a console
+// (Runtime.evaluate with replMode, over an inspector session to this same thread): top-level await,
+// the value of the last expression, and const, let and class that stay and may be declared again, as
+// in any browser's console. What that mode lacks is import: cells.mjs rewrites it to a function.
+//
+// A busy loop ends at SIGINT because the evaluation begins inside of vm's breakOnSigint, which has a
+// thread that watches for the signal. That watch is kept for the kernel's whole life, so that there is
+// no moment without it; what it saw while no such script ran is asked for while a cell waits. Only a
+// loop that a timer or an await began cannot be ended this way: its kernel is.
+import fs from "node:fs";
+import inspector from "node:inspector";
+import { createRequire } from "node:module";
+import net from "node:net";
+import { Readable, Writable } from "node:stream";
+import util from "node:util";
+import vm from "node:vm";
+import { bundle, importer, rewriteImports, stringify } from "./cells.mjs";
+
+const TEXT_MAX = 1 << 20; // bytes of code points, near enough
+const EVENTS_MAX = 1000; // of one cell
+const WATCH_MS = 20; // how often a cell that waits looks for SIGINT
+const { inspect } = util;
+const { isPromise } = util.types;
+const { writeSync, fstatSync } = fs;
+const { from: bytesFrom, concat } = Buffer;
+const realExit = process.reallyExit.bind(process);
+const { setImmediate, setInterval, clearInterval } = globalThis;
+
+const control = new net.Socket({ fd: 3, readable: true, writable: true });
+const session = new inspector.Session();
+session.connect();
+const kept = [1, 2].map(identity);
+
+let current = null; // the running cell
+let count = 0;
+let isHalf = false; // a line was begun and not ended
+const clock = new Int32Array(new SharedArrayBuffer(4));
+let waiting = bytesFrom(""); // bytes of messages that are not whole yet
+
+// process.binding is old and its replacement is not for us; these have been there since Node 6.
+const { startSigintWatchdog, stopSigintWatchdog } = process.binding("contextify");
+startSigintWatchdog();
+
+// Whether SIGINT came since somebody asked; one of two watches ends here, so the signal stays caught.
+function wasInterrupted() {
+    startSigintWatchdog();
+    return stopSigintWatchdog();
+}
+
+class Exit {
+    constructor(status) {
+        this.status = status;
+    }
+}
+
+function identity(fd) {
+    try {
+        const stat = fstatSync(fd);
+        return `${stat.dev}:${stat.ino}`;
+    } catch {
+        return null;
+    }
+}
+
+// --- messages ----------------------------------------------------------------------------------
+
+// Not by streams: SIGINT may end any JavaScript of a cell halfway, and a stream would stay halfway.
+function writeAll(fd, data) {
+    data = typeof data === "string" ? bytesFrom(data) : data;
+    for (let at = 0; at < data.length;) {
+        try {
+            at += writeSync(fd, data, at);
+        } catch (problem) {
+            if (problem.code !== "EAGAIN") throw problem;
+            Atomics.wait(clock, 0, 0, 1);
+        }
+    }
+}
+
+function put(text) {
+    try {
+        if (isHalf) writeAll(3, "\n"); // an interrupt cut the line before
+        isHalf = true;
+        writeAll(3, text);
+        isHalf = false;
+    } catch (problem) {
+        if (problem.code === "EPIPE" || problem.code === "EBADF") realExit(1); // nobody is there any more
+        throw problem;
+    }
+}
+
+function send(cell, event) {
+    if (cell === null || cell.isOver) return; // nobody would know whose it is
+    cell.events++;
+    if (cell.events < EVENTS_MAX || event.type === "error") put(stringify(event) + "\n");
+    else if (cell.events === EVENTS_MAX)
+        process.stderr.write(`bailey: this cell has shown ${EVENTS_MAX - 1} values; the rest is left out\n`);
+}
+
+// The whole message at the front of `waiting`, or null.
+function nextMessage() {
+    const at = waiting.indexOf(10);
+    if (at < 0) {
+        if (waiting.length > 200) realExit(1);
+        return null;
+    }
+    const match = /^cell (\d+) ([a-z-]+) (\d+) (\d+) (\d+)$/.exec(waiting.toString("latin1", 0, at));
+    if (match === null) realExit(1);
+    const sizes = [Number(match[3]), Number(match[4]), Number(match[5])];
+    const ends = [at + 1];
+    for (const size of sizes) ends.push(ends[ends.length - 1] + size);
+    if (waiting.length < ends[3]) return null;
+    const message = {
+        id: match[1],
+        flags: match[2],
+        code: waiting.toString("utf8", ends[0], ends[1]),
+        input: bytesFrom(waiting.subarray(ends[1], ends[2])),
+        env: waiting.toString("utf8", ends[2], ends[3]),
+    };
+    waiting = waiting.subarray(ends[3]);
+    return message;
+}
+
+let parts = [];
+control.on("data", (data) => {
+    parts.push(data);
+    if (parts.length === 1) setImmediate(receive); // one concat for all that has come
+});
+control.on("end", () => realExit(0));
+control.on("error", () => realExit(0));
+
+function receive() {
+    waiting = concat([waiting, ...parts]);
+    parts = [];
+    if (current !== null) return;
+    const message = nextMessage();
+    if (message !== null) run(message);
+}
+
+// --- a cell ------------------------------------------------------------------------------------
+
+function setEnvironment(text) {
+    const before = [];
+    for (const pair of text.split("\0")) {
+        const at = pair.indexOf("=");
+        if (at <= 0) continue;
+        const name = pair.slice(0, at);
+        before.push([name, process.env[name]]);
+        process.env[name] = pair.slice(at + 1);
+    }
+    return before;
+}
+
+function run(message) {
+    count++;
+    current = { id: message.id, count, events: 0, isOver: false, before: setEnvironment(message.env) };
+    input.give(message.flags.includes("i") ? message.input : null);
+    const cell = current;
+    wasInterrupted(); // what came before does not count
+    let code = message.code;
+    try {
+        if (/\bimport\b/.test(code)) code = rewriteImports(code);
+    } catch {
+        // not for us to say: the parser will
+    }
+    evaluate(cell, `${code}\n//# sourceURL=cell-in-${count}`);
+}
+
+// Runs `step` so that SIGINT ends it; what it throws is thrown here.
+function within(step) {
+    starting = step;
+    return guarded.runInThisContext({ breakOnSigint: true, displayErrors: false });
+}
+
+function evaluate(cell, expression) {
+    let answered = null;
+    let isWithin = true;
+    try {
+        within(() => session.post("Runtime.evaluate", { expression, replMode: true }, (problem, answer) => {
+            answered = [problem, answer];
+            if (!isWithin) onAnswer(cell, problem, answer);
+        }));
+    } catch (problem) {
+        failed(cell, problem);
+    }
+    isWithin = false;
+    if (answered !== null) onAnswer(cell, ...answered);
+    if (!cell.isOver) {
+        cell.watch = setInterval(() => { if (wasInterrupted()) interrupted(cell); }, WATCH_MS);
+    }
+}
+
+let starting = null;
+Object.defineProperty(globalThis, "__bailey_start__", { value: () => starting() });
+const guarded = new vm.Script("__bailey_start__()", { filename: "node:kernel" });
+
+// The inspector names values; this gets the value itself.
+function take(object) {
+    let value;
+    sink = (given) => { value = given; };
+    const argument = {};
+    for (const name of ["objectId", "value", "unserializableValue"])
+        if (object[name] !== undefined) argument[name] = object[name];
+    if (object.subtype === "null") argument.value = null;
+    session.post("Runtime.callFunctionOn", {
+        functionDeclaration: "function (value) { this(value); }",
+        objectId: sinkId, arguments: [argument], silent: true,
+    }, () => {});
+    if (object.objectId !== undefined) session.post("Runtime.releaseObject", { objectId: object.objectId });
+    return value;
+}
+
+let sink = null;
+let sinkId = null;
+globalThis.__bailey_sink__ = (value) => sink(value);
+session.post("Runtime.evaluate", { expression: "__bailey_sink__" },
+    (_, answer) => { sinkId = answer.result.objectId; });
+delete globalThis.__bailey_sink__;
+
+function onAnswer(cell, problem, answer) {
+    if (cell.isOver) return; // it was interrupted before
+    if (problem) return failed(cell, new Error(problem.message));
+    if (answer.exceptionDetails) return failed(cell, take(answer.exceptionDetails.exception));
+    const value = take(answer.result);
+    if (!isPromise(value)) return succeeded(cell, value);
+    // A cell whose last value is a promise, such as `main()`, lasts as long as that does.
+    value.then((final) => succeeded(cell, final), (reason) => failed(cell, reason));
+}
+
+function succeeded(cell, value) {
+    if (cell.isOver) return;
+    if (cell.exit !== undefined) return exited(cell);
+    let shown = null;
+    try {
+        if (value !== undefined) {
+            globalThis._ = value;
+            within(() => { shown = bundle(value); });
+        }
+    } catch (problem) {
+        return failed(cell, problem);
+    }
+    if (shown !== null) send(cell, { type: "result", count: cell.count, data: shown.data, ...shown.truncated });
+    finish(cell, 0);
+}
+
+function failed(cell, problem) {
+    if (cell.isOver) return;
+    if (problem instanceof Exit || cell.exit !== undefined) return exited(cell);
+    if (problem?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") return interrupted(cell);
+    send(cell, { type: "error", ...describe(problem, cell) });
+    finish(cell, 1);
+}
+
+function exited(cell) {
+    if (cell.exit !== 0)
+        send(cell, { type: "error", name: "ExitStatus", value: String(cell.exit),
+            traceback: `Cell In[${cell.count}]: process.exit(${cell.exit})` });
+    finish(cell, cell.exit === 0 ? 0 : 1);
+}
+
+function interrupted(cell) {
+    if (cell.isOver) return;
+    send(cell, { type: "error", name: "Interrupted", value: "the cell was interrupted",
+        traceback: `Cell In[${cell.count}]: the cell was interrupted` });
+    finish(cell, 1);
+}
+
+function finish(cell, status) {
+    cell.isOver = true;
+    for (const [name, value] of cell.before) {
+        if (value === undefined) delete process.env[name];
+        else process.env[name] = value;
+    }
+    clearInterval(cell.watch);
+    input.give(null);
+    current = null;
+    put(`end ${cell.id} ${status}\n`);
+    if (kept.some((was, i) => was !== identity(i + 1)))
+        realExit(1); // nothing it prints would be seen: a new kernel is better
+    else if (waiting.length > 0) setImmediate(receive);
+}
+
+// --- errors ------------------------------------------------------------------------------------
+
+function nameCells(text) {
+    return text.replace(/cell-in-(\d+):(\d+)(?::\d+)?/g, "Cell In[$1], line $2");
+}
+
+// Frames of ours, of the inspector and of node's own machinery below the cell are left out.
+function trim(stack) {
+    const lines = stack.split("\n");
+    const isOurs = (line) => /^\s+at .*(node:(inspector|vm|internal)|kernel\.mjs|cells\.mjs|node:kernel)/.test(line);
+    return lines.filter((line) => !isOurs(line)).join("\n");
+}
+
+function describe(problem, cell) {
+    let name = "Error";
+    let value = "";
+    let traceback = "";
+    try {
+        if (util.types.isNativeError(problem) || problem instanceof Error) {
+            name = String(problem.name);
+            value = String(problem.message);
+            traceback = nameCells(trim(String(problem.stack ?? `${name}: ${value}`)));
+            if (!/Cell In\[/.test(traceback)) traceback += syntaxPlace(problem, cell);
+        } else {
+            value = typeof problem === "string" ? problem : inspect(problem);
+            traceback = `Cell In[${cell.count}]: Uncaught ${value}`;
+        }
+    } catch {
+        // a getter of the thrown value threw
+    }
+    return { name: name.slice(0, 1000), value: value.slice(0, TEXT_MAX), traceback: traceback.slice(0, TEXT_MAX) };
+}
+
+// V8 tells the line of a syntax error only on compiling it again.
+function syntaxPlace(problem, cell) {
+    return problem.name === "SyntaxError" ? `\n    at Cell In[${cell.count}]` : "";
+}
+
+// --- what cells find ----------------------------------------------------------------------------
+
+const input = {
+    lines: null,
+    give(data) {
+        this.lines = data === null ? null : data.toString("utf8").split("\n");
+        if (data !== null && this.lines[this.lines.length - 1] === "") this.lines.pop();
+        const stream = data === null ? null : Readable.from(data.length ? [data] : []);
+        if (stream === null) {
+            delete process.stdin;
+            Object.defineProperty(process, "stdin", { configurable: true, enumerable: true, get: realStdin });
+        } else Object.defineProperty(process, "stdin", { configurable: true, enumerable: true, value: stream });
+    },
+    next() {
+        if (this.lines === null)
+            throw new Error("this cell was given no standard input; pass the text to read with the cell " +
+                "(stdin in the API), or put the values in the code");
+        return this.lines.length ? this.lines.shift() : null;
+    },
+};
+const realStdin = Object.getOwnPropertyDescriptor(process, "stdin").get;
+
+Object.assign(globalThis, {
+    require: createRequire(`${process.cwd()}/cell.js`),
+    display(value, mime) {
+        const { data, truncated } = bundle(value, mime);
+        send(current, { type: "display", data, ...truncated });
+    },
+    readline: () => input.next(),
+    prompt(text = "") {
+        if (text !== "") process.stdout.write(String(text));
+        return input.next();
+    },
+});
+Object.defineProperty(globalThis, "__bailey_import__", { value: importer() });
+globalThis.module = { exports: {} };
+globalThis.exports = globalThis.module.exports;
+for (const name of ["require", "display", "readline", "prompt", "module", "exports"])
+    Object.defineProperty(globalThis, name, { enumerable: false });
+
+// Written at once and whole, without a stream's state.
+function output(fd) {
+    const stream = new Writable({ decodeStrings: true, write(data, _, done) { writeAll(fd, data); done(); } });
+    stream.fd = fd;
+    stream.isTTY = false;
+    stream.write = (data, encoding, done) => {
+        writeAll(fd, typeof data === "string" && typeof encoding === "string" ? bytesFrom(data, encoding) : data);
+        for (const called of [encoding, done]) if (typeof called === "function") process.nextTick(called);
+        return true;
+    };
+    return stream;
+}
+for (const [name, fd] of [["stdout", 1], ["stderr", 2]])
+    Object.defineProperty(process, name, { configurable: true, enumerable: true, value: output(fd) });
+
+// process.exit() ends the cell, not the kernel: what it throws is not caught by most code, and if it
+// is, the cell still ends with that status.
+process.exit = (status = process.exitCode ?? 0) => {
+    if (current === null) return undefined;
+    current.exit = Number(status) & 255;
+    throw new Exit(current.exit);
+};
+
+function stray(problem) {
+    if (problem instanceof Exit) {
+        if (current !== null) exited(current);
+        return;
+    }
+    const { traceback } = describe(problem, current ?? { count });
+    process.stderr.write(`Uncaught ${traceback}\n`);
+}
+process.on("uncaughtException", stray);
+process.on("unhandledRejection", stray);
+
+// Cells have no SIGINT of their own: libuv would take the signal from the watch.
+for (const name of ["on", "addListener", "once", "prependListener", "prependOnceListener"]) {
+    const original = process[name];
+    process[name] = function (event, ...rest) {
+        return event === "SIGINT" ? this : original.call(this, event, ...rest);
+    };
+}
