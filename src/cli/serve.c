@@ -84,6 +84,7 @@ struct preparation {
     struct place place;
     struct interpreter interpreters[LANGUAGES_MAX];
     size_t interpreter_count;
+    const char *python; /* path of its interpreter; NULL: none was found */
     struct launch_bind binds[BINDS_MAX];
     size_t bind_count;
     char **env; /* strv */
@@ -131,6 +132,8 @@ static json_t *find_language(struct preparation *made, const struct language_row
     made->interpreter_count++;
     for (size_t i = 0; i < found->bind_count; i++)
         add_bind(made, found->binds[i]);
+    if (str_equal(language->name, "python"))
+        made->python = found->path;
     return json_pack("{s:o*}", "program", text_json(found->path));
 }
 
@@ -270,6 +273,8 @@ static int serve(struct preparation *made, struct error *err)
             .settings_length = made->settings.length,
             .broker_env = (const char *const *)made->env,
             .dataset_folders = (const char *const *)config->dataset_folders,
+            .python = made->python,
+            .has_zygotes = config->is_warm,
             .box = {.memory_bytes = config->limits.memory_bytes,
                     .disk_bytes = config->limits.disk_bytes,
                     .pids = config->limits.pids,

@@ -91,8 +91,7 @@ static void draft_rlimit(struct draft *draft, int resource, uint64_t value)
 }
 
 /* What holds without a control group; draft_grouped() takes back what one makes needless. */
-static void draft_limits(struct draft *draft, const struct launch_spec *spec,
-                         struct launched *launched)
+void draft_limits(struct draft *draft, const struct launch_spec *spec, struct launched *launched)
 {
     struct sandbox_plan *plan = &draft->plan;
 

@@ -46,9 +46,9 @@ void engine_finish(struct engine *engine, int status)
     engine->status = status;
     engine->loop.stop = true;
     broker_kill(engine);
+    zygotes_end(engine);
     boxes_end_all(engine);
     pool_end(engine);
-    zygotes_end(engine);
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -66,6 +66,7 @@ static void set_timer(struct engine *engine)
     next = sooner(next, engine->graves ? engine->graves_at_ms : 0);
     next = sooner(next, engine->pool.at_ms);
     next = sooner(next, engine->pool.is_due ? engine->pool.hold_ms : 0);
+    next = sooner(next, zygotes_deadline(engine));
     if (next == engine->timer_ms)
         return;
     engine->timer_ms = next;
@@ -90,6 +91,7 @@ static void on_timer(struct loop_source *source, uint32_t events)
     engine->timer_ms = 0;
     broker_tick(engine, now);
     makings_tick(engine, now);
+    zygotes_tick(engine, now);
     if (engine->pool.at_ms && now >= engine->pool.at_ms)
         pool_wake(engine);
 }
@@ -281,7 +283,6 @@ _Noreturn void serve_inside(void)
         _exit(1);
     }
     broker_start(&engine);
-    zygotes_start(&engine);
     pool_start(&engine);
     if (loop_run(&engine.loop, before_wait, &engine) < 0)
         engine_finish(&engine, 1);

@@ -141,6 +141,7 @@ struct engine_box {
     struct launcher_box facts;
     uint32_t slot;
     bool was_asked;
+    bool waits_kernel; /* it stands, and is told when a zygote has put one into it */
 
     /* of the pool; is_ahead: nobody knows it yet */
     bool is_ahead, was_ahead;
@@ -181,6 +182,12 @@ struct engine {
     uint32_t next_number, next_slot;
     uint32_t slots_used;
     uint8_t slots[LIMIT_BOXES]; /* 1: its pair of ids is in use */
+
+    /* warm interpreters (zygotes.h) */
+    struct zygote *zygotes;
+    struct zygote_kernel *asked_kernels, *kernels[ENGINE_BUCKETS]; /* by pid */
+    uint32_t next_kernel;
+
     struct launch_bind binds[ENGINE_BINDS_MAX];
     struct engine_box *queue, **queue_end; /* that wait until they are begun */
     struct engine_box *makings;            /* that were */
@@ -218,15 +225,23 @@ void zygotes_start(struct engine *engine);
 void zygotes_end(struct engine *engine);
 /*
  * A kernel in a box: socket and pipes are made, the zygote is asked, FRAME_KERNEL goes to the
- * warden. 0: the box will have it (should the fork fail, the warden sees a kernel that ended), or a
- * negative errno. Its end comes as kernel_ended().
+ * warden once the kernel has all its walls. 0: boxes_kernel_made() will be called, from the loop;
+ * or a negative errno, and nothing was done (-EAGAIN: no zygote is ready yet).
  */
 int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kernel, uint8_t tier);
 void zygotes_each(struct engine *engine,
                   void (*each)(void *ctx, const struct launcher_state *state), void *ctx);
 /* The pid of the one that can be asked for a kernel now; 0: there is none. Cheap. */
 uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier);
-/* engine_box.c: told by zygote.c; a box that is gone is passed over. */
+void zygotes_tick(struct engine *engine, uint64_t now_ms);
+uint64_t zygotes_deadline(const struct engine *engine); /* 0: none */
+/*
+ * engine_box.c: told by zygote*.c; a box that is gone is passed over. `num` 0: FRAME_KERNEL is on
+ * its way, so a CELL that is sent from now on finds the kernel; negative: there is none, start it
+ * cold. The end of one that was given is told once, with the status that the system gave, also when
+ * its zygote died before it.
+ */
+void boxes_kernel_made(struct engine *engine, uint32_t number, uint32_t kernel, int num);
 void boxes_kernel_ended(struct engine *engine, const struct launcher_kernel_ended *ended);
 
 /* pool.c: boxes made ahead; see pool.h. */
@@ -292,6 +307,7 @@ void makings_forget_queue(struct engine *engine);          /* the broker that as
 void makings_end_all(struct engine *engine);
 
 /* engine_box.c */
+struct engine_box *boxes_find(struct engine *engine, uint32_t number); /* NULL: there is none */
 void boxes_make(struct engine *engine, const struct launcher_make *make);
 struct engine_box *boxes_new(struct engine *engine, const struct launcher_make *make,
                              bool is_ahead);

@@ -24,6 +24,11 @@ static struct engine_box **find(struct engine *engine, uint32_t number)
     return at;
 }
 
+struct engine_box *boxes_find(struct engine *engine, uint32_t number)
+{
+    return *find(engine, number);
+}
+
 static uint32_t slot_limit(const struct engine *engine)
 {
     return engine->plan->pair_count ? engine->plan->pair_count : LIMIT_BOXES;
@@ -207,15 +212,22 @@ void boxes_failed(struct engine_box *box, const struct launched *launched, const
     boxes_free(box);
 }
 
-/* Cold is no error: the broker starts a kernel itself then. */
-static void give_kernel(struct engine_box *box)
+/* Cold is no error: the broker starts a kernel itself then. True: it comes. */
+static bool ask_kernel(struct engine_box *box)
 {
     const struct launcher_make *make = &box->make;
 
-    if (make->tier == TIER_NONE || zygotes_kernel(box->engine, box, make->kernel, make->tier) < 0)
-        return;
-    box->facts.tier = make->tier;
-    box->facts.kernel = make->kernel;
+    box->waits_kernel =
+        make->tier != TIER_NONE && zygotes_kernel(box->engine, box, make->kernel, make->tier) == 0;
+    return box->waits_kernel;
+}
+
+static void complete(struct engine_box *box)
+{
+    if (box->is_ahead)
+        pool_stands(box->engine, box);
+    else
+        tell_made(box);
 }
 
 void boxes_stand(struct engine_box *box)
@@ -231,11 +243,8 @@ void boxes_stand(struct engine_box *box)
     }
     if (box->launched.egress_fd >= 0)
         egress_add(engine, box);
-    give_kernel(box);
-    if (box->is_ahead)
-        pool_stands(engine, box);
-    else
-        tell_made(box);
+    if (!ask_kernel(box))
+        complete(box);
 }
 
 void boxes_make(struct engine *engine, const struct launcher_make *make)
@@ -272,16 +281,43 @@ static struct engine_box *known(struct engine *engine, uint32_t number)
     return box && !box->is_ahead ? box : NULL;
 }
 
+static void tell_kernel(struct engine *engine, uint32_t number, uint32_t kernel, int num)
+{
+    struct launcher_message message = {
+        .type = LAUNCHER_KERNEL_MADE,
+        .kernel_made = {.number = number, .kernel = kernel, .num = num}};
+
+    if (engine->has_said_hello && !engine->greets_later)
+        broker_send(engine, &message, -1);
+}
+
 void boxes_kernel(struct engine *engine, const struct launcher_kernel *asked)
 {
     struct engine_box *box = known(engine, asked->number);
-    struct launcher_message message = {
-        .type = LAUNCHER_KERNEL_MADE,
-        .kernel_made = {.number = asked->number, .kernel = asked->kernel, .num = -ESRCH}};
+    int r = box ? zygotes_kernel(engine, box, asked->kernel, asked->tier) : -ESRCH;
 
-    if (box)
-        message.kernel_made.num = zygotes_kernel(engine, box, asked->kernel, asked->tier);
-    broker_send(engine, &message, -1);
+    if (r < 0)
+        tell_kernel(engine, asked->number, asked->kernel, r);
+}
+
+/* A box that is made with a kernel is told when that is there, or cannot be had. */
+void boxes_kernel_made(struct engine *engine, uint32_t number, uint32_t kernel, int num)
+{
+    struct engine_box *box = boxes_find(engine, number);
+
+    if (!box)
+        return;
+    if (!box->waits_kernel) {
+        tell_kernel(engine, number, kernel, num);
+        return;
+    }
+    box->waits_kernel = false;
+    if (num == 0) {
+        box->facts.tier = box->make.tier;
+        box->facts.kernel = kernel;
+    }
+    complete(box);
+    pool_wake(engine);
 }
 
 void boxes_kernel_ended(struct engine *engine, const struct launcher_kernel_ended *ended)
@@ -329,12 +365,19 @@ static void on_box_end(struct loop_source *source, uint32_t events)
     struct engine_box *box = (struct engine_box *)source; /* its first member */
     struct engine *engine = box->engine;
     struct launcher_message message = {.type = LAUNCHER_ENDED};
-    bool is_ahead = box->is_ahead;
+    bool is_ahead = box->is_ahead, was_waiting = box->waits_kernel;
+    uint32_t serial = box->generation == engine->generation ? box->make.serial : 0;
+    struct error err = {0};
 
     (void)events;
     bury(box, &message.usage);
     if (!is_ahead)
         pool_release(engine);
+    if (was_waiting && !is_ahead && serial) { /* nobody was told of it */
+        error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box was lost while it was made");
+        refuse(engine, serial, NULL, &err);
+        return;
+    }
     /* One that has not asked yet learns it from the inventory. */
     if (engine->has_said_hello && !engine->greets_later && !is_ahead)
         broker_send(engine, &message, -1);

@@ -275,8 +275,10 @@ void broker_greet(struct engine *engine)
 
 static void ready(struct engine *engine)
 {
-    if (!engine->was_ready)
+    if (!engine->was_ready) {
         engine_say(engine, ENGINE_SAYS_READY, "");
+        zygotes_start(engine); /* not before: nobody waits for it */
+    }
     engine->was_ready = true;
 }
 

@@ -57,6 +57,8 @@ void draft_env(struct draft *draft, const char *format, ...) __attribute__((form
 void draft_close(struct draft *draft); /* descriptors of cloned trees */
 /* All that is not the root: limits, filters, environment. */
 void draft_common(struct draft *draft, const struct launch_spec *spec, struct launched *launched);
+/* Of those, the limits, where no control group is; plan.has_namespaces decides which. */
+void draft_limits(struct draft *draft, const struct launch_spec *spec, struct launched *launched);
 /* A control group could be had: in the plan (of the child that joins it), and in what is told. */
 void draft_grouped(struct sandbox_plan *plan, const struct cgroup *group);
 void draft_holders(struct launched *launched);

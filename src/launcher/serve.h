@@ -51,8 +51,11 @@ struct serve_spec {
     const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
     struct launch_spec box;             /* root, binds, id_base: the same for every box */
-    unsigned pool_size;                 /* boxes made ahead, at most; 0: none */
-    uint64_t pool_memory_bytes;         /* that they may hold together while they are idle */
+    const char *python; /* the default interpreter, as a path in a box; NULL: there is none */
+    const char *layer;  /* of the default template; NULL: none */
+    bool has_zygotes;   /* SANDBOX_WARM */
+    unsigned pool_size; /* boxes made ahead, at most; 0: none */
+    uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
     unsigned stop_grace_ms;
     int ready_fd;  /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
     int stderr_fd; /* the daemon's log */

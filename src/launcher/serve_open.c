@@ -338,7 +338,11 @@ static int write_plan(struct serve *serve, struct error *err)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE, "more than %d folders to show in boxes",
                          ENGINE_BINDS_MAX);
     fits = fits && str_copy(plan->state, sizeof(plan->state), serve->spec->state) &&
-           str_copy(plan->root, sizeof(plan->root), box->root ? box->root : "");
+           str_copy(plan->root, sizeof(plan->root), box->root ? box->root : "") &&
+           str_copy(plan->python, sizeof(plan->python),
+                    serve->spec->python ? serve->spec->python : "") &&
+           str_copy(plan->layer, sizeof(plan->layer), serve->spec->layer ? serve->spec->layer : "");
+    plan->has_zygotes = serve->spec->has_zygotes;
     for (size_t i = 0; i < box->bind_count; i++)
         fits = fits &&
                str_copy(plan->binds[i].host, sizeof(plan->binds[i].host), box->binds[i].host) &&

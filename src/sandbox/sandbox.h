@@ -79,4 +79,26 @@ struct guest_start {
 int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
                         uint16_t *ret_stage);
 
+/* What a guest brings along that was forked outside of the box, into its pid namespace (join.c). */
+struct guest_join {
+    int box_fd;                    /* a pidfd of the warden */
+    int group_fd[3];               /* its control group's files to write "0" into; -1: none */
+    int out_fd, err_fd, socket_fd; /* become 1, 2 and 3; 0 is /dev/null */
+    int told_fd;                   /* stays open, under another number: the caller closes it */
+    int ruleset_fd;                /* Landlock; -1: the box lacks it */
+};
+
+/*
+ * Everything from the control group to seccomp, by system calls alone; `layers` are those that the
+ * warden has. A negative errno, with the stage in *ret_stage: the caller must end, half inside.
+ * Must: be single-threaded, not dumpable, and have CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_SYS_CHROOT
+ * in the user namespace above the box's. Must not: be dumpable before this returned.
+ */
+int sandbox_join_guest(const struct sandbox_plan *plan, uint32_t layers, struct guest_join *join,
+                       uint16_t *ret_stage);
+const char *sandbox_join_stage_name(unsigned stage);
+
+/* A root from the plan's steps for a process of ours that stays outside: mounted and entered. */
+int sandbox_enter_root(struct sandbox *sandbox);
+
 #endif

@@ -130,3 +130,12 @@ int sandbox_bring_up(struct sandbox *sandbox, const struct sandbox_host *host)
     sandbox->host = NULL;
     return 0;
 }
+
+int sandbox_enter_root(struct sandbox *sandbox)
+{
+    int r = stage_root_mount(sandbox);
+
+    if (r == 0)
+        r = stage_root_steps(sandbox);
+    return r < 0 ? r : stage_root_pivot(sandbox);
+}

@@ -381,6 +381,32 @@ int cgroup_join(const struct cgroup *group)
     return 0;
 }
 
+int cgroup_open_join(const struct cgroup *group, int ret_fds[_CONTROLLER_MAX])
+{
+    int fds[_CONTROLLER_MAX];
+    int r = 0;
+
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        char path[CGROUP_PATH_MAX + 16];
+
+        fds[i] = -1;
+        if (r < 0 || group->flavour == CGROUP_NONE || !group->path[i][0] || is_repeated(group, i))
+            continue;
+        r = str_format(path, sizeof(path), "%s/%s", group->path[i],
+                       group->flavour == CGROUP_V1 ? "tasks" : "cgroup.procs");
+        if (r == 0)
+            fds[i] = open(path, O_WRONLY | O_CLOEXEC);
+        if (r == 0 && fds[i] < 0)
+            r = -errno;
+    }
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (r < 0)
+            fd_closep(&fds[i]);
+        ret_fds[i] = r < 0 ? -1 : fds[i];
+    }
+    return r;
+}
+
 uint64_t cgroup_oom_kills(const struct cgroup *group)
 {
     bool v1 = group->flavour == CGROUP_V1;

@@ -75,6 +75,12 @@ int cgroup_make(const struct cgroup_site *site, const char *name,
 /* For the process that enters, v1 only: syscalls only. Negative errno on failure. */
 int cgroup_join(const struct cgroup *group);
 
+/*
+ * The files through which one more process of ours enters a living group by writing "0": v1 `tasks`
+ * as above, v2 cgroup.procs (which waits for a grace period). -1: none of this number.
+ */
+int cgroup_open_join(const struct cgroup *group, int ret_fds[_CONTROLLER_MAX]);
+
 /* Facts that nobody inside can forge. */
 uint64_t cgroup_oom_kills(const struct cgroup *group);
 

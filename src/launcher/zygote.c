@@ -1,0 +1,396 @@
+/*
+ * zygote.c - the zygotes that the launcher keeps: started, ready, replaced, retired; see zygotes.h.
+ *
+ * Nothing here is needed: a kernel can always be started cold. So nothing here waits, and whatever
+ * goes wrong is tried again after a growing pause.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launcher/zygotes.h"
+#include "sys/calls.h"
+
+#define START_PATIENCE_MS 60000
+#define PAUSE_FIRST_MS 200
+#define PAUSE_MAX_MS 60000
+#define GOOD_LIFE_MS 10000
+#define FORKS_MAX 10000 /* then its hash seed and its layout are known well enough */
+#define WORDS_PER_TURN 64
+
+static void on_control(struct loop_source *source, uint32_t events);
+static void on_end(struct loop_source *source, uint32_t events);
+
+static bool is_of(const struct zygote *zygote, const char *layer, uint8_t tier)
+{
+    return zygote->tier == tier && str_equal(zygote->layer, layer);
+}
+
+/* ---- start ---- */
+
+static void start_later(struct zygote *zygote)
+{
+    zygote->state = ZYGOTE_IS_WAITING;
+    zygote->pause_ms =
+        zygote->pause_ms ? MIN(2 * zygote->pause_ms, (uint64_t)PAUSE_MAX_MS) : PAUSE_FIRST_MS;
+    zygote->at_ms = clock_now_ms() + zygote->pause_ms;
+}
+
+static void start(struct zygote *zygote)
+{
+    struct engine *engine = zygote->engine;
+    struct error err = {0};
+    int pid_fd = -1, control_fd = -1;
+    int r = zygote_spawn(engine, zygote, &zygote->pid, &pid_fd, &control_fd, &err);
+
+    if (r < 0) {
+        log_warning("starting a zygote: %s, continuing without it", err.text);
+        start_later(zygote);
+        return;
+    }
+    zygote->state = ZYGOTE_IS_STARTING;
+    zygote->forks = 0;
+    zygote->started_ns = clock_now_ns();
+    zygote->ready_ns = 0;
+    zygote->at_ms = clock_now_ms() + START_PATIENCE_MS;
+    if (loop_add(&engine->loop, &zygote->control, control_fd, EPOLLIN) < 0)
+        fd_closep(&control_fd); /* it finds its socket closed and ends */
+    if (loop_add(&engine->loop, &zygote->end, pid_fd, EPOLLIN) < 0) {
+        kill(zygote->pid, SIGKILL);
+        zygote->end.fd = pid_fd;
+        on_end(&zygote->end, 0);
+        return;
+    }
+}
+
+static void retire(struct zygote *zygote);
+
+/* Room for one more: the one that was not used for the longest time goes. */
+static bool make_room(struct engine *engine)
+{
+    struct zygote *oldest = NULL;
+    size_t count = 0;
+
+    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+        count++;
+        if (zygote->state != ZYGOTE_IS_RETIRED && (!oldest || zygote->used_ms < oldest->used_ms))
+            oldest = zygote;
+    }
+    if (count < LIMIT_ZYGOTES)
+        return true;
+    if (oldest)
+        retire(oldest);
+    return false; /* the next who asks finds it gone */
+}
+
+static void add(struct engine *engine, const char *layer, uint8_t tier)
+{
+    struct zygote *zygote;
+
+    if (!make_room(engine))
+        return;
+    zygote = calloc(1, sizeof(*zygote));
+    if (!zygote)
+        return;
+    *zygote = (struct zygote){.control = {.fd = -1, .ready = on_control},
+                              .end = {.fd = -1, .ready = on_end},
+                              .engine = engine,
+                              .next = engine->zygotes,
+                              .tier = tier,
+                              .used_ms = clock_now_ms()};
+    str_copy(zygote->layer, sizeof(zygote->layer), layer);
+    engine->zygotes = zygote;
+    start(zygote);
+}
+
+/* ---- end ---- */
+
+static void drop(struct zygote *zygote)
+{
+    struct zygote **at = &zygote->engine->zygotes;
+
+    while (*at != zygote)
+        at = &(*at)->next;
+    *at = zygote->next;
+    free(zygote);
+}
+
+static void unwatch(struct zygote *zygote, struct loop_source *source)
+{
+    int fd = source->fd;
+
+    if (fd >= 0)
+        loop_remove(&zygote->engine->loop, source);
+    fd_closep(&fd);
+    source->fd = -1;
+}
+
+/* Ends by itself when nothing is left to reap: its socket is closed then. */
+static void retire(struct zygote *zygote)
+{
+    if (zygote->state == ZYGOTE_IS_WAITING) {
+        drop(zygote);
+        return;
+    }
+    zygote->state = ZYGOTE_IS_RETIRED;
+    if (zygote->kernels == 0)
+        unwatch(zygote, &zygote->control);
+}
+
+static bool hear(struct zygote *zygote);
+
+/*
+ * A process that has not joined its box yet is of the zygote's own process group, and goes with it;
+ * those that have are ours from now on.
+ */
+static void bury(struct zygote *zygote, int *ret_status)
+{
+    kill(zygote->pid, SIGKILL); /* it may not be its group's leader yet */
+    kill(-zygote->pid, SIGKILL);
+    while (waitpid(zygote->pid, ret_status, __WALL) < 0 && errno == EINTR)
+        ;
+    while (waitpid(-zygote->pid, NULL, __WALL) > 0 || errno == EINTR)
+        ;
+    zygote->pid = 0;
+    while (zygote->control.fd >= 0 && hear(zygote))
+        ; /* its last words, and those of kernels that had just joined */
+    unwatch(zygote, &zygote->control);
+    unwatch(zygote, &zygote->end);
+    zygote_orphans(zygote);
+}
+
+static void on_end(struct loop_source *source, uint32_t events)
+{
+    struct zygote *zygote = CONTAINER_OF(source, struct zygote, end);
+    int status = 0;
+
+    (void)events;
+    bury(zygote, &status);
+    if (zygote->state == ZYGOTE_IS_RETIRED) {
+        drop(zygote);
+        return;
+    }
+    log_warning("a zygote (tier %u) ended (%s %d), starting it again", zygote->tier,
+                WIFSIGNALED(status) ? "signal" : "status",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (clock_now_ns() - zygote->started_ns >= GOOD_LIFE_MS * 1000000ULL)
+        zygote->pause_ms = 0;
+    start_later(zygote);
+}
+
+/* ---- heard ---- */
+
+/* Its successor is there: an older one of the same kind forks no more. */
+static void ready(struct zygote *zygote)
+{
+    struct zygote *next;
+
+    if (zygote->state != ZYGOTE_IS_STARTING)
+        return;
+    zygote->state = ZYGOTE_IS_READY;
+    zygote->ready_ns = clock_now_ns();
+    for (struct zygote *other = zygote->engine->zygotes; other; other = next) {
+        next = other->next;
+        if (other != zygote && other->state == ZYGOTE_IS_READY &&
+            is_of(other, zygote->layer, zygote->tier))
+            retire(other);
+    }
+    pool_wake(zygote->engine);
+}
+
+/* False: nothing more was said, or never will be. */
+static bool hear(struct zygote *zygote)
+{
+    struct zygote_word word;
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct iovec part = {.iov_base = &word, .iov_len = sizeof(word)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header;
+    struct ucred sender = {0};
+
+    if (recvmsg(zygote->control.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(word))
+        return false;
+    header = CMSG_FIRSTHDR(&message);
+    if (header && header->cmsg_type == SCM_CREDENTIALS)
+        memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+    if (word.type == ZYGOTE_READY)
+        ready(zygote);
+    else
+        zygote_heard(zygote, &word, sender.pid);
+    return true;
+}
+
+static void on_control(struct loop_source *source, uint32_t events)
+{
+    struct zygote *zygote = CONTAINER_OF(source, struct zygote, control);
+
+    for (int i = 0; i < WORDS_PER_TURN; i++) {
+        if (hear(zygote))
+            continue;
+        if (events & (EPOLLHUP | EPOLLERR))
+            unwatch(zygote, source); /* its pidfd says the rest */
+        break;
+    }
+    if (zygote->state == ZYGOTE_IS_RETIRED && zygote->kernels == 0)
+        unwatch(zygote, &zygote->control);
+}
+
+/* ---- asked ---- */
+
+void zygotes_start(struct engine *engine)
+{
+    const struct engine_plan *plan = engine->plan;
+
+    if (plan->has_zygotes && !engine->zygotes && (plan->layer[0] || plan->python[0]))
+        add(engine, plan->layer, 0);
+}
+
+/* Must: come before the boxes' ends are waited for, which needs that all kernels are reaped. */
+void zygotes_end(struct engine *engine)
+{
+    while (engine->zygotes) {
+        int status;
+
+        if (engine->zygotes->pid > 0)
+            bury(engine->zygotes, &status);
+        drop(engine->zygotes);
+    }
+    zygote_kernels_end(engine);
+}
+
+int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kernel, uint8_t tier)
+{
+    const char *layer = box->facts.layer;
+    struct zygote *found = NULL;
+    bool is_coming = false;
+
+    if (!engine->plan->has_zygotes || engine->is_stopping)
+        return -EOPNOTSUPP;
+    if (!layer[0] && !engine->plan->python[0])
+        return -ENOENT;
+    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+        if (!is_of(zygote, layer, tier) || zygote->state == ZYGOTE_IS_RETIRED)
+            continue;
+        zygote->used_ms = clock_now_ms();
+        if (zygote->state == ZYGOTE_IS_READY)
+            found = zygote;
+        else
+            is_coming = true;
+    }
+    if (!is_coming && (!found || found->forks >= FORKS_MAX))
+        add(engine, layer, tier);
+    return found ? zygote_ask(found, box, kernel) : -EAGAIN;
+}
+
+uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier)
+{
+    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+        if (zygote->state == ZYGOTE_IS_READY && is_of(zygote, layer, tier))
+            return (uint32_t)zygote->pid;
+    }
+    return 0;
+}
+
+/* Since Linux forks in milliseconds, one that does not answer is stuck: it goes, and starts anew.
+ */
+static void end_stuck(struct engine *engine, uint64_t now_ms)
+{
+    for (struct zygote_kernel *kernel = engine->asked_kernels; kernel; kernel = kernel->next) {
+        if (now_ms < kernel->at_ms || kernel->is_late)
+            continue;
+        log_warning("a zygote (tier %u) did not fork in %d s, ending it", kernel->zygote->tier,
+                    FORK_PATIENCE_MS / 1000);
+        kernel->is_late = true;
+        kill(kernel->zygote->pid, SIGKILL);
+    }
+}
+
+void zygotes_tick(struct engine *engine, uint64_t now_ms)
+{
+    struct zygote *next;
+
+    end_stuck(engine, now_ms);
+
+    for (struct zygote *zygote = engine->zygotes; zygote; zygote = next) {
+        next = zygote->next;
+        if (now_ms < zygote->at_ms)
+            continue;
+        if (zygote->state == ZYGOTE_IS_WAITING) {
+            start(zygote);
+        } else if (zygote->state == ZYGOTE_IS_STARTING && zygote->pid > 0) {
+            log_warning("a zygote (tier %u) was not ready after %d s", zygote->tier,
+                        START_PATIENCE_MS / 1000);
+            zygote->at_ms = UINT64_MAX;
+            kill(zygote->pid, SIGKILL);
+        }
+    }
+}
+
+uint64_t zygotes_deadline(const struct engine *engine)
+{
+    uint64_t first = 0;
+
+    for (const struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+        if ((zygote->state == ZYGOTE_IS_WAITING || zygote->state == ZYGOTE_IS_STARTING) &&
+            zygote->at_ms != UINT64_MAX && (!first || zygote->at_ms < first))
+            first = zygote->at_ms;
+    }
+    for (const struct zygote_kernel *kernel = engine->asked_kernels; kernel;
+         kernel = kernel->next) {
+        if (!kernel->is_late && (!first || kernel->at_ms < first))
+            first = kernel->at_ms;
+    }
+    return first;
+}
+
+/* What would be free if it went: nobody else's, in bytes; 0: not to be known. */
+static uint64_t private_bytes(const struct zygote *zygote)
+{
+    char path[64], text[2048];
+    unsigned long long sum = 0, one;
+
+    str_format(path, sizeof(path), "/proc/%d/smaps_rollup",
+               (int)ids_proc_number(zygote->pid, zygote->end.fd));
+    if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return 0;
+    for (const char *line = strstr(text, "\nPrivate_"); line; line = strstr(line + 1, "\nPrivate_"))
+        if (sscanf(line, "\nPrivate_%*[A-Za-z]: %llu kB", &one) == 1)
+            sum += one;
+    return sum * 1024;
+}
+
+void zygotes_each(struct engine *engine,
+                  void (*each)(void *ctx, const struct launcher_state *state), void *ctx)
+{
+    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+        struct launcher_state state = {
+            .tier = zygote->tier,
+            .is_ready = zygote->state == ZYGOTE_IS_READY,
+            .pid = (uint32_t)(zygote->pid > 0 ? ids_proc_number(zygote->pid, zygote->end.fd) : 0),
+            .forks = zygote->forks,
+            .memory_bytes = zygote->pid > 0 ? private_bytes(zygote) : 0,
+            .started_ns = zygote->started_ns,
+            .ready_ns = zygote->ready_ns,
+        };
+
+        str_copy(state.layer, sizeof(state.layer), zygote->layer);
+        each(ctx, &state);
+    }
+}

@@ -1,0 +1,60 @@
+/*
+ * zygotes.h - what the files about zygotes share; the rest of launcher/ sees engine.h.
+ *
+ * A zygote belongs to a (layer, tier). States: WAITING (to be started, after a pause), STARTING
+ * (it imports; killed when it takes too long), READY, RETIRED (forks no more, lives while it has
+ * kernels to reap). It is replaced when it has made many, and retired when its successor is ready.
+ *
+ * A kernel is here from the request until it has ended. Its parent is its zygote; when that dies it
+ * becomes the launcher's own child, which then waits for it itself: no status is ever lost.
+ */
+#ifndef BAILEY_LAUNCHER_ZYGOTES_H
+#define BAILEY_LAUNCHER_ZYGOTES_H
+
+#include "launcher/engine.h"
+#include "zygote/zygote.h"
+
+#define FORK_PATIENCE_MS 10000
+
+enum zygote_state { ZYGOTE_IS_WAITING, ZYGOTE_IS_STARTING, ZYGOTE_IS_READY, ZYGOTE_IS_RETIRED };
+
+struct zygote {
+    struct loop_source control, end; /* its socket; its pidfd. Both are owned */
+    struct engine *engine;
+    struct zygote *next;
+    char layer[HASH_TEXT_MAX];
+    uint8_t tier;
+    enum zygote_state state;
+    pid_t pid; /* 0: there is no process */
+    uint32_t forks;
+    uint32_t kernels; /* asked for or living */
+    uint64_t at_ms;   /* WAITING: when it is started; STARTING: when it is given up */
+    uint64_t pause_ms, used_ms;
+    uint64_t started_ns, ready_ns;
+};
+
+struct zygote_kernel {
+    struct loop_source end; /* its pidfd, once it is our own child; else -1 */
+    struct engine *engine;
+    struct zygote *zygote; /* its parent; NULL: we are */
+    struct zygote_kernel *next;
+    uint32_t serial;
+    uint32_t number, kernel; /* of the box; the broker's */
+    pid_t pid;               /* 0: not known yet */
+    int fds[3];              /* the warden's ends, until it has them */
+    uint64_t at_ms;          /* when it has to be in its box */
+    bool is_late;            /* it was not, and its zygote was killed */
+};
+
+/* zygote_start.c: the process. 0, or a negative errno with nothing left. */
+int zygote_spawn(struct engine *engine, const struct zygote *zygote, pid_t *ret_pid,
+                 int *ret_pid_fd, int *ret_control_fd, struct error *err);
+
+/* zygote_kernel.c */
+int zygote_ask(struct zygote *zygote, struct engine_box *box, uint32_t kernel);
+/* What a zygote said of one of its kernels; `sender`: who sent it, by the kernel's word. */
+void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t sender);
+void zygote_orphans(struct zygote *zygote);     /* it is gone: its kernels are ours now */
+void zygote_kernels_end(struct engine *engine); /* all are killed and waited for */
+
+#endif

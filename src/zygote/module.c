@@ -1,0 +1,264 @@
+/*
+ * module.c - the native part of a zygote, as a Python module: zygote.py calls start() before it
+ * imports anything, and serve() when everything is imported. serve() returns in kernels only.
+ *
+ * Why a module in Python's limited API: one build serves every Python from 3.8 on, without ctypes
+ * (which some distributions leave out, and whose machinery every kernel would carry), and the fork
+ * can be Python's own around our own call: PyOS_BeforeFork(), fork(3) with the handlers of malloc
+ * and BLAS libraries, then in the child the walls (sandbox/join.c), and only then
+ * PyOS_AfterFork_Child(), whose hooks are the first Python that runs.
+ *
+ * The zygote stays single-threaded as far as we are concerned: it calls nothing that it loaded. It
+ * is not dumpable from start() on, and neither is a kernel until its filter is on.
+ */
+#define Py_LIMITED_API 0x03080000
+#include <Python.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/filter.h"
+#include "sandbox/sandbox.h"
+#include "zygote/zygote.h"
+
+#define GUEST_ID 1000 /* inside, as in launcher/inside.h */
+
+/* One for a process, made by start(). */
+static struct {
+    int self_fd; /* a pidfd: the way back to our own pid namespace */
+    int signal_fd;
+} zygote = {-1, -1};
+
+static void say(int fd, const struct zygote_word *word)
+{
+    while (send(fd, word, sizeof(*word), MSG_NOSIGNAL) < 0) {
+        if (errno != EINTR)
+            _exit(1); /* the launcher is gone: so are we, and our kernels are its kernel's */
+    }
+}
+
+static void oom_score(const char *score)
+{
+    if (pwrite(ZYGOTE_OOM_FD, score, strlen(score), 0) < 0)
+        return; /* then a kernel has our own */
+}
+
+/* ---- in the kernel ---- */
+
+static void plan_of(const struct zygote_request *request, struct sandbox_plan *plan)
+{
+    bool has_split = request->layers & LAYER_BIT(LAYER_UID_SPLIT);
+
+    *plan = (struct sandbox_plan){
+        .has_namespaces = true,
+        .has_split = has_split,
+        .clears_groups = has_split, /* as launcher/ids.c maps them */
+        .guest_id = GUEST_ID,
+        .share_path = {[SHARE_WORKSPACE] = "/workspace"},
+        .warden_filter = &filter_warden,
+        .guest_filter = &filter_guest,
+        .rlimits = request->rlimits,
+        .rlimit_count = request->rlimit_count,
+        .cpu_count = request->cpu_count,
+    };
+}
+
+/* Must not: return to Python unless every wall is up. */
+static void become_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
+{
+    struct zygote_word word = {.type = ZYGOTE_JOINED, .serial = request->serial};
+    struct guest_join join = {
+        .box_fd = fds[ZYGOTE_FD_BOX],
+        .group_fd = {fds[ZYGOTE_FD_GROUP], fds[ZYGOTE_FD_GROUP + 1], fds[ZYGOTE_FD_GROUP + 2]},
+        .out_fd = fds[ZYGOTE_FD_OUT],
+        .err_fd = fds[ZYGOTE_FD_ERR],
+        .socket_fd = fds[ZYGOTE_FD_SOCKET],
+        .told_fd = ZYGOTE_CONTROL_FD,
+        .ruleset_fd = fds[ZYGOTE_FD_RULESET],
+    };
+    struct sandbox_plan plan;
+    int r;
+
+    plan_of(request, &plan);
+    r = sandbox_join_guest(&plan, request->layers, &join, &word.stage);
+    if (r < 0) {
+        word.type = ZYGOTE_FAILED;
+        word.error = (uint16_t)-r;
+        say(join.told_fd, &word);
+        _exit(127);
+    }
+    word.pid = (int32_t)getpid();
+    say(join.told_fd, &word);
+    close(join.told_fd);
+    prctl(PR_SET_DUMPABLE, 1);
+}
+
+/* ---- in the zygote ---- */
+
+static void close_fds(const int fds[_ZYGOTE_FD_MAX])
+{
+    for (int i = 0; i < _ZYGOTE_FD_MAX; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+/* True in the kernel. */
+static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
+{
+    struct zygote_word word = {.type = ZYGOTE_FORKED, .serial = request->serial};
+    pid_t pid = -1;
+
+    if (setns(fds[ZYGOTE_FD_BOX], CLONE_NEWPID) < 0) {
+        word.error = (uint16_t)errno;
+        say(ZYGOTE_CONTROL_FD, &word);
+        return false;
+    }
+    oom_score(ZYGOTE_OOM_SCORE); /* inherited */
+    PyOS_BeforeFork();
+    pid = fork();
+    if (pid == 0) {
+        become_kernel(request, fds);
+        PyOS_AfterFork_Child();
+        return true;
+    }
+    word.error = (uint16_t)(pid < 0 ? errno : 0);
+    word.pid = pid < 0 ? 0 : (int32_t)pid;
+    PyOS_AfterFork_Parent();
+    oom_score("0");
+    if (setns(zygote.self_fd, CLONE_NEWPID) < 0)
+        _exit(1); /* the next one would be in the wrong box */
+    say(ZYGOTE_CONTROL_FD, &word);
+    return false;
+}
+
+/* The whole message, or nothing of it: 1, 0 (later), or the launcher is gone. */
+static int receive(struct zygote_request *request, int fds[_ZYGOTE_FD_MAX])
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int) * _ZYGOTE_FD_MAX)];
+    } control;
+    struct iovec part = {.iov_base = request, .iov_len = sizeof(*request)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header;
+    int came[_ZYGOTE_FD_MAX];
+    size_t count = 0, at = 0;
+    ssize_t length = recvmsg(ZYGOTE_CONTROL_FD, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    header = length > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header && header->cmsg_type == SCM_RIGHTS) {
+        count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(came, CMSG_DATA(header), count * sizeof(int));
+    }
+    if (length != sizeof(*request) || request->rlimit_count > ZYGOTE_RLIMITS_MAX ||
+        count != (size_t)__builtin_popcount(request->fds & ((1u << _ZYGOTE_FD_MAX) - 1)))
+        _exit(length == 0 ? 0 : 1);
+    for (int i = 0; i < _ZYGOTE_FD_MAX; i++)
+        fds[i] = request->fds & (1u << i) ? came[at++] : -1;
+    return 1;
+}
+
+/* How a kernel ended is known to nobody else. */
+static void reap(void)
+{
+    struct signalfd_siginfo info;
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    while (read(zygote.signal_fd, &info, sizeof(info)) == sizeof(info))
+        ;
+    while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
+        struct zygote_word word = {
+            .type = ZYGOTE_ENDED,
+            .pid = (int32_t)pid,
+            .status = status,
+            .cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
+            .max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
+        };
+
+        say(ZYGOTE_CONTROL_FD, &word);
+    }
+}
+
+static PyObject *serve(PyObject *self, PyObject *none)
+{
+    struct zygote_word ready = {.type = ZYGOTE_READY};
+    struct pollfd polled[] = {{.fd = ZYGOTE_CONTROL_FD, .events = POLLIN},
+                              {.fd = zygote.signal_fd, .events = POLLIN}};
+    struct zygote_request request;
+    int fds[_ZYGOTE_FD_MAX];
+
+    (void)self;
+    (void)none;
+    if (zygote.self_fd < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "not started");
+        return NULL;
+    }
+    say(ZYGOTE_CONTROL_FD, &ready);
+    for (;;) {
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            _exit(1);
+        if (polled[1].revents)
+            reap();
+        if (!polled[0].revents || receive(&request, fds) == 0)
+            continue;
+        if (fork_kernel(&request, fds)) {
+            zygote.self_fd = zygote.signal_fd = -1; /* closed */
+            Py_RETURN_NONE;
+        }
+        close_fds(fds);
+    }
+}
+
+static PyObject *start(PyObject *self, PyObject *none)
+{
+    sigset_t set;
+
+    (void)self;
+    (void)none;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    if (prctl(PR_SET_DUMPABLE, 0) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    zygote.self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    zygote.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (zygote.self_fd < 0 || zygote.signal_fd < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    fcntl(ZYGOTE_CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(ZYGOTE_OOM_FD, F_SETFD, FD_CLOEXEC);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"start", start, METH_NOARGS, "Not dumpable, and children are noticed, from now on."},
+    {"serve", serve, METH_NOARGS, "Forks kernels; returns in each of them."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_zygote", .m_size = -1,
+                                        .m_methods = methods};
+
+PyMODINIT_FUNC PyInit__zygote(void);
+PyMODINIT_FUNC PyInit__zygote(void)
+{
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,73 @@
+/*
+ * zygote.h - what the launcher and a zygote say to each other.
+ *
+ * A zygote is a warm Python that the launcher started: guest/python/zygote.py imports modules and
+ * then stays in one native call (module.c), which forks a kernel for each request and reaps it.
+ * Both sides are of one program (the shared object is embedded in it) and trust each other, so
+ * structs go over the socket as they are: one SOCK_SEQPACKET message each, requests with
+ * descriptors.
+ *
+ * The words of one kernel come in any order but these: FORKED before ENDED, JOINED or FAILED before
+ * ENDED. JOINED and FAILED are said by the new process itself, not dumpable yet, before anything
+ * that guest code can influence has run in it; the kernel says its pid (SCM_CREDENTIALS).
+ */
+#ifndef BAILEY_ZYGOTE_ZYGOTE_H
+#define BAILEY_ZYGOTE_ZYGOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sandbox/plan.h"
+
+/* Descriptors of a zygote, by number. */
+#define ZYGOTE_CONTROL_FD 3
+#define ZYGOTE_OOM_FD 4 /* its own oom_score_adj; may be closed: there is none */
+
+/* Where it finds its files. */
+#define ZYGOTE_SCRIPT "driver/zygote.py"
+#define ZYGOTE_MODULE "driver/_zygote.so"
+#define ZYGOTE_TIERS "tiers"
+
+#define ZYGOTE_RLIMITS_MAX 12
+#define ZYGOTE_OOM_SCORE "500" /* of a kernel, as of every guest */
+
+/* The descriptors of a request, in this order; those that are not there are left out. */
+enum zygote_fd {
+    ZYGOTE_FD_BOX, /* a pidfd of the warden */
+    ZYGOTE_FD_SOCKET,
+    ZYGOTE_FD_OUT,
+    ZYGOTE_FD_ERR,
+    ZYGOTE_FD_RULESET,
+    ZYGOTE_FD_GROUP, /* and the next two: of the control group */
+    _ZYGOTE_FD_MAX = ZYGOTE_FD_GROUP + 3,
+};
+
+/* Launcher to zygote: a kernel in this box. */
+struct zygote_request {
+    uint32_t serial; /* comes back in every word about it */
+    uint32_t fds;    /* bits of enum zygote_fd */
+    uint32_t layers; /* that the warden has */
+    uint32_t cpu_count;
+    uint32_t rlimit_count;
+    struct plan_rlimit rlimits[ZYGOTE_RLIMITS_MAX];
+};
+
+enum zygote_word_type {
+    ZYGOTE_READY,  /* everything is imported */
+    ZYGOTE_FORKED, /* pid; or 0 and why not */
+    ZYGOTE_JOINED, /* pid: in the box */
+    ZYGOTE_FAILED, /* stage (sandbox_join_stage_name()) and error; it ends with status 127 */
+    ZYGOTE_ENDED,  /* pid, status, usage; serial 0: the pid says which */
+    _ZYGOTE_WORD_MAX,
+};
+
+struct zygote_word {
+    uint32_t type;
+    uint32_t serial;
+    int32_t pid;
+    int32_t status; /* as wait(2) says */
+    uint16_t stage, error;
+    uint64_t cpu_us, max_rss_bytes;
+};
+
+#endif
