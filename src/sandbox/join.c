@@ -82,6 +82,9 @@ static int join_descriptors(struct sandbox *sandbox, struct guest_join *join)
         else
             close((int)i);
     }
+    /* Programs that the guest starts do not get its socket. */
+    if (r == 0 && fcntl(join->socket_fd, F_SETFD, FD_CLOEXEC) < 0)
+        r = -errno;
     if (r == 0 && sys_close_range(FIRST_FREE_FD, ~0U, 0) < 0)
         r = -errno;
     sandbox->ruleset_fd = join->ruleset_fd;

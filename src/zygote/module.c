@@ -30,6 +30,7 @@
 
 #include "sandbox/filter.h"
 #include "sandbox/sandbox.h"
+#include "zygote/memory.h"
 #include "zygote/zygote.h"
 
 #define GUEST_ID 1000 /* inside, as in launcher/inside.h */
@@ -213,6 +214,7 @@ static PyObject *serve(PyObject *self, PyObject *none)
         PyErr_SetString(PyExc_RuntimeError, "not started");
         return NULL;
     }
+    memory_settle();
     say(ZYGOTE_CONTROL_FD, &ready);
     for (;;) {
         if (poll(polled, 2, -1) < 0 && errno != EINTR)
@@ -245,6 +247,7 @@ static PyObject *start(PyObject *self, PyObject *none)
         return PyErr_SetFromErrno(PyExc_OSError);
     fcntl(ZYGOTE_CONTROL_FD, F_SETFD, FD_CLOEXEC);
     fcntl(ZYGOTE_OOM_FD, F_SETFD, FD_CLOEXEC);
+    memory_arenas();
     Py_RETURN_NONE;
 }
 
