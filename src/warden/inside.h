@@ -36,6 +36,7 @@ struct warden {
     int given[3];             /* descriptors that came with this frame; -1: none */
     struct command *commands; /* in the order of their start */
     struct file_op *files;
+    char *spare_rings[3]; /* outflow.c: of one cell for the next; NULL: none */
     struct drain *drains; /* drain.c; newest first */
     unsigned drain_count;
     uint32_t highest_id;   /* that a frame of any host named */
