@@ -264,12 +264,14 @@ void kernel_write(struct kernel *kernel)
         size_t in_head = MIN(kernel->written, kernel->head_length);
         size_t in_text = kernel->written - in_head;
         struct iovec parts[2] = {
-            {.iov_base = kernel->head + in_head, .iov_len = kernel->head_length - in_head},
-            {.iov_base = text->data + in_text, .iov_len = text->length - in_text},
-        };
+            {.iov_base = kernel->head + in_head, .iov_len = kernel->head_length - in_head}};
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = text->length > 0 ? 2 : 1};
-        ssize_t length = sendmsg(kernel->socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t length;
 
+        if (text->length > 0)
+            parts[1] =
+                (struct iovec){.iov_base = text->data + in_text, .iov_len = text->length - in_text};
+        length = sendmsg(kernel->socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (length < 0 && errno == EINTR)
             continue;
         if (length < 0 && (errno == EAGAIN || errno == ENOBUFS))

@@ -144,9 +144,10 @@ static void obey(struct tiny *tiny, const char *word, const char *rest)
         close((int)strtol(rest, NULL, 10));
     else if (strcmp(word, "exit") == 0)
         _exit((int)strtol(rest, NULL, 10));
-    else if (strcmp(word, "raise") == 0)
+    else if (strcmp(word, "raise") == 0) {
+        signal((int)strtol(rest, NULL, 10), SIG_DFL); /* a sanitizer has a handler of its own */
         raise((int)strtol(rest, NULL, 10));
-    else if (strcmp(word, "status") == 0)
+    } else if (strcmp(word, "status") == 0)
         tiny->status = (int)strtol(rest, NULL, 10);
     else if (strcmp(word, "quiet") == 0)
         tiny->is_quiet = true;
@@ -229,7 +230,8 @@ static inline void give_fds(struct room *room, enum frame_type type, uint32_t id
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
     frame_header(data, type, id, length);
-    memcpy(data + FRAME_HEADER, payload, length);
+    if (length > 0)
+        memcpy(data + FRAME_HEADER, payload, length);
     if (count > 0) {
         message.msg_control = &control;
         message.msg_controllen = CMSG_SPACE(count * sizeof(int));
