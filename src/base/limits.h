@@ -88,6 +88,16 @@
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */
 
+/* the egress proxy */
+#define LIMIT_EGRESS_BOXES 32        /* that it serves at once */
+#define LIMIT_EGRESS_CALLERS 64      /* connections of one box at once; more wait for their turn */
+#define LIMIT_EGRESS_ENTRIES 256     /* of one list */
+#define LIMIT_EGRESS_HEAD (16 * KIB) /* of a request, or of the first words of TLS */
+#define LIMIT_EGRESS_ADDRESSES 16    /* of one name */
+#define LIMIT_EGRESS_VERDICTS 256    /* of one box that are told; then one that says so */
+#define LIMIT_EGRESS_QUEUE 1024      /* verdicts that the launcher has not read yet */
+#define LIMIT_EGRESS_DROP (64 * KIB) /* sent by a caller behind what it may send */
+
 /* one HTTP request */
 #define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */
 #define LIMIT_HTTP_TARGET (8 * KIB)   /* path and query */
@@ -119,6 +129,10 @@
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
 #define STOP_PATIENCE_MS 5000       /* behind the grace of a stop: the broker's own goodbye */
+#define EGRESS_HEAD_MS 30000        /* a caller of the proxy has said all that it wants */
+#define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */
+#define EGRESS_IDLE_MS 300000       /* a tunnel in which nothing moves is closed */
+#define EGRESS_LEAVE_MS 2000        /* a caller that was refused has this long to read why */
 #define KILL_PATIENCE_MS 2000       /* after a kill the warden has this long to report the exit */
 
 #endif

@@ -1,0 +1,163 @@
+/* protocol.c - what the launcher and the egress proxy say to each other; see protocol.h. */
+#include "egress/protocol.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "wire/pack.h"
+
+static void pack_text(struct pack *pack, const char *text, size_t size)
+{
+    size_t length = strnlen(text, size - 1);
+
+    pack_u16(pack, (uint16_t)length);
+    pack_bytes(pack, text, length);
+}
+
+/* Printable and without blanks; at least one byte. */
+static bool unpack_text(struct unpack *unpack, char *text, size_t size)
+{
+    size_t length = unpack_u16(unpack);
+
+    if (unpack->failed || length == 0 || length >= size || length > unpack->left)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (unpack->data[i] <= ' ' || unpack->data[i] > '~')
+            return false;
+    }
+    memcpy(text, unpack->data, length);
+    text[length] = 0;
+    unpack->data += length;
+    unpack->left -= length;
+    return true;
+}
+
+long egress_message_pack(const struct egress_message *message, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u8(&pack, (uint8_t)message->type);
+    pack_u32(&pack, message->number);
+    if (message->type == EGRESS_ADD)
+        pack_u8(&pack, (uint8_t)message->policy);
+    if (message->type == EGRESS_VERDICT) {
+        pack_u8(&pack, message->verdict.is_allowed);
+        pack_u16(&pack, message->verdict.port);
+        pack_text(&pack, message->verdict.host, sizeof(message->verdict.host));
+        pack_text(&pack, message->verdict.reason, sizeof(message->verdict.reason));
+    }
+    return pack.failed ? -EMSGSIZE : (long)pack.length;
+}
+
+static bool unpack_verdict(struct unpack *unpack, struct egress_verdict *ret)
+{
+    uint8_t is_allowed = unpack_u8(unpack);
+
+    ret->is_allowed = is_allowed == 1;
+    ret->port = unpack_u16(unpack);
+    if (is_allowed > 1 || !unpack_text(unpack, ret->host, sizeof(ret->host)) ||
+        !unpack_text(unpack, ret->reason, sizeof(ret->reason)))
+        return false;
+    return strspn(ret->reason, "abcdefghijklmnopqrstuvwxyz_") == strlen(ret->reason);
+}
+
+int egress_message_unpack(const uint8_t *data, size_t length, struct egress_message *ret)
+{
+    struct unpack unpack = {.data = data, .left = length};
+    struct egress_message message = {0};
+
+    message.type = unpack_u8(&unpack);
+    message.number = unpack_u32(&unpack);
+    if (message.type == EGRESS_ADD)
+        message.policy = unpack_u8(&unpack);
+    else if (message.type == EGRESS_VERDICT && !unpack_verdict(&unpack, &message.verdict))
+        return -EPROTO;
+    if (!unpack_done(&unpack) || message.type == 0 || message.type >= _EGRESS_TYPE_MAX ||
+        message.policy >= _EGRESS_POLICY_MAX)
+        return -EPROTO;
+    *ret = message;
+    return 0;
+}
+
+union control {
+    struct cmsghdr align;
+    char space[CMSG_SPACE(sizeof(int))];
+};
+
+int egress_send(int fd, const struct egress_message *message, int with_fd)
+{
+    uint8_t data[EGRESS_MESSAGE_MAX];
+    union control control = {0};
+    long length = egress_message_pack(message, data, sizeof(data));
+    struct iovec part = {.iov_base = data, .iov_len = (size_t)length};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t sent;
+
+    if (length < 0)
+        return (int)length;
+    if (with_fd >= 0) {
+        header.msg_control = &control;
+        header.msg_controllen = CMSG_SPACE(sizeof(int));
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.align), &with_fd, sizeof(int));
+    }
+    do
+        sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return 1;
+    if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
+        return 0;
+    return errno == ECONNRESET ? -EPIPE : -errno;
+}
+
+/* The descriptor, or -1. The space is for one: the kernel drops more, and says MSG_CTRUNC. */
+static int take_fd(struct msghdr *header)
+{
+    struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    int fd;
+
+    if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
+        part->cmsg_len != CMSG_LEN(sizeof(int)))
+        return -1;
+    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+    return fd;
+}
+
+int egress_receive(int fd, struct egress_message *ret, int *ret_fd)
+{
+    CLEANUP(fd_closep) int came = -1;
+    uint8_t data[EGRESS_MESSAGE_MAX];
+    union control control;
+    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = CMSG_LEN(sizeof(int))};
+    struct egress_message message;
+    ssize_t length;
+
+    do
+        length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    while (length < 0 && errno == EINTR);
+    if (length < 0 && errno == EAGAIN)
+        return 0;
+    if (length < 0)
+        return errno == ECONNRESET ? -EPIPE : -errno;
+    came = take_fd(&header);
+    if (length == 0 && came < 0)
+        return -EPIPE;
+    if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+        egress_message_unpack(data, (size_t)length, &message) < 0 ||
+        (message.type == EGRESS_ADD) != (came >= 0))
+        return -EPROTO;
+    *ret = message;
+    *ret_fd = fd_take(&came);
+    return 1;
+}
