@@ -260,6 +260,10 @@ static int engine_start(struct engine *engine, struct error *err)
         return error_errno(err, "starting the launcher");
     prctl(PR_SET_NAME, "launcher");
     r = open_loop(engine);
+    if (r == 0)
+        r = egress_open(engine);
+    if (r == 0)
+        r = installer_open(engine);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "starting the launcher: %s", strerror(-r));
     r = open_folders(engine, err);

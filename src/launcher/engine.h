@@ -27,6 +27,10 @@
 
 #define ENGINE_BINDS_MAX 16
 #define ENGINE_DATASETS_MAX 64
+#define ENGINE_WHEELS_MAX 8
+#define INSTALLER_FILES_MAX 4
+#define INSTALLER_BYTES_MAX (8 * MIB)
+#define LAUNCH_FILES_MAX 32
 #define ENGINE_FOLDER_COUNT 8
 
 /* Some of STATE_FOLDERS, by their place in it. */
@@ -42,6 +46,9 @@ enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
     8 /* the /proc outside: "self" in it is a number that the user knows \
        */
 
+#define ENGINE_EGRESS_FD 9     /* to the egress proxy, or who waits for its work */
+#define ENGINE_INSTALLER_FD 10 /* a sealed memfd: installer.c */
+
 /* First byte of a message between stub and launcher; both trust each other. */
 #define ENGINE_SAYS_GO 'g'      /* stub: the id maps are written */
 #define ENGINE_SAYS_STOP 's'    /* stub: SIGTERM, SIGINT or SIGHUP came */
@@ -51,6 +58,7 @@ enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 
 /* Ids inside: the launcher is 0, the broker this or 0 too, boxes have pairs (inside.h). */
 #define ENGINE_BROKER_ID 1
+#define ENGINE_EGRESS_ID 2 /* of the egress proxy, which is outside */
 
 struct engine_plan {
     char magic[16];
@@ -69,6 +77,11 @@ struct engine_plan {
         char host[PATH_MAX], box[PATH_MAX];
     } binds[ENGINE_BINDS_MAX];
     uint32_t bind_count, dataset_count;
+    struct {
+        char host[PATH_MAX], box[64];
+    } wheels[ENGINE_WHEELS_MAX]; /* shown in installer boxes only */
+    uint32_t wheel_count;
+    bool has_egress;
     uint32_t stop_grace_ms;
     /* What the configuration allows a box at most, and at least; 0: nothing was said. */
     uint64_t memory_bytes, disk_bytes;
@@ -106,8 +119,10 @@ struct serve {
     int folder_tree[ENGINE_FOLDER_COUNT]; /* detached; root only */
     int bind_tree[ENGINE_BINDS_MAX], root_tree;
     int dataset_fd[ENGINE_DATASETS_MAX];
+    int wheel_tree[ENGINE_WHEELS_MAX];
     int signal_fd, pid_fd;
-    pid_t pid;
+    int egress_fd, egress_pid_fd, installer_fd;
+    pid_t pid, egress_pid;
 };
 void serve_init(struct serve *serve, const struct serve_spec *spec, struct engine_plan *plan);
 void serve_close(struct serve *serve);
@@ -116,6 +131,10 @@ void serve_note_ids(struct serve *serve, unsigned mapped); /* so many are mapped
 
 /* Detached copies of the trees that the launcher will not be able to reach by their names. */
 void serve_take_trees(struct serve *serve);
+
+/* serve_egress.c: who waits for the egress proxy's work. Must: come before the privilege goes. */
+int serve_egress_start(struct serve *serve, struct error *err);
+void serve_egress_end(struct serve *serve);
 
 /* serve_clone.c: the launcher, in its namespaces, up to its exec */
 int serve_clone(struct serve *serve, struct error *err);
@@ -165,7 +184,7 @@ struct engine_note { /* a message that could not be sent yet */
 struct engine {
     const struct engine_plan *plan;
     struct loop loop;
-    struct loop_source stub, signals, timer, control, broker;
+    struct loop_source stub, signals, timer, control, broker, egress;
     int folder_fd[ENGINE_FOLDER_COUNT];
 
     /* the broker */
@@ -199,6 +218,11 @@ struct engine {
     struct pool pool;
     uint64_t timer_ms;      /* what it is set to */
     struct seal_job *seals; /* the first of them are under way */
+    struct { /* what installer boxes have besides */
+        struct launch_file files[INSTALLER_FILES_MAX], all_files[LAUNCH_FILES_MAX];
+        size_t file_count;
+        struct launch_bind binds[ENGINE_BINDS_MAX + ENGINE_WHEELS_MAX];
+    } installer;
     int status;
 };
 
@@ -292,6 +316,7 @@ void furnish_undo(struct engine *engine, const struct launcher_make *make); /* n
 void furnish_staging_name(const char *key, char *name, size_t size);
 
 /* egress.c: the launcher's side of the proxy, which lives outside. */
+int egress_open(struct engine *engine);
 void egress_add(struct engine *engine, struct engine_box *box); /* its listening socket */
 void egress_remove(struct engine *engine, uint32_t number);
 
@@ -305,6 +330,12 @@ uint64_t makings_deadline_ms(const struct engine *engine); /* 0: none */
 bool makings_of_others(const struct engine *engine);       /* than the broker of now */
 void makings_forget_queue(struct engine *engine);          /* the broker that asked is gone */
 void makings_end_all(struct engine *engine);
+
+/* installer.c: what only an installer box has */
+int installer_pack(const struct serve_spec *spec, int *ret_fd, struct error *err); /* the stub */
+int installer_open(struct engine *engine);
+/* Adds to the files and binds of the specification; borrowed until the next call. */
+void installer_furnish(struct engine *engine, struct launch_spec *spec);
 
 /* engine_box.c */
 struct engine_box *boxes_find(struct engine *engine, uint32_t number); /* NULL: there is none */

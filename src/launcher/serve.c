@@ -52,12 +52,16 @@ static int drop_everything(struct serve *serve, struct error *err)
     fd_closep(&serve->engine_fd);
     fd_closep(&serve->leaf_fd);
     fd_closep(&serve->root_tree);
+    fd_closep(&serve->egress_fd);
+    fd_closep(&serve->installer_fd);
     for (size_t i = 0; i < ENGINE_FOLDER_COUNT; i++) {
         fd_closep(&serve->folder_fd[i]);
         fd_closep(&serve->folder_tree[i]);
     }
     for (size_t i = 0; i < ENGINE_BINDS_MAX; i++)
         fd_closep(&serve->bind_tree[i]);
+    for (size_t i = 0; i < ENGINE_WHEELS_MAX; i++)
+        fd_closep(&serve->wheel_tree[i]);
     for (size_t i = 0; i < ENGINE_DATASETS_MAX; i++)
         fd_closep(&serve->dataset_fd[i]);
     return 0;
@@ -158,6 +162,8 @@ int serve_run(const struct serve_spec *spec, struct error *err)
     if (r == 0)
         r = serve_open(&serve, &own);
     if (r == 0)
+        r = serve_egress_start(&serve, &own);
+    if (r == 0)
         r = serve_clone(&serve, &own);
     if (r == 0)
         r = drop_everything(&serve, &own);
@@ -168,6 +174,7 @@ int serve_run(const struct serve_spec *spec, struct error *err)
     cgroup_remove_engine(&plan->site); /* likewise */
     if (!stub.was_ready && r < 0)
         tell_starter(&serve, own.text);
+    serve_egress_end(&serve);
     serve_close(&serve);
     if (err)
         *err = own;

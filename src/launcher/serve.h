@@ -13,6 +13,8 @@
  *   3. the launcher executes itself inside (so that its memory belongs there), is PID 1 of the
  *      namespace, mounts a /proc of its own, and runs launcher_main(): it starts the broker, starts
  *      it again whenever it ends unasked, and answers protocol.h.
+ * Before that a child is forked that waits until a box is to have a network: it becomes the egress
+ * proxy then, in the host's network, under an id of its own (serve_egress.c).
  * The kernel ends everything inside when the launcher dies; the launcher dies with the stub.
  * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
  */
@@ -50,6 +52,12 @@ struct serve_spec {
     size_t settings_length;
     const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
+    const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: there is none */
+    /* For installer boxes only: pip's settings as files, folders of wheels as /bailey/wheels/N. */
+    const struct launch_file *installer_files;
+    size_t installer_file_count;
+    const struct launch_bind *wheels;
+    size_t wheel_count;
     struct launch_spec box;             /* root, binds, id_base: the same for every box */
     const char *python; /* the default interpreter, as a path in a box; NULL: there is none */
     const char *layer;  /* of the default template; NULL: none */

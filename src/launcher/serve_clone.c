@@ -107,6 +107,12 @@ static int attach_trees(struct serve *serve, struct error *err)
         str_format(name, sizeof(name), "bind%u", (unsigned)i);
         r = attach(serve->bind_tree[i], base, name, false, plan->binds[i].host, err);
     }
+    for (uint32_t i = 0; i < plan->wheel_count && r == 0; i++) {
+        char name[16];
+
+        str_format(name, sizeof(name), "wheels%u", (unsigned)i);
+        r = attach(serve->wheel_tree[i], base, name, false, plan->wheels[i].host, err);
+    }
     if (plan->root[0] && r == 0)
         r = attach(serve->root_tree, base, "root", false, plan->root, err);
     str_copy(plan->state, sizeof(plan->state), base);
@@ -141,8 +147,8 @@ static int note_pid(struct serve *serve)
 static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
 {
     static char *argv[] = {"bailey", SERVE_INSIDE_WORD, NULL};
-    struct fd_move moves[9 + ENGINE_DATASETS_MAX];
-    size_t count = 9;
+    struct fd_move moves[11 + ENGINE_DATASETS_MAX];
+    size_t count = 11;
     int plan_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = hand_bytes("plan", serve->plan, sizeof(*serve->plan), &plan_fd, err);
 
@@ -157,8 +163,10 @@ static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
                               {serve->engine_fd, ENGINE_PROGRAM_FD},
                               {serve->listen_fd, ENGINE_LISTEN_FD},
                               {serve->settings_fd, ENGINE_SETTINGS_FD},
-                              {outer_proc_fd, ENGINE_OUTER_PROC_FD}},
-           9 * sizeof(moves[0]));
+                              {outer_proc_fd, ENGINE_OUTER_PROC_FD},
+                              {serve->egress_fd, ENGINE_EGRESS_FD},
+                              {serve->installer_fd, ENGINE_INSTALLER_FD}},
+           11 * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};
     /* Itself too: it may lie where one of the numbers is. */

@@ -47,6 +47,8 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     serve->lock_fd = serve->range_fd = serve->listen_fd = serve->settings_fd = serve->self_fd = -1;
     serve->engine_fd = serve->leaf_fd = serve->stub_fd = serve->launcher_fd = -1;
     serve->root_tree = serve->signal_fd = serve->pid_fd = -1;
+    serve->egress_fd = serve->egress_pid_fd = serve->installer_fd = -1;
+    fill(serve->wheel_tree, ENGINE_WHEELS_MAX);
     fill(serve->folder_fd, ENGINE_FOLDER_COUNT);
     fill(serve->folder_tree, ENGINE_FOLDER_COUNT);
     fill(serve->bind_tree, ENGINE_BINDS_MAX);
@@ -55,9 +57,11 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
 
 void serve_close(struct serve *serve)
 {
-    int *single[] = {&serve->lock_fd,     &serve->range_fd,  &serve->listen_fd, &serve->settings_fd,
-                     &serve->self_fd,     &serve->engine_fd, &serve->leaf_fd,   &serve->stub_fd,
-                     &serve->launcher_fd, &serve->root_tree, &serve->signal_fd, &serve->pid_fd};
+    int *single[] = {&serve->lock_fd,     &serve->range_fd,      &serve->listen_fd,
+                     &serve->settings_fd, &serve->self_fd,       &serve->engine_fd,
+                     &serve->leaf_fd,     &serve->stub_fd,       &serve->launcher_fd,
+                     &serve->root_tree,   &serve->signal_fd,     &serve->pid_fd,
+                     &serve->egress_fd,   &serve->egress_pid_fd, &serve->installer_fd};
 
     for (size_t i = 0; i < ARRAY_SIZE(single); i++)
         fd_closep(single[i]);
@@ -65,6 +69,7 @@ void serve_close(struct serve *serve)
     close_all(serve->folder_tree, ENGINE_FOLDER_COUNT);
     close_all(serve->bind_tree, ENGINE_BINDS_MAX);
     close_all(serve->dataset_fd, ENGINE_DATASETS_MAX);
+    close_all(serve->wheel_tree, ENGINE_WHEELS_MAX);
 }
 
 /* ---- ids ---- */
@@ -322,6 +327,8 @@ void serve_take_trees(struct serve *serve)
     }
     for (size_t i = 0; i < box->bind_count; i++)
         take_tree(&serve->bind_tree[i], AT_FDCWD, box->binds[i].host);
+    for (size_t i = 0; i < serve->plan->wheel_count; i++)
+        take_tree(&serve->wheel_tree[i], AT_FDCWD, serve->spec->wheels[i].host);
     if (box->root)
         take_tree(&serve->root_tree, AT_FDCWD, box->root);
 }
@@ -348,6 +355,14 @@ static int write_plan(struct serve *serve, struct error *err)
                str_copy(plan->binds[i].host, sizeof(plan->binds[i].host), box->binds[i].host) &&
                str_copy(plan->binds[i].box, sizeof(plan->binds[i].box), box->binds[i].box);
     plan->bind_count = (uint32_t)box->bind_count;
+    for (size_t i = 0; i < serve->spec->wheel_count; i++)
+        fits =
+            fits && i < ENGINE_WHEELS_MAX &&
+            str_copy(plan->wheels[i].host, sizeof(plan->wheels[i].host),
+                     serve->spec->wheels[i].host) &&
+            str_copy(plan->wheels[i].box, sizeof(plan->wheels[i].box), serve->spec->wheels[i].box);
+    plan->wheel_count = (uint32_t)serve->spec->wheel_count;
+    plan->has_egress = serve->spec->egress != NULL;
     plan->stop_grace_ms = serve->spec->stop_grace_ms;
     plan->pool_size = MIN(serve->spec->pool_size, (unsigned)LIMIT_POOL);
     plan->pool_memory_mib = (uint32_t)MIN(serve->spec->pool_memory_bytes / MIB, UINT64_C(1) << 31);
@@ -388,6 +403,8 @@ int serve_open(struct serve *serve, struct error *err)
         r = hand_program(spec->engine, &serve->engine_fd, err);
     if (r == 0)
         r = hand_bytes("settings", spec->settings, spec->settings_length, &serve->settings_fd, err);
+    if (r == 0)
+        r = installer_pack(spec, &serve->installer_fd, err);
     if (r == 0)
         r = open_socket(serve, err);
     if (r < 0)

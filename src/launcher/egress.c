@@ -1,0 +1,96 @@
+/*
+ * egress.c - the launcher's side of the egress proxy: boxes with a network are told to it, its
+ * verdicts go on to the broker.
+ *
+ * The proxy reads what boxes and servers send, so it may be anybody's by now: a message that is not
+ * a verdict ends the conversation. It tells a bounded number for each box (LIMIT_EGRESS_VERDICTS),
+ * so what waits for a broker that does not read is bounded too.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "egress/protocol.h"
+#include "launcher/engine.h"
+
+#define MESSAGES_PER_TURN 16
+
+static void hang_up(struct engine *engine, const char *why)
+{
+    int fd = engine->egress.fd;
+
+    log_warning("the egress proxy %s, continuing without network for installations", why);
+    loop_remove(&engine->loop, &engine->egress);
+    fd_closep(&fd);
+}
+
+static void pass_on(struct engine *engine, const struct egress_message *from)
+{
+    struct launcher_message message = {.type = LAUNCHER_VERDICT,
+                                       .verdict = {.number = from->number,
+                                                   .is_allowed = from->verdict.is_allowed,
+                                                   .port = from->verdict.port}};
+
+    str_copy(message.verdict.host, sizeof(message.verdict.host), from->verdict.host);
+    str_copy(message.verdict.reason, sizeof(message.verdict.reason), from->verdict.reason);
+    if (engine->has_said_hello)
+        broker_send(engine, &message, -1);
+}
+
+static void on_egress(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, egress);
+
+    (void)events;
+    for (int i = 0; i < MESSAGES_PER_TURN; i++) {
+        struct egress_message message;
+        int fd = -1;
+        int r = egress_receive(source->fd, &message, &fd);
+
+        if (r == 0)
+            return;
+        fd_closep(&fd);
+        if (r < 0 || message.type != EGRESS_VERDICT) {
+            hang_up(engine, r == -EPIPE ? "is gone" : "sent nonsense");
+            return;
+        }
+        pass_on(engine, &message);
+    }
+}
+
+int egress_open(struct engine *engine)
+{
+    engine->egress.fd = -1;
+    engine->egress.ready = on_egress;
+    if (!engine->plan->has_egress)
+        return 0;
+    return loop_add(&engine->loop, &engine->egress, ENGINE_EGRESS_FD, EPOLLIN);
+}
+
+void egress_add(struct engine *engine, struct engine_box *box)
+{
+    struct egress_message message = {
+        .type = EGRESS_ADD, .number = box->facts.number, .policy = EGRESS_INSTALLER};
+    int r = -EPIPE;
+
+    if (box->launched.egress_fd < 0)
+        return;
+    if (engine->egress.fd >= 0)
+        r = egress_send(engine->egress.fd, &message, box->launched.egress_fd);
+    if (r <= 0)
+        log_warning("box %u gets no network: the egress proxy %s", (unsigned)box->facts.number,
+                    r < 0 ? "is gone" : "does not answer");
+    fd_closep(&box->launched.egress_fd); /* the proxy's alone now, or nobody listens */
+}
+
+void egress_remove(struct engine *engine, uint32_t number)
+{
+    struct egress_message message = {.type = EGRESS_REMOVE, .number = number};
+
+    /* One that is not told finds out: the box's end closes every connection in it. */
+    if (engine->egress.fd >= 0)
+        egress_send(engine->egress.fd, &message, -1);
+}
