@@ -16,9 +16,11 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/engine.h"
 #include "cli/options.h"
+#include "cli/pip_settings.h"
 #include "cli/place.h"
 #include "cli/request.h"
 #include "cli/say.h"
@@ -89,6 +91,7 @@ struct preparation {
     size_t bind_count;
     char **env; /* strv */
     struct buf settings;
+    struct pip_settings pip;
     char engine[PATH_MAX];
     int lock_fds[2];
     int log_fd;
@@ -102,6 +105,7 @@ static void preparation_free(struct preparation *made)
         interpreter_free(&made->interpreters[i]);
     strv_free(made->env);
     buf_free(&made->settings);
+    pip_settings_free(&made->pip);
     fd_closep(&made->lock_fds[0]);
     fd_closep(&made->lock_fds[1]);
     fd_closep(&made->log_fd);
@@ -207,6 +211,39 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
     return result;
 }
 
+/* The folder above the interpreter's own, in which pip looks for a pip.conf, too; "": none. */
+static void find_python_prefix(const struct preparation *made, char prefix[PATH_MAX])
+{
+    prefix[0] = 0;
+    for (size_t i = 0; i < made->interpreter_count; i++) {
+        const char *path = made->interpreters[i].path;
+        const char *slash = strrchr(path, '/');
+
+        if (!slash || !str_starts(slash + 1, "python") || !str_copy(prefix, PATH_MAX, path))
+            continue;
+        prefix[slash - path] = 0;
+        slash = strrchr(prefix, '/');
+        prefix[slash ? slash - prefix : 0] = 0;
+        return;
+    }
+}
+
+/* Must: come after the interpreters were found. */
+static int read_pip_settings(struct preparation *made, char *const *env, struct error *err)
+{
+    char prefix[PATH_MAX];
+    struct pip_sources sources = {.root = "", .env = env, .prefix = prefix};
+    int result;
+
+    find_python_prefix(made, prefix);
+    if (!prefix[0])
+        sources.prefix = NULL;
+    result = pip_settings_read(&sources, made->config.index_hosts, &made->pip, err);
+    for (char **text = made->pip.warnings; result == 0 && text && *text; text++)
+        log_warning("%s", *text);
+    return result;
+}
+
 /* daemon.log, begun anew once it is large; one older is kept. */
 static int open_log(struct preparation *made, struct error *err)
 {
@@ -249,6 +286,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = make_env(made, invocation->env, err);
     if (result == 0)
+        result = read_pip_settings(made, invocation->env, err);
+    if (result == 0)
         result = place_write_record(&made->place, request->is_on_demand, err);
     return result;
 }
@@ -275,6 +314,11 @@ static int serve(struct preparation *made, struct error *err)
             .dataset_folders = (const char *const *)config->dataset_folders,
             .python = made->python,
             .has_zygotes = config->is_warm,
+            .egress = buf_text(&made->pip.egress),
+            .installer_files = made->pip.files,
+            .installer_file_count = made->pip.file_count,
+            .wheels = made->pip.wheels,
+            .wheel_count = made->pip.wheel_count,
             .box = {.memory_bytes = config->limits.memory_bytes,
                     .disk_bytes = config->limits.disk_bytes,
                     .pids = config->limits.pids,
