@@ -13,7 +13,7 @@ import load
 import pytest
 import serve
 import support
-from daemon import is_alive
+from daemon import is_alive, launcher_of
 
 DAEMONS = 5
 SANITIZED = "ASAN_OPTIONS" in os.environ
@@ -37,9 +37,7 @@ class Daemon(serve.Daemon):
 
     @property
     def launcher(self):
-        found = children(self.process.pid)
-        assert len(found) == 1, found
-        return found[0]
+        return launcher_of(self.process.pid)
 
     def broker(self):
         """The one that runs now; None between two. Boxes in the making are children too."""

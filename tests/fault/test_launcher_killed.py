@@ -7,7 +7,7 @@ import load
 import pytest
 import serve
 import support
-from daemon import children, is_alive
+from daemon import is_alive, launcher_of
 
 DYING = ("launcher", "stub", "both")
 
@@ -24,7 +24,7 @@ class Daemon(serve.Daemon):
     """One that dies; its room stays for the next."""
 
     def launcher(self):
-        return children(self.process.pid)[0]
+        return launcher_of(self.process.pid)
 
     def die(self, who):
         everybody = self.pids()

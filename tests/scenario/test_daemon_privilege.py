@@ -24,15 +24,15 @@ def namespace(pid, kind):
 
 
 class Family:
-    """Stub, launcher, broker and the warden of one session."""
+    """Stub, who waits for the egress proxy's work, launcher, broker, the warden of one session."""
 
     def __init__(self, daemon, session=None):
         self.session = session or daemon.session()["id"]
         daemon.exec(self.session, "true")
         self.stub = self.find(daemon.process.pid)
-        below = self.children(self.stub)
-        assert len(below) == 1, below
-        self.launcher = below[0]
+        below = {status(pid)["Name"][0]: pid for pid in self.children(self.stub)}
+        assert sorted(below) == ["egress-keeper", "launcher"], below
+        self.launcher, self.keeper = below["launcher"], below["egress-keeper"]
         named = {pid: status(pid)["Name"] for pid in self.children(self.launcher)}
         self.wardens = [pid for pid, name in named.items() if name == ["warden"]]
         self.brokers = [pid for pid in named if pid not in self.wardens]
@@ -55,14 +55,14 @@ class Family:
         return pid
 
     def all(self):
-        return [self.stub, self.launcher, self.broker, self.warden]
+        return [self.stub, self.keeper, self.launcher, self.broker, self.warden]
 
 
 def has_nothing_on_the_host(family):
     """Capabilities: none in stub and broker, and the launcher's are those of another namespace."""
     own = namespace("self", "user")
-    assert namespace(family.stub, "user") == own
-    for pid in (family.stub, family.broker):
+    assert namespace(family.stub, "user") == namespace(family.keeper, "user") == own
+    for pid in (family.stub, family.keeper, family.broker):
         now = status(pid)
         assert {now[key][0] for key in ALL_SETS if key != "CapBnd"} == {NOTHING}, now
     for pid in (family.launcher, family.broker, family.warden):
@@ -105,7 +105,7 @@ def test_root_start_is_nobody_on_the_host():
         family = Family(daemon)
         has_nothing_on_the_host(family)
         broker_is_confined(family)
-        for pid in (family.stub, family.broker):
+        for pid in (family.stub, family.keeper, family.broker):
             assert status(pid)["CapBnd"] == [NOTHING]
         ids = {}
         for pid in family.all():
@@ -113,7 +113,8 @@ def test_root_start_is_nobody_on_the_host():
             assert len(set(now["Uid"] + now["Gid"])) == 1, now
             assert int(now["Uid"][0]) >= 65536 and now["Groups"] == [], now
             ids[pid] = int(now["Uid"][0])
-        assert len({ids[p] for p in (family.launcher, family.broker, family.warden)}) == 3, ids
+        assert len({ids[p] for p in (family.launcher, family.broker, family.warden,
+                                     family.keeper)}) == 4, ids
         for kind in ("uid", "gid"):
             for _, outside, count in maps(family.launcher, kind):
                 assert outside >= 65536 and count <= 65536, maps(family.launcher, kind)
