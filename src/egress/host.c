@@ -30,6 +30,8 @@ static bool parse_number(const char *text, size_t length, uint64_t *ret)
         text++;
         length--;
     }
+    if (length == 0)
+        return false; /* "0x" alone */
     for (size_t i = 0; i < length; i++) {
         unsigned digit = text[i] >= '0' && text[i] <= '9'   ? (unsigned)(text[i] - '0')
                          : text[i] >= 'a' && text[i] <= 'f' ? (unsigned)(text[i] - 'a') + 10
