@@ -62,6 +62,8 @@ static int finish_option(struct ini *ini)
 
     if (!ini->section || ini->option < 0 || !ini->has_option)
         return 0;
+    if (ini->value.length > 0 && memchr(ini->value.data, 0, ini->value.length))
+        return 0; /* no option of pip's has one */
     while (ini->value.length > 0 && isspace((unsigned char)ini->value.data[ini->value.length - 1]))
         ini->value.length--;
     copy = strndup(buf_text(&ini->value), ini->value.length);
