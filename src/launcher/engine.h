@@ -218,7 +218,7 @@ struct engine {
     struct pool pool;
     uint64_t timer_ms;      /* what it is set to */
     struct seal_job *seals; /* the first of them are under way */
-    struct { /* what installer boxes have besides */
+    struct {                /* what installer boxes have besides */
         struct launch_file files[INSTALLER_FILES_MAX], all_files[LAUNCH_FILES_MAX];
         size_t file_count;
         struct launch_bind binds[ENGINE_BINDS_MAX + ENGINE_WHEELS_MAX];

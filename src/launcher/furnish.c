@@ -62,6 +62,7 @@ int furnish_spec(struct engine *engine, const struct launcher_make *make, const 
                make->key);
     spec->staging = room->staging;
     spec->stages = make->staging;
+    installer_furnish(engine, spec);
     return make_staging(engine, make->key, spec->ids == LAUNCH_IDS_PAIR ? spec->guest_id : 0, err);
 }
 

@@ -58,11 +58,11 @@ struct serve_spec {
     size_t installer_file_count;
     const struct launch_bind *wheels;
     size_t wheel_count;
-    struct launch_spec box;             /* root, binds, id_base: the same for every box */
-    const char *python; /* the default interpreter, as a path in a box; NULL: there is none */
-    const char *layer;  /* of the default template; NULL: none */
-    bool has_zygotes;   /* SANDBOX_WARM */
-    unsigned pool_size; /* boxes made ahead, at most; 0: none */
+    struct launch_spec box; /* root, binds, id_base: the same for every box */
+    const char *python;     /* the default interpreter, as a path in a box; NULL: there is none */
+    const char *layer;      /* of the default template; NULL: none */
+    bool has_zygotes;       /* SANDBOX_WARM */
+    unsigned pool_size;     /* boxes made ahead, at most; 0: none */
     uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
     unsigned stop_grace_ms;
     int ready_fd;  /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
