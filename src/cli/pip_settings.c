@@ -187,6 +187,9 @@ static int write_places(struct work *work, enum pip_option option, const char *v
     }
     if (r < 0 || list.length == 0)
         return r;
+    if (option == PIP_INDEX_URL) /* one value, which pip takes as it is, blanks and all */
+        return buf_printf(&work->settings->conf, "index-url = %.*s\n",
+                          (int)strcspn(list.data + 4, "\n"), list.data + 4);
     return buf_printf(&work->settings->conf, "%s =\n%s", pip_options[option], buf_text(&list));
 }
 

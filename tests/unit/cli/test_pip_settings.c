@@ -102,7 +102,7 @@ static const char *listed(void)
 static void test_nothing_is_configured(void **state)
 {
     (void)state;
-    has(conf(), "index-url =\n    https://pypi.org/simple\n");
+    has(conf(), "index-url = https://pypi.org/simple\n");
     has(conf(), "proxy = http://127.0.0.1:3128\n");
     has_not(conf(), "cert");
     assert_string_equal(listed(), "pypi.org:443t files.pythonhosted.org:443t ");
@@ -129,7 +129,7 @@ static void test_the_order_of_files(void **state)
     scratch_write(&scratch, "etc/pip.conf", "[install]\nindex-url=https://six.test/\n");
     has(conf(), "https://six.test/\n");
     set("PIP_INDEX_URL", "https://seven.test/");
-    has(conf(), "index-url =\n    https://seven.test/\n");
+    has(conf(), "index-url = https://seven.test/\n");
     assert_string_equal(listed(), "seven.test:443pt ");
 }
 
@@ -163,7 +163,7 @@ static void test_places(void **state)
                   "    https://links.test:8443/x\n    /nowhere ftp://x.test/\n"
                   "    file:///srv/wheels\ntrusted-host = 10.0.0.5\n    extra.test\n"
                   "[list]\nformat = columns\nindex-url = https://wrong.test/\n");
-    has(conf(), "index-url =\n    http://me:secret@10.0.0.5:8080/simple\n");
+    has(conf(), "index-url = http://me:secret@10.0.0.5:8080/simple\n");
     has(conf(), "extra-index-url =\n    https://extra.test/a\n    https://test.pypi.org/simple\n");
     has(conf(), "find-links =\n    /bailey/wheels/0\n    https://links.test:8443/x\n"
                 "    file:///bailey/wheels/0\n");
