@@ -43,7 +43,7 @@ static void caller_free(struct caller *caller)
     buf_free(&caller->up.rest);
     buf_free(&caller->down.rest);
     free(caller);
-    box_has_room(box);
+    yard_has_room(box);
 }
 
 void caller_release(struct caller *caller)

@@ -98,7 +98,7 @@ struct caller {
 /* proxy.c */
 void proxy_verdict(struct box *box, bool is_allowed, const char *host, uint16_t port,
                    const char *reason);
-void box_has_room(struct box *box); /* a caller has gone */
+void yard_has_room(struct box *box); /* a caller has gone */
 
 /* caller.c */
 void caller_accept(struct box *box);

@@ -98,7 +98,7 @@ static void on_listener_closed(uv_handle_t *handle)
         box_free(box);
 }
 
-void box_has_room(struct box *box)
+void yard_has_room(struct box *box)
 {
     box->caller_count--;
     if (box->is_closing) {
