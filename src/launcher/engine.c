@@ -57,15 +57,17 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 }
 
 /* One timer for all deadlines; 0 in any means none. */
-static void set_timer(struct engine *engine)
+static void set_timer(struct engine *engine, uint64_t now)
 {
     uint64_t next = sooner(engine->restart_at_ms, engine->stop_at_ms);
     struct itimerspec when = {0};
 
     next = sooner(next, makings_deadline_ms(engine));
-    next = sooner(next, engine->graves ? engine->graves_at_ms : 0);
+    if (engine->graves && engine->graves_at_ms > now)
+        next = sooner(next, engine->graves_at_ms);
     next = sooner(next, engine->pool.at_ms);
-    next = sooner(next, engine->pool.is_due ? engine->pool.hold_ms : 0);
+    if (engine->pool.is_due && engine->pool.hold_ms > now)
+        next = sooner(next, engine->pool.hold_ms);
     next = sooner(next, zygotes_deadline(engine));
     if (next == engine->timer_ms)
         return;
@@ -92,8 +94,10 @@ static void on_timer(struct loop_source *source, uint32_t events)
     broker_tick(engine, now);
     makings_tick(engine, now);
     zygotes_tick(engine, now);
-    if (engine->pool.at_ms && now >= engine->pool.at_ms)
+    if (engine->pool.at_ms && now >= engine->pool.at_ms) {
+        engine->pool.at_ms = 0;
         pool_wake(engine);
+    }
 }
 
 bool engine_is_quiet(const struct engine *engine)
@@ -117,12 +121,15 @@ static void before_wait(void *ctx)
     now = clock_now_ms();
     if (engine->grave_count > LIMIT_GRAVES)
         graves_tick(engine, now);
-    else if (graves_are_due(engine, now) && !pool_is_due(engine, now) && engine_is_quiet(engine))
+    if (pool_is_due(engine, now) && !engine->queue) {
+        if (engine_is_quiet(engine))
+            pool_tick(engine);
+    } else if (graves_are_due(engine, now) && engine_is_quiet(engine)) {
         graves_tick(engine, now);
-    if (pool_is_due(engine, now) && !engine->queue && engine_is_quiet(engine))
-        pool_tick(engine);
+    }
+    /* What is due and was not done now has somebody before it, who wakes us. */
     engine->loop.is_busy = makings_can_begin(engine) || graves_are_due(engine, now);
-    set_timer(engine);
+    set_timer(engine, now);
 }
 
 /* Asked to stop: the broker has a grace time for its goodbye; without a broker there is none. */

@@ -470,7 +470,8 @@ void boxes_inventory(struct engine *engine)
             int fd = box->is_ahead ? -1 : duplicate(box);
 
             if (box->is_ahead)
-                continue; /* nobody's yet */
+                continue;           /* nobody's yet */
+            message.box.kernel = 0; /* the warden knows what lives */
             if (fd < 0)
                 log_warning("box %u could not be shown to the broker, continuing without it",
                             (unsigned)box->facts.number);

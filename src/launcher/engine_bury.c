@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "launcher/engine.h"
 
 #define RETRY_MS 2
@@ -52,12 +53,12 @@ void graves_tick(struct engine *engine, uint64_t now_ms)
     CLEANUP(freep) struct engine_grave *grave = take_first(engine);
 
     engine->graves_at_ms = 0;
-    if (engine->grave_count >= LIMIT_GRAVES) {
-        cgroup_remove(&grave->group); /* too many wait: this one is waited for */
-        return;
-    }
     if (cgroup_try_remove(&grave->group) == 0)
         return;
+    if (engine->grave_count >= LIMIT_GRAVES) {
+        log_debug("a control group cannot be removed, continuing without that");
+        return; /* it goes with the engine's own */
+    }
     /* Not yet: the others first, and all a little later should it be the same with them. */
     engine->graves_at_ms = now_ms + RETRY_MS;
     *engine->graves_end = grave;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "launcher/inside.h"
@@ -172,6 +173,34 @@ static void test_the_ruleset_comes_out(void **state)
     assert_int_equal(count_entries("/proc/self/fd", ""), fds);
 }
 
+/* An installer's box listens for the proxy, and the socket is ours, not the box's. */
+static void test_the_listening_socket_comes_out(void **state)
+{
+    char folder[] = "/tmp/bailey-unit-XXXXXX";
+    struct launch_spec installer = spec;
+    socklen_t size = sizeof(int);
+    struct launched launched;
+    int listens = 0;
+
+    (void)state;
+    if (!make(&launched))
+        skip();
+    launcher_end(&launched, NULL);
+    if (!(launched.layers & LAYER_BIT(LAYER_NETNS)))
+        skip();
+    assert_non_null(mkdtemp(folder));
+    installer.stages = STAGING_PACKAGES;
+    installer.staging = folder;
+    assert_int_equal(launcher_make(&installer, &launched, NULL), 0);
+    assert_int_equal(launched.ruleset_fd, -1);
+    assert_true(launched.egress_fd >= 0);
+    assert_int_equal(getsockopt(launched.egress_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size), 0);
+    assert_int_equal(listens, 1);
+    launcher_end(&launched, NULL);
+    assert_int_equal(launched.egress_fd, -1);
+    rmdir(folder);
+}
+
 /* The limits stand in the group's files, when there is a group. */
 static void test_limits_are_written(void **state)
 {
@@ -269,9 +298,13 @@ static void test_ids_of_root_and_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make_and_end),           cmocka_unit_test(test_several_at_once),
-        cmocka_unit_test(test_the_ruleset_comes_out),  cmocka_unit_test(test_limits_are_written),
-        cmocka_unit_test(test_end_of_a_killed_box),    cmocka_unit_test(test_make_fails),
+        cmocka_unit_test(test_make_and_end),
+        cmocka_unit_test(test_several_at_once),
+        cmocka_unit_test(test_the_ruleset_comes_out),
+        cmocka_unit_test(test_the_listening_socket_comes_out),
+        cmocka_unit_test(test_limits_are_written),
+        cmocka_unit_test(test_end_of_a_killed_box),
+        cmocka_unit_test(test_make_fails),
         cmocka_unit_test(test_ids_of_root_and_others),
     };
 
