@@ -351,7 +351,7 @@ void boxes_usage(struct engine *engine, uint32_t number);
 void boxes_inventory(struct engine *engine);
 void boxes_look(struct engine *engine);
 void boxes_end_all(struct engine *engine);
-bool boxes_has_key(const struct engine *engine, const char *key); /* of a box that lives */
+bool boxes_has_key(const struct engine *engine, const char *key); /* of a box that is or will be */
 
 /* engine_bury.c */
 void graves_add(struct engine *engine, const struct cgroup *group);

@@ -418,9 +418,17 @@ void boxes_end_all(struct engine *engine)
 
 bool boxes_has_key(const struct engine *engine, const char *key)
 {
+    const struct engine_box *lists[] = {engine->queue, engine->makings};
+
     for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
         for (const struct engine_box *box = engine->buckets[i]; box; box = box->next) {
             if (str_equal(box->facts.key, key))
+                return true;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+        for (const struct engine_box *box = lists[i]; box; box = box->next) {
+            if (str_equal(box->make.key, key))
                 return true;
         }
     }

@@ -331,12 +331,6 @@ static bool answer(struct engine *engine, const struct launcher_message *message
     case LAUNCHER_USAGE:
         boxes_usage(engine, message->number);
         return true;
-    case LAUNCHER_SEAL:
-        seal_start(engine, &message->seal);
-        return true;
-    case LAUNCHER_DISCARD:
-        seal_discard(engine, &message->seal);
-        return true;
     case LAUNCHER_QUIT:
         engine_finish(engine, 0);
         return true;

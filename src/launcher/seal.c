@@ -37,8 +37,8 @@ struct seal_job {
     pid_t pid;
     int answer_fd;
     bool is_discard;
-    int folder_fd; /* borrowed: of layers or packages */
-    uint32_t serial;
+    int folder_fd;               /* borrowed: of layers or packages */
+    uint32_t serial, generation; /* of the broker that asked */
     char name[NAME_MAX_BYTES];
 };
 
@@ -70,8 +70,7 @@ static void answer(struct engine *engine, const struct launcher_sealed *sealed)
 {
     struct launcher_message message = {.type = LAUNCHER_SEALED, .sealed = *sealed};
 
-    if (engine->has_said_hello) /* one that came meanwhile has asked for nothing */
-        broker_send(engine, &message, -1);
+    broker_send(engine, &message, -1);
 }
 
 static void refuse(struct engine *engine, uint32_t serial, int num, const char *text)
@@ -121,8 +120,8 @@ static void on_job_end(struct loop_source *source, uint32_t events)
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
-    if (!job->is_discard)
-        tell(job);
+    if (!job->is_discard && job->generation == engine->generation)
+        tell(job); /* one that came meanwhile has asked for nothing */
     job_free(job);
     start_jobs(engine);
 }
@@ -163,7 +162,7 @@ static void start_jobs(struct engine *engine)
 
         if (job->source.fd < 0 && start_job(job) < 0) {
             *at = job->next;
-            if (!job->is_discard)
+            if (!job->is_discard && job->generation == engine->generation)
                 refuse(engine, job->serial, -EAGAIN, "no process to seal the layer with");
             job_free(job);
             continue;
@@ -188,6 +187,7 @@ static int add_job(struct engine *engine, const struct seal_job *job)
     *copy = *job;
     copy->source.fd = copy->answer_fd = -1;
     copy->engine = engine;
+    copy->generation = engine->generation;
     *at = copy;
     start_jobs(engine);
     return 0;

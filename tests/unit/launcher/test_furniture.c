@@ -38,7 +38,8 @@ static int set_up(void **state)
 
     scratch_make(&yard->scratch);
     assert_int_equal(chmod(yard->scratch.path, 0755), 0);
-    yard->launched = (struct launched){.pid_fd = -1, .channel_fd = -1, .folder_fd = -1};
+    yard->launched = (struct launched){
+        .pid_fd = -1, .channel_fd = -1, .ruleset_fd = -1, .egress_fd = -1, .folder_fd = -1};
     cgroup_init(&yard->launched.group);
     yard->spec = (struct launch_spec){
         .memory_bytes = 512 * MIB,
@@ -404,6 +405,9 @@ static void test_installer_box(void **state)
     ASSERT_SAYS(yard, "stat -c %u /bailey/packages", "1000");
     ASSERT_SAYS(yard, "grep -c '/bailey/packages rw,nosuid,nodev' /proc/self/mountinfo || true",
                 "1");
+    /* Its way out: we listen on port 3128 (0C38) of its loopback, in state 0A. */
+    assert_true(yard->launched.egress_fd >= 0);
+    ASSERT_SAYS(yard, "grep -c '0100007F:0C38 00000000:0000 0A' /proc/net/tcp || true", "1");
     ASSERT_SAYS(yard, "echo $https_proxy", "http://127.0.0.1:3128");
     close_box(yard);
     seal(yard, layer, sizeof(layer));
@@ -414,6 +418,8 @@ static void test_installer_box(void **state)
     yard->spec.packages = layer;
     assert_true(open_box(yard));
     ASSERT_SAYS(yard, "cat /bailey/packages/p/m.py", "x");
+    assert_int_equal(yard->launched.egress_fd, -1);
+    ASSERT_SAYS(yard, "grep -c 0C38 /proc/net/tcp || true", "0");
 }
 
 /* An installer may fill its folder, not the disk that is everybody's. */
