@@ -24,9 +24,10 @@ const struct launch_file *launcher_drivers(size_t *ret_count)
 {
     static struct launch_file files[DRIVERS_MAX];
     static char paths[DRIVERS_MAX][PATH_MAX_BYTES];
-    static size_t count; /* written once, at the first call */
+    static size_t listed; /* written once, at the first call */
+    size_t count = 0;
 
-    for (unsigned i = 0; count == 0 && i < guest_files_count; i++) {
+    for (unsigned i = 0; listed == 0 && i < guest_files_count; i++) {
         const struct embedded *file = &guest_files[i];
 
         if (is_argument(file->name))
@@ -38,6 +39,8 @@ const struct launch_file *launcher_drivers(size_t *ret_count)
             .path = paths[count], .text = (const char *)file->data, .length = *file->length};
         count++;
     }
-    *ret_count = count;
+    if (listed == 0)
+        listed = count;
+    *ret_count = listed;
     return files;
 }

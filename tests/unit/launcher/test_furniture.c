@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "base/limits.h"
 #include "base/manifest.h"
+#include "guest_files.h"
 #include "launcher/engine.h"
 #include "runtime/box/box.h"
 #include "sys/calls.h"
@@ -234,6 +235,26 @@ static void test_no_namespaces(void **state)
     assert_non_null(strstr(err.text, "templates need namespaces"));
     assert_string_equal(launched.folder, "");
     free(draft);
+}
+
+/* All that guest/ has but what is handed over as an argument, as often as one asks. */
+static void test_drivers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        size_t count = 0, expected = 0;
+        const struct launch_file *files = launcher_drivers(&count);
+
+        for (unsigned j = 0; j < guest_files_count; j++) {
+            if (strcmp(guest_files[j].name, "check_imports.py") == 0)
+                continue;
+            assert_true(expected < count);
+            assert_string_equal(files[expected].path + strlen("driver/"), guest_files[j].name);
+            assert_ptr_equal(files[expected].text, guest_files[j].data);
+            assert_int_equal(files[expected++].length, *guest_files[j].length);
+        }
+        assert_int_equal(count, expected);
+    }
 }
 
 static int draft_error(struct yard *yard, struct error *err)
@@ -491,11 +512,11 @@ static void test_venv(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_YARD(test_environment),    IN_A_YARD(test_no_namespaces),
-        IN_A_YARD(test_what_cannot_be), IN_A_YARD(test_ordinary_box),
-        IN_A_YARD(test_furnished_box),  IN_A_YARD(test_home_links),
-        IN_A_YARD(test_installer_box),  IN_A_YARD(test_venv),
-        IN_A_YARD(test_small_disk),
+        IN_A_YARD(test_environment),   cmocka_unit_test(test_drivers),
+        IN_A_YARD(test_no_namespaces), IN_A_YARD(test_what_cannot_be),
+        IN_A_YARD(test_ordinary_box),  IN_A_YARD(test_furnished_box),
+        IN_A_YARD(test_home_links),    IN_A_YARD(test_installer_box),
+        IN_A_YARD(test_venv),          IN_A_YARD(test_small_disk),
     };
 
     return cmocka_run_group_tests_name("launcher/furniture", tests, NULL, NULL);
