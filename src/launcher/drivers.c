@@ -5,7 +5,7 @@
 #include "guest_files.h"
 #include "launcher/launcher.h"
 
-#define DRIVERS_MAX 16
+#define DRIVERS_MAX 32
 #define PATH_MAX_BYTES 64
 
 /* Handed to an interpreter as an argument: no box needs them as files. */
