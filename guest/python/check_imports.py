@@ -1,6 +1,6 @@
 """check_imports.py - which blocked modules a piece of Python code imports, read from its parse tree.
 
-    python3 -I -S check_imports.py FILE MODULE,MODULE,...
+    python3 -I -S check_imports.py FILE MODULE,MODULE,...      (FILE "-": standard input)
 
 Runs in a box before the code does and never executes it. Prints one line of JSON:
     {"blocked": [{"module": "os", "line": 3, "import": "import os.path"}], "syntax_error": null}
@@ -156,7 +156,7 @@ def main(argv):
         return 2
     sys.stderr = None  # warnings about the code belong to its own run
     try:
-        with open(argv[1], "rb") as file:
+        with open(0 if argv[1] == "-" else argv[1], "rb") as file:
             source = file.read()
     except OSError as error:
         line = '{"error": %s}' % quote("%s" % error)

@@ -42,6 +42,7 @@ struct usage {
 
 struct result {
     const char *runtime; /* "local"; static */
+    const char *warm;    /* "pool", "zygote", "cold"; static; NULL: nobody says */
     char execution_id[ID_MAX];
     char session_id[ID_MAX]; /* empty: null */
     struct capture out, err;

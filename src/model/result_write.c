@@ -359,6 +359,11 @@ static json_t *make_meta(const struct writer *writer)
         json_decref(meta);
         return NULL;
     }
+    if (meta && writer->result->warm &&
+        json_object_set_new(meta, "warm", text(writer->result->warm)) < 0) {
+        json_decref(meta);
+        return NULL;
+    }
     return meta;
 }
 

@@ -99,21 +99,27 @@ static void load_execution(void *ctx, const struct index_execution *row)
         error_set(&execution->error, -EIO, error_code_find(row->error_code), "%s",
                   row->error_text ? row->error_text : "");
     }
+    if (row->cell)
+        cell_load(execution, row->cell);
     execution->state = EXECUTION_SENT;
     if (row->ended_ms)
         execution->state = row->error_code ? EXECUTION_FAILED : EXECUTION_EXITED;
     else
         session->running++;
     session->next_execution = MAX(session->next_execution, row->number + 1);
-    if (execution_find_spools(execution, &err) < 0)
+    if (output_find(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
     if (!execution_has_ended(execution))
         return;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
+        const uint64_t lengths[BOX_STREAMS] = {row->out_bytes, row->err_bytes, row->event_bytes};
         struct spool *spool = &execution->out[i];
-        uint64_t length = i == 0 ? row->out_bytes : row->err_bytes;
+        uint64_t length = lengths[i];
 
         spool_close(spool);
+        execution->is_in_row[i] = row->has_data[i];
+        if (row->has_data[i])
+            *spool = (struct spool){.fd = -1, .length = length};
         if (spool->length == length)
             continue;
         spool->length = spool->first = length; /* it was dropped */
@@ -132,6 +138,7 @@ static void load_session(void *ctx, const struct index_session *row)
         return;
     str_copy(session->id, sizeof(session->id), row->id);
     session->name = row->name ? strdup(row->name) : NULL;
+    session->template_name = row->template_name ? strdup(row->template_name) : NULL;
     if (env) {
         json_decref(session->env);
         session->env = env;
@@ -173,12 +180,13 @@ static void take_over(struct session *session, struct execution *execution,
                       const struct box_found *found)
 {
     uint64_t now = engine_now_ms(), timeout_ms = execution->timeout_ms;
+    const uint64_t kept[BOX_STREAMS] = {UINT64_MAX, UINT64_MAX, LIMIT_CELL_EVENTS};
     uint64_t offset[BOX_STREAMS] = {0};
     struct error err = {0};
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         offset[i] = clamp(execution->out[i].length, found->first[i], found->written[i]);
-        if (offset[i] != execution->out[i].length)
+        if (offset[i] != execution->out[i].length && execution->out[i].length < kept[i])
             execution->flags |= EXECUTION_UNKEPT; /* the disk was full: a piece is missing */
     }
     if (timeout_ms) {
@@ -191,7 +199,10 @@ static void take_over(struct session *session, struct execution *execution,
     if (found->has_started)
         execution->state = EXECUTION_RUNNING;
     execution->is_adopted = true;
-    if (box_adopt(session->box, found->id, offset, timeout_ms, &execution_exec_events, execution,
+    if (execution->cell)
+        execution->cell->found_kernel = found->kernel;
+    if (box_adopt(session->box, found->id, offset, timeout_ms,
+                  execution->cell ? &cell_exec_events : &execution_exec_events, execution,
                   &err) < 0) {
         execution_fail(execution, &err);
         return;
@@ -206,6 +217,10 @@ static void on_found(void *ctx, const struct box_found *found)
 {
     struct session *session = ctx;
 
+    if (found->is_kernel) {
+        contexts_found(session, found);
+        return;
+    }
     for (struct execution *at = session->executions; at; at = at->next) {
         if (at->call == found->id && !execution_has_ended(at)) {
             take_over(session, at, found);
@@ -264,6 +279,7 @@ static void on_done(void *ctx, const struct error *err)
         return;
     }
     ask_baseline(session);
+    contexts_settle(session);
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
@@ -277,9 +293,12 @@ static const struct adopt_events adopt_events = {.found = on_found, .done = on_d
 static void adopt(struct session *session, const struct made *made)
 {
     struct engine *engine = session->engine;
+    struct engine_template furniture;
     struct error err = {0};
 
     session_become(session, SESSION_STARTING);
+    if (session_furnish(session, &furniture, &err) < 0)
+        log_warning("session %s: %s, continuing without it", session->id, err.text);
     session_stand(session, made);
     engine->adopting++;
     if (box_hello(session->box, engine->generation, &adopt_events, session, &err) < 0)
@@ -304,6 +323,7 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         if (session->state == SESSION_ENDED)
             continue;
         found = take_found(engine, session->id);
+        contexts_load(session);
         if (index_each_execution(engine->spec.index, session->id, load_execution, session, &err) <
             0)
             log_error("commands of %s: %s, continuing without them", session->id, err.text);

@@ -51,12 +51,12 @@ json_t *session_json(struct session *session)
     uint64_t expires = session->state < SESSION_ENDING ? session_deadline_ms(session) : 0;
 
     return json_pack(
-        "{s:s, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
+        "{s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
         "s:{s:I, s:I, s:I, s:I}, s:o}",
-        "id", session->id, "name", session->name, "state", session_state_name(session->state),
-        "created_at", time_json(session->created_ms), "last_used_at",
-        time_json(MIN(session->used_ms, engine_now_ms())), "expires_at", time_json(expires),
-        "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
+        "id", session->id, "name", session->name, "template", session->template_name, "state",
+        session_state_name(session->state), "created_at", time_json(session->created_ms),
+        "last_used_at", time_json(MIN(session->used_ms, engine_now_ms())), "expires_at",
+        time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
         session->reason, "env", session->env, "datasets", session_datasets_json(session), "running",
         (json_int_t)session->running, "executions", (json_int_t)(session->next_execution - 1),
@@ -98,11 +98,12 @@ json_t *execution_json(const struct execution *execution)
 
     execution_id(execution, id);
     return json_pack(
-        "{s:s, s:I, s:O, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
-        "execution_id", id, "number", (json_int_t)execution->number, "argv", execution->argv,
-        "state", state_word(execution), "started_at", time_json(execution->started_ms), "ended_at",
-        time_json(execution->ended_ms), "exit_code",
-        has_exited ? json_integer(exit_code(execution)) : json_null(), "signal",
+        "{s:s, s:s, s:s*, s:I, s:O, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
+        "execution_id", id, "kind", execution->cell ? "cell" : "command", "context",
+        execution->cell ? execution->cell->context_id : NULL, "number",
+        (json_int_t)execution->number, "argv", execution->argv, "state", state_word(execution),
+        "started_at", time_json(execution->started_ms), "ended_at", time_json(execution->ended_ms),
+        "exit_code", has_exited ? json_integer(exit_code(execution)) : json_null(), "signal",
         has_signal ? json_integer(execution->end.signal) : json_null(), "timed_out",
         (execution->flags & EXECUTION_TIMED_OUT) != 0, "oom_killed",
         (execution->flags & EXECUTION_OOM) != 0, "background",

@@ -326,7 +326,7 @@ static int check_name(struct engine *engine, const char *name, struct error *err
     return 0;
 }
 
-static int check_env(json_t *env, struct error *err)
+int env_check(json_t *env, struct error *err)
 {
     const char *name;
     json_t *value;
@@ -352,11 +352,14 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
                   struct error *err)
 {
     const struct config *config = engine->spec.config;
+    struct engine_template furniture = {0};
     struct session *session;
     int r = check_name(engine, spec->name, err);
 
     if (r == 0)
-        r = check_env(spec->env, err);
+        r = engine_template(engine, spec->template_name, &furniture, err);
+    if (r == 0)
+        r = env_check(spec->env, err);
     if (r < 0)
         return r;
     if (engine->is_stopping)
@@ -369,7 +372,8 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
             engine->alive, engine_retry_s(engine));
     session = session_new(engine);
     if (!session || id_make(session->id, "s") < 0 ||
-        (spec->name && !(session->name = strdup(spec->name)))) {
+        (spec->name && !(session->name = strdup(spec->name))) ||
+        !(session->template_name = strdup(furniture.name))) {
         if (session)
             session_free(session);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -380,6 +384,7 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
     session->expires_ms =
         time_add(session->created_ms, spec->age_ms ? spec->age_ms : config->session_age_ms);
     session->limits = config->limits;
+    session_take_furniture(session, &furniture);
     session->is_draft = spec->is_draft;
     r = session_record(session, err);
     if (r < 0) { /* one that the next broker would not know is none */

@@ -38,6 +38,7 @@ struct engine_folders {
 struct engine_language {
     const char *name;   /* "python" */
     const char *script; /* "main.py": what a run's source is called */
+    const char *driver; /* path in the box of what makes a kernel of it; NULL: it has none */
     const char
         *program; /* path in the box; NULL: this machine has none, `missing` says what to do */
     const char *missing;

@@ -1,7 +1,6 @@
 /*
  * execution.c - one command of a session, from the request to its recorded end; see session.h.
- *
- * Its output goes to two spools in logs/<session>/, <number>.out and <number>.err.
+ * What a cell has in common with it is here too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +16,6 @@
 #include "base/str.h"
 #include "session/inside.h"
 
-#define PACE_BYTES (LIMIT_SPOOL_BYTES / 2) /* how far a watcher that paces may be behind */
 #define OUTPUT_EVENT_MS 250
 
 /* What a command needs until the box stands. */
@@ -37,17 +35,6 @@ static void request_free(struct exec_request *request)
     free(request);
 }
 
-int logs_folder(const struct session *session, bool makes_it)
-{
-    int logs_fd = session->engine->spec.folders.logs_fd;
-    int fd;
-
-    if (makes_it && mkdirat(logs_fd, session->id, 0700) < 0 && errno != EEXIST)
-        return -errno;
-    fd = openat(logs_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 struct execution *execution_new(struct session *session, uint32_t number)
 {
     struct execution *execution = calloc(1, sizeof(*execution));
@@ -57,7 +44,10 @@ struct execution *execution_new(struct session *session, uint32_t number)
     execution->session = session;
     execution->number = number;
     execution->input_fd = -1;
-    execution->out[0].fd = execution->out[1].fd = execution->out[2].fd = -1;
+    for (int i = 0; i < BOX_STREAMS; i++) {
+        execution->out[i].fd = -1;
+        execution->early[i] = BUF_INIT(LIMIT_EARLY_OUTPUT);
+    }
     execution->next = session->executions;
     if (execution->next)
         execution->next->previous = execution;
@@ -66,37 +56,6 @@ struct execution *execution_new(struct session *session, uint32_t number)
     session->executions = execution;
     session->execution_count++;
     return execution;
-}
-
-/*
- * Made at the first byte, not at the start: most commands leave one stream or both empty, and
- * making a file is the dearest thing on a command's way (on ext4 35 us, and up to 1 ms where inodes
- * were freed lately). An earlier broker's is opened if it is there.
- */
-static int open_spool(struct execution *execution, int stream, bool makes_it, struct error *err)
-{
-    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, makes_it);
-    struct stat status;
-    char name[32];
-
-    str_format(name, sizeof(name), "%u.%s", execution->number, stream == 0 ? "out" : "err");
-    if (!makes_it &&
-        (folder_fd == -ENOENT ||
-         (folder_fd >= 0 && fstatat(folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 &&
-          errno == ENOENT)))
-        return 0; /* it had written nothing */
-    if (folder_fd < 0)
-        return error_set(err, folder_fd, folder_fd == -ENOSPC ? ERROR_DISK_FULL : ERROR_ENGINE,
-                         "the folder for a command's output: %s", strerror(-folder_fd));
-    return spool_open(&execution->out[stream], folder_fd, name, LIMIT_SPOOL_BYTES, LIMIT_SPOOL_HEAD,
-                      err);
-}
-
-int execution_find_spools(struct execution *execution, struct error *err)
-{
-    int r = open_spool(execution, 0, false, err);
-
-    return r < 0 ? r : open_spool(execution, 1, false, err);
 }
 
 void execution_free(struct execution *execution)
@@ -119,16 +78,17 @@ void execution_free(struct execution *execution)
         free(waiter);
     }
     request_free(execution->asked);
-    spool_close(&execution->out[0]);
-    spool_close(&execution->out[1]);
+    output_free(execution);
+    cell_free(execution);
     fd_closep(&execution->input_fd);
     json_decref(execution->argv);
     free(execution);
 }
 
-static int execution_record(struct execution *execution, struct error *err)
+int execution_record(struct execution *execution, struct error *err)
 {
     CLEANUP(freep) char *argv = json_dumps(execution->argv, JSON_COMPACT);
+    CLEANUP(freep) char *cell = execution->cell ? cell_text(execution) : NULL;
     const struct exec_end *end = &execution->end;
     struct index_execution row = {
         .number = execution->number,
@@ -147,10 +107,22 @@ static int execution_record(struct execution *execution, struct error *err)
         .error_text = execution->error.code ? execution->error.text : NULL,
         .cpu_us = end->usage.cpu_us,
         .max_rss_bytes = end->usage.max_rss_bytes,
+        .event_bytes = execution->out[2].length,
+        .cell = cell,
     };
+    int r;
 
     str_copy(row.session, sizeof(row.session), execution->session->id);
-    return index_put_execution(execution->session->engine->spec.index, &row, err);
+    for (int i = 0; i < BOX_STREAMS && execution->ended_ms; i++) {
+        if (execution->early[i].length == 0)
+            continue;
+        row.data[i].bytes = execution->early[i].data;
+        row.data[i].length = execution->early[i].length;
+    }
+    r = index_put_execution(execution->session->engine->spec.index, &row, err);
+    for (int i = 0; i < BOX_STREAMS && r == 0; i++)
+        execution->is_in_row[i] |= row.data[i].bytes != NULL;
+    return r;
 }
 
 void execution_save(struct execution *execution)
@@ -167,99 +139,9 @@ bool execution_has_ended(const struct execution *execution)
     return execution->state >= EXECUTION_EXITED;
 }
 
-/* ---- who watches ---- */
-
-static void sweep_watchers(struct execution *execution)
-{
-    for (struct execution_watcher **at = &execution->watchers; *at;) {
-        struct execution_watcher *watcher = *at;
-
-        if (!watcher->has_left) {
-            at = &watcher->next;
-            continue;
-        }
-        *at = watcher->next;
-        free(watcher);
-    }
-}
-
-static void tell(struct execution *execution, bool has_started)
-{
-    execution->users++; /* a watcher may leave, take others with it, and be the last */
-    execution->telling++;
-    for (struct execution_watcher *watcher = execution->watchers; watcher;
-         watcher = watcher->next) {
-        if (watcher->has_left)
-            continue;
-        if (!has_started)
-            watcher->events->more(watcher->ctx);
-        else if (watcher->events->started)
-            watcher->events->started(watcher->ctx);
-    }
-    if (--execution->telling == 0)
-        sweep_watchers(execution);
-    execution->users--;
-}
-
-static bool is_watched(const struct execution *execution)
-{
-    for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
-        if (!at->has_left)
-            return true;
-    }
-    return false;
-}
-
-struct execution_watcher *execution_watch(struct execution *execution, bool paces,
-                                          const struct execution_watch_events *events, void *ctx)
-{
-    struct execution_watcher *watcher = calloc(1, sizeof(*watcher));
-
-    if (!watcher)
-        return NULL;
-    *watcher = (struct execution_watcher){
-        .next = execution->watchers,
-        .execution = execution,
-        .paces = paces,
-        .events = events,
-        .ctx = ctx,
-        .offset = {execution_written(execution, 1), execution_written(execution, 2)},
-    };
-    execution->watchers = watcher;
-    execution->users++;
-    return watcher;
-}
-
-void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset[BOX_STREAMS])
-{
-    struct execution *execution = watcher->execution;
-
-    for (int i = 0; i < 2; i++) {
-        watcher->offset[i] = offset[i];
-        if (execution->is_held[i])
-            engine_later(execution->session->engine);
-    }
-}
-
-void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
-{
-    struct execution *execution = watcher->execution;
-
-    watcher->has_left = true;
-    if (execution->telling == 0)
-        sweep_watchers(execution);
-    execution->users--;
-    if (execution->is_held[0] || execution->is_held[1] || execution->session->engine->is_stopping)
-        engine_later(execution->session->engine);
-    execution->is_abandoned |= ends_it;
-    if (execution->is_abandoned && !is_watched(execution) && !execution_is_background(execution) &&
-        !execution_has_ended(execution))
-        execution_signal(execution, SIGKILL, NULL);
-}
-
 /* ---- its end ---- */
 
-static void ended(struct execution *execution, enum execution_state state)
+void execution_end(struct execution *execution, enum execution_state state)
 {
     struct session *session = execution->session;
 
@@ -267,11 +149,10 @@ static void ended(struct execution *execution, enum execution_state state)
     execution->ended_ms = engine_now_ms();
     fd_closep(&execution->input_fd);
     execution->input_fd = -1;
-    spool_close(&execution->out[0]); /* there may be thousands: opened again for who reads */
-    spool_close(&execution->out[1]);
+    output_close(execution); /* there may be thousands */
     session->running--;
-    session->spooled += execution_kept(execution);
     execution_save(execution);
+    session->spooled += execution_kept(execution);
     input_remove(execution);
     executions_drop_output(session);
     if (session->box && execution->call)
@@ -281,7 +162,10 @@ static void ended(struct execution *execution, enum execution_state state)
     bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->id,
                 execution_json(execution));
     input_tell(execution);
-    tell(execution, false);
+    execution_tell(execution, false);
+    if (execution->cell)
+        cell_over(execution);
+    output_forget(execution);
     if (session->engine->is_stopping)
         engine_later(session->engine);
 }
@@ -291,7 +175,7 @@ void execution_fail(struct execution *execution, const struct error *err)
     if (execution_has_ended(execution))
         return;
     execution->error = *err;
-    ended(execution, EXECUTION_FAILED);
+    execution_end(execution, EXECUTION_FAILED);
 }
 
 static void on_usage(void *ctx, const struct box_facts *facts)
@@ -305,14 +189,22 @@ static void on_usage(void *ctx, const struct box_facts *facts)
         session->facts.oom_kills = facts->oom_kills;
     }
     if (!execution_has_ended(execution))
-        ended(execution, EXECUTION_EXITED);
+        execution_end(execution, EXECUTION_EXITED);
+}
+
+void execution_ask_memory(struct execution *execution)
+{
+    struct maker *maker = execution->session->engine->maker;
+
+    execution->state = EXECUTION_CLOSING;
+    execution->users++;
+    maker->ops->usage(maker, execution->session->number, on_usage, execution);
 }
 
 static void on_ended(void *ctx, const struct exec_end *end)
 {
     struct execution *execution = ctx;
     struct session *session = execution->session;
-    struct maker *maker = session->engine->maker;
 
     execution->end = *end;
     execution->flags |= (end->timed_out ? EXECUTION_TIMED_OUT : 0) |
@@ -320,13 +212,11 @@ static void on_ended(void *ctx, const struct exec_end *end)
                         (end->memory_watchdog ? EXECUTION_OOM : 0);
     if (end->signal != SIGKILL || end->timed_out || end->memory_watchdog || execution->was_killed ||
         session->state >= SESSION_ENDING) {
-        ended(execution, EXECUTION_EXITED);
+        execution_end(execution, EXECUTION_EXITED);
         return;
     }
     /* Killed, and not by us: whether memory was the reason is the launcher's to say. */
-    execution->state = EXECUTION_CLOSING;
-    execution->users++;
-    maker->ops->usage(maker, session->number, on_usage, execution);
+    execution_ask_memory(execution);
 }
 
 static void on_failed(void *ctx, const struct error *err)
@@ -358,24 +248,7 @@ static void on_started(void *ctx)
     if (execution->ends_input)
         box_stdin_end(session->box, execution->call);
     on_stdin_ready(execution);
-    tell(execution, true);
-}
-
-/* How much more the slowest watcher that paces allows. */
-static uint64_t room(const struct execution *execution, int stream)
-{
-    uint64_t room = UINT64_MAX;
-
-    if (execution->session->state >= SESSION_ENDING)
-        return room; /* nothing waits for a reader any more */
-    for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
-        uint64_t length = execution->out[stream].length;
-        uint64_t behind = length - MIN(length, at->offset[stream]); /* it may ask ahead */
-
-        if (at->paces && !at->has_left)
-            room = MIN(room, behind < PACE_BYTES ? PACE_BYTES - behind : 0);
-    }
-    return room;
+    execution_tell(execution, true);
 }
 
 static void tell_output(struct execution *execution)
@@ -394,32 +267,26 @@ static void tell_output(struct execution *execution)
                           (json_int_t)execution->out[1].length));
 }
 
-static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+size_t execution_output(void *ctx, enum box_stream stream, const void *data, size_t length)
 {
     struct execution *execution = ctx;
-    struct spool *spool = &execution->out[stream - 1];
-    size_t taken = (size_t)MIN((uint64_t)length, room(execution, (int)stream - 1));
+    int index = (int)stream - 1;
+    size_t taken = (size_t)MIN((uint64_t)length, execution_room(execution, index));
     struct error err = {0};
-    int r = 0;
 
     if (taken < length)
-        execution->is_held[stream - 1] = true;
+        execution->is_held[index] = true;
     if (taken == 0)
         return 0;
-    if (!(execution->flags & EXECUTION_UNKEPT)) {
-        if (spool->fd < 0)
-            r = open_spool(execution, (int)stream - 1, true, &err);
-        if (r == 0)
-            r = spool_append(spool, data, taken, &err);
-    }
-    if (r < 0) {
+    if (!(execution->flags & EXECUTION_UNKEPT) &&
+        output_append(execution, index, data, taken, &err) < 0) {
         /* Better a command that goes on than one that hangs; the result says what is missing. */
         execution->flags |= EXECUTION_UNKEPT;
         log_error("output of %s.%u: %s, continuing without it", execution->session->id,
                   execution->number, err.text);
     }
     tell_output(execution);
-    tell(execution, false);
+    execution_tell(execution, false);
     return taken;
 }
 
@@ -435,7 +302,7 @@ static void on_stdin_ready(void *ctx)
 
 const struct exec_events execution_exec_events = {
     .started = on_started,
-    .output = on_output,
+    .output = execution_output,
     .ended = on_ended,
     .failed = on_failed,
     .stdin_ready = on_stdin_ready,
@@ -443,8 +310,8 @@ const struct exec_events execution_exec_events = {
 
 /* ---- its beginning ---- */
 
-/* Its id in the box: what a broker that takes over knows it by. */
-static void number(struct execution *execution, const struct box *box)
+/* Its id in the box is what a broker that takes over knows it by. */
+void execution_number_now(struct execution *execution, const struct box *box)
 {
     execution->call = box_next_id(box);
     execution->started_ms = engine_now_ms();
@@ -474,7 +341,7 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
         return;
     }
     if (execution->call == 0) {
-        number(execution, box);
+        execution_number_now(execution, box);
         execution_save(execution);
     }
     execution->state = EXECUTION_SENT;
@@ -516,7 +383,7 @@ static int request_new(struct session *session, const struct execution_spec *spe
     if (!asked)
         return -ENOMEM;
     asked->argv = strv_copy(spec->argv);
-    asked->env = env_vector(session->env, spec->env);
+    asked->env = session_env(session, spec->env);
     asked->cwd = spec->cwd ? strdup(spec->cwd) : NULL;
     asked->rows = spec->rows;
     asked->columns = spec->columns;
@@ -527,12 +394,8 @@ static int request_new(struct session *session, const struct execution_spec *spe
     return !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM : 0;
 }
 
-int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
-                 struct error *err)
+int execution_may_start(struct session *session, struct error *err)
 {
-    struct execution *execution;
-    int r;
-
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
     if (session->engine->is_stopping)
@@ -543,6 +406,17 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
                          "one to end, or end one",
                          session->running);
     executions_trim(session, LIMIT_EXECUTIONS - 1); /* the oldest make room */
+    return 0;
+}
+
+int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
+                 struct error *err)
+{
+    struct execution *execution;
+    int r = execution_may_start(session, err);
+
+    if (r < 0)
+        return r;
     execution = execution_new(session, session->next_execution);
     if (!execution)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -556,7 +430,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     if (r == 0 && spec->input)
         r = input_store(execution, spec->input, spec->input_length, err);
     if (r == 0 && session->state == SESSION_READY)
-        number(execution, session->box);
+        execution_number_now(execution, session->box);
     /* Recorded first: a broker that dies now leaves a row, and the warden knows the rest. */
     if (r == 0)
         r = execution_record(execution, err);

@@ -186,7 +186,7 @@ int execution_signal(struct execution *execution, int signal, struct error *err)
     }
     session_box_cancel(execution->session, execution);
     error_set(&cancelled, -ECANCELED, ERROR_CANCELLED, "it was ended before it began");
-    execution_fail(execution, &cancelled);
+    execution_fail(execution, &cancelled); /* a cell leaves its queue by that */
     return 0;
 }
 
@@ -232,37 +232,6 @@ void execution_set_background(struct execution *execution)
     execution->flags |= EXECUTION_BACKGROUND;
     if (!execution_has_ended(execution) && execution->call)
         execution_save(execution);
-}
-
-ssize_t execution_read(const struct execution *execution, int stream, uint64_t offset, void *data,
-                       size_t size)
-{
-    struct spool spool = execution->out[stream - 1];
-    CLEANUP(fd_closep) int folder_fd = -1;
-    CLEANUP(fd_closep) int fd = -1;
-    char name[32];
-
-    if (spool.fd >= 0)
-        return spool_read(&spool, offset, data, size);
-    if (offset >= spool.length)
-        return 0; /* also when nothing is kept any more */
-    folder_fd = logs_folder(execution->session, false);
-    str_format(name, sizeof(name), "%u.%s", execution->number, stream == 1 ? "out" : "err");
-    fd = folder_fd < 0 ? -1 : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -ERANGE; /* the session has ended: nothing is kept any more */
-    spool.fd = fd;
-    return spool_read(&spool, offset, data, size);
-}
-
-uint64_t execution_written(const struct execution *execution, int stream)
-{
-    return execution->out[stream - 1].length;
-}
-
-uint64_t execution_first(const struct execution *execution, int stream)
-{
-    return execution->out[stream - 1].first;
 }
 
 int session_find_execution(struct session *session, const char *word, struct execution **ret,

@@ -5,7 +5,13 @@
  * freed; so whatever takes a box away (a session's end, a lost warden) only marks it and is done by
  * engine_later() in a turn of the loop of its own. An execution's output is written to its spool
  * before it is acknowledged, and its end to the index before the warden may forget it: a broker
- * that dies at any point leaves a successor that can go on.
+ * that dies at any point leaves a successor that can go on. Short output goes straight into the row
+ * of its end: it stays in memory until then, and so long the warden has all of it too, because
+ * nothing is acknowledged before BOX_ACK_BYTES of a stream were taken (output.c).
+ *
+ * A cell is an execution whose program is a kernel that was there before (cell.c). Contexts own
+ * kernels (context.c, kernel.c); cells of one context wait in its queue and go to the box one by
+ * one, so that a deadline counts from a cell's start.
  */
 #ifndef BAILEY_SESSION_INSIDE_H
 #define BAILEY_SESSION_INSIDE_H
@@ -94,6 +100,15 @@ struct session {
     unsigned uploads; /* datasets under way */
     unsigned asked;   /* questions to the maker that are not answered */
     struct mourner *mourners;
+
+    char *template_name;      /* NULL: the configured one */
+    struct context *contexts; /* oldest first */
+    unsigned next_context;
+    struct kernel *kernels; /* all that the box has, also those that nobody uses any more */
+    /* What its template gives (furniture.c). */
+    json_t *given_env;
+    bool has_layer;
+    int tier; /* of its kernels */
 };
 
 enum execution_state {
@@ -115,6 +130,11 @@ enum execution_state {
 #define EXECUTION_DISK_FULL 32u
 #define EXECUTION_STARTED 64u
 #define EXECUTION_UNKEPT 128u /* output could not be stored any more */
+#define EXECUTION_CELL 256u
+#define EXECUTION_EVENTS_CUT 512u /* LIMIT_CELL_EVENTS */
+
+#define CONTEXT_ID_MAX 16
+#define KERNEL_NOTE_MAX 160
 
 #define DRAFT_REASON "draft" /* in the row of one that lives */
 
@@ -128,6 +148,75 @@ struct execution_watcher {
     void *ctx;
 };
 
+/* ---- kernels, contexts, cells ---- */
+
+/* How a kernel was started; index_context.warm. */
+enum warm { WARM_COLD, WARM_ZYGOTE, WARM_POOL, _WARM_MAX };
+const char *warm_name(enum warm warm);
+
+/* An interpreter process in the box. Belongs to its session, until it has ended. */
+struct kernel {
+    struct kernel *next;
+    struct session *session;
+    struct context *context; /* whose it is; NULL: nobody's any more */
+    uint32_t id;             /* in the box */
+    enum warm warm;
+    bool is_given;  /* by the maker, who alone knows how it ends */
+    bool is_asked;  /* of the maker, who has not answered yet */
+    bool has_ended; /* the box said so: nobody calls it any more */
+    bool is_dying;  /* that, or one of its cells was told */
+    bool has_status;
+    int exit_code, signal; /* has_status; both -1: nobody told in time */
+    struct usage usage;
+    bool was_adopted;            /* an earlier broker had it */
+    struct error failure;        /* it never ran */
+    uint32_t cells;              /* that it was given */
+    struct execution *cell;      /* that runs in it */
+    struct reactor_timer *timer; /* for the maker's word about its end */
+};
+
+struct context {
+    struct context *next;
+    struct session *session;
+    uint32_t number; /* c1, c2, ... */
+    const struct engine_language *language;
+    char *name, *cwd; /* NULL: none */
+    bool is_default;
+    bool waits_for_box;
+    bool was_refused; /* a zygote had none for it */
+    uint32_t cells;
+    uint64_t started_ms, used_ms; /* wall clock; started: its kernel */
+    struct kernel *kernel;        /* NULL: none */
+    char note[KERNEL_NOTE_MAX];   /* why the one before is gone; empty: there was none */
+    struct execution *running;    /* the cell that was sent, or is looked at; NULL: none */
+    struct execution *waiting;    /* cells, in the order they came */
+    uint32_t found_kernel;        /* the row's, while the box is taken over */
+    enum warm found_warm;
+};
+
+/* What an execution that is a cell has besides. */
+struct cell {
+    struct execution *next;  /* of those that wait */
+    struct context *context; /* NULL: removed, restarted, or an earlier broker's */
+    struct kernel *kernel;   /* while it is sent */
+    char context_id[CONTEXT_ID_MAX];
+    char language[24];
+    uint32_t count;  /* in its context, from 1 */
+    uint32_t number; /* in its kernel, from 1 */
+    enum warm warm;
+    const char *word;           /* "new", "kept", "replaced"; static; NULL: it never had one */
+    char note[KERNEL_NOTE_MAX]; /* replaced: why */
+    bool has_lost;              /* its end took the kernel with it */
+    bool was_sent_again, is_checked, is_settled;
+    uint32_t found_kernel; /* while the box is taken over */
+    struct check *check;   /* of its imports, under way */
+    /* Until it has started. */
+    char *code, *input;
+    size_t code_length, input_length;
+    json_t *env;
+    struct reactor_timer *timer; /* until an interrupt that is not obeyed becomes a kill */
+};
+
 struct execution {
     struct execution *next, *previous; /* older, newer */
     struct session *session;
@@ -139,9 +228,11 @@ struct execution {
     uint64_t started_ms, ended_ms; /* wall clock */
     uint64_t timeout_ms;
     struct spool out[BOX_STREAMS];
-    bool is_held[BOX_STREAMS]; /* a watcher is too far behind */
-    bool was_killed;           /* by somebody's SIGKILL, not for its memory */
-    bool is_adopted;           /* the warden has it, and an earlier broker started it */
+    struct buf early[BOX_STREAMS]; /* all of a stream, while it is short; then out[] has no file */
+    bool is_in_row[BOX_STREAMS];   /* its row in the index has all of the stream */
+    bool is_held[BOX_STREAMS];     /* a watcher is too far behind */
+    bool was_killed;               /* by somebody's SIGKILL, not for its memory */
+    bool is_adopted;               /* the warden has it, and an earlier broker started it */
     struct exec_end end;
     struct error error; /* FAILED */
     struct execution_watcher *watchers;
@@ -157,6 +248,7 @@ struct execution {
     unsigned rows, columns;     /* 0: no resize */
     uint64_t told_ms;           /* when the bus last heard of its output */
     struct exec_request *asked; /* WAITING: what to start (execution.c) */
+    struct cell *cell;          /* NULL: a command */
 };
 
 struct engine {
@@ -203,25 +295,107 @@ void session_settle(struct session *session); /* deferred ends */
 int session_ended_error(const struct session *session, struct error *err);
 uint64_t session_deadline_ms(const struct session *session); /* when it ends if nobody comes */
 char **env_vector(json_t *base, json_t *over);               /* strv of "K=V"; NULL: no memory */
+int env_check(json_t *env, struct error *err);
 
 /* describe.c */
 json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
 
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
-/* What an earlier broker kept of its output; new ones are made at the first byte. */
-int execution_find_spools(struct execution *execution, struct error *err);
-/* logs/<session>/: a new descriptor, or a negative errno */
-int logs_folder(const struct session *session, bool makes_it);
+/* Checked, numbered and recorded: what session_exec() and session_cell() have in common. */
+int execution_may_start(struct session *session, struct error *err);
+int execution_record(struct execution *execution, struct error *err);
+void execution_number_now(struct execution *execution, const struct box *box); /* call, started */
+void execution_end(struct execution *execution, enum execution_state state);
+/* It was killed, and not by us: whether memory was the reason is asked, and then it ends. */
+void execution_ask_memory(struct execution *execution);
 void execution_fail(struct execution *execution, const struct error *err);
 void execution_free(struct execution *execution);
 void execution_save(struct execution *execution);
 extern const struct exec_events execution_exec_events;
+size_t execution_output(void *ctx, enum box_stream stream, const void *data, size_t length);
+
+/* watching.c */
+void execution_tell(struct execution *execution, bool has_started);
+/* How much more the slowest watcher that paces allows of a stream. */
+uint64_t execution_room(const struct execution *execution, int stream);
+
+/* output.c: streams by index, 0 to BOX_STREAMS - 1 */
+/* logs/<session>/: a new descriptor, or a negative errno */
+int logs_folder(const struct session *session, bool makes_it);
+void output_name(const struct execution *execution, int stream, char name[32]);
+/* What an earlier broker kept of its output. */
+int output_find(struct execution *execution, struct error *err);
+int output_append(struct execution *execution, int stream, const void *data, size_t length,
+                  struct error *err);
+void output_close(struct execution *execution);  /* files; they are opened again for who reads */
+void output_forget(struct execution *execution); /* memory that the row has too */
+void output_free(struct execution *execution);
+
+/* kernel.c */
+/* The kernel that came with the box, for whoever is the first to want one. */
+void kernel_came(struct session *session, uint32_t id, bool is_pooled);
+void kernel_start(struct context *context); /* context->kernel, or its cells have failed */
+void kernel_kill(struct kernel *kernel);    /* its context does not want it any more */
+/* A cell was told so; cell_kernel_status() follows, perhaps at once. end NULL: it never began. */
+void kernel_died_under(struct kernel *kernel, const struct exec_end *end);
+void kernel_release(struct kernel *kernel); /* its cell is over */
+/* An earlier broker's; only while the box is being taken over. */
+void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm warm);
+void kernels_free(struct session *session);
+
+/* context.c */
+struct context *context_new(struct session *session, const struct engine_language *language,
+                            uint32_t number);
+void context_id(const struct context *context, char id[CONTEXT_ID_MAX]);
+void context_save(struct context *context);
+void context_advance(struct context *context); /* the next cell, if there is one and it can */
+void context_kernel_gone(struct context *context, const struct kernel *kernel);
+void context_fail_waiting(struct context *context, const struct error *err);
+void contexts_load(struct session *session);
+void contexts_found(struct session *session, const struct box_found *found); /* a kernel */
+void contexts_settle(struct session *session); /* all that is there was found */
+void contexts_free(struct session *session);
+
+/* cell.c */
+void cell_send(struct execution *execution, struct kernel *kernel);
+bool cell_check(struct execution *execution);         /* true: its imports are looked at first */
+void cell_over(struct execution *execution);          /* it has ended: the next one may begin */
+void cell_kernel_status(struct execution *execution); /* its kernel's status is known */
+void cell_cancel(struct execution *execution, const struct error *err); /* it waits */
+void cell_abandon(struct execution *execution);     /* nobody wants it: interrupt, then kill */
+char *cell_text(const struct execution *execution); /* for the index; NULL: no memory */
+void cell_load(struct execution *execution, const char *text);
+void cell_settle(struct execution *execution); /* taken over: its kernel is there, if ever */
+void cell_free(struct execution *execution);
+extern const struct exec_events cell_exec_events;
 
 /* kept.c */
 uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */
 void executions_trim(struct session *session, unsigned keep); /* ended ones that nobody reads */
 void executions_drop_output(struct session *session);         /* down to its share of the disk */
+
+/* check.c: SANDBOX_BLOCK_DANGEROUS_IMPORTS */
+struct check;
+struct check_spec {
+    const char *program; /* Python's, in the box */
+    const char *code;    /* copied */
+    size_t length;
+    void (*done)(void *ctx, const struct error *err); /* NULL: it may run */
+    void *ctx;
+    char ***modules; /* gets those that are blocked, a strv; NULL: not wanted */
+};
+int check_start(struct engine *engine, struct box *box, const struct check_spec *spec,
+                struct check **ret, struct error *err);
+void check_leave(struct check *check); /* done() does not come any more; NULL is fine */
+
+/* furniture.c */
+const char *furniture_program(const struct engine_language *language, bool has_layer);
+json_t *furniture_env(const struct engine_template *furniture); /* new reference, or NULL */
+void session_take_furniture(struct session *session, const struct engine_template *furniture);
+int session_furnish(struct session *session, struct engine_template *ret, struct error *err);
+const char *session_program(const struct session *session, const struct engine_language *language);
+char **session_env(const struct session *session, json_t *over); /* strv; NULL: no memory */
 
 /*
  * input.c: standard input that came with the request. It is kept in a file, so that a broker which
@@ -253,5 +427,6 @@ void found_free(struct engine *engine);
 void runs_fail(struct engine *engine, const struct error *err);
 void runs_free(struct engine *engine); /* nobody is called any more */
 void run_box_ended(struct engine *engine, uint32_t number);
+void run_kernel_ended(struct engine *engine, const struct kernel_end *end);
 
 #endif

@@ -11,9 +11,11 @@ uint64_t execution_kept(const struct execution *execution)
 {
     uint64_t bytes = 0;
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         const struct spool *spool = &execution->out[i];
 
+        if (execution->is_in_row[i] || execution->early[i].length > 0)
+            continue; /* short, and gone with its row */
         bytes += spool->length - spool->first + MIN(spool->head, spool->first);
     }
     return bytes;
@@ -22,15 +24,20 @@ uint64_t execution_kept(const struct execution *execution)
 /* Its output is not on the disk any more. */
 static void drop_output(struct execution *execution)
 {
-    CLEANUP(fd_closep) int folder_fd = logs_folder(execution->session, false);
+    CLEANUP(fd_closep) int folder_fd = -1;
 
+    if (execution_kept(execution) == 0)
+        return;
+    folder_fd = logs_folder(execution->session, false);
     execution->session->spooled -= MIN(execution_kept(execution), execution->session->spooled);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         char name[32];
 
+        if (execution->is_in_row[i] || execution->out[i].length == 0)
+            continue; /* there is no file */
         execution->out[i].first = execution->out[i].length;
         execution->out[i].head = 0;
-        str_format(name, sizeof(name), "%u.%s", execution->number, i == 0 ? "out" : "err");
+        output_name(execution, i, name);
         if (folder_fd >= 0)
             spool_remove(folder_fd, name);
     }

@@ -1,22 +1,23 @@
 /*
  * run.c - a one-shot run in the daemon: a fresh box, the source put into it, the interpreter, the
  * result; then nothing is left. The blocking twin is tool/oneshot.c, which makes its box itself.
+ *
+ * A box that came with a warm kernel gets the source as one cell, which ends with its kernel: how
+ * is the maker's to say (run_kernel_ended), before or after the box tells that all output is there.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "guest_files.h"
-#include "session/imports.h"
 #include "session/inside.h"
 #include "store/artifact.h"
 
-#define CHECK_TIMEOUT_MS 10000
-#define CHECK_OUTPUT_MAX (256 * 1024)
+#define STATUS_PATIENCE_MS 1000 /* for the maker's word about a kernel that has ended */
 
 struct run {
     struct run *next;
@@ -33,8 +34,13 @@ struct run {
     struct box *box;
     struct pump pump;
     uint32_t call;
-    struct buf checked; /* what the import check said */
-    bool is_over;       /* the box is to be given back */
+    struct check *check; /* of its imports, under way */
+    const char *program;
+    uint32_t kernel; /* 0: none came with the box */
+    bool has_status; /* how the kernel ended */
+    int status;      /* as wait(2) */
+    bool has_ended;  /* the cell; its status is waited for */
+    bool is_over;    /* the box is to be given back */
     struct reactor_timer *timer;
 };
 
@@ -48,9 +54,9 @@ static void run_free(struct run *run)
     }
     run->engine->spec.reactor->ops->timer_remove(run->timer);
     pump_stop(&run->pump);
+    check_leave(run->check);
     box_free(run->box);
     result_free(&run->result);
-    buf_free(&run->checked);
     strv_free(run->env);
     free(run->code);
     free(run->input);
@@ -123,15 +129,39 @@ static void on_gone(void *ctx, const struct box_facts *facts)
     tell(run);
 }
 
+/* How a warm kernel ended: the maker's word, or nobody's. */
+static void note_exit(struct run *run)
+{
+    struct result *result = &run->result;
+
+    if (result->timed_out)
+        return;
+    result->signal = 0;
+    if (!run->has_status) {
+        result->exit_code = 1;
+        result_note(result, "the program ended, and nobody could tell how");
+    } else if (WIFSIGNALED(run->status)) {
+        result->signal = WTERMSIG(run->status);
+        result->exit_code = 128 + result->signal;
+    } else {
+        result->exit_code = WEXITSTATUS(run->status);
+    }
+}
+
 /* In a turn of its own: the box may not be freed under its callbacks. */
 static void on_turn(void *ctx)
 {
     struct run *run = ctx;
     struct maker *maker = run->engine->maker;
 
+    if (!run->is_over && run->has_ended) { /* nobody told the status in time */
+        note_exit(run);
+        run->is_over = true;
+    }
     if (!run->is_over)
         return;
     pump_stop(&run->pump);
+    check_leave(ptr_take(&run->check));
     if (run->make_serial)
         maker->ops->make_cancel(maker, run->make_serial);
     run->make_serial = 0;
@@ -189,8 +219,9 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
     struct run *run = ctx;
     struct result *result = &run->result;
 
-    capture_add(stream == BOX_STDOUT ? &result->out : &result->err, data, length,
-                result->limits.output_bytes);
+    if (stream != BOX_EVENTS) /* a script has none: whoever sends some is lying */
+        capture_add(stream == BOX_STDOUT ? &result->out : &result->err, data, length,
+                    result->limits.output_bytes);
     return length;
 }
 
@@ -232,7 +263,32 @@ static void on_ended(void *ctx, const struct exec_end *end)
         result->signal = end->signal;
         result->exit_code = 128 + end->signal;
     }
-    run_over(run, NULL);
+    if (!run->kernel) {
+        run_over(run, NULL);
+        return;
+    }
+    run->has_ended = true;
+    if (run->has_status || end->timed_out) {
+        note_exit(run);
+        run_over(run, NULL);
+    } else {
+        run->engine->spec.reactor->ops->timer_set(run->timer, STATUS_PATIENCE_MS);
+    }
+}
+
+void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
+{
+    for (struct run *run = engine->runs; run; run = run->next) {
+        if (!run->box || run->number != end->number || run->kernel != end->kernel)
+            continue;
+        run->has_status = true;
+        run->status = end->status;
+        if (run->has_ended && !run->is_over) {
+            note_exit(run);
+            run_over(run, NULL);
+        }
+        return;
+    }
 }
 
 static void on_failed(void *ctx, const struct error *err)
@@ -245,7 +301,7 @@ static const struct exec_events exec_events = {
 
 static void start_program(struct run *run)
 {
-    const char *argv[] = {run->language->program, run->language->script, NULL};
+    const char *argv[] = {run->program, run->language->script, NULL};
     struct exec_spec spec = {
         .argv = argv,
         .env = (const char *const *)run->env,
@@ -261,58 +317,58 @@ static void start_program(struct run *run)
         push_input(run);
 }
 
-/* ---- the import check: with Python's own parser, in the box; nothing of the code runs ---- */
-
-static size_t on_checked_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+/* The source in a kernel that was there before it. */
+static void start_cell(struct run *run)
 {
-    struct run *run = ctx;
+    struct cell_spec spec = {
+        .kernel = run->kernel,
+        .code = run->code,
+        .code_length = run->code_length,
+        .input = run->input,
+        .input_length = run->input_length,
+        .env = (const char *const *)run->env,
+        .timeout_ms = run->result.limits.timeout_ms,
+        .is_script = true,
+    };
+    struct error err = {0};
 
-    if (stream == BOX_STDOUT && buf_append(&run->checked, data, length) < 0)
-        buf_append_text(&run->checked, "!"); /* cut: it will not parse */
-    return length;
+    if (box_cell(run->box, &spec, &exec_events, run, &run->call, &err) < 0)
+        run_over(run, &err);
+    free(ptr_take(&run->input));
 }
 
-static void on_checked(void *ctx, const struct exec_end *end)
+static void start(struct run *run)
 {
-    struct run *run = ctx;
-    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORTS_MESSAGE_MAX);
-    struct error err = {0};
-    int r;
-
-    (void)end;
-    r = imports_parse(buf_text(&run->checked), run->checked.length, &run->result.blocked_imports,
-                      &message, &err);
-    if (r > 0)
-        error_set(&err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
-    if (r != 0)
-        run_over(run, &err);
+    if (run->kernel)
+        start_cell(run);
     else
         start_program(run);
 }
 
-static const struct exec_events check_events = {
-    .output = on_checked_output, .ended = on_checked, .failed = on_failed};
-
-static void start_check(struct run *run)
+static void on_checked(void *ctx, const struct error *err)
 {
-    CLEANUP(buf_free) struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
-    CLEANUP(buf_free) struct buf checker = BUF_INIT(LIMIT_CONFIG_BYTES);
-    const char *argv[] = {run->language->program, "-I", "-S", "-c", NULL,
-                          run->language->script,  NULL, NULL};
-    struct exec_spec spec = {.argv = argv, .timeout_ms = CHECK_TIMEOUT_MS};
-    struct error err = {0};
-    uint32_t call;
-    int r = buf_append(&checker, guest_check_imports_py, guest_check_imports_py_length);
+    struct run *run = ctx;
 
-    for (char **at = run->engine->spec.config->blocked_imports; at && *at && r == 0; at++)
-        r = buf_printf(&list, "%s%s", list.length ? "," : "", *at);
-    if (r < 0)
-        error_set(&err, r, ERROR_ENGINE, "the list of blocked imports is too long");
-    argv[4] = buf_text(&checker);
-    argv[6] = buf_text(&list);
-    if (r == 0)
-        r = box_exec(run->box, &spec, &check_events, run, &call, &err);
-    if (r < 0)
+    run->check = NULL;
+    if (err)
+        run_over(run, err);
+    else
+        start(run);
+}
+
+static void check_or_start(struct run *run)
+{
+    struct check_spec spec = {.program = run->program,
+                              .code = run->code,
+                              .length = run->code_length,
+                              .done = on_checked,
+                              .ctx = run,
+                              .modules = &run->result.blocked_imports};
+    struct error err = {0};
+
+    if (!run->engine->spec.config->block_imports || !str_equal(run->language->name, "python"))
+        start(run);
+    else if (check_start(run->engine, run->box, &spec, &run->check, &err) < 0)
         run_over(run, &err);
 }
 
@@ -324,10 +380,8 @@ static void on_put(void *ctx, const struct error *err)
 
     if (err->num < 0)
         run_over(run, err);
-    else if (run->engine->spec.config->block_imports && str_equal(run->language->name, "python"))
-        start_check(run);
     else
-        start_program(run);
+        check_or_start(run);
 }
 
 static void push_code(void *ctx)
@@ -347,27 +401,74 @@ static void push_code(void *ctx)
 
 static const struct put_events put_events = {.done = on_put, .more = push_code};
 
+static void put_code(struct run *run)
+{
+    char path[300];
+    struct put_spec put = {.path = path, .mode = 0644};
+    struct error err = {0};
+
+    str_format(path, sizeof(path), "/workspace/%s", run->language->script);
+    if (box_put(run->box, &put, &put_events, run, &run->call, &err) < 0)
+        run_over(run, &err);
+    else
+        push_code(run);
+}
+
+/* ---- the kernel that came with the box ---- */
+
+static size_t on_kernel_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    (void)ctx;
+    (void)stream;
+    (void)data;
+    return length;
+}
+
+/* Its end is the cell's, and the maker's to explain. */
+static void on_kernel_ended(void *ctx, const struct exec_end *end)
+{
+    (void)ctx;
+    (void)end;
+}
+
+static void on_kernel_failed(void *ctx, const struct error *err)
+{
+    (void)ctx;
+    (void)err;
+}
+
+static bool take_kernel(struct run *run, const struct made *made)
+{
+    static const struct exec_events events = {
+        .output = on_kernel_output, .ended = on_kernel_ended, .failed = on_kernel_failed};
+    struct error err = {0};
+
+    if (!made->kernel || !str_equal(run->language->name, "python"))
+        return false;
+    if (box_kernel_given(run->box, made->kernel, &events, run, &err) < 0)
+        return false;
+    run->kernel = made->kernel;
+    run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);
+    return true;
+}
+
 static void on_made(void *ctx, const struct made *made)
 {
     struct run *run = ctx;
-    char path[300];
-    struct put_spec put = {.path = path, .mode = 0644};
     struct error err = {0};
 
     run->make_serial = 0;
     run->number = made->number;
     run->box = made->box;
     note_facts(&run->result, &made->facts);
-    str_format(path, sizeof(path), "/workspace/%s", run->language->script);
     if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
-        return;
+    } else if (take_kernel(run, made)) {
+        check_or_start(run);
+    } else {
+        put_code(run);
     }
-    if (box_put(run->box, &put, &put_events, run, &run->call, &err) < 0)
-        run_over(run, &err);
-    else
-        push_code(run);
 }
 
 static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
@@ -398,15 +499,17 @@ static int check_spec(struct engine *engine, const struct run_spec *spec,
     return 0;
 }
 
-static int copy_spec(struct run *run, const struct run_spec *spec)
+static int copy_spec(struct run *run, const struct run_spec *spec,
+                     const struct engine_template *furniture)
 {
-    run->env = env_vector(NULL, spec->env);
+    CLEANUP(json_decrefp) json_t *given = furniture_env(furniture);
+
+    run->env = env_vector(given, spec->env);
     run->code = malloc(spec->code_length + 1);
     run->code_length = spec->code_length;
     if (spec->input)
         run->input = malloc(spec->input_length + 1);
     run->input_length = spec->input_length;
-    run->checked = BUF_INIT(CHECK_OUTPUT_MAX);
     if (!run->env || !run->code || (spec->input && !run->input) || !run->timer)
         return -ENOMEM;
     memcpy(run->code, spec->code, spec->code_length);
@@ -422,10 +525,13 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     struct limits limits = engine->spec.config->limits;
     struct make_request request = {.minimum = engine->spec.config->isolation};
     const struct engine_language *language;
+    struct engine_template furniture = {0};
     char key[ID_MAX];
     struct run *run;
     int r = check_spec(engine, spec, &language, err);
 
+    if (r == 0)
+        r = engine_template(engine, spec->template_name, &furniture, err);
     if (r < 0)
         return r;
     run = calloc(1, sizeof(*run));
@@ -435,16 +541,23 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
         limits.timeout_ms = spec->timeout_ms;
     run->engine = engine;
     run->language = language;
+    run->program = furniture_program(language, furniture.layer);
     run->timer = reactor_timer(engine->spec.reactor, on_turn, run);
     result_init(&run->result, &limits);
     run->result.runtime = engine->spec.config->type;
+    run->result.warm = warm_name(WARM_COLD);
     id_make(run->result.execution_id, "exec");
     id_make(key, "r");
     request.key = key;
     request.limits = limits;
+    request.layer = furniture.layer;
+    request.is_warm =
+        engine->spec.config->is_warm && language->driver && str_equal(language->name, "python");
+    request.tier =
+        request.is_warm ? engine_tier(engine, &furniture, spec->code, spec->code_length) : 0;
     run->next = engine->runs;
     engine->runs = run;
-    r = copy_spec(run, spec);
+    r = copy_spec(run, spec, &furniture);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
     if (r == 0)

@@ -74,7 +74,11 @@ void session_free(struct session *session)
         session->mourners = mourner->next;
         free(mourner);
     }
+    contexts_free(session);
+    kernels_free(session);
     json_decref(session->env);
+    json_decref(session->given_env);
+    free(session->template_name);
     free(session->name);
     free(session);
 }
@@ -108,6 +112,7 @@ int session_record(struct session *session, struct error *err)
         .has_box = session->has_box,
         .ended_ms = session->ended_ms,
         .reason = session->is_draft && !session->ended_ms ? DRAFT_REASON : session->reason,
+        .template_name = session->template_name,
     };
 
     str_copy(row.id, sizeof(row.id), session->id);
@@ -200,6 +205,8 @@ static void on_made(void *ctx, const struct made *made)
         return; /* ended meanwhile: the box is given back by session_settle() */
     session_become(session, SESSION_READY);
     session_save(session);
+    if (made->kernel)
+        kernel_came(session, made->kernel, made->is_pooled);
     session_tell_box(session, session->box, NULL);
 }
 
@@ -225,8 +232,16 @@ static void start_box(struct session *session)
         .minimum = engine->spec.config->isolation,
         .has_data = true,
     };
+    const struct engine_language *python = engine_language(engine, "python");
+    struct engine_template furniture = {0};
     struct error err = {0};
-    int r = datasets_prepare(session, &err);
+    int r = session_furnish(session, &furniture, &err);
+
+    if (r == 0)
+        r = datasets_prepare(session, &err);
+    request.layer = furniture.layer;
+    request.is_warm = engine->spec.config->is_warm && python && python->program && python->driver;
+    request.tier = (unsigned)session->tier;
 
     session_become(session, SESSION_STARTING);
     if (r == 0)
@@ -325,7 +340,7 @@ static void resume_held(struct session *session)
     session->pinned++;
     for (struct execution *execution = session->executions; execution && session->box;
          execution = execution->next) {
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < BOX_STREAMS; i++) {
             if (!execution->is_held[i] || execution->call == 0)
                 continue;
             execution->is_held[i] = false;

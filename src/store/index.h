@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/id.h"
@@ -36,9 +37,10 @@ struct index_session {
     uint64_t created_ms, used_ms, expires_ms; /* expires: the age limit, absolute */
     uint64_t idle_ms;                         /* it ends this long after its last use */
     uint32_t next_execution;
-    bool has_box;       /* one was made for it */
-    uint64_t ended_ms;  /* 0: it lives */
-    const char *reason; /* why it ended; NULL */
+    bool has_box;              /* one was made for it */
+    uint64_t ended_ms;         /* 0: it lives */
+    const char *reason;        /* why it ended; NULL */
+    const char *template_name; /* NULL: the one that is configured */
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);
@@ -52,6 +54,8 @@ int index_each_session(struct index *index,
                        struct error *err);
 /* Drops the oldest ended ones (with their rows elsewhere) until at most `keep` are left. */
 int index_prune(struct index *index, unsigned keep, struct error *err);
+
+#define INDEX_STREAMS 3 /* stdout, stderr, events */
 
 struct index_execution {
     char session[ID_MAX];
@@ -67,6 +71,13 @@ struct index_execution {
     uint64_t out_bytes, err_bytes;
     const char *error_code, *error_text; /* NULL: it ran */
     uint64_t cpu_us, max_rss_bytes;
+    uint64_t event_bytes;
+    const char *cell; /* JSON object of session/, opaque here; NULL: a command */
+    struct {
+        const void *bytes; /* all of a stream; NULL: none, or it is in a file */
+        size_t length;
+    } data[INDEX_STREAMS];        /* put */
+    bool has_data[INDEX_STREAMS]; /* each: index_read_output() has it */
 };
 /*
  * Inserts or replaces the row by session (-ENOENT: that is not in the index) and number. Ended ones
@@ -78,6 +89,32 @@ int index_put_execution(struct index *index, const struct index_execution *execu
 int index_each_execution(struct index *index, const char *session,
                          void (*each)(void *ctx, const struct index_execution *execution),
                          void *ctx, struct error *err);
+
+/* Bytes of stream 1, 2 or 3 from the row; 0 at its end; -ENOENT: it has none of them. */
+ssize_t index_read_output(struct index *index, const char *session, uint32_t number, int stream,
+                          uint64_t offset, void *data, size_t size);
+
+/* A context of a session: the name of an interpreter that keeps its variables. */
+struct index_context {
+    char session[ID_MAX];
+    uint32_t number;
+    const char *language;
+    const char *name, *cwd; /* NULL: none */
+    bool is_default;
+    uint32_t kernel; /* its id in the box; 0: none */
+    uint32_t warm;   /* how it was started, opaque here */
+    uint32_t cells;
+    uint64_t started_ms, used_ms;
+    const char *note; /* what became of the kernel before; NULL: nothing */
+};
+/* Inserts or replaces the row by session (-ENOENT) and number. */
+int index_put_context(struct index *index, const struct index_context *context, struct error *err);
+int index_drop_context(struct index *index, const char *session, uint32_t number,
+                       struct error *err);
+/* By number. */
+int index_each_context(struct index *index, const char *session,
+                       void (*each)(void *ctx, const struct index_context *context), void *ctx,
+                       struct error *err);
 
 /* A dataset (kind 'd') or an output (kind 'o') of a session, by name. */
 struct index_file {

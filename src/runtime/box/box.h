@@ -47,6 +47,9 @@ struct exec_events {
     void (*stdin_ready)(void *ctx);                       /* room for more; may be NULL */
 };
 
+/* So much of a stream is taken before any of it is acknowledged: until then the warden has it. */
+#define BOX_ACK_BYTES (128 * 1024)
+
 int box_exec(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
              void *ctx, uint32_t *ret_id, struct error *err);
 /* Returns bytes taken, 0 when the window is full (stdin_ready follows), or a negative errno. */
@@ -86,6 +89,8 @@ int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_
                void *ctx, uint32_t *ret_id, struct error *err);
 int box_kernel_given(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
                      struct error *err);
+/* It will not come: nobody is told of its end. */
+void box_kernel_withdraw(struct box *box, uint32_t id);
 struct cell_spec {
     uint32_t kernel;
     const char *code;

@@ -11,7 +11,7 @@
 #include "wire/pack.h"
 
 /* Acknowledging every frame would double their number; a quarter of the window keeps it flowing. */
-#define ACK_EVERY (WIRE_STREAM_WINDOW / 4)
+_Static_assert(BOX_ACK_BYTES == WIRE_STREAM_WINDOW / 4, "see above");
 
 /* Strings, each with its NUL, cut into frames wherever a frame ends. */
 int exec_args_add(struct buf *args, const char *text)
@@ -176,7 +176,7 @@ static void acknowledge(struct box *box, struct call *call, int index)
     uint8_t payload[9];
     ssize_t length;
 
-    if (in->taken - in->acked < ACK_EVERY || call->has_exited)
+    if (in->taken - in->acked < BOX_ACK_BYTES || call->has_exited)
         return;
     in->acked = in->taken;
     length = message_ack_pack(&ack, payload, sizeof(payload));

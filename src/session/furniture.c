@@ -1,0 +1,67 @@
+/*
+ * furniture.c - what a session's template means for what it starts: environment, interpreter, tier.
+ *
+ * Read when the box is made or taken over, and kept: a template that is built anew is for sessions
+ * that come later.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+#define TEMPLATE_PYTHON "/bailey/template/bin/python" /* docs/design, "Warm Python" */
+
+const char *furniture_program(const struct engine_language *language, bool has_layer)
+{
+    return has_layer && str_equal(language->name, "python") ? TEMPLATE_PYTHON : language->program;
+}
+
+json_t *furniture_env(const struct engine_template *furniture)
+{
+    json_t *env = json_object();
+
+    for (const char *const *at = furniture->env; env && at && *at; at++) {
+        const char *equals = strchr(*at, '=');
+        CLEANUP(freep) char *name = equals ? strndup(*at, (size_t)(equals - *at)) : NULL;
+
+        if (name)
+            json_object_set_new(env, name, json_string(equals + 1));
+    }
+    return env;
+}
+
+void session_take_furniture(struct session *session, const struct engine_template *furniture)
+{
+    json_decref(session->given_env);
+    session->given_env = furniture_env(furniture);
+    session->has_layer = furniture->layer;
+    session->tier = furniture->tier_count ? (int)furniture->tier_count - 1 : 0;
+}
+
+int session_furnish(struct session *session, struct engine_template *ret, struct error *err)
+{
+    int r = engine_template(session->engine, session->template_name, ret, err);
+
+    if (r == 0)
+        session_take_furniture(session, ret);
+    return r;
+}
+
+const char *session_program(const struct session *session, const struct engine_language *language)
+{
+    return furniture_program(language, session->has_layer);
+}
+
+char **session_env(const struct session *session, json_t *over)
+{
+    CLEANUP(json_decrefp) json_t *all = json_object();
+
+    if (!all || json_object_update(all, session->given_env) < 0)
+        json_object_clear(all); /* a session without a template has none */
+    if (!all || json_object_update(all, session->env) < 0)
+        return NULL;
+    return env_vector(all, over);
+}

@@ -1,0 +1,331 @@
+/*
+ * kernel.c - interpreter processes of a session's box: started, given, adopted, ended.
+ *
+ * Order of fallbacks: the one that came with the box, a zygote's, a cold start; nothing fails
+ * because something warm is missing. How a kernel ended is told by the box for one that it started,
+ * and by the maker for one that was given: his word may come before or after the box's, and is
+ * waited for STATUS_PATIENCE_MS.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+#define STATUS_PATIENCE_MS 1000
+
+const char *warm_name(enum warm warm)
+{
+    static const char *const names[_WARM_MAX] = {
+        [WARM_COLD] = "cold", [WARM_ZYGOTE] = "zygote", [WARM_POOL] = "pool"};
+
+    return names[warm < _WARM_MAX ? warm : WARM_COLD];
+}
+
+static struct kernel *kernel_new(struct session *session, struct context *context)
+{
+    struct kernel *kernel = calloc(1, sizeof(*kernel));
+
+    if (!kernel)
+        return NULL;
+    kernel->session = session;
+    kernel->context = context;
+    kernel->next = session->kernels;
+    session->kernels = kernel;
+    context->kernel = kernel;
+    context->started_ms = engine_now_ms();
+    return kernel;
+}
+
+static void kernel_free(struct kernel *kernel)
+{
+    struct engine *engine = kernel->session->engine;
+
+    for (struct kernel **at = &kernel->session->kernels; *at; at = &(*at)->next) {
+        if (*at == kernel) {
+            *at = kernel->next;
+            break;
+        }
+    }
+    if (kernel->is_asked && engine->maker->ops->forget)
+        engine->maker->ops->forget(engine->maker, kernel);
+    if (kernel->timer)
+        engine->spec.reactor->ops->timer_remove(kernel->timer);
+    free(kernel);
+}
+
+void kernels_free(struct session *session)
+{
+    while (session->kernels)
+        kernel_free(session->kernels);
+}
+
+/* ---- the end ---- */
+
+void kernel_release(struct kernel *kernel)
+{
+    if (kernel->has_ended && kernel->has_status && !kernel->cell && !kernel->is_asked)
+        kernel_free(kernel);
+}
+
+/* It is gone, and how is known as well as it ever will be. */
+static void gone(struct kernel *kernel)
+{
+    struct context *context = kernel->context;
+    struct execution *cell = kernel->cell;
+
+    if (!kernel->is_dying || !kernel->has_status)
+        return;
+    kernel->context = NULL;
+    if (context)
+        context_kernel_gone(context, kernel);
+    if (cell)
+        cell_kernel_status(cell); /* releases it, unless the box has not told the cell's end yet */
+    else
+        kernel_release(kernel);
+    if (context)
+        context_advance(context);
+}
+
+static void on_due(void *ctx)
+{
+    struct kernel *kernel = ctx;
+
+    if (kernel->has_status)
+        return;
+    kernel->has_status = true;
+    kernel->exit_code = kernel->signal = -1;
+    gone(kernel);
+}
+
+static void wait_for_status(struct kernel *kernel)
+{
+    const struct reactor *reactor = kernel->session->engine->spec.reactor;
+
+    kernel->is_dying = true;
+    if (!kernel->has_status && !kernel->timer) {
+        kernel->timer = reactor_timer(kernel->session->engine->spec.reactor, on_due, kernel);
+        if (kernel->timer)
+            reactor->ops->timer_set(kernel->timer, STATUS_PATIENCE_MS);
+        else
+            on_due(kernel);
+    } else {
+        gone(kernel);
+    }
+}
+
+static void learn(struct kernel *kernel, int exit_code, int number)
+{
+    if (kernel->has_status)
+        return;
+    kernel->has_status = true;
+    kernel->exit_code = exit_code;
+    kernel->signal = number;
+}
+
+void kernel_died_under(struct kernel *kernel, const struct exec_end *end)
+{
+    if (end && !end->is_unseen && !kernel->is_given)
+        learn(kernel, end->exit_code, end->signal);
+    wait_for_status(kernel);
+}
+
+static void on_ended(void *ctx, const struct exec_end *end)
+{
+    struct kernel *kernel = ctx;
+
+    kernel->has_ended = true;
+    if (!end->is_unseen && !kernel->is_given)
+        learn(kernel, end->exit_code, end->signal);
+    wait_for_status(kernel);
+}
+
+static void on_failed(void *ctx, const struct error *err)
+{
+    struct kernel *kernel = ctx;
+    struct context *context = kernel->context;
+
+    kernel->has_ended = true;
+    kernel->failure = *err;
+    learn(kernel, -1, -1);
+    /* What waits would fail the same way: they are told why. */
+    if (context && kernel->cells == 0)
+        context_fail_waiting(context, err);
+    wait_for_status(kernel);
+}
+
+static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    (void)ctx;
+    (void)stream;
+    (void)data;
+    return length; /* none is ever sent: output belongs to cells */
+}
+
+static const struct exec_events kernel_events = {
+    .output = on_output, .ended = on_ended, .failed = on_failed};
+
+void engine_kernel_ended(struct engine *engine, const struct kernel_end *end)
+{
+    for (struct session *session = engine->sessions; session; session = session->next) {
+        if (!session->box || session->number != end->number)
+            continue;
+        for (struct kernel *kernel = session->kernels; kernel; kernel = kernel->next) {
+            if (kernel->id != end->kernel || !kernel->is_given)
+                continue;
+            kernel->usage = end->usage;
+            if (WIFSIGNALED(end->status))
+                learn(kernel, 0, WTERMSIG(end->status));
+            else
+                learn(kernel, WEXITSTATUS(end->status), 0);
+            wait_for_status(kernel);
+            return;
+        }
+        return;
+    }
+    run_kernel_ended(engine, end);
+}
+
+void kernel_kill(struct kernel *kernel)
+{
+    kernel->context = NULL;
+    if (kernel->cell)
+        kernel->cell->was_killed = true;
+    if (!kernel->is_asked && !kernel->is_dying && kernel->session->box)
+        box_signal(kernel->session->box, kernel->id, SIGKILL);
+}
+
+/* ---- the beginning ---- */
+
+static void start_cold(struct context *context)
+{
+    struct session *session = context->session;
+    const char *argv[] = {session_program(session, context->language), context->language->driver,
+                          NULL};
+    CLEANUP(strv_freep) char **env = session_env(session, NULL);
+    struct exec_spec spec = {.argv = argv, .env = (const char *const *)env, .cwd = context->cwd};
+    struct kernel *kernel = kernel_new(session, context);
+    struct error err = {0};
+    int r = -ENOMEM;
+
+    if (kernel && env)
+        r = box_kernel(session->box, &spec, &kernel_events, kernel, &kernel->id, &err);
+    else
+        error_set(&err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0) {
+        context_save(context);
+        return;
+    }
+    context->kernel = NULL;
+    if (kernel)
+        kernel_free(kernel);
+    context_fail_waiting(context, &err);
+}
+
+/* The maker has put it into the box, or start it cold. */
+static void on_given(void *ctx, int num)
+{
+    struct kernel *kernel = ctx;
+    struct session *session = kernel->session;
+    struct context *context = kernel->context;
+
+    kernel->is_asked = false;
+    session->asked--;
+    if (num == 0 && context) {
+        context_save(context);
+        context_advance(context);
+    } else if (num == 0) {
+        kernel_kill(kernel); /* nobody wants it any more */
+    } else {
+        if (context)
+            context->kernel = NULL;
+        if (session->box)
+            box_kernel_withdraw(session->box, kernel->id);
+        kernel_free(kernel);
+        if (context)
+            context_advance(context);
+    }
+}
+
+static int ask_maker(struct context *context)
+{
+    struct session *session = context->session;
+    struct maker *maker = session->engine->maker;
+    struct kernel *kernel;
+    struct error err = {0};
+    int tier = session->tier;
+
+    /* A zygote's kernel begins in /workspace with the template's modules; else it is started. */
+    if (!maker->ops->kernel || !session->engine->spec.config->is_warm || context->cwd ||
+        !str_equal(context->language->name, "python") || context->was_refused)
+        return -ENOTSUP;
+    kernel = kernel_new(session, context);
+    if (!kernel)
+        return -ENOMEM;
+    kernel->is_given = true;
+    kernel->warm = WARM_ZYGOTE;
+    kernel->id = box_next_id(session->box);
+    if (box_kernel_given(session->box, kernel->id, &kernel_events, kernel, &err) < 0) {
+        context->kernel = NULL;
+        kernel_free(kernel);
+        return -EIO;
+    }
+    kernel->is_asked = true;
+    context->was_refused = true; /* until it is there: the next try is a cold one */
+    session->asked++;
+    maker->ops->kernel(maker, session->number, kernel->id, tier, on_given, kernel);
+    return 0;
+}
+
+void kernel_start(struct context *context)
+{
+    if (ask_maker(context) < 0)
+        start_cold(context);
+}
+
+void kernel_came(struct session *session, uint32_t id, bool is_pooled)
+{
+    struct error err = {0};
+    struct context *context;
+    struct kernel *kernel;
+
+    if (session_find_context(session, NULL, "python", &context, &err) < 0 || context->kernel)
+        return;
+    kernel = kernel_new(session, context);
+    if (!kernel)
+        return;
+    kernel->id = id;
+    kernel->is_given = true;
+    kernel->warm = is_pooled ? WARM_POOL : WARM_ZYGOTE;
+    if (box_kernel_given(session->box, id, &kernel_events, kernel, &err) < 0) {
+        log_warning("session %s: its kernel: %s, continuing without it", session->id, err.text);
+        context->kernel = NULL;
+        kernel_free(kernel);
+        return;
+    }
+    context_save(context);
+}
+
+void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm warm)
+{
+    uint64_t started_ms = context->started_ms;
+    struct kernel *kernel = kernel_new(context->session, context);
+    struct error err = {0};
+
+    if (!kernel)
+        return;
+    context->started_ms = started_ms;
+    kernel->id = id;
+    kernel->is_given = is_given;
+    kernel->warm = warm;
+    kernel->was_adopted = true;
+    if (box_adopt_kernel(context->session->box, id, &kernel_events, kernel, &err) < 0) {
+        context->kernel = NULL;
+        kernel_free(kernel);
+    }
+}
