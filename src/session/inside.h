@@ -331,6 +331,7 @@ int output_append(struct execution *execution, int stream, const void *data, siz
 void output_close(struct execution *execution);  /* files; they are opened again for who reads */
 void output_forget(struct execution *execution); /* memory that the row has too */
 void output_free(struct execution *execution);
+void outputs_gone(struct session *session); /* it has ended: its files go, and the rest with them */
 
 /* kernel.c */
 /* The kernel that came with the box, for whoever is the first to want one. */

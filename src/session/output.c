@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "session/inside.h"
 
@@ -114,6 +115,21 @@ void output_forget(struct execution *execution)
         if (execution->is_in_row[i])
             buf_free(&execution->early[i]);
     }
+}
+
+void outputs_gone(struct session *session)
+{
+    bool is_any = false;
+
+    for (struct execution *at = session->executions; at; at = at->next) {
+        for (int i = 0; i < BOX_STREAMS; i++) {
+            is_any |= at->is_in_row[i];
+            at->is_in_row[i] = false;
+            buf_free(&at->early[i]);
+        }
+    }
+    if (is_any && index_drop_outputs(session->engine->spec.index, session->id, NULL) < 0)
+        log_warning("output of %s stays in the index until it is pruned", session->id);
 }
 
 void output_free(struct execution *execution)

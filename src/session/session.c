@@ -320,6 +320,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     session_become(session, SESSION_ENDED);
     datasets_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
+    outputs_gone(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));

@@ -106,6 +106,8 @@ static const char *const texts[_STATEMENT_MAX] = {
     [GET_OUTPUT] =
         "SELECT substr(CASE ? WHEN 1 THEN out_data WHEN 2 THEN err_data ELSE event_data END, ?, ?)"
         " FROM execution WHERE session = ? AND number = ?",
+    [DROP_OUTPUTS] = "UPDATE execution SET out_data = NULL, err_data = NULL, event_data = NULL"
+                     " WHERE session = ?",
     [PUT_CONTEXT] =
         "INSERT INTO context (" CONTEXT_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
         " ON CONFLICT (session, number) DO UPDATE SET language = excluded.language,"

@@ -94,6 +94,9 @@ int index_each_execution(struct index *index, const char *session,
 ssize_t index_read_output(struct index *index, const char *session, uint32_t number, int stream,
                           uint64_t offset, void *data, size_t size);
 
+/* Of all executions of a session. */
+int index_drop_outputs(struct index *index, const char *session, struct error *err);
+
 /* A context of a session: the name of an interpreter that keeps its variables. */
 struct index_context {
     char session[ID_MAX];

@@ -145,3 +145,11 @@ ssize_t index_read_output(struct index *index, const char *session, uint32_t num
     index_reset(place.statement);
     return length;
 }
+
+int index_drop_outputs(struct index *index, const char *session, struct error *err)
+{
+    struct place place = index_place(index, DROP_OUTPUTS);
+
+    index_put_text(&place, session);
+    return index_run(&place, err);
+}

@@ -18,6 +18,7 @@ enum statement {
     EACH_EXECUTION,
     DROP_EXECUTIONS,
     GET_OUTPUT,
+    DROP_OUTPUTS,
     PUT_CONTEXT,
     EACH_CONTEXT,
     DROP_CONTEXT,

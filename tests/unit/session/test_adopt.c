@@ -259,15 +259,15 @@ static void test_dropped_output(void **state)
     struct execution *execution;
     char data[8];
 
-    shop_ran(shop, session, "echo one", NULL);
+    shop_ran(shop, session, "head -c 70000 /dev/zero", NULL); /* a file */
     session->spooled += LIMIT_SESSION_SPOOLS;
     shop_ran(shop, session, "echo two", NULL);
     shop_crash(shop);
     shop_begin(shop);
     execution = found_execution(shop, "s", "1");
-    assert_int_equal(execution_written(execution, 1), 4);
-    assert_int_equal(execution_first(execution, 1), 4);
-    assert_int_equal(execution_read(execution, 1, 4, data, 8), 0);
+    assert_int_equal(execution_written(execution, 1), 70000);
+    assert_int_equal(execution_first(execution, 1), 70000);
+    assert_int_equal(execution_read(execution, 1, 70000, data, 8), 0);
 }
 
 /* What was killed for its memory before does not count for what is killed later. */

@@ -493,13 +493,13 @@ static void test_forgotten(void **state)
 {
     struct shop *shop = *state;
     struct session *session = shop_session(shop, NULL);
-    struct execution *first = shop_ran(shop, session, "echo 1", NULL), *found;
+    struct execution *first = shop_ran(shop, session, "head -c 70000 /dev/zero", NULL), *found;
     struct looker looker;
     struct error err = {0};
     char name[64];
 
     look(&looker, first, false);
-    shop_ran(shop, session, "echo 2", NULL);
+    shop_ran(shop, session, "head -c 70000 /dev/zero", NULL);
     shop->refuses_now = true; /* from now on they fail at once */
     session->state = SESSION_NEW;
     for (unsigned i = 0; i < LIMIT_EXECUTIONS; i++)
@@ -523,14 +523,14 @@ static void test_output_dropped(void **state)
 {
     struct shop *shop = *state;
     struct session *session = shop_session(shop, NULL);
-    struct execution *one = shop_ran(shop, session, "echo one", NULL), *two;
+    struct execution *one = shop_ran(shop, session, "head -c 70000 /dev/zero", NULL), *two;
     char data[8];
 
     session->spooled += LIMIT_SESSION_SPOOLS; /* as if there were more */
     two = shop_ran(shop, session, "echo two", NULL);
     assert_int_equal(execution_read(one, 1, 0, data, 8), -ERANGE);
-    assert_int_equal(execution_first(one, 1), 4);
-    assert_int_equal(execution_read(one, 1, 4, data, 8), 0);
+    assert_int_equal(execution_first(one, 1), 70000);
+    assert_int_equal(execution_read(one, 1, 70000, data, 8), 0);
     assert_int_equal(execution_written(two, 1), 4);
 }
 

@@ -284,7 +284,8 @@ static void test_end_while_executing(void **state)
 {
     struct shop *shop = *state;
     struct session *session = shop_session(shop, NULL);
-    struct execution *one = shop_exec(session, "echo here; sleep 1000", NULL);
+    struct execution *one = shop_exec(session, "head -c 70000 /dev/zero; exec sleep 1000", NULL);
+    struct execution *short_one = shop_ran(shop, session, "echo here", NULL);
     struct execution *two = shop_exec(session, "exec sleep 1000", NULL);
     struct looker looker;
     struct error err = {0};
@@ -292,7 +293,7 @@ static void test_end_while_executing(void **state)
     char folder[64];
 
     look(&looker, one, true);
-    UNTIL(shop, execution_written(one, 1) == 5);
+    UNTIL(shop, execution_written(one, 1) == 70000);
     snprintf(folder, sizeof(folder), "logs/%s", session_id(session));
     assert_true(has_file(shop, folder));
     session_end(session, "deleted", counted, &done);
@@ -304,8 +305,9 @@ static void test_end_while_executing(void **state)
     assert_int_equal(session->running, 0);
     assert_false(has_file(shop, folder));
     /* Whoever has read all of it is not told of a hole. */
-    assert_int_equal(execution_read(one, 1, 5, folder, sizeof(folder)), 0);
+    assert_int_equal(execution_read(one, 1, 70000, folder, sizeof(folder)), 0);
     assert_int_equal(execution_read(one, 1, 0, folder, sizeof(folder)), -ERANGE);
+    assert_int_equal(execution_read(short_one, 1, 0, folder, sizeof(folder)), -ERANGE);
     execution_unwatch(looker.watcher, true);
 }
 
