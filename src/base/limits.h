@@ -117,6 +117,7 @@
 #define LIMIT_MCP_RESOURCE (8 * MIB)        /* a file that is read as a resource */
 #define LIMIT_MCP_PICTURES 4                /* of one result */
 #define LIMIT_MCP_PICTURE_TEXT (700 * 1000) /* all of them as base64: clients refuse 1 MB */
+#define LIMIT_MCP_VALUES (200 * 1000)       /* of a cell in structuredContent, pictures apart */
 #define MCP_PROGRESS_MS 5000
 
 /* what comes back */

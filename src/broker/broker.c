@@ -108,6 +108,7 @@ static void read_languages(struct broker *broker)
         broker->languages[broker->language_count++] = (struct engine_language){
             .name = name,
             .script = row ? row->script : "main",
+            .driver = row ? row->driver : NULL,
             .program = json_string_value(json_object_get(value, "program")),
             .missing = json_string_value(json_object_get(value, "missing")),
         };

@@ -18,7 +18,7 @@ static const struct tool_handler handlers[] = {
     {"sandbox_edit_file", sandbox_edit_file_start, NULL},
     {"sandbox_wait", sandbox_wait_start, NULL},
     {"run_python_code", run_python_code_start, NULL},
-    {"run_code", run_code_start, run_code_leave},
+    {"run_code", run_code_start, NULL},
 };
 
 /* What an agent can do about an error that no tool has a better word for. */
@@ -49,6 +49,8 @@ static const struct {
     {ERROR_REFUSED, "Nothing was run. Tell the user to run 'bailey doctor'."},
     {ERROR_BOX_FAILED, "Nothing was run. Tell the user to run 'bailey doctor'."},
     {ERROR_BOX_LOST, "The sandbox was lost. Leave 'session' out for a new one."},
+    {ERROR_CONTEXT_NOT_FOUND, "Leave 'context' out for the default one of the language."},
+    {ERROR_TOO_MANY_CONTEXTS, "Use a context that is there."},
     {ERROR_SHUTTING_DOWN, "The engine is being stopped. Call again later."},
 };
 
@@ -87,7 +89,6 @@ void call_release(struct tool_call *call)
     if (call->op)
         box_cancel(call->box, call->op);
     call->op = 0;
-    call_leave_lint(call);
     if (call->is_collecting)
         session_collect_cancel(call->session, call);
     call->is_collecting = false;

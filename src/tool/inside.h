@@ -68,9 +68,6 @@ struct tool_call {
     bool is_collecting;
     void (*exec_done)(struct tool_call *call, struct result *result, json_t *outputs);
 
-    /* code that is looked at before it runs: lint.c */
-    struct tool_lint *lint;
-
     /* a run without a session */
     struct run *run;
 };
@@ -87,7 +84,6 @@ void sandbox_wait_start(struct tool_call *call);
 void sandbox_write_file_start(struct tool_call *call);
 void sandbox_edit_file_start(struct tool_call *call);
 void run_code_start(struct tool_call *call);
-void run_code_leave(struct tool_call *call);
 void run_python_code_start(struct tool_call *call);
 
 /* call.c: the ends. call_reply() takes over the reply (NULL: no memory). */
@@ -109,11 +105,6 @@ void call_put(struct tool_call *call, const char *data, size_t length,
 void call_get(struct tool_call *call,
               void (*done)(struct tool_call *call, const struct error *err));
 void call_file_changed(struct tool_call *call); /* on the bus */
-
-/* lint.c: after a put, in the same box; done() with what is wrong with call->path, or NULL. */
-void call_lint(struct tool_call *call, const char *program,
-               void (*done)(struct tool_call *call, const struct error *err));
-void call_leave_lint(struct tool_call *call);
 
 /*
  * watch.c: waits for the execution, then fetches the outputs; done() with the result (borrowed) and

@@ -4,10 +4,12 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
+#define DRIVERS "/bailey/driver/"
+
 const struct language_row language_table[] = {
-    {"python", "Python", {".py"}, ".py", "main.py"},
-    {"javascript", "JavaScript", {".mjs", ".js", ".cjs"}, ".mjs", "main.mjs"},
-    {"bash", "Bash", {".sh", ".bash"}, ".sh", "main.sh"},
+    {"python", "Python", {".py"}, ".py", "main.py", DRIVERS "kernel.py"},
+    {"javascript", "JavaScript", {".mjs", ".js", ".cjs"}, ".mjs", "main.mjs", DRIVERS "kernel.mjs"},
+    {"bash", "Bash", {".sh", ".bash"}, ".sh", "main.sh", DRIVERS "kernel.bash"},
 };
 const size_t language_count = ARRAY_SIZE(language_table);
 

@@ -18,6 +18,7 @@ struct language_row {
     const char *extensions[4]; /* of files that are written in it, NULL-terminated */
     const char *extension;     /* ".py": of a source that we name */
     const char *script;        /* "main.py": the source's name when it has none */
+    const char *driver;        /* in the box: makes a kernel of the interpreter, as its argument */
 };
 extern const struct language_row language_table[];
 extern const size_t language_count;

@@ -1,10 +1,9 @@
 /*
- * run_code.c - the tools run_code {code, language, timeout} and run_python_code {code, timeout} in
- * the broker.
+ * run_code.c - the tools run_code {code, language, context, timeout} and run_python_code {code,
+ * timeout} in the broker.
  *
- * Without a session a run has a box of its own (engine_run). With one, the source is a hidden file
- * in /workspace, so that modules beside it can be imported, a fresh interpreter runs it, and it is
- * removed afterwards.
+ * Without a session a run has a box of its own (engine_run). With one it is a cell: variables stay
+ * for the next.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,9 +12,9 @@
 #include "base/str.h"
 #include "model/text.h"
 #include "tool/inside.h"
-#include "tool/language.h"
 
 #define FRESH "fresh interpreter: variables are not kept between calls"
+#define KEPT "variables are kept for the next call in this session"
 
 static const char *language_of(const struct tool_call *call)
 {
@@ -121,122 +120,64 @@ void run_python_code_start(struct tool_call *call)
 
 /* ---- in a session ---- */
 
-static void on_removed(void *ctx, const struct error *err)
-{
-    (void)err;
-    free(ctx);
-}
-
-static void remove_in_box(void *ctx, struct box *box, const struct error *unused)
-{
-    static const struct done_events events = {.done = on_removed};
-    struct error err;
-    uint32_t id;
-
-    (void)unused;
-    if (!box || box_remove(box, ctx, false, &events, ctx, &id, &err) < 0)
-        free(ctx);
-}
-
-/* The source is not wanted any more; nobody waits for that. */
-static void remove_source(struct tool_call *call)
-{
-    char *path = strdup(call->path);
-
-    if (path && session_state(call->session) == SESSION_READY)
-        session_box(call->session, remove_in_box, path);
-    else
-        free(path);
-}
-
-void run_code_leave(struct tool_call *call)
-{
-    if (call->session && call->path[0])
-        remove_source(call);
-}
-
 static void on_ran(struct tool_call *call, struct result *result, json_t *outputs)
 {
-    json_t *reply = result_to_json(result);
+    json_t *reply = execution_reply(call->execution, result);
 
     if (reply)
-        json_object_set_new(reply, "state", json_string(FRESH));
+        json_object_set_new(reply, "state", json_string(KEPT));
     json_decref(outputs);
-    remove_source(call);
     call_reply(call, reply);
-}
-
-static void on_checked(struct tool_call *call, const struct error *failed)
-{
-    const struct engine_language *language =
-        engine_language(call->tools->engine, language_of(call));
-    uint64_t fallback_ms = engine_config(call->tools->engine)->limits.timeout_ms;
-    const char *argv[] = {language->program, call->path, NULL};
-    struct execution *execution;
-    struct error err = {0};
-
-    if (failed) {
-        remove_source(call);
-        call_fail(call, failed, NULL);
-    } else if (session_exec(call->session,
-                            &(struct execution_spec){
-                                .argv = argv,
-                                .timeout_ms = call_timeout_ms(call, fallback_ms),
-                            },
-                            &execution, &err) < 0) {
-        remove_source(call);
-        call_fail(call, &err, NULL);
-    } else {
-        call_watch(call, execution, UINT64_MAX, on_ran);
-    }
-}
-
-static void on_written(struct tool_call *call, const struct error *failed)
-{
-    const struct engine_language *language =
-        engine_language(call->tools->engine, language_of(call));
-
-    if (failed)
-        call_fail(call, failed, NULL);
-    else if (engine_config(call->tools->engine)->block_imports &&
-             str_equal(language->name, "python"))
-        call_lint(call, language->program, on_checked);
-    else
-        on_checked(call, NULL);
 }
 
 static void start_in_session(struct tool_call *call)
 {
-    const struct engine_language *language =
-        engine_language(call->tools->engine, language_of(call));
-    const struct language_row *row = language_find(language_of(call));
+    const char *context = json_string_value(call_parameter(call, "context"));
+    uint64_t fallback_ms = engine_config(call->tools->engine)->limits.timeout_ms;
+    json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
+    struct cell_request request = {
+        .code = json_string_value(code),
+        .code_length = json_string_length(code),
+        .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean: for ever */
+    };
+    struct execution *execution;
     struct error err = {0};
-    char id[ID_MAX];
 
-    if (!language || !language->program || !row) {
-        error_set(&err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
-                  language && language->missing ? language->missing
-                                                : "there is no interpreter for this language");
-        call_fail(call, &err, NULL);
-        return;
-    }
-    if (id_make(id, "run") < 0) {
-        error_set(&err, -EIO, ERROR_ENGINE, "no random numbers");
-        call_fail(call, &err, NULL);
-        return;
-    }
     if (!call_session(call))
         return;
-    str_format(call->path, sizeof(call->path), "/workspace/.%s%s", id, row->extension);
-    call_put(call, json_string_value(code), json_string_length(code), on_written);
+    if (session_find_context(call->session, context, json_string_value(language), &request.context,
+                             &err) < 0 ||
+        session_cell(call->session, &request, &execution, &err) < 0)
+        call_fail(call, &err, NULL);
+    else
+        call_watch(call, execution, UINT64_MAX, on_ran);
+}
+
+/* What can be refused before a session is made for it. */
+static int check_interpreter(const struct tool_call *call, struct error *err)
+{
+    const struct engine_language *language =
+        engine_language(call->tools->engine, language_of(call));
+
+    if (language && language->program)
+        return 0;
+    return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
+                     language && language->missing ? language->missing
+                                                   : "there is no interpreter for this language");
 }
 
 void run_code_start(struct tool_call *call)
 {
     struct error err = {0};
+    int r = check_code(call, &err);
 
-    if (check_code(call, &err) < 0)
+    if (r == 0 && call->word && !call_parameter(call, "context"))
+        r = check_interpreter(call, &err);
+    if (r == 0 && !call->word && call_parameter(call, "context"))
+        r = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
+                      "context: a run without a session has none; give 'session' too");
+    if (r < 0)
         call_fail(call, &err, NULL);
     else if (call->word)
         start_in_session(call);

@@ -107,15 +107,20 @@ const struct tool_row tool_table[] = {
         .name = "run_code",
         .title = "Run code",
         .category = "code_execution",
-        .description = "Runs source code with a fresh interpreter: in the session's sandbox when "
-                       "a session is given (its files are there), else in a sandbox of its own. "
-                       "Variables are not kept between calls.",
-        .schema = OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you "
-                         "want to see\"},"
-                         "\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","
-                         "\"bash\"],\"default\":\"python\",\"description\":\"what it is written "
-                         "in\"}," RUN_TIMEOUT "," SESSION,
-                         "\"code\""),
+        .description = "Runs source code. With a session: in its sandbox, where files and "
+                       "variables are kept between calls; the value of the last expression, "
+                       "pictures and tables are in 'results'. Without one: in a fresh sandbox of "
+                       "its own, where nothing is kept.",
+        .schema =
+            OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you "
+                   "want to see\"},"
+                   "\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","
+                   "\"bash\"],\"default\":\"python\",\"description\":\"what it is written "
+                   "in\"},"
+                   "\"context\":{\"type\":\"string\",\"minLength\":1,\"description\":"
+                   "\"id or name of a context of the session, which has variables of its "
+                   "own; without it the default one of the language\"}," RUN_TIMEOUT "," SESSION,
+                   "\"code\""),
     },
 };
 const size_t tool_count = ARRAY_SIZE(tool_table);

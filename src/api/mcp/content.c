@@ -200,6 +200,9 @@ static void add_structured(struct mcp_content *content, json_t *result)
 {
     json_t *structured = json_is_object(content->reply) ? json_copy(content->reply) : json_object();
 
+    if (json_array_size(json_object_get(structured, "results")) > 0)
+        json_object_set_new(structured, "results",
+                            mcp_values_within(json_object_get(structured, "results")));
     json_object_set_new(structured, "text",
                         text_to_json(buf_text(&content->text), content->text.length));
     if (content->session)
@@ -214,6 +217,7 @@ json_t *mcp_content_result(struct mcp_content *content, bool has_links, bool is_
     for (size_t i = 0; i < content->file_count && !has_links; i++)
         append_link_text(content, &content->files[i]);
     append_block(blocks, text_block(buf_text(&content->text), content->text.length));
+    mcp_values_pictures(content->reply, blocks, &content->picture_count, &content->picture_text);
     for (size_t i = 0; i < content->file_count; i++) {
         append_block(blocks, content->files[i].picture);
         content->files[i].picture = NULL;

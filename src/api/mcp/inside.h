@@ -133,6 +133,16 @@ int mcp_uri_parse(const char *uri, char session[MCP_SESSION_SIZE], char path[LIM
 int mcp_uri_write(struct buf *uri, const char *session, const char *path);
 const char *mcp_mime(const char *name); /* by its ending; never NULL */
 
+/* values.c: what a cell answered with */
+bool mcp_is_cell_error(json_t *error); /* an exception of the code, not an error of the tool */
+int mcp_values_text(json_t *reply, struct buf *text);
+void mcp_values_pictures(json_t *reply, json_t *blocks, size_t *count, size_t *length);
+json_t *mcp_values_within(json_t *results); /* new reference: without pictures, and bounded */
+
+/* reply_text.c */
+int mcp_append_clean(struct buf *text, json_t *value); /* without NULs, which no client shows */
+int mcp_end_line(struct buf *text);
+
 /* content.c: a tool's reply as blocks. */
 struct mcp_content;
 int mcp_content_new(const char *session, const char *body, size_t length, struct mcp_content **ret);

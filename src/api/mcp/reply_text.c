@@ -33,7 +33,7 @@ static bool has_run(json_t *reply)
 }
 
 /* Appends text of any kind without NULs, which no client shows. */
-static int append_clean(struct buf *text, json_t *value)
+int mcp_append_clean(struct buf *text, json_t *value)
 {
     const char *from = json_string_value(value);
     size_t left = json_string_length(value);
@@ -51,7 +51,7 @@ static int append_clean(struct buf *text, json_t *value)
 }
 
 /* The text stands on lines of its own. */
-static int end_line(struct buf *text)
+int mcp_end_line(struct buf *text)
 {
     return text->length > 0 && text->data[text->length - 1] != '\n' ? buf_append_text(text, "\n")
                                                                     : 0;
@@ -127,7 +127,7 @@ static int append_log(json_t *reply, const char *stream, const char *session, st
     str_format(flag, sizeof(flag), "%s_truncated", stream);
     if (!is_set(reply, flag) || !number || !session || !str_starts(execution, session))
         return 0;
-    failed = end_line(text);
+    failed = mcp_end_line(text);
     return failed | buf_printf(text, "[whole %s] " MCP_SCHEME "%s" MCP_LOG_FOLDER "%s/%s", stream,
                                session, number + 1, stream);
 }
@@ -138,21 +138,24 @@ static int append_run(json_t *reply, const char *session, struct buf *text)
     json_t *error = fact(reply, "error");
     int failed = append_header(reply, session, text);
 
-    failed |= append_clean(text, json_object_get(reply, "stdout"));
-    failed |= append_clean(text, json_object_get(reply, "output")); /* of run_python_code */
+    failed |= mcp_append_clean(text, json_object_get(reply, "stdout"));
+    failed |= mcp_append_clean(text, json_object_get(reply, "output")); /* of run_python_code */
     if (json_string_length(err) > 0) {
-        failed |= end_line(text);
+        failed |= mcp_end_line(text);
         failed |= buf_append_text(text, "[stderr]\n");
-        failed |= append_clean(text, err);
+        failed |= mcp_append_clean(text, err);
     }
     failed |= append_log(reply, "stdout", session, text);
     failed |= append_log(reply, "stderr", session, text);
+    failed |= mcp_values_text(reply, text);
+    if (mcp_is_cell_error(error))
+        error = json_object_get(json_object_get(reply, "meta"), "error");
     if (json_is_object(error))
         error = json_object_get(error, "message");
     if (json_is_string(error)) {
-        failed |= end_line(text);
+        failed |= mcp_end_line(text);
         failed |= buf_append_text(text, "Error: ");
-        failed |= append_clean(text, error);
+        failed |= mcp_append_clean(text, error);
     }
     return failed;
 }
@@ -169,8 +172,8 @@ static int append_facts(json_t *reply, const char *session, struct buf *text)
 
     if (json_is_string(message)) {
         failed |= buf_append_text(text, "Error: ");
-        failed |= append_clean(text, message);
-        failed |= end_line(text);
+        failed |= mcp_append_clean(text, message);
+        failed |= mcp_end_line(text);
     }
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         json_t *value = json_object_get(facts, names[i]);
@@ -194,6 +197,8 @@ static bool is_error(json_t *reply)
 {
     json_t *error = fact(reply, "error");
 
+    if (mcp_is_cell_error(error)) /* an exception of the code */
+        error = json_object_get(json_object_get(reply, "meta"), "error");
     return (error && !json_is_null(error)) || is_set(reply, "timed_out") ||
            (json_is_false(json_object_get(reply, "success")) && !has_run(reply));
 }
@@ -215,9 +220,9 @@ int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *r
 
         if (!json_is_string(value))
             continue;
-        failed |= end_line(text);
+        failed |= mcp_end_line(text);
         failed |= buf_printf(text, "[%s] ", last[i].label);
-        failed |= append_clean(text, value);
+        failed |= mcp_append_clean(text, value);
     }
     return failed < 0 ? -1 : 0;
 }

@@ -32,7 +32,7 @@ static void on_collected(void *ctx, const struct session_output *changed, size_t
                      engine_config(waiting->rest->engine)->limits.output_bytes, &result);
     str_copy(result.session_id, sizeof(result.session_id), session_id(following->session));
     outputs_to_result(following->session, changed, count, total, err, &result);
-    rest_reply(waiting->http, 200, result_to_json(&result));
+    rest_reply(waiting->http, 200, execution_reply(following->execution, &result));
     result_free(&result);
     waiting_free(waiting);
 }

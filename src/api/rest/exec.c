@@ -50,7 +50,7 @@ static void fill_spec(json_t *body, struct execution_spec *spec)
     }
 }
 
-static bool wants_events(const struct http_request *http)
+bool rest_wants_events(const struct http_request *http)
 {
     const char *accept = http_header(http, "Accept");
 
@@ -81,11 +81,11 @@ void exec_start(struct rest_call *call)
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
-    if (spec.is_background && !wants_events(call->http)) {
+    if (spec.is_background && !rest_wants_events(call->http)) {
         rest_reply(call->http, 202, execution_json(following.execution));
         return;
     }
-    if (wants_events(call->http))
+    if (rest_wants_events(call->http))
         rest_follow(call, &following);
     else
         rest_await(call, &following);

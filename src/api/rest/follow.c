@@ -1,8 +1,10 @@
 /*
- * follow.c - an execution as events: started, stdout, stderr, exit; and from any place again.
+ * follow.c - an execution as events: started, stdout, stderr, exit, and of a cell result, display
+ * and error; and from any place again.
  *
- * The id of an event is "OUT-ERR", the offsets behind it in both streams. The reader's pace is the
- * client's: what it has not taken is not read, and one that is far behind holds the guest back.
+ * The id of an event is "OUT-ERR", the offsets behind it in both streams; of a cell
+ * "OUT-ERR-EVENTS". The reader's pace is the client's: what it has not taken is not read, and one
+ * that is far behind holds the guest back.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,24 +26,35 @@ struct follower {
     bool was_started; /* `started` is told */
     bool is_collecting, has_result;
     struct result result;
+    struct buf line; /* of a cell's events: from following.offset[2] on, without an end so far */
 };
 
-bool rest_event_id_parse(const char *text, uint64_t offset[2])
+bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS])
 {
-    const char *dash = strchr(text, '-');
-    char first[32];
+    int count = 0;
 
-    return dash && (size_t)(dash - text) < sizeof(first) &&
-           str_format(first, sizeof(first), "%.*s", (int)(dash - text), text) == 0 &&
-           str_to_u64(first, &offset[0]) == 0 && str_to_u64(dash + 1, &offset[1]) == 0;
+    for (const char *dash; count < BOX_STREAMS; text = dash + 1) {
+        char number[32];
+
+        dash = strchrnul(text, '-');
+        if ((size_t)(dash - text) >= sizeof(number) ||
+            str_format(number, sizeof(number), "%.*s", (int)(dash - text), text) < 0 ||
+            str_to_u64(number, &offset[count++]) < 0)
+            return false;
+        if (*dash == '\0')
+            return count >= 2;
+    }
+    return false;
 }
 
 static void event(struct follower *follower, const char *name, json_t *data)
 {
-    char id[64];
+    const uint64_t *offset = follower->following.offset;
+    char id[80], last[32] = "";
 
-    str_format(id, sizeof(id), "%" PRIu64 "-%" PRIu64, follower->following.offset[0],
-               follower->following.offset[1]);
+    if (execution_is_cell(follower->following.execution))
+        str_format(last, sizeof(last), "-%" PRIu64, offset[2]);
+    str_format(id, sizeof(id), "%" PRIu64 "-%" PRIu64 "%s", offset[0], offset[1], last);
     rest_stream_event(&follower->stream, id, name, data);
 }
 
@@ -108,6 +121,47 @@ static bool tell_stream(struct follower *follower, int stream)
     return length > 0 && tell_piece(follower, stream, data, (size_t)length) > 0;
 }
 
+/* A line of a cell's events, with its end at `length`. */
+static void tell_line(struct follower *follower, size_t length)
+{
+    json_t *json = cell_event_parse(follower->line.data, length);
+    CLEANUP(freep) char *type = NULL;
+
+    follower->following.offset[2] += length + 1;
+    buf_consume(&follower->line, length + 1);
+    if (!json)
+        return; /* not what a kernel of ours says */
+    type = strdup(json_string_value(json_object_get(json, "type")));
+    json_object_del(json, "type");
+    event(follower, type ? type : "display", json);
+}
+
+/* Up to one event of a cell. True: there was something. */
+static bool tell_values(struct follower *follower)
+{
+    CLEANUP(freep) char *data = malloc(PIECE);
+    struct buf *line = &follower->line;
+    const char *end = line->length ? memchr(line->data, '\n', line->length) : NULL;
+
+    while (data && !end) {
+        size_t looked = line->length;
+        ssize_t length = execution_read(follower->following.execution, 3,
+                                        follower->following.offset[2] + looked, data, PIECE);
+
+        if (length == 0)
+            return false;
+        if (length < 0 || buf_append(line, data, (size_t)length) < 0)
+            break;
+        end = memchr(line->data + looked, '\n', line->length - looked);
+    }
+    if (!end) {
+        follower->stream.is_broken = true;
+        return false;
+    }
+    tell_line(follower, (size_t)(end - line->data));
+    return true;
+}
+
 static void tell_start(struct follower *follower)
 {
     json_t *process;
@@ -149,6 +203,8 @@ static void on_fill(void *ctx)
     tell_start(follower);
     has_more = tell_stream(follower, 1);
     has_more |= tell_stream(follower, 2);
+    if (execution_is_cell(following->execution))
+        has_more |= tell_values(follower);
     execution_watch_at(follower->watcher, following->offset);
     if (has_more || follower->stream.is_broken || !execution_has_ended(following->execution))
         return;
@@ -162,7 +218,7 @@ static void on_fill(void *ctx)
             on_collected(follower, NULL, 0, 0, NULL);
     }
     if (follower->has_result) {
-        event(follower, "exit", result_to_json(&follower->result));
+        event(follower, "exit", execution_reply(following->execution, &follower->result));
         follower->stream.is_over = true;
     }
 }
@@ -184,6 +240,7 @@ static void on_freed(void *ctx)
         execution_unwatch(follower->watcher, follower->following.is_owner);
     if (follower->has_result)
         result_free(&follower->result);
+    buf_free(&follower->line);
     free(follower);
 }
 
@@ -198,6 +255,7 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
         *follower = (struct follower){
             .rest = call->rest,
             .following = *following,
+            .line = BUF_INIT(LIMIT_CELL_EVENTS),
             .stream = {.http = call->http,
                        .text = BUF_INIT(TEXT_MAX),
                        .fill = on_fill,

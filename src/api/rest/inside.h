@@ -150,8 +150,11 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
 /* Answers with the one result. */
 void rest_await(struct rest_call *call, const struct rest_following *following);
 
-/* "OUT-ERR"; false: it is not such an id. */
-bool rest_event_id_parse(const char *text, uint64_t offset[2]);
+/* Whether the client asked for events instead of the result. */
+bool rest_wants_events(const struct http_request *http);
+
+/* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
+bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 
 /* ---- base64 (base64.c), RFC 4648 with padding ---- */
 int base64_encode(const void *data, size_t length, struct buf *text);
@@ -170,6 +173,12 @@ HANDLER(sessions_get);
 HANDLER(sessions_extend);
 HANDLER(sessions_delete);
 HANDLER(exec_start);
+HANDLER(code_start);
+HANDLER(contexts_list);
+HANDLER(contexts_create);
+HANDLER(contexts_restart);
+HANDLER(contexts_interrupt);
+HANDLER(contexts_delete);
 HANDLER(processes_list);
 HANDLER(processes_get);
 HANDLER(processes_output);

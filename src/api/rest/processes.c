@@ -112,7 +112,7 @@ void processes_events(struct rest_call *call)
     }
     if (!rest_execution(call, &following.session, &following.execution))
         return;
-    for (int stream = 1; stream <= 2; stream++) {
+    for (int stream = 1; stream <= BOX_STREAMS; stream++) {
         uint64_t first = execution_first(following.execution, stream);
 
         if (!last)

@@ -71,6 +71,7 @@ void run_start(struct rest_call *call)
     json_t *language = json_object_get(call->body, "language");
     json_t *timeout = json_object_get(call->body, "timeout");
     struct run_spec spec = {
+        .template_name = json_string_value(json_object_get(call->body, "template")),
         .language = language ? json_string_value(language) : "python",
         .code = json_string_value(code),
         .code_length = json_string_length(code),

@@ -34,6 +34,7 @@ const char openapi_components[] =
     ",\"bytes\":" INTEGER "},\"required\":[\"name\",\"path\",\"bytes\"]},"
 
     "\"Session\":{\"type\":\"object\",\"properties\":{\"id\":" STRING ",\"name\":" STRING_OR_NULL
+    ",\"template\":" STRING_OR_NULL
     ",\"state\":{\"type\":\"string\",\"enum\":[\"new\",\"starting\",\"ready\",\"ending\","
     "\"ended\"]},\"created_at\":" STRING ",\"last_used_at\":" STRING
     ",\"expires_at\":" STRING_OR_NULL ",\"idle_timeout_s\":" NUMBER ",\"ended_at\":" STRING_OR_NULL
@@ -43,6 +44,7 @@ const char openapi_components[] =
     ",\"isolation\":{\"type\":[\"object\",\"null\"]}},\"required\":[\"id\",\"state\"]},"
 
     "\"Process\":{\"type\":\"object\",\"properties\":{\"execution_id\":" STRING
+    ",\"kind\":{\"type\":\"string\",\"enum\":[\"command\",\"cell\"]},\"context\":" STRING
     ",\"number\":" INTEGER ",\"argv\":" STRINGS
     ",\"state\":{\"type\":\"string\",\"enum\":[\"waiting\",\"running\",\"exited\",\"failed\"]},"
     "\"started_at\":" STRING_OR_NULL ",\"ended_at\":" STRING_OR_NULL
@@ -54,6 +56,24 @@ const char openapi_components[] =
     "\"Result\":{\"type\":\"object\",\"properties\":{\"stdout\":" STRING ",\"stderr\":" STRING
     ",\"exit_code\":" INTEGER ",\"duration\":" NUMBER ",\"meta\":" ANY_OBJECT
     "},\"required\":[\"stdout\",\"stderr\",\"exit_code\",\"duration\",\"meta\"]},"
+
+    "\"CellResult\":{\"type\":\"object\",\"properties\":{\"stdout\":" STRING ",\"stderr\":" STRING
+    ",\"exit_code\":" INTEGER ",\"duration\":" NUMBER
+    ",\"results\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
+    "\"type\":{\"type\":\"string\",\"enum\":[\"result\",\"display\"]},\"data\":" ANY_OBJECT
+    ",\"truncated\":" STRINGS "}}},\"error\":{\"type\":[\"object\",\"null\"],\"properties\":{"
+    "\"name\":" STRING ",\"value\":" STRING ",\"traceback\":" STRING
+    "}},\"execution_count\":" INTEGER_OR_NULL ",\"meta\":" ANY_OBJECT
+    "},\"required\":[\"stdout\",\"stderr\",\"exit_code\",\"duration\",\"results\",\"error\","
+    "\"meta\"]},"
+
+    "\"Context\":{\"type\":\"object\",\"properties\":{\"id\":" STRING ",\"name\":" STRING_OR_NULL
+    ",\"language\":" STRING
+    ",\"state\":{\"type\":\"string\",\"enum\":[\"new\",\"idle\",\"busy\",\"dead\"]},"
+    "\"cells\":" INTEGER ",\"pid\":" INTEGER_OR_NULL ",\"warm\":" BOOLEAN
+    ",\"started_at\":" STRING_OR_NULL ",\"last_used_at\":" STRING_OR_NULL ",\"default\":" BOOLEAN
+    ",\"cwd\":" STRING ",\"note\":" STRING_OR_NULL
+    "},\"required\":[\"id\",\"language\",\"state\"]},"
 
     "\"Entry\":{\"type\":\"object\",\"properties\":{\"name\":" STRING
     ",\"type\":{\"type\":\"string\",\"enum\":[\"file\",\"folder\",\"symlink\",\"other\"]},"

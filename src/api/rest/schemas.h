@@ -24,13 +24,14 @@
 #define R_PATH OBJECT(MEMBER("path", S_STRING), "\"path\"")
 
 #define B_SESSION                                                                                  \
-    OBJECT(MEMBER("name", S_NAME) "," MEMBER("env", S_ENV) "," MEMBER(                             \
-               "idle_timeout_s",                                                                   \
-               S_SECONDS) "," MEMBER("max_age_s",                                                  \
-                                     S_SECONDS) "," MEMBER("datasets",                             \
-                                                           "{\"type\":\"array\",\"maxItems\":256," \
-                                                           "\"items\":" B_DATASET "}"),            \
-           "")
+    OBJECT(                                                                                        \
+        MEMBER("name", S_NAME) "," MEMBER("template", S_NAME) "," MEMBER("env", S_ENV) "," MEMBER( \
+            "idle_timeout_s",                                                                      \
+            S_SECONDS) "," MEMBER("max_age_s",                                                     \
+                                  S_SECONDS) "," MEMBER("datasets",                                \
+                                                        "{\"type\":\"array\",\"maxItems\":256,"    \
+                                                        "\"items\":" B_DATASET "}"),               \
+        "")
 #define B_DATASET                                                           \
     OBJECT(MEMBER("name", S_NAME) "," MEMBER("content", S_TEXT) "," MEMBER( \
                "content_base64", S_STRING) "," MEMBER("path", S_NAME),      \
@@ -74,15 +75,32 @@
 #define B_MKDIR OBJECT(MEMBER("path", S_STRING) "," MEMBER("mode", S_MODE), "\"path\"")
 #define B_MOVE OBJECT(MEMBER("from", S_STRING) "," MEMBER("to", S_STRING), "\"from\",\"to\"")
 #define B_CHMOD OBJECT(MEMBER("path", S_STRING) "," MEMBER("mode", S_MODE), "\"path\",\"mode\"")
-#define B_RUN                                                                                      \
-    OBJECT(                                                                                        \
-        MEMBER("code", S_TEXT) "," MEMBER(                                                         \
-            "language",                                                                            \
-            "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"                  \
-            "\"default\":\"python\"}") "," MEMBER("timeout",                                       \
-                                                  S_SECONDS) "," MEMBER("env",                     \
-                                                                        S_ENV) "," MEMBER("stdin", \
-                                                                                          S_TEXT), \
+#define B_RUN                                                                                                            \
+    OBJECT(                                                                                                              \
+        MEMBER("code", S_TEXT) "," MEMBER(                                                                               \
+            "language",                                                                                                  \
+            "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"                                        \
+            "\"default\":\"python\"}") "," MEMBER("timeout",                                                             \
+                                                  S_SECONDS) "," MEMBER("env",                                           \
+                                                                        S_ENV) "," MEMBER("stdin",                       \
+                                                                                          S_TEXT) "," MEMBER("template", \
+                                                                                                             S_NAME),    \
         "\"code\"")
+
+/* clang-format off */
+#define S_LANGUAGE \
+    "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],\"default\":\"python\"}"
+#define S_CELL_TIMEOUT "{\"type\":\"number\",\"minimum\":0,\"maximum\":86400,\"default\":60}"
+#define B_CODE                                                                                  \
+    OBJECT(MEMBER("code", S_TEXT) "," MEMBER("language", S_LANGUAGE) ","                        \
+           MEMBER("context", S_NAME) "," MEMBER("timeout", S_CELL_TIMEOUT) ","                  \
+           MEMBER("stdin", S_TEXT) "," MEMBER("env", S_ENV) ","                                 \
+           MEMBER("background", S_BOOLEAN) "," MEMBER("collect", S_BOOLEAN),                    \
+           "\"code\"")
+#define B_CONTEXT                                                                               \
+    OBJECT(MEMBER("language", S_LANGUAGE) "," MEMBER("name", S_NAME) ","                        \
+           MEMBER("cwd", S_NAME),                                                               \
+           "")
+/* clang-format on */
 
 #endif

@@ -196,6 +196,7 @@ void sessions_create(struct rest_call *call)
 {
     json_t *datasets = json_object_get(call->body, "datasets");
     struct session_spec spec = {
+        .template_name = json_string_value(json_object_get(call->body, "template")),
         .name = json_string_value(json_object_get(call->body, "name")),
         .env = json_object_get(call->body, "env"),
         .idle_ms = millis(json_object_get(call->body, "idle_timeout_s")),

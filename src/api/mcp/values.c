@@ -1,0 +1,159 @@
+/*
+ * values.c - what a cell answered with besides text: its results as words, pictures as blocks, and
+ * all of it within what clients take. Pure.
+ *
+ * HTML and the like are not put into the text: a model gains nothing from it, and a client might
+ * render it. The text says that they are there.
+ */
+#include <string.h>
+
+#include "api/mcp/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+/* Kinds that a model reads, the best first. */
+static const char *const readable[] = {"text/plain", "text/markdown", "text/latex"};
+
+static bool is_picture(const char *mime)
+{
+    return str_equal(mime, "image/png") || str_equal(mime, "image/jpeg");
+}
+
+static bool is_readable(const char *mime)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(readable); i++) {
+        if (str_equal(readable[i], mime))
+            return true;
+    }
+    return false;
+}
+
+bool mcp_is_cell_error(json_t *error)
+{
+    return json_is_object(error) && json_object_get(error, "traceback");
+}
+
+/* [also image/png, text/html] */
+static int append_others(json_t *data, struct buf *text)
+{
+    const char *mime;
+    json_t *value;
+    int count = 0, failed = 0;
+
+    json_object_foreach(data, mime, value)
+    {
+        if (!is_readable(mime))
+            failed |= buf_printf(text, "%s%.100s", count++ ? ", " : "[also ", mime);
+    }
+    return count ? failed | buf_append_text(text, "]\n") : failed;
+}
+
+static int append_value(json_t *value, struct buf *text)
+{
+    json_t *data = json_object_get(value, "data"), *words = NULL;
+    int failed = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(readable) && !json_is_string(words); i++)
+        words = json_object_get(data, readable[i]);
+    failed |= mcp_end_line(text);
+    failed |= buf_printf(text, "[%s]\n",
+                         str_equal(mcp_text(value, "type"), "display") ? "display" : "result");
+    if (json_is_string(words))
+        failed |= mcp_append_clean(text, words);
+    failed |= mcp_end_line(text);
+    return failed | append_others(data, text);
+}
+
+int mcp_values_text(json_t *reply, struct buf *text)
+{
+    json_t *error = json_object_get(reply, "error");
+    json_t *value;
+    size_t i;
+    int failed = 0;
+
+    json_array_foreach(json_object_get(reply, "results"), i, value)
+    {
+        failed |= append_value(value, text);
+    }
+    if (!mcp_is_cell_error(error))
+        return failed;
+    failed |= mcp_end_line(text);
+    failed |= buf_append_text(text, "[error]\n");
+    if (json_string_length(json_object_get(error, "traceback")) > 0)
+        return failed | mcp_append_clean(text, json_object_get(error, "traceback"));
+    failed |= mcp_append_clean(text, json_object_get(error, "name"));
+    failed |= buf_append_text(text, ": ");
+    return failed | mcp_append_clean(text, json_object_get(error, "value"));
+}
+
+static bool is_base64(json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    return text && json_string_length(value) > 0 &&
+           strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") ==
+               json_string_length(value);
+}
+
+void mcp_values_pictures(json_t *reply, json_t *blocks, size_t *count, size_t *length)
+{
+    json_t *value, *picture;
+    const char *mime;
+    size_t i;
+
+    json_array_foreach(json_object_get(reply, "results"), i, value)
+    {
+        json_object_foreach(json_object_get(value, "data"), mime, picture)
+        {
+            size_t more = json_string_length(picture);
+
+            if (!is_picture(mime) || !is_base64(picture) || *count >= LIMIT_MCP_PICTURES ||
+                more > LIMIT_MCP_PICTURE_TEXT - *length)
+                continue;
+            json_array_append_new(blocks, json_pack("{s:s, s:O, s:s}", "type", "image", "data",
+                                                    picture, "mimeType", mime));
+            (*count)++;
+            *length += more;
+        }
+    }
+}
+
+/* How long a value is, about: strings count, and what is JSON as text. */
+static size_t length_of(json_t *value)
+{
+    CLEANUP(freep) char *text = NULL;
+
+    if (json_is_string(value))
+        return json_string_length(value);
+    text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    return text ? strlen(text) : SIZE_MAX / 2;
+}
+
+json_t *mcp_values_within(json_t *results)
+{
+    json_t *kept = json_array(), *value, *part;
+    size_t left = LIMIT_MCP_VALUES, i;
+    const char *mime;
+
+    json_array_foreach(results, i, value)
+    {
+        json_t *data = json_object();
+        json_t *cut = json_deep_copy(json_object_get(value, "truncated"));
+
+        json_object_foreach(json_object_get(value, "data"), mime, part)
+        {
+            size_t length = is_picture(mime) ? SIZE_MAX : length_of(part); /* it has its block */
+
+            if (length <= left) {
+                json_object_set(data, mime, part);
+                left -= length;
+            } else if (json_is_array(cut)) {
+                json_array_append_new(cut, json_string(mime));
+            }
+        }
+        json_array_append_new(kept,
+                              json_pack("{s:O*, s:o, s:o*}", "type", json_object_get(value, "type"),
+                                        "data", data, "truncated", cut));
+    }
+    return kept;
+}

@@ -1,0 +1,141 @@
+/* code.c - POST /v1/sessions/{id}/code and .../contexts: code that keeps its variables. */
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/str.h"
+
+#define TIMEOUT_S 60
+
+static void fill_request(json_t *body, struct cell_request *request)
+{
+    json_t *code = json_object_get(body, "code");
+    json_t *input = json_object_get(body, "stdin");
+    json_t *timeout = json_object_get(body, "timeout");
+    double seconds = timeout ? json_number_value(timeout) : TIMEOUT_S;
+
+    request->code = json_string_value(code);
+    request->code_length = json_string_length(code);
+    request->input = json_string_value(input);
+    request->input_length = input ? json_string_length(input) : 0;
+    request->env = json_object_get(body, "env");
+    request->is_background = json_is_true(json_object_get(body, "background"));
+    request->timeout_ms = (uint64_t)(seconds * 1000.0 + 0.5);
+    if (seconds > 0 && request->timeout_ms == 0)
+        request->timeout_ms = 1; /* 0 would mean: until the session ends */
+}
+
+void code_start(struct rest_call *call)
+{
+    const char *context = json_string_value(json_object_get(call->body, "context"));
+    const char *language = json_string_value(json_object_get(call->body, "language"));
+    struct rest_following following = {
+        .is_owner = true, .collects = !json_is_false(json_object_get(call->body, "collect"))};
+    struct cell_request request = {0};
+    struct error err = {0};
+
+    fill_request(call->body, &request);
+    if (request.code[strspn(request.code, " \t\r\n\f\v")] == '\0' &&
+        strlen(request.code) == request.code_length) {
+        rest_fail_field(call->http, "code", "'code' is empty: there is nothing to run");
+        return;
+    }
+    if (!rest_check_env(call->http, request.env) || !rest_session(call, false, &following.session))
+        return;
+    if (session_find_context(following.session, context, language, &request.context, &err) < 0 ||
+        session_cell(following.session, &request, &following.execution, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else if (rest_wants_events(call->http))
+        rest_follow(call, &following);
+    else if (request.is_background)
+        rest_reply(call->http, 202, execution_json(following.execution));
+    else
+        rest_await(call, &following);
+}
+
+/* ---- contexts ---- */
+
+static void add_context(void *ctx, struct context *context)
+{
+    json_array_append_new(ctx, context_json(context));
+}
+
+void contexts_list(struct rest_call *call)
+{
+    struct session *session;
+    json_t *contexts;
+
+    if (!rest_session(call, false, &session))
+        return;
+    contexts = json_array();
+    if (contexts)
+        session_each_context(session, add_context, contexts);
+    rest_reply(call->http, 200, contexts ? json_pack("{s:o}", "contexts", contexts) : NULL);
+}
+
+void contexts_create(struct rest_call *call)
+{
+    struct context_spec spec = {
+        .language = json_string_value(json_object_get(call->body, "language")),
+        .name = json_string_value(json_object_get(call->body, "name")),
+        .cwd = json_string_value(json_object_get(call->body, "cwd")),
+    };
+    struct context *context;
+    struct session *session;
+    struct error err = {0};
+
+    if (!rest_session(call, false, &session))
+        return;
+    if (session_create_context(session, &spec, &context, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 201, context_json(context));
+}
+
+/* The context of {context}; false: it was answered. */
+static bool find_context(const struct rest_call *call, struct context **ret)
+{
+    struct session *session;
+    struct error err = {0};
+
+    if (!rest_session(call, false, &session))
+        return false;
+    if (session_find_context(session, http_param(call->http, "context"), NULL, ret, &err) == 0)
+        return true;
+    rest_fail(call->rest, call->http, &err, NULL);
+    return false;
+}
+
+void contexts_restart(struct rest_call *call)
+{
+    struct context *context;
+
+    if (!find_context(call, &context))
+        return;
+    context_restart(context);
+    rest_reply(call->http, 200, context_json(context));
+}
+
+void contexts_interrupt(struct rest_call *call)
+{
+    struct context *context;
+    struct error err = {0};
+
+    if (!find_context(call, &context))
+        return;
+    if (context_interrupt(context, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, context_json(context));
+}
+
+void contexts_delete(struct rest_call *call)
+{
+    struct context *context;
+    json_t *json;
+
+    if (!find_context(call, &context))
+        return;
+    json = context_json(context);
+    context_remove(context);
+    rest_reply(call->http, 200, json);
+}
