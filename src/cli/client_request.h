@@ -18,7 +18,12 @@ struct client_request {
     const char *name;
     const char *config_file;
     const char *cwd;
-    const char *attach;           /* an execution that runs already */
+    const char *attach; /* an execution that runs already */
+    const char *template_name;
+    const char *language, *context, *code; /* of a cell */
+    const char *out;                       /* a folder for its pictures */
+    const char *timeout;
+    bool has_stdin;
     char **env;                   /* strv of "K=V" */
     char **data;                  /* strv of "NAME=FILE" */
     uint64_t idle_ms, max_age_ms; /* 0: as configured */

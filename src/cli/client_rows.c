@@ -34,6 +34,13 @@ TAKE_TEXT(name)
 TAKE_TEXT(config_file)
 TAKE_TEXT(cwd)
 TAKE_TEXT(attach)
+TAKE_TEXT(template_name)
+TAKE_TEXT(language)
+TAKE_TEXT(context)
+TAKE_TEXT(code)
+TAKE_TEXT(out)
+TAKE_TEXT(timeout)
+TAKE_SWITCH(has_stdin)
 TAKE_SWITCH(is_json)
 TAKE_SWITCH(is_quiet)
 TAKE_SWITCH(is_raw)
@@ -111,6 +118,10 @@ static int take_max_age(void *target, const char *value, struct error *err)
 
 static const struct option_row session_options[] = {
     {"name", 'n', "NAME", WORDS_ANY, "new: a name to call it by", .take = take_name},
+    {"template", 0, "NAME", WORDS_ANY,
+     "new: what its box is furnished with, SANDBOX_TEMPLATE if "
+     "not given",
+     .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
      "new: give it this file as /tmp/data/NAME.csv; may be repeated", .take = take_data},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY,
@@ -139,6 +150,74 @@ const struct command session_command = {
     .operand = "ACTION",
     .operands = WORDS_SESSION_ACTION,
     .operand_max = 64,
+    .in_engine = true,
+};
+
+static const struct option_row code_options[] = {
+    ROW_SESSION("the session; required"),
+    {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
+    {"language", 'l', "NAME", WORDS_LANGUAGE,
+     "the source's language; without it the file's extension tells, else Python",
+     .take = take_language},
+    {"context", 0, "NAME", WORDS_ANY, "the context, by id or name; else the language's default one",
+     .take = take_context},
+    {"timeout", 't', "TIME", WORDS_ANY,
+     "how long it may run: 30, 0.5, 250ms, 5m; 0: until the session ends; 60 s if not given",
+     .take = take_timeout},
+    {"env", 'e', "NAME[=VALUE]", WORDS_ANY, "set a variable for this cell; may be repeated",
+     .take = take_env},
+    {"stdin", 0, NULL, WORDS_ANY, "what standard input has is what input() reads",
+     .take = take_has_stdin},
+    {"out", 'o', "DIR", WORDS_FOLDER, "save its pictures in this folder", .take = take_out},
+    ROW_RAW,
+    {"quiet", 'q', NULL, WORDS_ANY, "no notices; errors are still told", .take = take_is_quiet},
+    {"json", 'j', NULL, WORDS_ANY, "print the one result as JSON and nothing else",
+     .take = take_is_json},
+    ROW_CONFIG,
+};
+
+const struct command code_command = {
+    .name = "code",
+    .summary = "run code in a session, where variables are kept",
+    .usage = "-s ID [options] FILE | - | -c CODE",
+    .description =
+        "Runs a piece of code (a cell) in a session's interpreter, which stays: variables, imports "
+        "and functions are there for the next cell. Output comes as it is written, then the value "
+        "of the last expression; an exception goes to standard error and is exit status 1.\n\n"
+        "Ctrl-C interrupts the cell and keeps the variables; a second one ends the interpreter. "
+        "'bailey context' lists, makes, restarts and removes contexts: interpreters with variables "
+        "of their own.\n\n"
+        "Example: bailey code -s $ID -c 'x = 41'; bailey code -s $ID -c 'x + 1'",
+    OPTIONS(code_options),
+    .operand = "FILE",
+    .operands = WORDS_FILE,
+    .operand_max = 1,
+    .in_engine = true,
+};
+
+static const struct option_row context_options[] = {
+    ROW_SESSION("the session; required"),
+    {"language", 'l', "NAME", WORDS_LANGUAGE, "new: its language, Python if not given",
+     .take = take_language},
+    {"name", 'n', "NAME", WORDS_ANY, "new: a name to call it by", .take = take_name},
+    {"cwd", 0, "DIR", WORDS_ANY, "new: the folder it starts in, /workspace if not given",
+     .take = take_cwd},
+    ROW_JSON,
+    ROW_CONFIG,
+};
+
+const struct command context_command = {
+    .name = "context",
+    .summary = "list, make, restart, interrupt and remove contexts of a session",
+    .usage = "ls -s ID | new -s ID [options] | restart|interrupt|rm -s ID CONTEXT...",
+    .description =
+        "A context is an interpreter of a session that keeps its variables between cells. Each "
+        "language has a default one, made by its first cell; 'new' makes more. 'restart' ends the "
+        "interpreter with all variables, 'interrupt' only what runs in it, 'rm' removes it.",
+    OPTIONS(context_options),
+    .operand = "ACTION",
+    .operands = WORDS_CONTEXT_ACTION,
+    .operand_max = 33,
     .in_engine = true,
 };
 

@@ -30,6 +30,7 @@ enum words {
     WORDS_TOOL,
     WORDS_SESSION_ACTION,
     WORDS_DAEMON_ACTION,
+    WORDS_CONTEXT_ACTION,
     _WORDS_MAX,
 };
 #define WORDS_LIST_MAX 64
@@ -82,9 +83,9 @@ extern const struct command run_command, exec_command, tool_command, doctor_comm
     version_command, help_command, completion_command, man_command, serve_command, prompt_command;
 
 /* The daemon's clients: rows in client_rows.c, code in client/. */
-extern const struct command session_command, shell_command, cp_command, ls_command, cat_command,
-    rm_command, outputs_command, logs_command, events_command, ps_command, daemon_command,
-    openapi_command, mcp_command;
+extern const struct command session_command, code_command, context_command, shell_command,
+    cp_command, ls_command, cat_command, rm_command, outputs_command, logs_command, events_command,
+    ps_command, daemon_command, openapi_command, mcp_command;
 
 /* Options that every command has: --help. */
 extern const struct option_row common_options[];

@@ -17,6 +17,8 @@ const struct command *const command_table[] = {
     &tool_command,
     /* a place that stays */
     &session_command,
+    &code_command,
+    &context_command,
     &shell_command,
     &cp_command,
     &ls_command,
@@ -85,6 +87,7 @@ static const char *word_at(enum words words, size_t index)
     static const char *const shells[] = {"bash", "zsh"};
     static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
     static const char *const daemon_actions[] = {"status", "stop", "log"};
+    static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
 
     switch (words) {
     case WORDS_COMMAND:
@@ -101,6 +104,8 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(session_actions) ? session_actions[index] : NULL;
     case WORDS_DAEMON_ACTION:
         return index < ARRAY_SIZE(daemon_actions) ? daemon_actions[index] : NULL;
+    case WORDS_CONTEXT_ACTION:
+        return index < ARRAY_SIZE(context_actions) ? context_actions[index] : NULL;
     default:
         return NULL;
     }

@@ -6,6 +6,8 @@
 
 int session_run(const struct invocation *invocation);
 int exec_run(const struct invocation *invocation);
+int code_run(const struct invocation *invocation);
+int context_run(const struct invocation *invocation);
 int shell_run(const struct invocation *invocation);
 int cp_run(const struct invocation *invocation);
 int ls_run(const struct invocation *invocation);

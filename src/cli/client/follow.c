@@ -118,6 +118,11 @@ static void take_output(struct follow *follow, int stream, json_t *json)
     take_piece(follow, stream, (uint64_t)json_integer_value(offset), text, length);
 }
 
+static bool is_value(const char *event)
+{
+    return str_equal(event, "result") || str_equal(event, "display") || str_equal(event, "error");
+}
+
 static void take_event(void *ctx, const char *id, const char *event, const char *data,
                        size_t length)
 {
@@ -138,8 +143,10 @@ static void take_event(void *ctx, const char *id, const char *event, const char 
         take_output(follow, 2, json);
     else if (str_equal(event, "exit"))
         follow->result = json_incref(json);
-    else if (str_equal(event, "error"))
+    else if (str_equal(event, "error") && json_object_get(json, "error"))
         client_api_error(500, data, length, &follow->err);
+    else if (is_value(event) && follow->events->value)
+        follow->events->value(follow->ctx, event, json);
     if (id && id[0])
         str_copy(follow->last_id, sizeof(follow->last_id), id);
 }
@@ -253,14 +260,25 @@ static int open_events(struct follow *follow)
         &call_events, follow, &follow->exchange, &follow->err);
 }
 
-int follow_exec(struct follow *follow, const char *session, json_t *body, struct error *err)
+static int post(struct follow *follow, const char *session, const char *tail, json_t *body,
+                struct error *err)
 {
     CLEANUP(json_freep) json_t *taken = body;
-    int result = client_session_path(&follow->exec_path, session, "/exec", err);
+    int result = client_session_path(&follow->exec_path, session, tail, err);
 
     if (result == 0 && (!taken || text_of_json(taken, JSON_COMPACT, &follow->body) < 0))
         result = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the request");
     return result < 0 ? result : post_exec(follow, err);
+}
+
+int follow_exec(struct follow *follow, const char *session, json_t *body, struct error *err)
+{
+    return post(follow, session, "/exec", body, err);
+}
+
+int follow_code(struct follow *follow, const char *session, json_t *body, struct error *err)
+{
+    return post(follow, session, "/code", body, err);
 }
 
 int follow_attach(struct follow *follow, const char *session, const char *execution,

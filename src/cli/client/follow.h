@@ -20,6 +20,8 @@ struct follow_events {
     /* The process as the API shows it; once. May be NULL. */
     void (*started)(void *ctx, json_t *process);
     int (*output)(void *ctx, int stream, const void *data, size_t length); /* <0: not any more */
+    /* A cell's "result", "display" or "error", as docs/kernels.md has it. May be NULL. */
+    void (*value)(void *ctx, const char *type, json_t *value);
 };
 
 struct follow {
@@ -50,6 +52,8 @@ void follow_init(struct follow *follow, struct client *client, const struct foll
 
 /* Starts a command in a session; `body` as POST .../exec takes it, taken over. */
 int follow_exec(struct follow *follow, const char *session, json_t *body, struct error *err);
+/* The same for a cell: POST .../code. */
+int follow_code(struct follow *follow, const char *session, json_t *body, struct error *err);
 
 /* Goes on with one that is there: its output from the beginning, or behind last_id when set. */
 int follow_attach(struct follow *follow, const char *session, const char *execution,

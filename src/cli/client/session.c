@@ -145,6 +145,9 @@ static int new_body(const struct client_request *request, json_t **ret, struct e
     }
     if (request->name)
         json_object_set_new(body, "name", text_to_json(request->name, strlen(request->name)));
+    if (request->template_name)
+        json_object_set_new(body, "template",
+                            text_to_json(request->template_name, strlen(request->template_name)));
     if (json_object_size(env) > 0)
         json_object_set(body, "env", env);
     if (request->idle_ms)
@@ -378,8 +381,8 @@ static const struct action {
     const char *options; /* of the rows, those that it understands */
     int (*run)(struct session_job *job);
 } actions[] = {
-    {"new", 0, 0, "new [--name N] [--data NAME=FILE]...", "name data env idle max-age quiet",
-     action_new},
+    {"new", 0, 0, "new [--name N] [--data NAME=FILE]...",
+     "name template data env idle max-age quiet", action_new},
     {"ls", 0, 0, "ls [-a]", "all quiet", action_ls},
     {"show", 1, 1, "show ID", "", action_show},
     {"extend", 2, 2, "extend ID TIME", "", action_extend},

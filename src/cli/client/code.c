@@ -1,0 +1,327 @@
+/*
+ * code.c - `bailey code -s ID`: a cell in a session's interpreter, as if it were typed there.
+ *
+ * Output comes as it is written, then values: the words of each to standard output, pictures into a
+ * folder when one is named, an exception to standard error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/client/commands.h"
+#include "cli/client/decode.h"
+#include "cli/client/follow.h"
+#include "cli/client/report.h"
+#include "cli/client_request.h"
+#include "cli/output.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "cli/source.h"
+
+static const struct picture {
+    const char *mime, *ending;
+    bool is_base64;
+} pictures[] = {
+    {"image/png", "png", true},
+    {"image/jpeg", "jpg", true},
+    {"image/svg+xml", "svg", false},
+};
+
+struct job {
+    struct client_request request;
+    struct client client;
+    struct source source;
+    struct follow follow;
+    struct output output;
+    int cancel_fd, out_fd;
+    int signal;          /* the first that came */
+    unsigned interrupts; /* how many */
+    unsigned seen, saved;
+    bool ends_line; /* of standard output, so far */
+    struct error save_err;
+};
+
+static void job_free(struct job *job)
+{
+    follow_free(&job->follow);
+    source_free(&job->source);
+    client_close(&job->client);
+    client_request_free(&job->request);
+    fd_closep(&job->cancel_fd);
+    fd_closep(&job->out_fd);
+}
+
+/* ---- what comes ---- */
+
+static int on_output(void *ctx, int stream, const void *data, size_t length)
+{
+    struct job *job = ctx;
+
+    if (stream == 1 && length > 0)
+        job->ends_line = ((const char *)data)[length - 1] == '\n';
+    return job->request.is_json ? 0 : output_write(&job->output, stream, data, length);
+}
+
+/* Text on lines of its own. */
+static void print_words(struct job *job, int stream, json_t *text)
+{
+    size_t length = json_string_length(text);
+
+    if (length == 0 || job->request.is_json)
+        return;
+    if (stream == 1 && !job->ends_line)
+        output_write(&job->output, 1, "\n", 1);
+    output_write(&job->output, stream, json_string_value(text), length);
+    if (json_string_value(text)[length - 1] != '\n')
+        output_write(&job->output, stream, "\n", 1);
+    if (stream == 1)
+        job->ends_line = true;
+}
+
+/* "cell-3-1.png" */
+static int save(struct job *job, const struct picture *picture, json_t *value)
+{
+    CLEANUP(buf_free) struct buf bytes = BUF_INIT(LIMIT_CELL_EVENTS);
+    const char *number = strrchr(buf_text(&job->follow.path), '/');
+    CLEANUP(fd_closep) int fd = -1;
+    char name[96];
+    int r;
+
+    if (picture->is_base64)
+        r = decode_base64(json_string_value(value), json_string_length(value), &bytes);
+    else
+        r = buf_append(&bytes, json_string_value(value), json_string_length(value));
+    if (r < 0)
+        return error_set(&job->save_err, r, ERROR_ENGINE, "a picture of the cell is damaged");
+    str_format(name, sizeof(name), "cell-%.32s-%u.%s", number ? number + 1 : "0", job->saved + 1,
+               picture->ending);
+    fd = openat(job->out_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    r = fd < 0 ? -errno : fd_write_all(fd, buf_text(&bytes), bytes.length);
+    if (r < 0)
+        return error_set(&job->save_err, r, ERROR_BAD_INPUT, "writing %s/%s: %s", job->request.out,
+                         name, strerror(-r));
+    job->saved++;
+    if (!job->request.is_quiet && !job->request.is_json)
+        say("saved %s/%s", job->request.out, name);
+    return 0;
+}
+
+static void on_value(void *ctx, const char *type, json_t *value)
+{
+    struct job *job = ctx;
+    json_t *data = json_object_get(value, "data");
+
+    if (str_equal(type, "error")) {
+        print_words(job, 2, json_object_get(value, "traceback"));
+        return;
+    }
+    print_words(job, 1, json_object_get(data, "text/plain"));
+    for (size_t i = 0; i < ARRAY_SIZE(pictures); i++) {
+        json_t *picture = json_object_get(data, pictures[i].mime);
+
+        if (!json_is_string(picture))
+            continue;
+        job->seen++;
+        if (job->out_fd >= 0 && !job->save_err.code)
+            save(job, &pictures[i], picture);
+        break; /* one file for a value that has several forms */
+    }
+}
+
+/* ---- the request ---- */
+
+static int read_input(json_t *body, struct error *err)
+{
+    CLEANUP(buf_free) struct buf input = BUF_INIT(LIMIT_CODE_BYTES);
+    json_t *text;
+    int r = buf_read_fd(&input, STDIN_FILENO);
+
+    if (r < 0)
+        return error_set(err, r, r == -EFBIG ? ERROR_TOO_LARGE : ERROR_BAD_INPUT,
+                         "reading standard input: %s", strerror(-r));
+    text = json_stringn(buf_text(&input), input.length);
+    if (!text)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "standard input is not UTF-8");
+    json_object_set_new(body, "stdin", text);
+    return 0;
+}
+
+static int read_code(struct job *job, const struct parsed *parsed, struct error *err)
+{
+    const char *file = parsed->operand_count ? parsed->operands[0] : NULL;
+    const struct client_request *request = &job->request;
+
+    if (!request->session || !request->session[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "-s needs a session; 'bailey session ls' lists them, 'bailey run' runs "
+                         "code without one");
+    if (!file == !request->code)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "what to run? usage: bailey code %s",
+                         code_command.usage);
+    if (request->has_stdin && str_equal(file, "-"))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--stdin and '-': standard input cannot be both code and input");
+    return file ? source_read(&job->source, file, err)
+                : source_from_text(&job->source, request->code, err);
+}
+
+static int find_language(struct job *job, const char *file, json_t *body, struct error *err)
+{
+    const struct language_row *language;
+    int r;
+
+    /* A context knows its own. */
+    if (job->request.context && !job->request.language)
+        return 0;
+    r = source_language(job->request.language, file, &job->client.config, &language, err);
+    if (r == 0)
+        json_object_set_new(body, "language", json_string(language->name));
+    return r;
+}
+
+static int make_body(struct job *job, const struct parsed *parsed, json_t **ret, struct error *err)
+{
+    const struct client_request *request = &job->request;
+    CLEANUP(json_freep) json_t *body = json_object();
+    CLEANUP(json_freep) json_t *env = NULL;
+    json_t *code = json_stringn(buf_text(&job->source.code), job->source.code.length);
+    uint64_t ms;
+    int r = report_env(request->env, &env, err);
+
+    if (r == 0 && !code)
+        r = error_set(err, -EINVAL, ERROR_BAD_INPUT, "the code is not UTF-8");
+    json_object_set_new(body, "code", code);
+    if (r == 0)
+        r = find_language(job, parsed->operand_count ? parsed->operands[0] : NULL, body, err);
+    if (r == 0 && request->timeout && str_to_millis(request->timeout, &ms) < 0)
+        r = error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                      "--timeout '%.40s': seconds, or a time such as 250ms, 5m; 0: until the "
+                      "session ends",
+                      request->timeout);
+    if (r == 0 && request->has_stdin)
+        r = read_input(body, err);
+    if (r < 0)
+        return r;
+    if (request->timeout)
+        json_object_set_new(body, "timeout", json_real((double)ms / 1000));
+    if (request->context)
+        json_object_set_new(body, "context", json_string(request->context));
+    if (json_object_size(env) > 0)
+        json_object_set(body, "env", env);
+    *ret = ptr_take(&body);
+    return 0;
+}
+
+static int open_folder(struct job *job, struct error *err)
+{
+    if (!job->request.out)
+        return 0;
+    job->out_fd = open(job->request.out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (job->out_fd < 0)
+        return error_set(err, -errno, ERROR_BAD_INPUT, "--out '%.200s': %s", job->request.out,
+                         strerror(errno));
+    return 0;
+}
+
+/* ---- the way through ---- */
+
+/* The first interrupts the cell, the next ends its kernel. False: there is nothing to wait for. */
+static bool on_signal(struct job *job, int number)
+{
+    const char *name = number != SIGINT || job->interrupts > 0 ? "KILL" : "INT";
+    struct error err = {0};
+
+    if (!job->signal)
+        job->signal = number;
+    job->interrupts++;
+    if (job->follow.path.length == 0)
+        return false; /* it has not begun: leaving ends it */
+    if (!job->request.is_json && !job->request.is_quiet)
+        say(str_equal(name, "INT") ? "interrupting the cell; Ctrl-C again ends its interpreter"
+                                   : "ending the interpreter");
+    if (follow_signal(&job->follow, name, &err) < 0 && err.code != ERROR_EXECUTION_ENDED)
+        say_error(&err);
+    return job->interrupts < 3;
+}
+
+/* 1: it has ended; 0: we leave before that; negative: follow.err says why. */
+static int watch(struct job *job)
+{
+    for (;;) {
+        struct pollfd poller = {.fd = job->cancel_fd, .events = POLLIN};
+        int result = follow_turn(&job->follow, &poller, 1, -1);
+        int number = result == 0 && poller.revents ? signals_taken(job->cancel_fd) : 0;
+
+        if (result != 0)
+            return result;
+        if (number && !on_signal(job, number))
+            return 0;
+    }
+}
+
+/* What the result says besides. */
+static void tell_notes(const struct job *job)
+{
+    json_t *meta = json_object_get(job->follow.result, "meta");
+
+    if (job->request.is_quiet)
+        return;
+    if (member_text(meta, "kernel_note")[0])
+        say("a new interpreter: %s", member_text(meta, "kernel_note"));
+    if (json_is_true(json_object_get(meta, "kernel_lost")))
+        say("the interpreter is gone, and its variables with it");
+    if (job->seen > 0 && job->out_fd < 0)
+        say("%u picture%s; --out DIR saves them", job->seen, job->seen == 1 ? "" : "s");
+}
+
+static int finish(struct job *job, int ended)
+{
+    output_finish(&job->output);
+    if (job->output.failure == -EPIPE)
+        return 128 + SIGPIPE;
+    if (ended == 0) {
+        say("interrupted: the cell was ended");
+        return 128 + job->signal;
+    }
+    if (ended < 0)
+        return client_fail(job->request.is_json, &job->follow.err);
+    if (job->request.is_json) {
+        int printed = print_json(json_incref(job->follow.result));
+
+        return printed ? printed : report_status(job->follow.result, 0);
+    }
+    report_missed(&job->follow);
+    tell_notes(job);
+    if (job->save_err.code)
+        return client_fail(false, &job->save_err);
+    return report_result(job->follow.result, job->request.is_quiet);
+}
+
+int code_run(const struct invocation *invocation)
+{
+    static const struct follow_events events = {.output = on_output, .value = on_value};
+    CLEANUP(job_free) struct job job = {.cancel_fd = -1, .out_fd = -1, .ends_line = true};
+    CLEANUP(json_freep) json_t *body = NULL;
+    struct error err = {0};
+
+    if (client_request_load(invocation, &job.request, &err) < 0 ||
+        read_code(&job, &invocation->parsed, &err) < 0 || open_folder(&job, &err) < 0 ||
+        client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) <
+            0 ||
+        make_body(&job, &invocation->parsed, &body, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    follow_init(&job.follow, &job.client, &events, &job);
+    if (signals_open(&job.cancel_fd, &err) < 0 ||
+        follow_code(&job.follow, job.request.session, ptr_take(&body), &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    output_init(&job.output, job.request.is_raw, job.cancel_fd);
+    return finish(&job, watch(&job));
+}
