@@ -230,8 +230,6 @@ static void on_failed(void *ctx, const struct error *err)
     struct execution *execution = ctx;
     const struct kernel *kernel = execution->cell->kernel;
 
-    if (err->num == -ESRCH && send_again(execution, NULL))
-        return;
     execution_fail(execution, kernel && kernel->failure.code ? &kernel->failure : err);
 }
 
@@ -333,7 +331,7 @@ void cell_send(struct execution *execution, struct kernel *kernel)
         execution->state = EXECUTION_SENT;
         r = box_cell(session->box, &spec, &cell_exec_events, execution, &execution->call, &err);
     }
-    if (r < 0)
+    if (r < 0 && !(r == -ESRCH && send_again(execution, NULL)))
         execution_fail(execution, &err);
 }
 

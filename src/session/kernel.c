@@ -183,6 +183,11 @@ void engine_kernel_ended(struct engine *engine, const struct kernel_end *end)
                 learn(kernel, 0, WTERMSIG(end->status));
             else
                 learn(kernel, WEXITSTATUS(end->status), 0);
+            /* Of one that had no cell the box tells nothing. */
+            if (kernel->cells == 0 && !kernel->was_adopted && !kernel->has_ended) {
+                box_forget(session->box, kernel->id);
+                kernel->has_ended = true;
+            }
             wait_for_status(kernel);
             return;
         }
@@ -245,7 +250,7 @@ static void on_given(void *ctx, int num)
         if (context)
             context->kernel = NULL;
         if (session->box)
-            box_kernel_withdraw(session->box, kernel->id);
+            box_forget(session->box, kernel->id);
         kernel_free(kernel);
         if (context)
             context_advance(context);

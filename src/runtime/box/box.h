@@ -89,8 +89,6 @@ int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_
                void *ctx, uint32_t *ret_id, struct error *err);
 int box_kernel_given(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
                      struct error *err);
-/* It will not come: nobody is told of its end. */
-void box_kernel_withdraw(struct box *box, uint32_t id);
 struct cell_spec {
     uint32_t kernel;
     const char *code;

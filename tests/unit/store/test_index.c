@@ -423,6 +423,96 @@ static void test_the_folder_may_be_renamed(void **state)
     assert_int_equal(rename(moved, place->scratch.path), 0);
 }
 
+/* Short output is in the row: read by offset, not listed, gone when it is dropped. */
+static void output_row(void *ctx, const struct index_execution *execution)
+{
+    struct index_execution *seen = ctx;
+
+    *seen = *execution;
+    assert_string_equal(execution->cell, "{\"context\":\"c1\"}");
+}
+
+static void test_output_in_the_row(void **state)
+{
+    struct place *place = *state;
+    struct index_execution execution = {
+        .number = 1,
+        .call = 4,
+        .argv = "[]",
+        .out_bytes = 5,
+        .event_bytes = 3,
+        .ended_ms = 1,
+        .cell = "{\"context\":\"c1\"}",
+        .data = {{"a\0b\nc", 5}, {NULL, 0}, {"{}\n", 3}},
+    };
+    struct index_execution seen = {0};
+    struct error err = {0};
+    char data[8];
+
+    put_session(place, "s_1", 1, 0);
+    str_copy(execution.session, sizeof(execution.session), "s_1");
+    assert_int_equal(index_put_execution(place->index, &execution, &err), 0);
+    reopen(place);
+    assert_int_equal(index_read_output(place->index, "s_1", 1, 1, 0, data, 8), 5);
+    assert_memory_equal(data, "a\0b\nc", 5);
+    assert_int_equal(index_read_output(place->index, "s_1", 1, 1, 3, data, 1), 1);
+    assert_memory_equal(data, "\n", 1);
+    assert_int_equal(index_read_output(place->index, "s_1", 1, 1, 5, data, 8), 0);
+    assert_int_equal(index_read_output(place->index, "s_1", 1, 2, 0, data, 8), -ENOENT);
+    assert_int_equal(index_read_output(place->index, "s_1", 1, 3, 0, data, 8), 3);
+    assert_int_equal(index_read_output(place->index, "s_1", 2, 1, 0, data, 8), -ENOENT);
+    assert_int_equal(index_each_execution(place->index, "s_1", output_row, &seen, &err), 0);
+    assert_true(seen.has_data[0] && !seen.has_data[1] && seen.has_data[2]);
+    assert_int_equal(seen.event_bytes, 3);
+    assert_int_equal(index_drop_outputs(place->index, "s_1", &err), 0);
+    assert_int_equal(index_read_output(place->index, "s_1", 1, 1, 0, data, 8), -ENOENT);
+}
+
+static void context_row(void *ctx, const struct index_context *context)
+{
+    char *text = ctx;
+    size_t length = strlen(text);
+
+    str_format(text + length, 256 - length, "%u:%s:%s:%s:%d:%u:%u:%u:%s ", context->number,
+               context->language, context->name ? context->name : "-",
+               context->cwd ? context->cwd : "-", context->is_default, context->kernel,
+               context->warm, context->cells, context->note ? context->note : "-");
+}
+
+static void test_contexts(void **state)
+{
+    struct place *place = *state;
+    struct index_context context = {.session = "s_1", .number = 2, .language = "bash"};
+    struct error err = {0};
+    char text[256] = "";
+
+    assert_int_equal(index_put_context(place->index, &context, &err), -ENOENT);
+    put_session(place, "s_1", 1, 0);
+    assert_int_equal(index_put_context(place->index, &context, &err), 0);
+    context = (struct index_context){.session = "s_1",
+                                     .number = 1,
+                                     .language = "python",
+                                     .name = "n",
+                                     .cwd = "/tmp",
+                                     .is_default = true,
+                                     .kernel = 7,
+                                     .warm = 2,
+                                     .cells = 3,
+                                     .note = "gone"};
+    assert_int_equal(index_put_context(place->index, &context, &err), 0);
+    context.cells = 4;
+    assert_int_equal(index_put_context(place->index, &context, &err), 0);
+    reopen(place);
+    assert_int_equal(index_each_context(place->index, "s_1", context_row, text, &err), 0);
+    assert_string_equal(text, "1:python:n:/tmp:1:7:2:4:gone 2:bash:-:-:0:0:0:0:- ");
+    assert_int_equal(index_drop_context(place->index, "s_1", 2, &err), 0);
+    put_session(place, "s_1", 1, 5);
+    assert_int_equal(index_prune(place->index, 0, &err), 0); /* with all of its rows */
+    text[0] = '\0';
+    assert_int_equal(index_each_context(place->index, "s_1", context_row, text, &err), 0);
+    assert_string_equal(text, "");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -436,6 +526,8 @@ int main(void)
         TEST(test_executions_of_one_session_by_number),
         TEST(test_old_ended_executions_make_room),
         TEST(test_rows_need_their_session),
+        TEST(test_output_in_the_row),
+        TEST(test_contexts),
         TEST(test_files_by_kind_and_name),
         TEST(test_each_may_use_the_index),
         TEST(test_mode_and_no_shared_memory_file),
