@@ -51,20 +51,20 @@
 #define LIMIT_TIME_MS 253402300799000ULL /* the end of the year 9999: no time is later */
 #define LIMIT_SPOOL_BYTES (64 * MIB)     /* of one stream kept on disk: the newest */
 #define LIMIT_SPOOL_HEAD (1 * MIB)       /* and of its beginning, for the result */
-#define LIMIT_EARLY_OUTPUT (64 * KIB) /* of one stream in memory, and in the index; then a file */
-#define LIMIT_REQUEST_JSON (32 * MIB) /* a JSON body: content of 5 MB, every byte as \u00XX */
-#define LIMIT_CONTENT_BYTES (5 * MIB) /* sandbox_write_file */
-#define LIMIT_EDIT_BYTES (64 * MIB)   /* a file that sandbox_edit_file changes */
-#define LIMIT_TOOL_OUTPUTS 20         /* files fetched after each sandbox_exec */
-#define LIMIT_NAME 64                 /* bytes of a session's name, a dataset's name */
-#define LIMIT_DATASETS 256            /* of one session */
-#define LIMIT_EVENTS 4096             /* of the bus that can be asked for again */
-#define LIMIT_ENDED_SESSIONS 1000     /* that are remembered with why they ended */
-#define LIMIT_CLIENTS 1024            /* connections at once */
-#define LIMIT_EXEC_TIMEOUT_S 300      /* of sandbox_exec */
-#define LIMIT_INDEX_CHECK (64 * MIB)  /* of the index are checked when it is opened */
-#define LIMIT_AUDIT_BYTES (64 * MIB)  /* of audit.jsonl, and of the one before it */
-#define LIMIT_AUDIT_LINE (1 * MIB)    /* of it: a longer line is kept without its fields */
+#define LIMIT_EARLY_OUTPUT (64 * KIB)    /* of a stream in memory and in its row; then a file */
+#define LIMIT_REQUEST_JSON (32 * MIB)    /* a JSON body: content of 5 MB, every byte as \u00XX */
+#define LIMIT_CONTENT_BYTES (5 * MIB)    /* sandbox_write_file */
+#define LIMIT_EDIT_BYTES (64 * MIB)      /* a file that sandbox_edit_file changes */
+#define LIMIT_TOOL_OUTPUTS 20            /* files fetched after each sandbox_exec */
+#define LIMIT_NAME 64                    /* bytes of a session's name, a dataset's name */
+#define LIMIT_DATASETS 256               /* of one session */
+#define LIMIT_EVENTS 4096                /* of the bus that can be asked for again */
+#define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
+#define LIMIT_CLIENTS 1024               /* connections at once */
+#define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
+#define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
+#define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, and of the one before it */
+#define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 
 /* kernels, templates, layers */
 #define LIMIT_POOL 256                            /* SANDBOX_POOL_SIZE may not exceed it */

@@ -455,7 +455,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     return 0;
 }
 
-void cell_settle(struct execution *execution)
+void cell_attach(struct execution *execution)
 {
     struct session *session = execution->session;
     struct cell *cell = execution->cell;

@@ -340,7 +340,7 @@ static void give_up_kernel(struct context *context, const char *why)
     context->was_refused = false;
     context->note[0] = '\0';
     if (kernel)
-        kernel_kill(kernel);
+        kernel_discard(kernel);
 }
 
 void context_restart(struct context *context)
@@ -420,6 +420,6 @@ void contexts_settle(struct session *session)
     }
     for (struct execution *at = session->executions; at; at = at->next) {
         if (at->cell && at->is_adopted && !execution_has_ended(at))
-            cell_settle(at);
+            cell_attach(at);
     }
 }

@@ -337,7 +337,7 @@ void outputs_gone(struct session *session); /* it has ended: its files go, and t
 /* The kernel that came with the box, for whoever is the first to want one. */
 void kernel_came(struct session *session, uint32_t id, bool is_pooled);
 void kernel_start(struct context *context); /* context->kernel, or its cells have failed */
-void kernel_kill(struct kernel *kernel);    /* its context does not want it any more */
+void kernel_discard(struct kernel *kernel); /* its context does not want it any more */
 /* A cell was told so; cell_kernel_status() follows, perhaps at once. end NULL: it never began. */
 void kernel_died_under(struct kernel *kernel, const struct exec_end *end);
 void kernel_release(struct kernel *kernel); /* its cell is over */
@@ -367,7 +367,7 @@ void cell_cancel(struct execution *execution, const struct error *err); /* it wa
 void cell_abandon(struct execution *execution);     /* nobody wants it: interrupt, then kill */
 char *cell_text(const struct execution *execution); /* for the index; NULL: no memory */
 void cell_load(struct execution *execution, const char *text);
-void cell_settle(struct execution *execution); /* taken over: its kernel is there, if ever */
+void cell_attach(struct execution *execution); /* taken over: its kernel is there, if ever */
 void cell_free(struct execution *execution);
 extern const struct exec_events cell_exec_events;
 

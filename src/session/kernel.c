@@ -196,7 +196,7 @@ void engine_kernel_ended(struct engine *engine, const struct kernel_end *end)
     run_kernel_ended(engine, end);
 }
 
-void kernel_kill(struct kernel *kernel)
+void kernel_discard(struct kernel *kernel)
 {
     kernel->context = NULL;
     if (kernel->cell)
@@ -245,7 +245,7 @@ static void on_given(void *ctx, int num)
         context_save(context);
         context_advance(context);
     } else if (num == 0) {
-        kernel_kill(kernel); /* nobody wants it any more */
+        kernel_discard(kernel); /* nobody wants it any more */
     } else {
         if (context)
             context->kernel = NULL;
