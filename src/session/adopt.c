@@ -305,6 +305,13 @@ static void adopt(struct session *session, const struct made *made)
         on_done(session, &err);
 }
 
+/* It never had one: its first use makes it. */
+static void begin_without_box(struct session *session)
+{
+    contexts_settle(session);
+    fail_unknown(session);
+}
+
 void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx)
 {
     struct error err = {0};
@@ -336,7 +343,7 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         else if (session->has_box)
             session_end(session, "box_lost", NULL, NULL);
         else
-            fail_unknown(session);
+            begin_without_box(session);
     }
     while (engine->found) {
         struct found *found = engine->found;

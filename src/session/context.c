@@ -409,6 +409,22 @@ void contexts_found(struct session *session, const struct box_found *found)
     }
 }
 
+/* How many cells it had, and its kernel: the newest of them says so, not the row of a context. */
+static void count_cells(struct context *context)
+{
+    char id[CONTEXT_ID_MAX];
+
+    context_id(context, id);
+    for (const struct execution *at = context->session->executions; at; at = at->next) {
+        if (!at->cell || !str_equal(at->cell->context_id, id) || at->cell->count < context->cells)
+            continue;
+        context->cells = at->cell->count;
+        context->used_ms = MAX(context->used_ms, MAX(at->started_ms, at->ended_ms));
+        if (context->kernel && at->started_ms >= context->started_ms)
+            context->kernel->cells = at->cell->number;
+    }
+}
+
 void contexts_settle(struct session *session)
 {
     for (struct context *at = session->contexts; at; at = at->next) {
@@ -417,6 +433,7 @@ void contexts_settle(struct session *session)
             context_save(at);
         }
         at->found_kernel = 0;
+        count_cells(at);
     }
     for (struct execution *at = session->executions; at; at = at->next) {
         if (at->cell && at->is_adopted && !execution_has_ended(at))
