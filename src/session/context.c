@@ -419,7 +419,7 @@ static void count_cells(struct context *context)
         if (!at->cell || !str_equal(at->cell->context_id, id) || at->cell->count < context->cells)
             continue;
         context->cells = at->cell->count;
-        context->used_ms = MAX(context->used_ms, MAX(at->started_ms, at->ended_ms));
+        context->used_ms = MAX(context->used_ms, at->started_ms);
         if (context->kernel && at->started_ms >= context->started_ms)
             context->kernel->cells = at->cell->number;
     }
