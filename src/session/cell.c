@@ -215,6 +215,10 @@ static void on_ended(void *ctx, const struct exec_end *end)
         settle(execution);
         return;
     }
+    if (cell->kernel && cell->kernel->failure.code) { /* it never was */
+        execution_fail(execution, &cell->kernel->failure);
+        return;
+    }
     if (!end->timed_out && send_again(execution, end))
         return;
     cell->has_lost = true;

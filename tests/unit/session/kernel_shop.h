@@ -1,0 +1,202 @@
+/*
+ * kernel_shop.h - a workshop whose sessions have kernels: a small driver in Python, and a maker who
+ * gives kernels of his own, as one with zygotes does.
+ *
+ * The driver runs a cell as Python source in one namespace, where event(text) writes a line of
+ * events. A kernel that is given is a child of the test, which tells its status when it is asked to
+ * (shop_reap()), not when it dies.
+ */
+#ifndef BAILEY_TESTS_KERNEL_SHOP_H
+#define BAILEY_TESTS_KERNEL_SHOP_H
+
+#include "workshop.h"
+
+#include "wire/frame.h"
+#include "wire/message.h"
+
+static const char driver_text[] =
+    "import os, sys\n"
+    "take, give = os.fdopen(os.dup(3), 'rb'), os.fdopen(os.dup(3), 'wb', 0)\n"
+    "names = {'event': lambda text: give.write(text.encode() + b'\\n'), 'cells': 0}\n"
+    "while True:\n"
+    "    try:\n"
+    "        head = take.readline().split()\n"
+    "    except KeyboardInterrupt:\n"
+    "        continue\n"
+    "    if not head:\n"
+    "        os._exit(0)\n"
+    "    code, given, env = [take.read(int(n)) for n in head[3:6]]\n"
+    "    names.update(given=given.decode(), env=env.decode().split('\\0'))\n"
+    "    names['cells'] += 1\n"
+    "    status = 0\n"
+    "    try:\n"
+    "        exec(compile(code, 'cell', 'exec'), names)\n"
+    "    except SystemExit as end:\n"
+    "        status = end.code\n"
+    "    except BaseException as error:\n"
+    "        "
+    "give.write(('{\"type\":\"error\",\"name\":\"%s\",\"value\":\"\",\"traceback\":\"\"}\\n'\n"
+    "                    % type(error).__name__).encode())\n"
+    "        status = 1\n"
+    "    sys.stdout.flush()\n"
+    "    if b's' in head[2]:\n"
+    "        os._exit(status)\n"
+    "    give.write(b'end %s %d\\n' % (head[1], status))\n";
+
+/* What the maker was asked for kernels. */
+struct given_kernel {
+    pid_t pid;
+    uint32_t number, id;
+};
+
+static struct {
+    bool refuses;          /* -EAGAIN: start it cold */
+    bool comes_with_boxes; /* made.kernel */
+    unsigned asked;
+    struct given_kernel kernels[8];
+    unsigned count;
+} shop_zygote;
+
+/* A process with the driver, and the box's warden knows it. */
+static inline void shop_give(struct shop *shop, struct shop_box *box, uint32_t id)
+{
+    struct message_kernel message;
+    uint8_t header[FRAME_HEADER], payload[8];
+    int talk[2], out[2], err[2];
+    struct iovec parts[2] = {{header, sizeof(header)}, {payload, 0}};
+    union {
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr packet = {.msg_iov = parts,
+                            .msg_iovlen = 2,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&packet);
+    struct given_kernel *kernel = &shop_zygote.kernels[shop_zygote.count++];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    *kernel = (struct given_kernel){.number = box->number, .id = id, .pid = fork()};
+    if (kernel->pid == 0) {
+        setpgid(0, 0);
+        dup2(out[1], 1);
+        dup2(err[1], 2);
+        dup2(talk[1], 3);
+        execl("/usr/bin/python3", "python3", shop->languages[1].driver, NULL);
+        _exit(127);
+    }
+    message.pid = kernel->pid;
+    parts[1].iov_len = (size_t)message_kernel_pack(&message, payload, sizeof(payload));
+    frame_header(header, FRAME_KERNEL, id, parts[1].iov_len);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(3 * sizeof(int));
+    memcpy(CMSG_DATA(rights), (int[]){talk[0], out[0], err[0]}, 3 * sizeof(int));
+    assert_true(sendmsg(box->channel, &packet, 0) > 0);
+    for (int i = 0; i < 2; i++) {
+        close(talk[i]);
+        close(out[i]);
+        close(err[i]);
+    }
+}
+
+static inline void shop_kernel(struct maker *maker, uint32_t number, uint32_t id, int tier,
+                               void (*done)(void *ctx, int num), void *ctx)
+{
+    struct shop *shop = (struct shop *)maker;
+
+    (void)tier;
+    shop_zygote.asked++;
+    if (shop_zygote.refuses) {
+        done(ctx, -EAGAIN);
+        return;
+    }
+    shop_give(shop, shop_find(shop, number), id);
+    done(ctx, 0);
+}
+
+static inline void shop_forget(struct maker *maker, const void *ctx)
+{
+    (void)maker;
+    (void)ctx;
+}
+
+/* The last one that was given has ended: its status goes to the engine, if that is wanted. */
+static inline void shop_reap(struct shop *shop, bool tells)
+{
+    struct given_kernel *kernel = &shop_zygote.kernels[shop_zygote.count - 1];
+    struct kernel_end end = {.number = kernel->number, .kernel = kernel->id};
+
+    assert_int_equal(waitpid(kernel->pid, &end.status, 0), kernel->pid);
+    if (tells)
+        engine_kernel_ended(shop->engine, &end);
+}
+
+static inline int kernel_shop_open(void **state)
+{
+    static char path[512];
+    struct shop *shop;
+
+    memset(&shop_zygote, 0, sizeof(shop_zygote));
+    shop_open(state);
+    shop = *state;
+    scratch_write(&shop->scratch, "driver.py", driver_text);
+    snprintf(path, sizeof(path), "%s", scratch_path(&shop->scratch, "driver.py"));
+    shop->languages[1].driver = path;
+    shop->languages[3].driver = path;
+    shop->config.is_warm = false;
+    return 0;
+}
+
+#define IN_A_KERNEL_SHOP(test) cmocka_unit_test_setup_teardown(test, kernel_shop_open, shop_close)
+
+/* ---- what tests do ---- */
+
+static inline struct execution *cell_start(struct session *session, const char *context,
+                                           const char *code, uint64_t timeout_ms)
+{
+    struct cell_request request = {
+        .code = code, .code_length = strlen(code), .timeout_ms = timeout_ms};
+    struct execution *execution = NULL;
+    struct error err = {0};
+
+    if (session_find_context(session, context, NULL, &request.context, &err) < 0 ||
+        session_cell(session, &request, &execution, &err) < 0)
+        fail_msg("%s", err.text);
+    return execution;
+}
+
+static inline struct execution *cell_ran(struct shop *shop, struct session *session,
+                                         const char *code)
+{
+    struct execution *execution = cell_start(session, NULL, code, 0);
+
+    UNTIL(shop, execution_has_ended(execution));
+    return execution;
+}
+
+/* Its meta, or what it said, has this string in it. */
+static inline void check_member(json_t *json, const char *name, const char *expected)
+{
+    json_t *value = json_object_get(json, name);
+
+    if (expected && !str_equal(json_string_value(value), expected))
+        fail_msg("%s is not %s in %s", name, expected, json_dumps(json, JSON_COMPACT));
+    if (!expected && value && !json_is_null(value))
+        fail_msg("%s is there: %s", name, json_dumps(json, JSON_COMPACT));
+    json_decref(json);
+}
+
+static inline void check_context(struct session *session, const char *name, const char *member,
+                                 const char *expected)
+{
+    struct context *context;
+    struct error err = {0};
+
+    assert_int_equal(session_find_context(session, name, NULL, &context, &err), 0);
+    check_member(context_json(context), member, expected);
+}
+
+#endif
