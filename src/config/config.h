@@ -159,4 +159,13 @@ typedef struct json_t json_t;
 int config_yaml_parse(const char *text, size_t length, const char *name, json_t **ret,
                       struct error *err);
 
+/* The same, and on which line each entry of each mapping stands; for errors of whoever checks. */
+struct yaml_entries;
+int config_yaml_parse_lines(const char *text, size_t length, const char *name, json_t **ret,
+                            struct yaml_entries **ret_lines, struct error *err);
+/* 1 for an entry that is not there. */
+unsigned long config_yaml_line(const struct yaml_entries *lines, const json_t *mapping,
+                               const char *key);
+void config_yaml_lines_free(struct yaml_entries *lines); /* NULL is fine */
+
 #endif

@@ -351,3 +351,35 @@ int config_yaml_parse(const char *text, size_t length, const char *name, json_t 
 {
     return yaml_parse(text, length, name, ret, NULL, err);
 }
+
+int config_yaml_parse_lines(const char *text, size_t length, const char *name, json_t **ret,
+                            struct yaml_entries **ret_lines, struct error *err)
+{
+    struct yaml_entries *lines = calloc(1, sizeof(*lines));
+    int r;
+
+    if (!lines)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "reading %s: out of memory", name);
+    r = yaml_parse(text, length, name, ret, lines, err);
+    if (r < 0)
+        config_yaml_lines_free(lines);
+    else
+        *ret_lines = lines;
+    return r;
+}
+
+unsigned long config_yaml_line(const struct yaml_entries *lines, const json_t *mapping,
+                               const char *key)
+{
+    const struct yaml_entry *entry = yaml_entries_find(lines, mapping, key);
+
+    return entry ? entry->line : 1;
+}
+
+void config_yaml_lines_free(struct yaml_entries *lines)
+{
+    if (!lines)
+        return;
+    yaml_entries_free(lines);
+    free(lines);
+}

@@ -1,0 +1,117 @@
+/* requirement.c - names and versions of packages, checked; see requirement.h. */
+#include "template/requirement.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define NAME_BYTES LETTERS "._-"
+#define VERSION_BYTES LETTERS ".*+!_-"
+
+bool requirement_normalise(const char *text, size_t length, char name[LIMIT_REQUIREMENT + 1])
+{
+    size_t have = 0;
+
+    if (length == 0 || length > LIMIT_REQUIREMENT || !strchr(LETTERS, text[0]) ||
+        !strchr(LETTERS, text[length - 1]))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+
+        if (!c || !strchr(NAME_BYTES, c))
+            return false;
+        if (c == '.' || c == '_' || c == '-') {
+            if (name[have - 1] != '-') /* the first is a letter */
+                name[have++] = '-';
+        } else {
+            name[have++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+        }
+    }
+    name[have] = '\0';
+    return true;
+}
+
+static const char *skip(const char *text)
+{
+    return text + strspn(text, " ");
+}
+
+/* "[excel, plot]" or nothing; NULL: it is wrong. */
+static const char *skip_extras(const char *text)
+{
+    char ignored[LIMIT_REQUIREMENT + 1];
+
+    if (*text != '[')
+        return text;
+    do {
+        size_t length;
+
+        text = skip(text + 1);
+        length = strspn(text, NAME_BYTES);
+        if (!requirement_normalise(text, length, ignored))
+            return NULL;
+        text = skip(text + length);
+    } while (*text == ',');
+    return *text == ']' ? skip(text + 1) : NULL;
+}
+
+/* ">=2, <3" or nothing; NULL: it is wrong. */
+static const char *skip_versions(const char *text)
+{
+    static const char *const signs[] = {"===", "==", "~=", "!=", "<=", ">=", "<", ">", NULL};
+
+    if (*text == '\0')
+        return text;
+    for (;;) {
+        const char *const *sign = signs;
+        size_t length;
+
+        while (*sign && !str_starts(text, *sign))
+            sign++;
+        if (!*sign)
+            return NULL;
+        text = skip(text + strlen(*sign));
+        length = strspn(text, VERSION_BYTES);
+        if (length == 0)
+            return NULL;
+        text = skip(text + length);
+        if (*text != ',')
+            return text;
+        text = skip(text + 1);
+    }
+}
+
+int requirement_parse(const char *text, char name[LIMIT_REQUIREMENT + 1], struct error *err)
+{
+    const char *rest = skip(text);
+    size_t length = strspn(rest, NAME_BYTES);
+
+    if (strlen(text) <= LIMIT_REQUIREMENT && requirement_normalise(rest, length, name)) {
+        rest = skip_extras(skip(rest + length));
+        rest = rest ? skip_versions(rest) : NULL;
+        if (rest && *rest == '\0')
+            return 0;
+    }
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                     "'%.80s' is not the name of a package; write it as requests, numpy==2.1 or "
+                     "\"polars[excel]>=1,<3\"",
+                     text);
+}
+
+static bool is_listed(const char *name, char *const *list)
+{
+    char other[LIMIT_REQUIREMENT + 1];
+
+    for (; list && *list; list++) {
+        if (requirement_normalise(*list, strlen(*list), other) && str_equal(other, name))
+            return true;
+    }
+    return false;
+}
+
+bool requirement_is_allowed(const char *name, char *const *allow, char *const *deny)
+{
+    return !is_listed(name, deny) && (strv_length(allow) == 0 || is_listed(name, allow));
+}

@@ -1,0 +1,25 @@
+/*
+ * requirement.h - a package as a user writes it: "requests", "numpy>=2,<3", "polars[excel]".
+ *
+ * Names and versions only: no addresses, no paths, no options of pip, no markers. Pure; what comes
+ * is hostile.
+ */
+#ifndef BAILEY_TEMPLATE_REQUIREMENT_H
+#define BAILEY_TEMPLATE_REQUIREMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+
+/* `name` gets the distribution's, normalised (lower case, '-' between its parts). bad_input. */
+int requirement_parse(const char *text, char name[LIMIT_REQUIREMENT + 1], struct error *err);
+
+/* "Foo__Bar.baz" is "foo-bar-baz" (PEP 503); false: it is not a distribution's name. */
+bool requirement_normalise(const char *text, size_t length, char name[LIMIT_REQUIREMENT + 1]);
+
+/* May it be installed? `allow` empty or NULL: everything that `deny` does not name. */
+bool requirement_is_allowed(const char *name, char *const *allow, char *const *deny);
+
+#endif
