@@ -111,6 +111,7 @@ static void read_languages(struct broker *broker)
             .driver = row ? row->driver : NULL,
             .program = json_string_value(json_object_get(value, "program")),
             .missing = json_string_value(json_object_get(value, "missing")),
+            .fingerprint = json_string_value(json_object_get(value, "fingerprint")),
         };
     }
 }

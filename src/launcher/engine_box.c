@@ -61,6 +61,12 @@ static void give_slot(struct engine_box *box)
 
 /* ---- made ---- */
 
+/* `allowed` 0: nothing was said. An installer may have `own` at least, whatever boxes may have. */
+static bool is_over(uint64_t wanted, uint64_t allowed, uint64_t own)
+{
+    return allowed && wanted > allowed && wanted > own;
+}
+
 /* The broker is not trusted with numbers either. */
 static int check(const struct engine *engine, const struct launcher_make *make, struct error *err)
 {
@@ -76,8 +82,8 @@ static int check(const struct engine *engine, const struct launcher_make *make, 
         make->pids < LIMIT_PIDS_MIN || make->pids > LIMIT_PIDS_MAX ||
         make->cpu_millis > LIMIT_CPU_MILLIS_MAX)
         return error_set(err, -ERANGE, ERROR_BAD_INPUT, "a limit of the box is out of range");
-    if ((plan->memory_bytes && make->memory_bytes > plan->memory_bytes) ||
-        (plan->disk_bytes && make->disk_bytes > plan->disk_bytes) ||
+    if (is_over(make->memory_bytes, plan->memory_bytes, make->staging ? INSTALL_MEMORY : 0) ||
+        is_over(make->disk_bytes, plan->disk_bytes, make->staging ? INSTALL_MEMORY / 2 : 0) ||
         (plan->pids && make->pids > plan->pids) ||
         (plan->cpu_millis && (make->cpu_millis == 0 || make->cpu_millis > plan->cpu_millis)) ||
         make->minimum < plan->minimum)

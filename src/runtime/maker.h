@@ -39,6 +39,7 @@ struct made {
     struct box *box; /* owned by the caller now */
     struct limits limits;
     struct box_facts facts;
+    char layer[65];  /* of its template; empty: none */
     uint32_t kernel; /* an id for box_cell() in a box that is new; 0: none */
     bool is_pooled;
 };

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/layers.h"
 
 struct found {
     struct found *next;
@@ -24,7 +24,7 @@ void engine_found(struct engine *engine, const struct made *made)
 {
     struct found *found = calloc(1, sizeof(*found));
 
-    if (!found || str_starts(made->key, "r_")) {
+    if (!found || str_starts(made->key, "r_") || str_starts(made->key, "i_")) {
         /* A one-shot run whose client is gone with the broker that served it. */
         engine->maker->ops->end(engine->maker, made->number, made->box, NULL, NULL);
         free(found);
@@ -353,5 +353,6 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         engine->maker->ops->end(engine->maker, found->made.number, found->made.box, NULL, NULL);
         free(found);
     }
+    layers_start(engine);
     adopted(engine);
 }

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/layers.h"
 
 #define PREFIX_MIN 4 /* characters of a shortened id */
 
@@ -115,6 +115,7 @@ int engine_new(const struct engine_spec *spec, struct engine **ret, struct error
     if (!engine)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     engine->spec = *spec;
+    templates_load(engine);
     engine->later = reactor_timer(spec->reactor, on_later, engine);
     engine->expiry = reactor_timer(spec->reactor, on_expiry, engine);
     engine->sweeper = reactor_timer(spec->reactor, engine_sweep, engine);
@@ -137,6 +138,8 @@ void engine_free(struct engine *engine)
     found_free(engine);
     while (engine->sessions)
         session_free(engine->sessions);
+    installs_free(engine);
+    templates_free(engine);
     ops->timer_remove(engine->later);
     ops->timer_remove(engine->expiry);
     ops->timer_remove(engine->sweeper);
@@ -161,6 +164,7 @@ void engine_box_ended(struct engine *engine, uint32_t number)
         }
     }
     run_box_ended(engine, number);
+    install_box_ended(engine, number);
 }
 
 /* ---- the end ---- */
@@ -184,7 +188,7 @@ static bool is_working(const struct engine *engine)
         if (session->running > 0 || outputs_are_collected(session) || is_watched(session))
             return true;
     }
-    return engine->runs;
+    return engine->runs || engine->installs;
 }
 
 void engine_check_stopped(struct engine *engine)
@@ -198,7 +202,7 @@ void engine_check_stopped(struct engine *engine)
             end_all(engine); /* what ran has used less than its grace */
         return;
     }
-    if (engine->runs || engine->is_sweeping)
+    if (engine->runs || engine->installs || engine->is_sweeping)
         return;
     for (const struct session *session = engine->sessions; session; session = session->next) {
         if (session->state != SESSION_ENDED)
@@ -218,6 +222,7 @@ static void end_all(void *ctx)
     engine->is_ending = true;
     error_set(&err, -ECANCELED, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     runs_fail(engine, &err);
+    installs_fail(engine, &err);
     for (struct session *session = engine->sessions; session; session = session->next)
         session_end(session, "engine_stopped", NULL, NULL);
     engine_later(engine);
@@ -254,7 +259,7 @@ void engine_stop(struct engine *engine, uint64_t grace_ms, void (*done)(void *ct
 
 bool engine_is_idle(const struct engine *engine)
 {
-    return engine->alive == 0 && !engine->runs;
+    return engine->alive == 0 && !engine->runs && !engine->installs;
 }
 
 unsigned engine_session_count(const struct engine *engine)

@@ -42,6 +42,7 @@ struct engine_language {
     const char
         *program; /* path in the box; NULL: this machine has none, `missing` says what to do */
     const char *missing;
+    const char *fingerprint; /* changes with the program; NULL: nobody looked */
 };
 
 struct engine_spec {

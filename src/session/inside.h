@@ -101,14 +101,20 @@ struct session {
     unsigned asked;   /* questions to the maker that are not answered */
     struct mourner *mourners;
 
-    char *template_name;      /* NULL: the configured one */
     struct context *contexts; /* oldest first */
     unsigned next_context;
     struct kernel *kernels; /* all that the box has, also those that nobody uses any more */
-    /* What its template gives (furniture.c). */
+
+    /* its furniture: what its template gives (furniture.c), and what was installed (packages.c) */
+    char *template_name; /* NULL: the configured one */
     json_t *given_env;
     bool has_layer;
-    int tier; /* of its kernels */
+    int tier;               /* of its kernels */
+    char layer[65];         /* of the template that its box was made with; empty: none */
+    char package_layer[65]; /* of what was installed for it; empty: nothing was */
+    json_t *packages;       /* that; NULL: nothing, or not looked at yet */
+    char **asked_packages;  /* strv: as they were asked for */
+    struct package_order *package_orders; /* under way */
 };
 
 enum execution_state {
@@ -258,6 +264,8 @@ struct engine {
     struct session *sessions; /* newest first, ended ones too */
     unsigned alive, ended;
     struct run *runs;
+    struct template *templates;   /* by name (template.c) */
+    struct install_job *installs; /* (installer.c) */
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper;
     bool has_later, is_sweeping;

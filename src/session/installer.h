@@ -25,14 +25,16 @@ struct install_spec {
     const char *requirements; /* text in pip's format */
     bool has_hashes;          /* pip checks each wheel */
     const char *const
-        *modules;  /* imported once, so that caches are made (fonts); NULL-terminated */
-    json_t *files; /* object: path below the layer to text (base64); NULL: none */
+        *modules;       /* imported once, so that caches are made (fonts); NULL-terminated */
+    json_t *files;      /* object: path below the layer to base64, or to {"text"}; NULL: none */
+    const char *python; /* a version ("3.12") or program that it must be; NULL: any */
     uint64_t timeout_ms, bytes; /* 0: as configured */
 };
 
 struct install_end {
     char layer[65];
-    json_t *packages; /* array of {name, version}; borrowed */
+    json_t *packages;   /* array of {name, version}; borrowed */
+    const char *python; /* its version; borrowed */
     uint64_t bytes, files, ms;
     bool was_there; /* nothing had to be done */
 };

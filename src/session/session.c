@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/layers.h"
 
 #define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
 
@@ -62,6 +62,7 @@ void session_free(struct session *session)
     pump_stop(&session->pump);
     box_free(session->box);
     outputs_free(session);
+    packages_free(session);
     while (session->waiters) {
         struct waiter *waiter = session->waiters;
 
@@ -180,6 +181,7 @@ void session_stand(struct session *session, const struct made *made)
 {
     session->number = made->number;
     session->box = made->box;
+    str_copy(session->layer, sizeof(session->layer), made->layer);
     session->facts = made->facts;
     session->limits.memory_bytes = made->limits.memory_bytes;
     session->limits.disk_bytes = made->limits.disk_bytes;
@@ -231,6 +233,7 @@ static void start_box(struct session *session)
         .limits = engine->spec.config->limits,
         .minimum = engine->spec.config->isolation,
         .has_data = true,
+        .has_packages = true,
     };
     const struct engine_language *python = engine_language(engine, "python");
     struct engine_template furniture = {0};
@@ -242,7 +245,8 @@ static void start_box(struct session *session)
     request.layer = furniture.layer;
     request.is_warm = engine->spec.config->is_warm && python && python->program && python->driver;
     request.tier = (unsigned)session->tier;
-
+    if (r == 0)
+        r = packages_prepare(session, &err);
     session_become(session, SESSION_STARTING);
     if (r == 0)
         r = engine->maker->ops->make(engine->maker, &request, &make_events, session,
@@ -319,6 +323,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     (void)facts;
     session_become(session, SESSION_ENDED);
     datasets_remove(session);
+    packages_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     outputs_gone(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);

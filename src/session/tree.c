@@ -102,6 +102,8 @@ void engine_sweep(void *ctx)
     bool is_done = sweep_folder(engine->spec.folders.data_fd, &budget);
 
     is_done &= sweep_folder(engine->spec.folders.logs_fd, &budget);
+    is_done &= sweep_folder(engine->spec.folders.layers_fd, &budget);
+    is_done &= sweep_folder(engine->spec.folders.packages_fd, &budget);
     engine->is_sweeping = !is_done && budget < FILES_PER_TURN;
     if (engine->is_sweeping) {
         engine->spec.reactor->ops->timer_set(engine->sweeper, 0);
@@ -137,10 +139,14 @@ int engine_discard(struct engine *engine, int folder_fd, const char *name)
     return 0;
 }
 
+/* Its folder, or the note beside it. */
 static bool is_of_a_living_session(const struct engine *engine, const char *name)
 {
     for (const struct session *session = engine->sessions; session; session = session->next) {
-        if (session->state != SESSION_ENDED && str_equal(session->id, name))
+        size_t length = strlen(session->id);
+
+        if (session->state != SESSION_ENDED && str_starts(name, session->id) &&
+            (name[length] == '\0' || str_equal(name + length, ".json")))
             return true;
     }
     return false;
@@ -166,5 +172,6 @@ void engine_sweep_old(struct engine *engine)
 {
     discard_old(engine, engine->spec.folders.data_fd);
     discard_old(engine, engine->spec.folders.logs_fd);
+    discard_old(engine, engine->spec.folders.packages_fd);
     sweep_soon(engine);
 }

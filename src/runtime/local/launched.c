@@ -120,6 +120,7 @@ static int make_known(struct launched_maker *self, const struct launcher_box *bo
         .is_pooled = box->is_pooled,
     };
     str_copy(ret->key, sizeof(ret->key), box->key);
+    str_copy(ret->layer, sizeof(ret->layer), box->layer);
     r = box_new(fd, NULL, &ret->box, err);
     if (r < 0) {
         fd_closep(&fd);

@@ -60,7 +60,7 @@ struct shop {
     struct engine *engine;
     struct engine_language languages[4];
     const char *dataset_folders[2];
-    int dataset_fd, folder_fd[5];
+    int dataset_fd, folder_fd[8];
     uint32_t generation;
     bool is_ready;
 
@@ -330,6 +330,9 @@ static inline void shop_begin(struct shop *shop)
                     .artifacts_fd = shop->folder_fd[2],
                     .data_fd = shop->folder_fd[3],
                     .logs_fd = shop->folder_fd[4],
+                    .layers_fd = shop->folder_fd[5],
+                    .templates_fd = shop->folder_fd[6],
+                    .packages_fd = shop->folder_fd[7],
                     .output = "/state/output",
                     .artifacts = "/state/artifacts",
                     .dataset_fds = &shop->dataset_fd,
@@ -372,7 +375,8 @@ static inline void shop_crash(struct shop *shop)
 
 static inline int shop_open(void **state)
 {
-    static const char *const folders[] = {"index", "output", "artifacts", "data", "logs"};
+    static const char *const folders[] = {"index", "output", "artifacts", "data",
+                                          "logs",  "layers", "templates", "packages"};
     static char *env[] = {NULL};
     struct shop *shop = calloc(1, sizeof(*shop));
     struct error err = {0};
@@ -382,7 +386,7 @@ static inline int shop_open(void **state)
     shop->asks_end = &shop->asks;
     poll_reactor_init(&shop->loop);
     scratch_make(&shop->scratch);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 8; i++)
         shop->folder_fd[i] =
             open(scratch_folder(&shop->scratch, folders[i]), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     shop->dataset_fd =
@@ -421,7 +425,7 @@ static inline int shop_close(void **state)
     config_free(&shop->config);
     poll_timer_remove(shop->timer);
     poll_reactor_free(&shop->loop);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 8; i++)
         close(shop->folder_fd[i]);
     close(shop->dataset_fd);
     scratch_remove(&shop->scratch);

@@ -1,0 +1,268 @@
+"""install.py - puts packages into a layer; runs in an installer box, with their interpreter.
+
+/workspace/install.json says what is wanted (src/session/installer.c writes it): a virtual
+environment at /bailey/template, or a folder of packages at /bailey/packages. What pip and the
+packages themselves print goes to standard error, line by line, for whoever waits. Standard output
+gets one line of JSON: {"python", "packages": [{"name", "version"}]}, or {"error": {"code",
+"message"}}. Nothing in it is trusted: code of packages has run in the same box.
+
+The same inputs make the same bytes: no times (compiled files carry a hash of their source instead),
+no caches, no logs.
+"""
+import base64
+import configparser
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+JOB = "/workspace/install.json"
+TEMPLATE = "/bailey/template"
+PACKAGES = "/bailey/packages"
+LAST_LINES = 12
+NETWORK_WORDS = ("after connection broken by", "Max retries exceeded", "ProxyError",
+                 "Tunnel connection failed", "ConnectTimeoutError", "NewConnectionError",
+                 "Network is unreachable", "Read timed out")
+
+
+class Failure(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+def say(text):
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+# ---- pip ----
+
+def version_of(text):
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def find_pip(target):
+    """The words that run pip for this interpreter: its own module, else a wheel run as a zip."""
+    words = [sys.executable, "-I", "-m", "pip"]
+    found = subprocess.run(words + ["--version"], stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True, check=False)
+    if found.returncode == 0 and version_of(found.stdout.split()[1]) >= (22, 3):
+        return words + (["--python", target] if target != sys.executable else [])
+    wheels = sorted(glob.glob("/usr/share/python-wheels/pip-*.whl") +
+                    glob.glob(os.path.join(os.path.dirname(os.__file__), "ensurepip", "_bundled",
+                                           "pip-*.whl")))
+    if wheels:
+        return [target, os.path.join(wheels[-1], "pip")]
+    raise Failure("install_failed", "the interpreter %s has no pip; install python3-pip or "
+                  "python3-venv (Debian, Ubuntu), or name another one with SANDBOX_PYTHON"
+                  % sys.executable)
+
+
+def index_is_away():
+    """pip says nothing of a plain HTTP index that the proxy could not reach: asked once more."""
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(os.environ.get("PIP_CONFIG_FILE", ""))
+    index = settings.get("global", "index-url", fallback="").strip()
+    proxy = settings.get("global", "proxy", fallback="").strip()
+    if not index.startswith("http://"):
+        return False
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy} if proxy else {}))
+    try:
+        opener.open(index, timeout=15).close()
+    except urllib.error.HTTPError as answer:
+        return answer.code in (502, 503, 504)
+    except OSError:
+        return True
+    return False
+
+
+def pip_failed(lines):
+    text = "\n".join(lines[-LAST_LINES:])
+    if (any(word in line for line in lines for word in NETWORK_WORDS) or
+            ("(from versions: none)" in text and index_is_away())):
+        return Failure("no_network", "the package index cannot be reached; pip said: " +
+                       "\n".join(lines[-2:]))
+    return Failure("install_failed", text or "pip failed and said nothing")
+
+
+def run(words, env=None):
+    """Runs a program; its lines are told as they come. Returns (status, lines)."""
+    lines = []
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, env=env) as process:
+        for raw in process.stdout:
+            line = raw.decode("utf-8", "replace").rstrip()
+            if line:
+                say(line)
+                lines = (lines + [line])[-200:]
+    return process.returncode, lines
+
+
+def pip(words, arguments):
+    status, lines = run(words + ["install", "--only-binary", ":all:", "--no-input",
+                                 "--disable-pip-version-check", "--no-cache-dir",
+                                 "--progress-bar", "off", "--retries", "1", "--timeout", "15",
+                                 "--no-compile", "--no-warn-script-location"] + arguments)
+    if status != 0:
+        raise pip_failed(lines)
+
+
+def write_text(name, text):
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(text)
+    return name
+
+
+# ---- a virtual environment ----
+
+def make_environment():
+    """bin/python is a link to the interpreter, the only one that may lead out of a layer."""
+    import venv
+
+    say("making the environment of Python %s" % sys.version.split()[0])
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(TEMPLATE)
+    return os.path.join(TEMPLATE, "bin", "python")
+
+
+def site_of(program):
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.run([program, "-I", "-c", code], stdin=subprocess.DEVNULL, check=True,
+                          capture_output=True, text=True).stdout.strip()
+
+
+def compile_all(program, folder):
+    """With the hash of the source in them, which nobody looks at: a layer does not change."""
+    say("compiling")
+    code = ("import compileall, py_compile, sys\n"
+            "compileall.compile_dir(sys.argv[1], quiet=2, workers=0,\n"
+            "    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n")
+    subprocess.run([program, "-I", "-c", code, folder], stdin=subprocess.DEVNULL,
+                   stdout=sys.stderr.fileno(), check=False)
+
+
+def warm_up(program, modules):
+    """Each module once, so that what it keeps in its home (Matplotlib: fonts) is in the layer."""
+    home = os.path.join(TEMPLATE, "home")
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("MPL", "XDG_", "PYTHON"))}
+    env.update(HOME=home, MPLBACKEND="agg", PYTHONDONTWRITEBYTECODE="1")
+    os.makedirs(home, exist_ok=True)
+    for module in modules:
+        say("importing %s" % module)
+        status, lines = run([program, "-c", "import " + module], env)
+        if status != 0:
+            raise Failure("install_failed", "importing %s: %s" % (
+                module, lines[-1] if lines else "status %d" % status))
+    # The system's own cache of fonts is of this moment and this machine, and nobody misses it.
+    shutil.rmtree(os.path.join(home, ".cache", "fontconfig"), ignore_errors=True)
+
+
+def check_python(wanted):
+    """"3.12" is a version that ours begins with; "/usr/bin/python3" is a program."""
+    own = sys.version.split()[0]
+    if not wanted:
+        return
+    if wanted.startswith("/"):
+        fits = os.path.realpath(wanted) == os.path.realpath(sys.executable)
+    else:
+        fits = own == wanted or own.startswith(wanted + ".")
+    if not fits:
+        raise Failure("install_failed", "the template wants Python %s, and the interpreter is %s "
+                      "(%s); name another one with SANDBOX_PYTHON and restart the daemon"
+                      % (wanted, own, sys.executable))
+
+
+def build_template(job):
+    check_python(job.get("python"))
+    program = make_environment()
+    site = site_of(program)
+    if job["requirements"].strip():
+        requirements = write_text("/workspace/requirements.txt", job["requirements"])
+        pip(find_pip(program), (["--require-hashes"] if job["hashes"] else []) +
+            ["-r", requirements])
+        compile_all(program, site)
+    write_files(TEMPLATE, job["files"])
+    warm_up(program, job["modules"])
+    return site
+
+
+# ---- a folder of packages ----
+
+def locked(report):
+    """What pip would install beyond what is there, as lines it takes: the versions it chose."""
+    lines = []
+    for item in report["install"]:
+        hashes = item.get("download_info", {}).get("archive_info", {}).get("hashes", {})
+        line = "%s==%s" % (item["metadata"]["name"], item["metadata"]["version"])
+        if "sha256" in hashes:
+            line += " --hash=sha256:" + hashes["sha256"]
+        lines.append(line)
+    if not all(" --hash=" in line for line in lines):
+        lines = [line.split(" ")[0] for line in lines]
+    return lines
+
+
+def build_packages(job):
+    """Only what the template does not have: pip looks first, then fetches just that."""
+    target = os.path.join(TEMPLATE, "bin", "python") if job["layer"] else sys.executable
+    words = find_pip(target)
+    requirements = write_text("/workspace/requirements.txt", job["requirements"])
+    report = "/workspace/report.json"
+    pip(words, ["--dry-run", "--quiet", "--report", report, "-r", requirements])
+    with open(report, encoding="utf-8") as file:
+        lines = locked(json.load(file))
+    if lines:
+        say("installing " + " ".join(line.split(" ")[0] for line in lines))
+        lock = write_text("/workspace/requirements.lock", "\n".join(lines) + "\n")
+        pip(words, ["--no-deps", "--target", PACKAGES, "-r", lock])
+        compile_all(target, PACKAGES)
+    write_files(PACKAGES, job["files"])
+    return PACKAGES
+
+
+# ---- both ----
+
+def write_files(folder, files):
+    for name, content in sorted(files.items()):
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        data = (content["text"].encode("utf-8") if isinstance(content, dict)
+                else base64.b64decode(content))
+        with open(path, "wb") as file:
+            file.write(data)
+
+
+def list_packages(site):
+    from importlib.metadata import distributions
+
+    found = {}
+    for item in distributions(path=[site]):
+        if item.metadata["Name"]:
+            found[item.metadata["Name"]] = item.version
+    return [{"name": name, "version": found[name]} for name in sorted(found, key=str.lower)]
+
+
+def main():
+    with open(JOB, encoding="utf-8") as file:
+        job = json.load(file)
+    os.umask(0o022)
+    site = (build_template if job["kind"] == "template" else build_packages)(job)
+    return {"python": sys.version.split()[0], "packages": list_packages(site)}
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(main()), flush=True)
+    except Failure as failure:
+        print(json.dumps({"error": {"code": failure.code, "message": str(failure)}}), flush=True)
+        sys.exit(1)
+    except Exception as failure:  # pylint: disable=broad-except
+        print(json.dumps({"error": {"code": "install_failed", "message": "%s: %s" % (
+            type(failure).__name__, failure)}}), flush=True)
+        sys.exit(1)

@@ -1,0 +1,504 @@
+/*
+ * installer.c - an installation's way: a box of its own, the script in it, its end, the seal; see
+ * installer.h.
+ *
+ * Theory of operation. A job is one installer box; those who asked for the same thing at the same
+ * time hang on one job as its installations, and it is given up when the last of them has left. As
+ * with runs, whatever ends a job only notes why and is done in a turn of its own: the box is given
+ * back first, then its folder is sealed (or thrown away), then everybody is told. Nothing that the
+ * box says is believed but in words for people: the layer's name, its bytes and files are the
+ * launcher's.
+ */
+#include "session/installer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "guest_files.h"
+#include "session/install_job.h"
+
+#define WATCH_MS 1000
+#define PUT_MAX (LIMIT_TEMPLATE_FILES * 2 + LIMIT_CONFIG_BYTES * 2)
+
+/* ---- its end ---- */
+
+static void installation_unlink(struct installation *installation)
+{
+    for (struct installation **at = &installation->job->installations; *at; at = &(*at)->next) {
+        if (*at == installation) {
+            *at = installation->next;
+            return;
+        }
+    }
+}
+
+static void job_free(struct install_job *job)
+{
+    const struct reactor_ops *ops = job->engine->spec.reactor->ops;
+    struct maker *maker = job->engine->maker;
+
+    for (struct install_job **at = &job->engine->installs; *at; at = &(*at)->next) {
+        if (*at == job) {
+            *at = job->next;
+            break;
+        }
+    }
+    if (maker && maker->ops->forget)
+        maker->ops->forget(maker, job);
+    ops->timer_remove(job->turn);
+    ops->timer_remove(job->watch);
+    pump_stop(&job->pump);
+    box_free(job->box);
+    while (job->installations) {
+        struct installation *next = job->installations->next;
+
+        free(job->installations);
+        job->installations = next;
+    }
+    buf_free(&job->put);
+    buf_free(&job->said);
+    buf_free(&job->line);
+    strv_free(job->last);
+    json_decref(job->packages);
+    free(job);
+}
+
+void installs_free(struct engine *engine)
+{
+    while (engine->installs)
+        job_free(engine->installs);
+}
+
+/* Everybody hears it; then there is no job any more. */
+static void job_tell(struct install_job *job)
+{
+    struct engine *engine = job->engine;
+    struct install_end end = {.packages = job->packages,
+                              .python = job->python,
+                              .bytes = job->bytes,
+                              .files = job->files,
+                              .ms = clock_now_ms() - job->started_ms,
+                              .was_there = job->was_there};
+
+    str_copy(end.layer, sizeof(end.layer), job->made_layer);
+    job->state = JOB_TOLD; /* no new one joins */
+    while (job->installations) {
+        struct installation *first = job->installations;
+
+        job->installations = first->next;
+        first->events->done(first->ctx, job->err.num < 0 ? NULL : &end, &job->err);
+        free(first);
+    }
+    job_free(job);
+    engine_later(engine); /* a stop waits for it */
+    layers_collect(engine);
+}
+
+static json_t *layer_note(const struct install_job *job)
+{
+    return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:O, s:I, s:I, s:o}", "kind",
+                     job->is_template ? "template" : "packages", "inputs", job->inputs, "python",
+                     job->python, "template", job->layer[0] ? job->layer : NULL, "interpreter",
+                     job->interpreter ? job->interpreter : "", "packages", job->packages, "bytes",
+                     (json_int_t)job->bytes, "files", (json_int_t)job->files, "built_at",
+                     time_json(engine_now_ms()));
+}
+
+static void on_sealed(void *ctx, const struct sealed *sealed, const struct error *err)
+{
+    struct install_job *job = ctx;
+    CLEANUP(json_decrefpp) json_t *note = NULL;
+    char name[LAYER_TEXT + 8];
+
+    if (err->num < 0) {
+        job->err = *err;
+        error_prefix(&job->err, "making a layer of what was installed");
+        job_tell(job);
+        return;
+    }
+    str_copy(job->made_layer, sizeof(job->made_layer), sealed->layer);
+    job->bytes = sealed->bytes;
+    job->files = sealed->files;
+    if (job->bytes > job->bytes_max) {
+        job_over_size(job);
+        job_tell(job); /* nobody names the layer: it is collected */
+        return;
+    }
+    note = layer_note(job);
+    layer_describe(sealed->layer, "json", name);
+    note_write(job->engine->spec.folders.layers_fd, name, note, &job->err);
+    job_tell(job);
+}
+
+static void on_box_gone(void *ctx, const struct box_facts *facts)
+{
+    struct install_job *job = ctx;
+    struct maker *maker = job->engine->maker;
+
+    if (job->err.num < 0 && facts && facts->oom_kills > 0)
+        error_set(&job->err, -ENOMEM, ERROR_INSTALL_FAILED,
+                  "the installation needed more memory than the box has (%llu MB)",
+                  (unsigned long long)(job->memory_bytes / MIB));
+    if (job->err.num < 0) {
+        if (maker->ops->discard)
+            maker->ops->discard(maker, job->key, false);
+        job_tell(job);
+        return;
+    }
+    job->state = JOB_SEALING;
+    maker->ops->seal(maker, job->key, on_sealed, job);
+}
+
+/* In a turn of its own: the box may not be freed under its callbacks. */
+static void on_turn(void *ctx)
+{
+    struct install_job *job = ctx;
+    struct maker *maker = job->engine->maker;
+
+    if (job->state == JOB_THERE) {
+        job_tell(job);
+        return;
+    }
+    if (job->state != JOB_OVER)
+        return;
+    job->state = JOB_ENDING;
+    pump_stop(&job->pump);
+    if (job->make_serial)
+        maker->ops->make_cancel(maker, job->make_serial);
+    job->make_serial = 0;
+    if (job->box)
+        maker->ops->end(maker, job->number, ptr_take(&job->box), on_box_gone, job);
+    else
+        on_box_gone(job, NULL);
+}
+
+void job_over(struct install_job *job, const struct error *err)
+{
+    if (job->state >= JOB_OVER)
+        return;
+    if (err)
+        job->err = *err;
+    job->state = JOB_OVER;
+    job->engine->spec.reactor->ops->timer_set(job->watch, UINT64_MAX);
+    job->engine->spec.reactor->ops->timer_set(job->turn, 0);
+}
+
+static void on_lost(void *ctx, const struct error *err)
+{
+    job_over(ctx, err);
+}
+
+void installs_fail(struct engine *engine, const struct error *err)
+{
+    for (struct install_job *job = engine->installs; job; job = job->next)
+        job_over(job, err);
+}
+
+void install_box_ended(struct engine *engine, uint32_t number)
+{
+    struct error err = {0};
+
+    error_set(&err, -EPIPE, ERROR_BOX_LOST, "the installer box was lost: its warden is gone");
+    for (struct install_job *job = engine->installs; job; job = job->next) {
+        if (job->box && job->number == number && job->state != JOB_RUNNING)
+            job_over(job, &err); /* else its channel tells */
+    }
+}
+
+bool installs_name(const struct engine *engine, const char *layer)
+{
+    for (const struct install_job *job = engine->installs; job; job = job->next) {
+        if (str_equal(job->layer, layer) || str_equal(job->made_layer, layer))
+            return true;
+    }
+    return false;
+}
+
+void installer_cancel(struct installation *installation)
+{
+    struct install_job *job = installation->job;
+    struct error err = {0};
+
+    if (installation->cancel) {
+        installation->cancel(installation);
+        return;
+    }
+    installation_unlink(installation);
+    free(installation);
+    if (job->installations || job->state == JOB_TOLD)
+        return;
+    error_set(&err, -ECANCELED, ERROR_CANCELLED, "the installation was ended by its caller");
+    job_over(job, &err);
+}
+
+/* ---- the script ---- */
+
+static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    struct install_job *job = ctx;
+
+    if (stream == BOX_STDERR)
+        job_take_lines(job, data, length);
+    else if (stream == BOX_STDOUT && buf_append(&job->said, data, length) < 0)
+        buf_append_text(&job->said, "!"); /* too much: it will not parse */
+    return length;
+}
+
+static void on_ended(void *ctx, const struct exec_end *end)
+{
+    struct install_job *job = ctx;
+
+    if (end->timed_out)
+        error_set(&job->err, -ETIMEDOUT, ERROR_INSTALL_FAILED,
+                  "the installation took longer than %g s; SANDBOX_INSTALL_TIMEOUT allows more",
+                  (double)job->timeout_ms / 1000);
+    else if (end->disk_full)
+        error_set(&job->err, -ENOSPC, ERROR_TOO_LARGE,
+                  "the installer box has no room left for what is fetched");
+    else
+        job_read_answer(job, end);
+    job_over(job, job->err.num < 0 ? &job->err : NULL);
+}
+
+static void on_failed(void *ctx, const struct error *err)
+{
+    job_over(ctx, err);
+}
+
+static const struct exec_events exec_events = {
+    .output = on_output, .ended = on_ended, .failed = on_failed};
+
+static void start_script(struct install_job *job)
+{
+    CLEANUP(buf_free) struct buf script = BUF_INIT(LIMIT_ARGV_BYTES / 2);
+    /* pip's settings of this host are a file that only installer boxes have. */
+    static const char *const env[] = {"PIP_CONFIG_FILE=/bailey/pip/pip.conf", "HOME=/tmp",
+                                      "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
+    const struct engine_language *python = engine_language(job->engine, "python");
+    const char *argv[] = {python->program, "-I", "-c", NULL, NULL};
+    struct exec_spec spec = {
+        .argv = argv, .env = env, .ends_box = true, .timeout_ms = job->timeout_ms};
+    struct error err = {0};
+    int r = buf_append(&script, guest_install_py, guest_install_py_length);
+
+    argv[3] = buf_text(&script);
+    if (r < 0)
+        r = error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    else
+        r = box_exec(job->box, &spec, &exec_events, job, &job->call, &err);
+    if (r < 0) {
+        job_over(job, &err);
+        return;
+    }
+    job->state = JOB_RUNNING;
+    job->engine->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
+}
+
+static void on_watch(void *ctx)
+{
+    struct install_job *job = ctx;
+
+    if (job->state != JOB_RUNNING)
+        return;
+    job_look_at_size(job);
+    if (job->state == JOB_RUNNING)
+        job->engine->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
+}
+
+/* ---- what it reads ---- */
+
+static void on_put(void *ctx, const struct error *err)
+{
+    struct install_job *job = ctx;
+
+    buf_free(&job->put);
+    if (err->num < 0)
+        job_over(job, err);
+    else
+        start_script(job);
+}
+
+static void push(void *ctx)
+{
+    struct install_job *job = ctx;
+
+    while (job->put_at < job->put.length) {
+        long taken = box_put_data(job->box, job->call, job->put.data + job->put_at,
+                                  job->put.length - job->put_at);
+
+        if (taken <= 0)
+            return;
+        job->put_at += (size_t)taken;
+    }
+    box_put_end(job->box, job->call);
+}
+
+static const struct put_events put_events = {.done = on_put, .more = push};
+
+static void on_made(void *ctx, const struct made *made)
+{
+    struct install_job *job = ctx;
+    struct put_spec spec = {.path = "/workspace/install.json"};
+    struct error err = {0};
+    int r;
+
+    job->make_serial = 0;
+    job->number = made->number;
+    job->box = made->box;
+    if (job->state != JOB_MAKING)
+        return; /* given up meanwhile: on_turn() gives it back */
+    r = pump_start(&job->pump, job->engine->spec.reactor, job->box, on_lost, job);
+    if (r < 0)
+        error_set(&err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0)
+        r = box_put(job->box, &spec, &put_events, job, &job->call, &err);
+    if (r < 0) {
+        job_over(job, &err);
+        return;
+    }
+    job->state = JOB_PUTTING;
+    push(job);
+}
+
+static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
+{
+    struct install_job *job = ctx;
+
+    (void)facts;
+    job->make_serial = 0;
+    job_over(job, err);
+}
+
+static const struct make_events make_events = {.made = on_made, .refused = on_refused};
+
+/* ---- its beginning ---- */
+
+static int job_make(struct install_job *job, struct error *err)
+{
+    const struct config *config = job->engine->spec.config;
+    struct maker *maker = job->engine->maker;
+    struct make_request request = {
+        .key = job->key,
+        .limits = config->limits,
+        .minimum = config->isolation,
+        .layer = job->layer[0] ? job->layer : NULL,
+        .staging = job->is_template ? MAKE_INSTALLER_TEMPLATE : MAKE_INSTALLER_PACKAGES,
+    };
+
+    if (!maker->ops->seal)
+        return error_set(err, -ENOSYS, ERROR_INSTALL_FAILED,
+                         "boxes of this kind (%s) cannot install packages", maker->ops->name);
+    request.limits.memory_bytes = MAX(request.limits.memory_bytes, INSTALL_MEMORY);
+    request.limits.disk_bytes = MAX(request.limits.disk_bytes, INSTALL_MEMORY / 2);
+    job->memory_bytes = request.limits.memory_bytes;
+    job->state = JOB_MAKING;
+    return maker->ops->make(maker, &request, &make_events, job, &job->make_serial, err);
+}
+
+static struct install_job *job_new(struct engine *engine, const struct install_spec *spec,
+                                   const char *inputs)
+{
+    const struct config *config = engine->spec.config;
+    struct install_job *job = calloc(1, sizeof(*job));
+
+    if (!job)
+        return NULL;
+    job->engine = engine;
+    job->is_template = spec->is_template;
+    job->timeout_ms = spec->timeout_ms    ? spec->timeout_ms
+                      : spec->is_template ? TEMPLATE_PATIENCE_MS
+                                          : config->install_timeout_ms;
+    job->bytes_max = spec->bytes ? spec->bytes : config->install_bytes;
+    job->interpreter = engine_language(engine, "python")->fingerprint;
+    job->put = BUF_INIT(PUT_MAX);
+    job->said = BUF_INIT(MIB);
+    job->line = BUF_INIT(INSTALL_LINE);
+    job->started_ms = clock_now_ms();
+    str_copy(job->inputs, sizeof(job->inputs), inputs);
+    str_copy(job->layer, sizeof(job->layer), spec->layer ? spec->layer : "");
+    job->turn = reactor_timer(engine->spec.reactor, on_turn, job);
+    job->watch = reactor_timer(engine->spec.reactor, on_watch, job);
+    job->last = strv_new();
+    job->next = engine->installs;
+    engine->installs = job;
+    if (!job->turn || !job->watch || !job->last || id_make(job->key, "i") < 0) {
+        job_free(job);
+        return NULL;
+    }
+    return job;
+}
+
+static struct install_job *find_running(struct engine *engine, const char *inputs)
+{
+    for (struct install_job *job = engine->installs; job; job = job->next) {
+        if (job->state < JOB_OVER && str_equal(job->inputs, inputs))
+            return job;
+    }
+    return NULL;
+}
+
+/* A new job, or one that finds its work done; NULL with err. */
+static struct install_job *job_begin(struct engine *engine, const struct install_spec *spec,
+                                     const char *inputs, struct error *err)
+{
+    struct install_job *job = job_new(engine, spec, inputs);
+    int r = -ENOMEM;
+
+    if (!job) {
+        error_set(err, r, ERROR_ENGINE, "out of memory");
+        return NULL;
+    }
+    /* Without hashes a template is built to get what is newest. */
+    if ((!spec->is_template || spec->has_hashes) && job_find_layer(job)) {
+        job->state = JOB_THERE;
+        job->was_there = true;
+        engine->spec.reactor->ops->timer_set(job->turn, 0);
+        return job;
+    }
+    r = job_write_order(job, spec, err);
+    if (r == 0)
+        r = job_make(job, err);
+    if (r == 0)
+        return job;
+    job_free(job);
+    return NULL;
+}
+
+int installer_start(struct engine *engine, const struct install_spec *spec,
+                    const struct install_events *events, void *ctx, struct installation **ret,
+                    struct error *err)
+{
+    const struct engine_language *python = engine_language(engine, "python");
+    struct installation *installation;
+    struct install_job *job;
+    char inputs[LAYER_TEXT];
+    int r;
+
+    if (!python || !python->program)
+        return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
+                         python && python->missing ? python->missing : "there is no Python");
+    if (engine->is_stopping)
+        return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    r = install_inputs(engine, spec, inputs, err);
+    if (r < 0)
+        return r;
+    installation = calloc(1, sizeof(*installation));
+    if (!installation)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    job = find_running(engine, inputs);
+    if (!job)
+        job = job_begin(engine, spec, inputs, err);
+    if (!job) {
+        free(installation);
+        return err && err->num < 0 ? err->num : -ENOMEM;
+    }
+    *installation =
+        (struct installation){.next = job->installations, .job = job, .events = events, .ctx = ctx};
+    job->installations = installation;
+    *ret = installation;
+    return 0;
+}

@@ -1,0 +1,357 @@
+/*
+ * packages.c - what is installed into a session for its life; see installer.h.
+ *
+ * packages/<session>/ is bound in its box at /bailey/packages. Each installation makes one layer of
+ * everything that the session was given so far, so that versions always fit each other, and the
+ * folder is made like that layer; packages/<session>.json remembers it for the next broker.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/install_job.h"
+#include "session/layer_link.h"
+#include "template/requirement.h"
+
+/* An installation into a session: first the installer's, then the links. */
+struct package_order {
+    struct installation handle; /* first: what the caller holds */
+    struct package_order *next;
+    struct session *session;
+    struct installation *installation; /* NULL: it is over */
+    struct layer_link *link;
+    struct reactor_timer *turn;
+    char **asked; /* strv: the requirements of the session, as they will be */
+    struct install_end end;
+    char python[24];
+};
+
+/* ---- what a session has ---- */
+
+static void note_name(const struct session *session, char name[ID_MAX + 8])
+{
+    str_format(name, ID_MAX + 8, "%s.json", session->id);
+}
+
+void packages_load(struct session *session)
+{
+    CLEANUP(json_decrefpp) json_t *note = NULL;
+    json_t *asked, *packages, *item;
+    const char *layer;
+    char name[ID_MAX + 8];
+    size_t i;
+
+    if (session->packages)
+        return;
+    note_name(session, name);
+    note = note_read(session->engine->spec.folders.packages_fd, name);
+    if (!note ||
+        json_unpack(note, "{s:s, s:o, s:o}", "layer", &layer, "packages", &packages, "asked",
+                    &asked) < 0 ||
+        !layer_name_is_good(layer) || !json_is_array(packages))
+        return;
+    str_copy(session->package_layer, sizeof(session->package_layer), layer);
+    session->packages = json_incref(packages);
+    session->asked_packages = strv_new();
+    json_array_foreach(asked, i, item)
+    {
+        if (session->asked_packages && json_is_string(item))
+            strv_push(&session->asked_packages, json_string_value(item));
+    }
+}
+
+json_t *session_packages_json(struct session *session)
+{
+    packages_load(session);
+    return session->packages ? json_incref(session->packages) : json_array();
+}
+
+int packages_prepare(struct session *session, struct error *err)
+{
+    if (mkdirat(session->engine->spec.folders.packages_fd, session->id, 0755) < 0 &&
+        errno != EEXIST)
+        return error_errno(err, "making the folder of packages");
+    return 0;
+}
+
+void packages_remove(struct session *session)
+{
+    struct engine *engine = session->engine;
+    char name[ID_MAX + 8];
+
+    note_name(session, name);
+    unlinkat(engine->spec.folders.packages_fd, name, 0);
+    engine_discard(engine, engine->spec.folders.packages_fd, session->id);
+    if (session->package_layer[0])
+        layers_collect(engine);
+}
+
+/* ---- its end ---- */
+
+static void order_free(struct package_order *order)
+{
+    for (struct package_order **at = &order->session->package_orders; *at; at = &(*at)->next) {
+        if (*at == order) {
+            *at = order->next;
+            break;
+        }
+    }
+    if (order->installation)
+        installer_cancel(order->installation);
+    order->session->engine->spec.reactor->ops->timer_remove(order->turn);
+    layer_link_free(order->link);
+    json_decref(order->end.packages);
+    strv_free(order->asked);
+    free(order);
+}
+
+static void on_cancel(struct installation *handle)
+{
+    order_free((struct package_order *)handle);
+}
+
+void packages_free(struct session *session)
+{
+    while (session->package_orders)
+        order_free(session->package_orders);
+    json_decref(session->packages);
+    session->packages = NULL;
+    strv_free(session->asked_packages);
+    session->asked_packages = NULL;
+}
+
+static void order_tell(struct package_order *order, const struct error *err)
+{
+    const struct install_events *events = order->handle.events;
+    void *ctx = order->handle.ctx;
+    struct install_end end = order->end;
+    struct error copy = *err;
+
+    order->end.packages = NULL;
+    order_free(order);
+    events->done(ctx, copy.num < 0 ? NULL : &end, &copy);
+    json_decref(end.packages);
+}
+
+/* Fails everything that is under way: the session ends. */
+void packages_fail(struct session *session, const struct error *err)
+{
+    while (session->package_orders)
+        order_tell(session->package_orders, err);
+}
+
+/* ---- the links ---- */
+
+static int remember(struct package_order *order, struct error *err)
+{
+    struct session *session = order->session;
+    json_t *asked = json_array();
+    CLEANUP(json_decrefpp) json_t *note = NULL;
+    char name[ID_MAX + 8];
+
+    for (char **at = order->asked; *at; at++)
+        json_array_append_new(asked, json_string(*at));
+    note = json_pack("{s:s, s:O, s:o}", "layer", order->end.layer, "packages", order->end.packages,
+                     "asked", asked);
+    note_name(session, name);
+    return note_write(session->engine->spec.folders.packages_fd, name, note, err);
+}
+
+static void keep(struct package_order *order)
+{
+    struct session *session = order->session;
+
+    str_copy(session->package_layer, sizeof(session->package_layer), order->end.layer);
+    json_decref(session->packages);
+    session->packages = json_incref(order->end.packages);
+    strv_free(session->asked_packages);
+    session->asked_packages = ptr_take(&order->asked);
+}
+
+static void on_turn(void *ctx)
+{
+    struct package_order *order = ctx;
+    struct error err = {0};
+    int r = layer_link_step(order->link, &err);
+
+    if (r > 0) {
+        order->session->engine->spec.reactor->ops->timer_set(order->turn, 0);
+        return;
+    }
+    if (r == 0)
+        r = remember(order, &err);
+    if (r == 0)
+        keep(order);
+    session_touch(order->session);
+    order_tell(order, &err);
+}
+
+static void on_installed(void *ctx, const struct install_end *end, const struct error *err)
+{
+    struct package_order *order = ctx;
+    struct session *session = order->session;
+    const struct engine_folders *folders = &session->engine->spec.folders;
+    struct error failure = *err;
+
+    order->installation = NULL;
+    if (failure.num == 0) {
+        order->end = *end;
+        order->end.packages = json_incref(end->packages);
+        str_copy(order->python, sizeof(order->python), end->python);
+        order->end.python = order->python;
+        /* From here on it is the session's: nobody may collect it. */
+        str_copy(session->package_layer, sizeof(session->package_layer), end->layer);
+        if (packages_prepare(session, &failure) == 0)
+            layer_link_start(folders->layers_fd, end->layer, folders->packages_fd, session->id,
+                             &order->link, &failure);
+    }
+    if (failure.num < 0)
+        order_tell(order, &failure);
+    else
+        session->engine->spec.reactor->ops->timer_set(order->turn, 0);
+}
+
+static void on_progress(void *ctx, const char *line)
+{
+    struct package_order *order = ctx;
+
+    if (order->handle.events->progress)
+        order->handle.events->progress(order->handle.ctx, line);
+}
+
+/* ---- its beginning ---- */
+
+static int check_names(const struct session *session, const char *const *packages,
+                       struct error *err)
+{
+    const struct config *config = session->engine->spec.config;
+    char name[LIMIT_REQUIREMENT + 1];
+    size_t count = 0;
+
+    for (; packages[count]; count++) {
+        int r = requirement_parse(packages[count], name, err);
+
+        if (r < 0)
+            return r;
+        if (!requirement_is_allowed(name, config->install_allow, config->install_deny))
+            return error_set(err, -EPERM, ERROR_INSTALL_DENIED,
+                             "the package '%s' may not be installed here (SANDBOX_INSTALL_ALLOW, "
+                             "SANDBOX_INSTALL_DENY)",
+                             name);
+    }
+    if (count == 0 || count > LIMIT_PACKAGES)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "1 to %d packages can be installed at once",
+                         LIMIT_PACKAGES);
+    return 0;
+}
+
+static const char *installed_version(const struct session *session, const char *name)
+{
+    char other[LIMIT_REQUIREMENT + 1];
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(session->packages, i, item)
+    {
+        const char *text = json_string_value(json_object_get(item, "name"));
+
+        if (text && requirement_normalise(text, strlen(text), other) && str_equal(other, name))
+            return json_string_value(json_object_get(item, "version"));
+    }
+    return NULL;
+}
+
+static bool is_asked_again(const char *name, const char *const *packages)
+{
+    char other[LIMIT_REQUIREMENT + 1];
+
+    for (; *packages; packages++) {
+        if (requirement_parse(*packages, other, NULL) == 0 && str_equal(other, name))
+            return true;
+    }
+    return false;
+}
+
+/* What the session has stays as it is, but for what is asked again; then what is new. */
+static int all_requirements(struct session *session, const char *const *packages, char ***ret)
+{
+    CLEANUP(strv_freep) char **all = strv_new();
+    int r = all ? 0 : -ENOMEM;
+
+    packages_load(session);
+    for (char **at = session->asked_packages; at && *at && r == 0; at++) {
+        char name[LIMIT_REQUIREMENT + 1], pinned[2 * LIMIT_REQUIREMENT + 8];
+        const char *version;
+
+        if (requirement_parse(*at, name, NULL) < 0 || is_asked_again(name, packages))
+            continue;
+        version = installed_version(session, name);
+        str_format(pinned, sizeof(pinned), "%s%s%s", version ? name : *at, version ? "==" : "",
+                   version ? version : "");
+        r = strv_push(&all, pinned);
+    }
+    for (; *packages && r == 0; packages++)
+        r = strv_push(&all, *packages);
+    if (r == 0)
+        *ret = ptr_take(&all);
+    return r;
+}
+
+static struct package_order *order_new(struct session *session, const char *const *packages)
+{
+    struct package_order *order = calloc(1, sizeof(*order));
+
+    if (!order)
+        return NULL;
+    order->session = session;
+    order->turn = reactor_timer(session->engine->spec.reactor, on_turn, order);
+    order->next = session->package_orders;
+    session->package_orders = order;
+    if (order->turn && all_requirements(session, packages, &order->asked) == 0)
+        return order;
+    order_free(order);
+    return NULL;
+}
+
+int session_install(struct session *session, const char *const *packages,
+                    const struct install_events *events, void *ctx, struct installation **ret,
+                    struct error *err)
+{
+    static const struct install_events own_events = {.progress = on_progress, .done = on_installed};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CONFIG_BYTES);
+    struct install_spec spec = {0};
+    struct engine_template furniture = {0};
+    struct package_order *order;
+    int r = session->state >= SESSION_ENDING ? session_ended_error(session, err)
+                                             : check_names(session, packages, err);
+
+    if (r == 0 && !session->layer[0])
+        r = engine_template(session->engine, session->template_name, &furniture, err);
+    if (r < 0)
+        return r;
+    session_touch(session);
+    order = order_new(session, packages);
+    for (char **at = order ? order->asked : NULL; at && *at && r == 0; at++)
+        r = buf_printf(&text, "%s\n", *at);
+    if (!order || r < 0) {
+        if (order)
+            order_free(order);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    order->handle = (struct installation){.cancel = on_cancel, .events = events, .ctx = ctx};
+    spec.requirements = buf_text(&text);
+    spec.layer = session->layer[0] ? session->layer : furniture.layer;
+    r = installer_start(session->engine, &spec, &own_events, order, &order->installation, err);
+    if (r < 0) {
+        order->installation = NULL;
+        order_free(order);
+        return r;
+    }
+    *ret = &order->handle;
+    return 0;
+}

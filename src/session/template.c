@@ -1,0 +1,358 @@
+/*
+ * template.c - templates by name: read at the start, found, described, their tiers chosen; see
+ * engine.h and template.h. The files are the broker's own, and read as if they were not.
+ */
+#include "session/template.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/layers.h"
+#include "session/look.h"
+#include "template/template.h"
+
+#define SUFFIX ".json"
+
+/* Known without a file: one needs no building, the other ships with the program. */
+static const struct shipped {
+    const char *name, *description;
+} shipped_table[] = {
+    {TEMPLATE_PLAIN, "this machine's own Python"},
+    {"data", "Polars, NumPy, Matplotlib, seaborn and scikit-learn"},
+};
+
+/* ---- one ---- */
+
+static void template_free(struct template *template)
+{
+    if (!template)
+        return;
+    json_decref(template->record);
+    strv_free(template->env);
+    strv_free(template->tier_names);
+    for (unsigned i = 0; template->tiers && i < template->tier_count; i++)
+        strv_free(template->tiers[i]);
+    free(template->tiers);
+    free(template);
+}
+
+static void template_freep(struct template **template)
+{
+    template_free(*template);
+}
+
+static char **words_of(json_t *list)
+{
+    char **words = strv_new();
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        if (words && json_is_string(item) && strv_push(&words, json_string_value(item)) < 0) {
+            strv_free(words);
+            return NULL;
+        }
+    }
+    return words;
+}
+
+static int take_tiers(struct template *template)
+{
+    json_t *tiers = json_object_get(template->record, "tiers"), *tier;
+    size_t i;
+
+    template->tiers = calloc(LIMIT_TIERS, sizeof(*template->tiers));
+    template->tier_names = strv_new();
+    if (!template->tiers || !template->tier_names)
+        return -ENOMEM;
+    json_array_foreach(tiers, i, tier)
+    {
+        const char *name = json_string_value(json_object_get(tier, "name"));
+
+        if (i == LIMIT_TIERS || !name)
+            return -EINVAL;
+        template->tiers[i] = words_of(json_object_get(tier, "modules"));
+        if (!template->tiers[i] || strv_push(&template->tier_names, name) < 0)
+            return -ENOMEM;
+        template->tier_count++;
+    }
+    return 0;
+}
+
+static int take_env(struct template *template)
+{
+    const char *name;
+    json_t *value;
+
+    template->env = strv_new();
+    if (!template->env)
+        return -ENOMEM;
+    json_object_foreach(json_object_get(template->record, "env"), name, value)
+    {
+        CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
+
+        if (!json_is_string(value) ||
+            buf_printf(&text, "%s=%s", name, json_string_value(value)) < 0 ||
+            strv_push(&template->env, buf_text(&text)) < 0)
+            return -EINVAL;
+    }
+    return 0;
+}
+
+/* Takes over `record`; NULL: it makes no sense, or memory is out. */
+static struct template *template_new(json_t *record)
+{
+    CLEANUP(template_freep) struct template *template = calloc(1, sizeof(*template));
+    const char *name = json_string_value(json_object_get(record, "name"));
+    const char *layer = json_string_value(json_object_get(record, "layer"));
+
+    if (!template) {
+        json_decref(record);
+        return NULL;
+    }
+    template->record = record;
+    if (!name || !template_name_is_good(name) || !layer || !layer_name_is_good(layer) ||
+        take_tiers(template) < 0 || take_env(template) < 0)
+        return NULL;
+    str_copy(template->name, sizeof(template->name), name);
+    str_copy(template->layer, sizeof(template->layer), layer);
+    return ptr_take(&template);
+}
+
+/* ---- all ---- */
+
+struct template *template_find(struct engine *engine, const char *name)
+{
+    struct template *template = engine->templates;
+
+    while (template && !str_equal(template->name, name))
+        template = template->next;
+    return template;
+}
+
+bool templates_name(const struct engine *engine, const char *layer)
+{
+    for (const struct template *at = engine->templates; at; at = at->next) {
+        if (str_equal(at->layer, layer))
+            return true;
+    }
+    return false;
+}
+
+void template_forget(struct engine *engine, const char *name)
+{
+    for (struct template **at = &engine->templates; *at; at = &(*at)->next) {
+        if (str_equal((*at)->name, name)) {
+            struct template *template = *at;
+
+            *at = template->next;
+            template_free(template);
+            return;
+        }
+    }
+}
+
+int template_keep(struct engine *engine, json_t *record, struct error *err)
+{
+    struct template *template = template_new(record), **at = &engine->templates;
+
+    if (!template)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    template_forget(engine, template->name);
+    while (*at && strcmp((*at)->name, template->name) < 0)
+        at = &(*at)->next;
+    template->next = *at;
+    *at = template;
+    return 0;
+}
+
+void templates_load(struct engine *engine)
+{
+    int folder_fd = engine->spec.folders.templates_fd;
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    unsigned count = 0;
+
+    if (fd >= 0 && !folder)
+        close(fd);
+    while (folder && count < LIMIT_TEMPLATES && (entry = readdir(folder))) {
+        json_t *record;
+
+        if (entry->d_name[0] == '.' || !str_ends(entry->d_name, SUFFIX))
+            continue;
+        record = note_read(folder_fd, entry->d_name);
+        if (!record || template_keep(engine, record, NULL) < 0)
+            log_warning("templates/%.80s cannot be read, continuing without it", entry->d_name);
+        else
+            count++;
+    }
+    if (folder)
+        closedir(folder);
+}
+
+void templates_free(struct engine *engine)
+{
+    while (engine->templates)
+        template_forget(engine, engine->templates->name);
+}
+
+/* ---- described ---- */
+
+bool template_is_stale(const struct engine *engine, const struct template *template)
+{
+    const struct engine_language *python = engine_language(engine, "python");
+    const char *interpreter = json_string_value(json_object_get(template->record, "interpreter"));
+
+    return !python || !python->program ||
+           (python->fingerprint && interpreter && !str_equal(python->fingerprint, interpreter));
+}
+
+unsigned template_users(const struct engine *engine, const struct template *template)
+{
+    unsigned count = 0;
+
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        bool will_have = !session->has_box && str_equal(session->template_name, template->name);
+
+        count += session->state != SESSION_ENDED &&
+                 (will_have || str_equal(session->layer, template->layer));
+    }
+    return count;
+}
+
+static json_t *describe(struct engine *engine, const struct template *template)
+{
+    json_t *json = json_copy(template->record);
+    bool is_there = layer_is_there(engine, template->layer);
+
+    json_object_del(json, "interpreter");
+    json_object_set_new(json, "state",
+                        json_string(!is_there                             ? "not_built"
+                                    : template_is_stale(engine, template) ? "stale"
+                                                                          : "built"));
+    json_object_set_new(json, "used_by",
+                        json_integer((json_int_t)template_users(engine, template)));
+    return json;
+}
+
+/* One that ships and is not built, or needs no building. */
+static json_t *describe_shipped(struct engine *engine, const struct shipped *row)
+{
+    const struct engine_language *python = engine_language(engine, "python");
+    bool is_plain = str_equal(row->name, TEMPLATE_PLAIN);
+    bool is_there = is_plain && python && python->program;
+
+    return json_pack("{s:s, s:s, s:s, s:n, s:s?, s:[], s:i, s:i, s:[], s:{}, s:n, s:i}", "name",
+                     row->name, "description", row->description, "state",
+                     is_there ? "built" : "not_built", "layer", "python",
+                     is_there ? python->program : NULL, "packages", "bytes", 0, "files", 0, "tiers",
+                     "env", "built_at", "used_by", 0);
+}
+
+static const struct shipped *shipped_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(shipped_table); i++) {
+        if (str_equal(shipped_table[i].name, name))
+            return &shipped_table[i];
+    }
+    return NULL;
+}
+
+json_t *template_list_json(struct engine *engine)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < ARRAY_SIZE(shipped_table); i++) {
+        if (!template_find(engine, shipped_table[i].name))
+            json_array_append_new(list, describe_shipped(engine, &shipped_table[i]));
+    }
+    for (struct template *at = engine->templates; at; at = at->next)
+        json_array_append_new(list, describe(engine, at));
+    return list;
+}
+
+int template_unknown(struct engine *engine, const char *name, struct error *err)
+{
+    const char *names[LIMIT_TEMPLATES + ARRAY_SIZE(shipped_table) + 1] = {0};
+    const char *nearest;
+    size_t count = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(shipped_table); i++)
+        names[count++] = shipped_table[i].name;
+    for (struct template *at = engine->templates; at && count < ARRAY_SIZE(names) - 1;
+         at = at->next)
+        names[count++] = at->name;
+    nearest = str_nearest(name, names);
+    return error_set(err, -ENOENT, ERROR_TEMPLATE_NOT_FOUND,
+                     "there is no template '%.64s'%s%s%s; 'bailey template ls' lists them", name,
+                     nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?)" : "");
+}
+
+int template_json(struct engine *engine, const char *name, json_t **ret, struct error *err)
+{
+    struct template *template = template_find(engine, name);
+    const struct shipped *shipped = shipped_find(name);
+
+    if (!template && !shipped)
+        return template_unknown(engine, name, err);
+    *ret = template ? describe(engine, template) : describe_shipped(engine, shipped);
+    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+/* ---- for boxes ---- */
+
+int engine_template(struct engine *engine, const char *name, struct engine_template *ret,
+                    struct error *err)
+{
+    static const char *const nothing[] = {NULL};
+    struct template *template;
+
+    if (!name)
+        name = engine->spec.config->template_name;
+    if (!name || str_equal(name, TEMPLATE_PLAIN)) {
+        *ret = (struct engine_template){
+            .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
+        return 0;
+    }
+    template = template_find(engine, name);
+    if (!template && !shipped_find(name))
+        return template_unknown(engine, name, err);
+    if (!template || !layer_is_there(engine, template->layer))
+        return error_set(err, -ENOENT, ERROR_TEMPLATE_NOT_BUILT,
+                         "the template '%s' is not built yet: bailey template build %s", name,
+                         name);
+    if (template_is_stale(engine, template))
+        return error_set(err, -ESTALE, ERROR_TEMPLATE_NOT_BUILT,
+                         "the template '%s' was built for another Python than this machine has "
+                         "now: bailey template build %s",
+                         name, name);
+    *ret = (struct engine_template){
+        .name = template->name,
+        .layer = template->layer,
+        .env = (const char *const *)template->env,
+        .tier_names = (const char *const *)template->tier_names,
+        .tier_count = template->tier_count + 1,
+    };
+    return 0;
+}
+
+unsigned engine_tier(struct engine *engine, const struct engine_template *furniture,
+                     const char *code, size_t length)
+{
+    struct template *template = template_find(engine, furniture->name);
+
+    if (!furniture->layer || !template)
+        return 0;
+    return look_tier(code, length, (const char *const *const *)template->tiers,
+                     template->tier_count + 1);
+}
