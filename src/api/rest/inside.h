@@ -199,6 +199,11 @@ HANDLER(datasets_list);
 HANDLER(datasets_put);
 HANDLER(outputs_list);
 HANDLER(outputs_get);
+HANDLER(templates_list);
+HANDLER(templates_get);
+HANDLER(templates_build);
+HANDLER(templates_delete);
+HANDLER(templates_verify);
 HANDLER(events_all);
 HANDLER(events_session);
 #undef HANDLER

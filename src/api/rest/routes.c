@@ -22,6 +22,10 @@
     {                                                                \
         "path", IN_QUERY, true, S_STRING, "absolute path in the box" \
     }
+#define TEMPLATE                                    \
+    {                                               \
+        "name", IN_PATH, true, S_NAME, "a template" \
+    }
 #define RESUME                                                                       \
     {                                                                                \
         "Last-Event-ID", IN_HEADER, false, S_STRING, "the id of the last event seen" \
@@ -507,6 +511,70 @@ const struct rest_route rest_routes[] = {
      NULL,
      "session_not_found session_ambiguous not_found",
      outputs_get},
+
+    {"GET",
+     "/v1/templates",
+     "listTemplates",
+     "What boxes can be furnished with, built or not",
+     {{0}},
+     BODY_NONE,
+     NULL,
+     200,
+     TYPE_JSON,
+     LIST_OF("templates", "Template"),
+     "",
+     templates_list},
+    {"POST",
+     "/v1/templates",
+     "buildTemplate",
+     "Builds a template, with its progress as events (Accept: text/event-stream)",
+     {{0}},
+     BODY_JSON,
+     B_TEMPLATE,
+     200,
+     TYPE_JSON,
+     REF("Template"),
+     "install_failed no_network no_interpreter too_large disk_full box_failed box_lost refused "
+     "cancelled shutting_down",
+     templates_build},
+    {"GET",
+     "/v1/templates/{name}",
+     "getTemplate",
+     "One template",
+     {TEMPLATE},
+     BODY_NONE,
+     NULL,
+     200,
+     TYPE_JSON,
+     REF("Template"),
+     "template_not_found",
+     templates_get},
+    {"DELETE",
+     "/v1/templates/{name}",
+     "deleteTemplate",
+     "Removes a template, and its layer once nobody uses that",
+     {TEMPLATE},
+     BODY_NONE,
+     NULL,
+     200,
+     TYPE_JSON,
+     OBJECT(MEMBER("name", S_STRING), "\"name\""),
+     "template_not_found template_not_built template_in_use",
+     templates_delete},
+    {"POST",
+     "/v1/templates/{name}/verify",
+     "verifyTemplate",
+     "Reads its layer again and compares it with its name",
+     {TEMPLATE},
+     BODY_NONE,
+     NULL,
+     200,
+     TYPE_JSON,
+     OBJECT(MEMBER("name", S_STRING) "," MEMBER("intact", S_BOOLEAN) "," MEMBER(
+                "problem", "{\"type\":[\"string\",\"null\"]}"),
+            "\"name\",\"intact\""),
+     "template_not_found template_not_built",
+     templates_verify},
 
     {"GET",
      "/v1/events",

@@ -80,6 +80,14 @@ const char openapi_components[] =
     "\"bytes\":" INTEGER ",\"mode\":" STRING ",\"modified_at\":" STRING
     "},\"required\":[\"name\",\"type\",\"bytes\",\"mode\",\"modified_at\"]},"
 
+    "\"Template\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"description\":" STRING
+    ",\"state\":{\"type\":\"string\",\"enum\":[\"built\",\"not_built\",\"stale\"]},"
+    "\"layer\":" STRING_OR_NULL ",\"python\":" STRING_OR_NULL
+    ",\"packages\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"bytes\":" INTEGER
+    ",\"files\":" INTEGER ",\"tiers\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
+    "\"env\":" ANY_OBJECT ",\"built_at\":" STRING_OR_NULL ",\"used_by\":" INTEGER
+    ",\"was_there\":" BOOLEAN "},\"required\":[\"name\",\"state\"]},"
+
     "\"Output\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"path\":" STRING_OR_NULL
     ",\"bytes\":" INTEGER ",\"mime\":" STRING_OR_NULL
     ",\"kind\":{\"type\":\"string\",\"enum\":[\"text\",\"image\",\"binary\"]},"

@@ -36,6 +36,21 @@
     OBJECT(MEMBER("name", S_NAME) "," MEMBER("content", S_TEXT) "," MEMBER( \
                "content_base64", S_STRING) "," MEMBER("path", S_NAME),      \
            "\"name\"")
+#define S_WORDS "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"maxItems\":256}"
+#define B_TIER OBJECT(MEMBER("name", S_NAME) "," MEMBER("modules", S_WORDS), "\"name\",\"modules\"")
+#define B_TEMPLATE                                                                                                                 \
+    "{\"type\":\"object\",\"properties\":{" MEMBER("name", S_NAME) "," MEMBER("description", S_STRING) "," MEMBER(                 \
+        "python",                                                                                                                  \
+        S_NAME) "," MEMBER("packages",                                                                                             \
+                           S_WORDS) "," MEMBER("lock",                                                                             \
+                                               S_STRING) "," MEMBER("tiers",                                                       \
+                                                                    "{\"type\":\"array\","                                         \
+                                                                    "\"maxItems\":7,"                                              \
+                                                                    "\"items\":" B_TIER                                            \
+                                                                    "}") "," MEMBER("env",                                         \
+                                                                                    S_ENV) "," MEMBER("files",                     \
+                                                                                                      S_ENV) "," MEMBER("warm_up", \
+                                                                                                                        S_WORDS) "},\"required\":[\"name\"],\"additionalProperties\":false}"
 #define B_EXTEND OBJECT(MEMBER("seconds", S_SECONDS), "\"seconds\"")
 #define B_EXEC                                                                                                                                                                                                     \
     OBJECT(                                                                                                                                                                                                        \

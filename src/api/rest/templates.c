@@ -1,0 +1,183 @@
+/*
+ * templates.c - templates: listed, shown, built with progress, removed, verified.
+ *
+ * A build belongs to who asked for it: a client that leaves gives it up, unless another one waits
+ * for the same.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/template.h"
+
+void templates_list(struct rest_call *call)
+{
+    rest_reply(call->http, 200,
+               json_pack("{s:o}", "templates", template_list_json(call->rest->engine)));
+}
+
+void templates_get(struct rest_call *call)
+{
+    struct error err = {0};
+    json_t *json;
+
+    if (template_json(call->rest->engine, http_param(call->http, "name"), &json, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, json);
+}
+
+void templates_delete(struct rest_call *call)
+{
+    const char *name = http_param(call->http, "name");
+    struct error err = {0};
+
+    if (template_remove(call->rest->engine, name, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, json_pack("{s:s}", "name", name));
+}
+
+/* ---- building ---- */
+
+struct building {
+    struct rest *rest;
+    struct http_request *http;    /* NULL: it is a stream now */
+    struct template_build *build; /* NULL: it is over */
+    struct rest_stream stream;
+};
+
+static void building_free(void *ctx)
+{
+    struct building *building = ctx;
+
+    if (building->build)
+        template_build_cancel(building->build);
+    free(building);
+}
+
+static void on_progress(void *ctx, const char *line)
+{
+    struct building *building = ctx;
+
+    if (building->http)
+        return;
+    rest_stream_event(&building->stream, NULL, "progress",
+                      json_pack("{s:o}", "line", text_to_json(line, strlen(line))));
+    http_reply_more(building->stream.http);
+}
+
+static json_t *error_json(const struct error *err)
+{
+    return json_pack("{s:{s:s, s:o}}", "error", "code", err->code, "message",
+                     text_to_json(err->text, strlen(err->text)));
+}
+
+static void on_built(void *ctx, json_t *template, const struct error *err)
+{
+    struct building *building = ctx;
+
+    building->build = NULL;
+    if (!building->http) {
+        rest_stream_event(&building->stream, NULL, template ? "built" : "error",
+                          template ? json_incref(template) : error_json(err));
+        building->stream.is_over = true;
+        http_reply_more(building->stream.http);
+        return;
+    }
+    if (template)
+        rest_reply(building->http, 200, json_incref(template));
+    else
+        rest_fail(building->rest, building->http, err, NULL);
+    building_free(building);
+}
+
+static void on_fill(void *ctx)
+{
+    (void)ctx; /* events come when there are some */
+}
+
+void templates_build(struct rest_call *call)
+{
+    static const struct template_build_events events = {.progress = on_progress, .done = on_built};
+    const char *accept = http_header(call->http, "Accept");
+    struct building *building = calloc(1, sizeof(*building));
+    struct error err = {0};
+
+    if (!building) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    building->rest = call->rest;
+    building->http = call->http;
+    if (template_build(call->rest->engine, call->body, &events, building, &building->build, &err) <
+        0) {
+        building->build = NULL;
+        rest_fail(call->rest, call->http, &err, NULL);
+        building_free(building);
+        return;
+    }
+    if (!accept || !strstr(accept, TYPE_EVENTS)) {
+        http_on_gone(call->http, building_free, building);
+        return;
+    }
+    building->http = NULL;
+    building->stream = (struct rest_stream){.http = call->http,
+                                            .text = BUF_INIT(64 * MIB),
+                                            .fill = on_fill,
+                                            .freed = building_free,
+                                            .ctx = building};
+    rest_stream_start(&building->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+}
+
+/* ---- verifying ---- */
+
+struct verifying {
+    struct rest *rest;
+    struct http_request *http;
+    struct template_verify *verify;
+    char name[LIMIT_NAME + 1];
+};
+
+static void on_verified(void *ctx, const struct error *err)
+{
+    struct verifying *verifying = ctx;
+
+    rest_reply(verifying->http, 200,
+               json_pack("{s:s, s:b, s:o}", "name", verifying->name, "intact", err->num == 0,
+                         "problem",
+                         err->num == 0 ? json_null() : text_to_json(err->text, strlen(err->text))));
+    free(verifying);
+}
+
+static void on_gone(void *ctx)
+{
+    struct verifying *verifying = ctx;
+
+    template_verify_cancel(verifying->verify);
+    free(verifying);
+}
+
+void templates_verify(struct rest_call *call)
+{
+    struct verifying *verifying = calloc(1, sizeof(*verifying));
+    struct error err = {0};
+
+    if (!verifying) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    verifying->rest = call->rest;
+    verifying->http = call->http;
+    str_copy(verifying->name, sizeof(verifying->name), http_param(call->http, "name"));
+    if (template_verify(call->rest->engine, http_param(call->http, "name"), on_verified, verifying,
+                        &verifying->verify, &err) < 0) {
+        rest_fail(call->rest, call->http, &err, NULL);
+        free(verifying);
+        return;
+    }
+    http_on_gone(call->http, on_gone, verifying);
+}
