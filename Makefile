@@ -20,8 +20,8 @@ export CC FUZZ_SECONDS SOAK_RUNS
 # The second program, once its main file is there.
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
-COMMANDS := run exec tool session shell cp ls cat rm outputs logs events ps serve daemon mcp prompt \
-	openapi doctor config
+COMMANDS := run exec tool session shell cp ls cat rm outputs logs events ps template serve daemon \
+	mcp prompt openapi doctor config
 
 .PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak install \
 	clean help
@@ -32,8 +32,8 @@ build: ## build/bailey, one static file, and build/bailey-engine, which serves
 	@tools/setup run
 	@TARGETS="bailey $(ENGINE)" tools/build build
 
-run: build ## runs agent-written Python in a box and shows what held it
-	@build/bailey run --explain examples/hello.py
+run: build ## runs agent-written Python in boxes: plain, then with the data stack on a real table
+	@tools/run-example build/bailey
 
 test: ## all tests, built with gcc; clang has to compile everything too
 	@tools/setup test

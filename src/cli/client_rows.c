@@ -402,6 +402,35 @@ const struct command ps_command = {
     .in_engine = true,
 };
 
+static const struct option_row template_options[] = {
+    {"quiet", 'q', NULL, WORDS_ANY, "build: no progress; ls: print names only",
+     .take = take_is_quiet},
+    ROW_JSON,
+    ROW_CONFIG,
+};
+
+const struct command template_command = {
+    .name = "template",
+    .summary = "build, list, show, verify and remove templates",
+    .usage = "build [NAME|FOLDER] | ls | show NAME | verify NAME... | rm NAME...",
+    .description =
+        "A template is what a box is furnished with: Python packages in the versions that were "
+        "chosen, modules that are kept loaded, files and variables. 'run', 'exec' and 'session "
+        "new' take --template NAME; SANDBOX_TEMPLATE names one for all.\n\n"
+        "'build' takes the name of one that ships with bailey (data: Polars, NumPy, Matplotlib, "
+        "seaborn and scikit-learn), or a folder with a template.yaml, the working folder if none "
+        "is given. Packages are installed in a box of their own that reaches the package index "
+        "and nothing else. One that is built already and still fits is left as it is.\n\n"
+        "'verify' reads everything in it again and compares. The template 'python' is this "
+        "machine's own Python: there is nothing to build.\n\n"
+        "Example: bailey template build data; bailey run --template data plot.py",
+    OPTIONS(template_options),
+    .operand = "ACTION",
+    .operands = WORDS_TEMPLATE_ACTION,
+    .operand_max = 64,
+    .in_engine = true,
+};
+
 static const struct option_row daemon_options[] = {
     {"follow", 'f', NULL, WORDS_ANY, "log: go on with what comes", .take = take_follows},
     ROW_JSON,

@@ -15,9 +15,12 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/options.h"
+#include "cli/place.h"
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/signals.h"
+#include "template/template.h"
+#include "tool/built.h"
 #include "tool/oneshot.h"
 
 #define TRIAL_TIMEOUT_MS 10000
@@ -30,6 +33,29 @@ static void find_interpreters(struct doctor *doctor, const struct config *config
         row->language = &language_table[i];
         interpreter_find(row->language, config, &row->found, &row->err);
     }
+}
+
+static void note_template(void *ctx, const char *name, const char *problem)
+{
+    struct doctor *doctor = ctx;
+    struct doctor_template *row = &doctor->templates[doctor->template_count];
+
+    if (doctor->template_count == DOCTOR_TEMPLATES_MAX)
+        return;
+    doctor->template_count++;
+    str_copy(row->name, sizeof(row->name), name);
+    str_copy(row->problem, sizeof(row->problem), problem ? problem : "");
+}
+
+/* Those that were built; the boxes that are tried have none. */
+static void find_templates(struct doctor *doctor, struct config *config, char *const *env)
+{
+    CLEANUP(place_free) struct place place = {0};
+    struct error ignored = {0};
+
+    if (place_choose(&place, config, env, NULL, NULL, &ignored) == 0)
+        built_each(config, place.state, note_template, doctor);
+    config->template_name = TEMPLATE_PLAIN;
 }
 
 /* `true` in a box with no minimum: what it reaches is the answer, not whether that is enough. */
@@ -194,6 +220,7 @@ static int run_doctor(const struct invocation *invocation)
 
     probe_layers(doctor.rows, &doctor.probe_err);
     find_interpreters(&doctor, &config);
+    find_templates(&doctor, &config, invocation->env);
     run_box(&doctor, &config, cancel_fd);
     try_interpreters(&doctor, &config, cancel_fd);
     signal = signals_taken(cancel_fd);

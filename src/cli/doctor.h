@@ -9,11 +9,13 @@
 
 #include "base/buf.h"
 #include "base/layer.h"
+#include "base/limits.h"
 #include "model/result.h"
 #include "sys/probe.h"
 #include "tool/language.h"
 
 #define DOCTOR_LANGUAGES_MAX 16
+#define DOCTOR_TEMPLATES_MAX 32
 
 /* One language and what was found for it. */
 struct doctor_interpreter {
@@ -24,6 +26,12 @@ struct doctor_interpreter {
     char reason[256];         /* when it did not: why; one line */
 };
 
+/* A template that was built on this machine. */
+struct doctor_template {
+    char name[LIMIT_NAME + 1];
+    char problem[256]; /* why it cannot be used; empty: it can */
+};
+
 struct doctor {
     struct probe_host host;
     struct probe_row rows[_LAYER_MAX];
@@ -32,6 +40,8 @@ struct doctor {
     enum isolation wanted;  /* SANDBOX_ISOLATION */
     struct doctor_interpreter interpreters[DOCTOR_LANGUAGES_MAX];
     size_t interpreter_count;
+    struct doctor_template templates[DOCTOR_TEMPLATES_MAX];
+    size_t template_count;
 };
 
 bool doctor_is_fine(const struct doctor *doctor);      /* a box runs and reaches the wanted level */

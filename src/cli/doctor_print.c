@@ -68,6 +68,20 @@ static json_t *box_json(const struct doctor *doctor)
                      limit_by_name(box->disk_by));
 }
 
+static json_t *templates_json(const struct doctor *doctor)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < doctor->template_count; i++) {
+        const struct doctor_template *row = &doctor->templates[i];
+
+        json_array_append_new(list, json_pack("{s:s, s:b, s:s?}", "name", row->name, "ok",
+                                              !row->problem[0], "problem",
+                                              row->problem[0] ? row->problem : NULL));
+    }
+    return list;
+}
+
 static json_t *host_json(const struct probe_host *host)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:I, s:b}", "kernel", host->kernel, "machine",
@@ -77,11 +91,11 @@ static json_t *host_json(const struct probe_host *host)
 
 json_t *doctor_json(const struct doctor *doctor)
 {
-    return json_pack("{s:s, s:s, s:b, s:o, s:s, s:o, s:o, s:o}", "level", doctor_level(doctor),
+    return json_pack("{s:s, s:s, s:b, s:o, s:s, s:o, s:o, s:o, s:o}", "level", doctor_level(doctor),
                      "minimum", isolation_name(doctor->wanted), "ok", doctor_is_fine(doctor),
                      "host", host_json(&doctor->host), "cgroup", doctor->host.cgroup, "layers",
-                     layers_json(doctor), "interpreters", interpreters_json(doctor), "box",
-                     box_json(doctor));
+                     layers_json(doctor), "interpreters", interpreters_json(doctor), "templates",
+                     templates_json(doctor), "box", box_json(doctor));
 }
 
 static const char *mark(bool is_good, bool is_utf8)
@@ -166,6 +180,15 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
     failed |= buf_append_text(to, "\ninterpreters\n");
     for (size_t i = 0; i < doctor->interpreter_count; i++)
         failed |= interpreter_line(&doctor->interpreters[i], is_utf8, to);
+    failed |= buf_append_text(to, "\ntemplates\n");
+    for (size_t i = 0; i < doctor->template_count; i++)
+        failed |=
+            buf_printf(to, "  %s %-13s %s\n", mark(!doctor->templates[i].problem[0], is_utf8),
+                       doctor->templates[i].name,
+                       doctor->templates[i].problem[0] ? doctor->templates[i].problem : "built");
+    if (doctor->template_count == 0)
+        failed |= buf_append_text(to, "  none is built; 'bailey template build data' builds one "
+                                      "with Polars, NumPy and scikit-learn\n");
     failed |= buf_append_text(to, "\n");
     failed |= verdict(doctor, to);
     return failed < 0 ? failed : 0;

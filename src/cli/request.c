@@ -161,6 +161,8 @@ static const struct option_row options[] = {
      CONFIG_KEY(KEY_ISOLATION)},
     {"root", 0, "DIR", WORDS_FOLDER, "take the box's root from this folder, not from /usr",
      CONFIG_KEY(KEY_ROOT)},
+    {"template", 'T', "NAME", WORDS_ANY, "furnish the box with this template: data",
+     CONFIG_KEY(KEY_TEMPLATE)},
     {"stdin", 0, NULL, WORDS_ANY, "hand standard input to the program", .take = take_has_stdin},
     {"raw", 0, NULL, WORDS_ANY, "leave control sequences as they are on a terminal",
      .take = take_is_raw},

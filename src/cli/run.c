@@ -20,10 +20,12 @@
 #include "base/str.h"
 #include "cli/ending.h"
 #include "cli/output.h"
+#include "cli/place.h"
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/source.h"
+#include "template/template.h"
 
 /* A checked request: what is left is to run it. */
 struct job {
@@ -32,6 +34,7 @@ struct job {
     const struct source *source;         /* NULL: exec */
     const struct language_row *language; /* NULL: exec */
     const char *const *argv;
+    struct place place;
 };
 
 static int usage_error(struct error *err, const char *text)
@@ -135,6 +138,7 @@ static int execute(const struct job *job)
             .sink = request->is_json ? NULL : &sink,
             .cancel_fd = cancel_fd,
             .keep_artifact = true,
+            .state = job->place.state,
         },
         &result, &extra);
 
@@ -213,6 +217,22 @@ static int load_source(struct job *job, struct source *source, const char *path,
                 : source_from_text(source, job->request->code, err);
 }
 
+/* Where templates are, if one is wanted at all. */
+static int find_place(struct job *job, const struct invocation *invocation, struct error *err)
+{
+    if (str_equal(job->config->template_name, TEMPLATE_PLAIN))
+        return 0;
+    return place_choose(&job->place, job->config, invocation->env, NULL, NULL, err);
+}
+
+static int finish(struct job *job)
+{
+    int status = execute(job);
+
+    place_free(&job->place);
+    return status;
+}
+
 int run_main(const struct invocation *invocation)
 {
     CLEANUP(request_free) struct request request = {0};
@@ -225,9 +245,9 @@ int run_main(const struct invocation *invocation)
     if (request_load(invocation, &request, &config, &err) < 0 ||
         choose_source(invocation, &request, &path, &job.argv, &err) < 0 ||
         load_source(&job, &source, path, invocation, &err) < 0 ||
-        check_size(job.argv, request.env, &err) < 0)
+        check_size(job.argv, request.env, &err) < 0 || find_place(&job, invocation, &err) < 0)
         return refuse(&request, &config, &err);
-    return execute(&job);
+    return finish(&job);
 }
 
 /* What only a session has: exec -s is bailey-engine's, so here there is none. */
@@ -256,7 +276,8 @@ int exec_main(const struct invocation *invocation)
     struct error err = {0};
 
     if (request_load(invocation, &request, &config, &err) < 0 || check_fresh(&request, &err) < 0 ||
-        check_program(job.argv, &err) < 0 || check_size(job.argv, request.env, &err) < 0)
+        check_program(job.argv, &err) < 0 || check_size(job.argv, request.env, &err) < 0 ||
+        find_place(&job, invocation, &err) < 0)
         return refuse(&request, &config, &err);
-    return execute(&job);
+    return finish(&job);
 }

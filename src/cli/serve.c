@@ -129,6 +129,7 @@ static json_t *text_json(const char *text)
 static json_t *find_language(struct preparation *made, const struct language_row *language)
 {
     struct interpreter *found = &made->interpreters[made->interpreter_count];
+    char fingerprint[INTERPRETER_FINGERPRINT];
     struct error missing = {0};
 
     if (interpreter_find(language, &made->config, found, &missing) < 0)
@@ -138,7 +139,9 @@ static json_t *find_language(struct preparation *made, const struct language_row
         add_bind(made, found->binds[i]);
     if (str_equal(language->name, "python"))
         made->python = found->path;
-    return json_pack("{s:o*}", "program", text_json(found->path));
+    interpreter_fingerprint(found, &made->config, fingerprint);
+    return json_pack("{s:o*, s:o*}", "program", text_json(found->path), "fingerprint",
+                     text_json(fingerprint));
 }
 
 static json_t *find_languages(struct preparation *made)

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/client_request.h"
 #include "cli/options.h"
+#include "cli/place.h"
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/signals.h"
@@ -78,6 +79,7 @@ static int run_tool(const struct invocation *invocation)
     CLEANUP(buf_free) struct buf input = BUF_INIT(TOOL_INPUT_MAX);
     CLEANUP(buf_free) struct buf reply = BUF_INIT(TOOL_REPLY_MAX);
     CLEANUP(config_free) struct config config = {0};
+    CLEANUP(place_free) struct place place = {0};
     CLEANUP(fd_closep) int cancel_fd = -1;
     const struct tool_row *tool = tool_find(invocation->parsed.operands[0]);
     struct report_request request = {0};
@@ -90,12 +92,15 @@ static int run_tool(const struct invocation *invocation)
         return unknown_tool(invocation->parsed.operands[0]);
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
-        config_check(&config, &err) < 0 || read_input(invocation, &input, &err) < 0 ||
-        signals_open(&cancel_fd, &err) < 0)
+        config_check(&config, &err) < 0 ||
+        place_choose(&place, &config, invocation->env, NULL, NULL, &err) < 0 ||
+        read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
 
-    if (tool_call(tool, buf_text(&input), input.length,
-                  &(struct tool_context){.config = &config, .cancel_fd = cancel_fd}, &reply) < 0) {
+    if (tool_call(
+            tool, buf_text(&input), input.length,
+            &(struct tool_context){.config = &config, .cancel_fd = cancel_fd, .state = place.state},
+            &reply) < 0) {
         say("out of memory writing the reply");
         return STATUS_BAD_INPUT;
     }

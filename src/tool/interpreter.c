@@ -348,3 +348,30 @@ void interpreter_free(struct interpreter *interpreter)
         free(interpreter->binds[i]);
     *interpreter = (struct interpreter){0};
 }
+
+static uint64_t mix(uint64_t hash, const void *data, size_t length)
+{
+    const uint8_t *bytes = data;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3ULL; /* FNV-1a */
+    return hash;
+}
+
+void interpreter_fingerprint(const struct interpreter *interpreter, const struct config *config,
+                             char text[INTERPRETER_FINGERPRINT])
+{
+    char path[2 * PATH_SIZE];
+    struct stat status;
+    uint64_t hash = 0xcbf29ce484222325ULL;
+
+    hash = mix(hash, interpreter->path, strlen(interpreter->path));
+    if (str_format(path, sizeof(path), "%s%s", config->root ? config->root : "",
+                   interpreter->path) == 0 &&
+        stat(path, &status) == 0) {
+        hash = mix(hash, &status.st_size, sizeof(status.st_size));
+        hash = mix(hash, &status.st_mtim.tv_sec, sizeof(status.st_mtim.tv_sec));
+        hash = mix(hash, &status.st_mtim.tv_nsec, sizeof(status.st_mtim.tv_nsec));
+    }
+    str_format(text, INTERPRETER_FINGERPRINT, "%016llx", (unsigned long long)hash);
+}

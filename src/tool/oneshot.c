@@ -17,6 +17,7 @@
 #include "runtime/runtime.h"
 #include "session/imports.h"
 #include "store/artifact.h"
+#include "tool/built.h"
 #include "tool/drive.h"
 #include "tool/language.h"
 #include "tool/transfer.h"
@@ -30,6 +31,8 @@ struct run {
     struct result *result;
     const struct language_row *language;
     struct interpreter interpreter;
+    struct built_template built;
+    char **env; /* strv: the template's and the caller's */
     struct cargo *cargo;
     struct runtime *runtime;
     struct box_facts facts;
@@ -55,6 +58,8 @@ static void run_free(struct run *run)
     result->oom_killed |= facts->oom_kills > 0;
     drive_free(&run->drive);
     interpreter_free(&run->interpreter);
+    built_free(&run->built);
+    strv_free(run->env);
     cargo_free(&run->cargo);
     free(run->argv);
 }
@@ -99,6 +104,38 @@ static int check_out(const char *out, struct error *err)
                      out, strerror(errno));
 }
 
+/* The template's layer, and its interpreter in place of the machine's, which it links to. */
+static int find_template(struct run *run, struct error *err)
+{
+    const struct oneshot *shot = run->shot;
+    struct interpreter *found = &run->interpreter;
+    int r = built_find(shot->config, shot->state, &run->built, err);
+
+    if (r < 0)
+        return r;
+    run->env = built_env(&run->built, shot->env);
+    if (!run->env)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (!run->built.layer)
+        return 0;
+    if (!run->language || !str_equal(run->language->name, "python")) {
+        CLEANUP(interpreter_free) struct interpreter other = *found;
+
+        *found = (struct interpreter){0};
+        r = interpreter_find(language_find("python"), shot->config, found, err);
+        if (r < 0)
+            return r;
+        if (run->language) { /* Bash stays Bash; only the folders of Python are needed */
+            free(found->path);
+            found->path = ptr_take(&other.path);
+        }
+        return 0;
+    }
+    free(found->path);
+    found->path = strdup(BUILT_PYTHON);
+    return found->path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
 static int prepare(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
@@ -122,6 +159,9 @@ static int prepare(struct run *run, struct error *err)
         if (r < 0)
             return r;
     }
+    r = find_template(run, err);
+    if (r < 0)
+        return r;
     r = runtime_find(shot->config->type, &run->runtime, err);
     if (r == 0)
         r = make_argv(run, err);
@@ -139,6 +179,7 @@ static int make_box(struct run *run, struct error *err)
         .binds = binds,
         .bind_count = run->interpreter.bind_count,
         .id_base = config->id_base,
+        .layer = run->built.layer,
     };
 
     for (size_t i = 0; i < spec.bind_count; i++)
@@ -232,7 +273,7 @@ static int run_program(struct run *run, struct error *err)
 {
     struct exec_spec spec = {
         .argv = run->argv,
-        .env = run->shot->env,
+        .env = (const char *const *)run->env,
         .stdin_open = run->shot->stdin_fd >= 0,
         .ends_box = true,
         .timeout_ms = run->shot->config->limits.timeout_ms,

@@ -55,6 +55,7 @@ struct oneshot {
     int cancel_fd;               /* readable when the caller wants the run to end (signalfd); -1 */
     bool keep_artifact;          /* SANDBOX_STORE_CODE applies */
     const char *artifact_folder; /* NULL: "artifacts" in the working folder */
+    const char *state;           /* the state folder, where templates are; NULL: nowhere */
 };
 
 struct oneshot_extra {

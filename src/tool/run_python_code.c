@@ -260,6 +260,7 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
             .stdin_fd = -1,
             .cancel_fd = context->cancel_fd,
             .keep_artifact = true,
+            .state = context->state,
         },
         &result, &extra);
     answer = run_python_code_reply(&result, reply);

@@ -21,5 +21,6 @@ int tool_run(const struct invocation *invocation);
 int daemon_run(const struct invocation *invocation);
 int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
+int template_run(const struct invocation *invocation);
 
 #endif

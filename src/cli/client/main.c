@@ -19,7 +19,7 @@ static const struct client_row {
     {"ls", ls_run},           {"cat", cat_run},     {"rm", rm_run},
     {"outputs", outputs_run}, {"logs", logs_run},   {"events", events_run},
     {"ps", ps_run},           {"tool", tool_run},   {"daemon", daemon_run},
-    {"openapi", openapi_run}, {"mcp", mcp_run},
+    {"openapi", openapi_run}, {"mcp", mcp_run},     {"template", template_run},
 };
 
 static const struct client_row *row_find(const char *name)
