@@ -1,0 +1,76 @@
+"""The data template that ships: Polars, NumPy, Matplotlib, seaborn and scikit-learn in a box."""
+import pathlib
+
+import pytest
+
+import data_template
+import serve
+import support
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def yard():
+    data_template.state()
+    with serve.Daemon(data_template.env()) as running:
+        yield running
+
+
+def run(yard, code, *options):
+    return yard.bailey("run", "--template", "data", *options, "-c", code)
+
+
+def test_the_worked_example(yard):
+    """What `make run` runs: loaded with Polars, clustered, saved as CSV and as a picture."""
+    out = yard.room.work / "out"
+    done = yard.bailey("run", "--template", "data", "--file", EXAMPLES / "iris.csv", "--out", out,
+                       EXAMPLES / "analysis.py")
+    assert done.status == 0, done
+    assert "150 flowers, 3 species" in done.stdout
+    assert "| setosa     | 50    |" in done.stdout, done.stdout
+    assert "agree with the species to 0.62" in done.stdout, done.stdout
+    assert len((out / "clusters.csv").read_text().splitlines()) == 151
+    assert (out / "clusters.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_matplotlib_writes_nothing_at_first_use(yard):
+    """Its list of fonts is the template's, and taken as it is."""
+    done = run(yard, "import glob, logging, os\n"
+                     "def all(): return set(glob.glob('/home/user/**', recursive=True,"
+                     " include_hidden=True))\n"
+                     "before = all()\n"
+                     "logging.basicConfig(level=logging.DEBUG)\n"
+                     "import matplotlib.pyplot as plt\n"
+                     "plt.plot([1, 2])\nplt.title('a')\nplt.savefig('/tmp/x.png')\n"
+                     "print(sorted(all() - before), plt.get_backend())\n")
+    assert done.status == 0, done
+    assert done.stdout == "[] agg\n", done
+    assert "Using fontManager instance from /home/user/.cache/matplotlib" in done.stderr, done.stderr
+    assert "generated new fontManager" not in done.stderr
+
+
+def test_versions_are_the_locked_ones(yard):
+    found = {one["name"].lower(): one["version"]
+             for one in yard.get("/v1/templates/data")["packages"]}
+    wanted = dict(line.split(" ")[0].split("==")
+                  for line in data_template.LOCK.read_text().splitlines() if "==" in line)
+    assert {name.replace("_", "-"): version for name, version in found.items()} == wanted
+
+
+def test_built_again_is_quick_and_the_same(yard):
+    done = yard.bailey("template", "build", "data")
+    assert done.status == 0 and "is there already" in done.stderr, done
+
+
+def test_threads_that_are_used_work(yard):
+    done = run(yard, "import numpy, polars\nfrom sklearn.cluster import KMeans\n"
+                     "x = numpy.random.default_rng(1).random((20000, 3))\n"
+                     "print(KMeans(4, n_init=2, random_state=0).fit(x).inertia_ > 0,\n"
+                     "      polars.DataFrame(x).select(polars.all().sum()).shape)\n")
+    assert done.status == 0 and done.stdout == "True (1, 3)\n", done
+
+
+def test_the_whole_is_intact(yard):
+    done = yard.bailey("template", "verify", "data", timeout=support.PATIENCE * 4)
+    assert done.status == 0, done
