@@ -126,6 +126,10 @@ static int add_wheels(struct work *work, const char *path, char ret_box[64])
     }
     if (settings->wheel_count == PIP_WHEELS_MAX)
         return warn(work, "find-links", "more than 8 folders");
+    if (geteuid() == 0 && (status.st_mode & 05) != 05)
+        return warn(work, "find-links",
+                    "a folder that not everybody may read: installers have an "
+                    "id of their own, continuing without it");
     str_format(ret_box, 64, PIP_WHEELS "/%zu", settings->wheel_count);
     settings->wheels[settings->wheel_count] =
         (struct launch_bind){.host = strdup(resolved), .box = strdup(ret_box)};
