@@ -8,6 +8,10 @@
 
 #define LIST(text) "{\"policies\": {\"installer\": [" text "]}, \"upstream\": null}"
 
+#define BAD_AUTHORIZATION                                              \
+    "{\"policies\": {}, \"upstream\": {\"host\": \"a\", \"port\": 1, " \
+    "\"authorization\": \"\\n\"}}"
+
 static struct egress_settings settings;
 
 static const struct policy *read_list(const char *text)
@@ -112,8 +116,7 @@ static void test_malformed(void **state)
         LIST("{\"host\": \"*.1.2.3.4\", \"port\": 1}"),
         LIST("{\"host\": \"*\", \"port\": 1}"),
         "{\"policies\": {}, \"upstream\": {\"host\": \"a\"}}",
-        "{\"policies\": {}, \"upstream\": {\"host\": \"a\", \"port\": 1, \"authorization\": "
-        "\"\\n\"}}",
+        (BAD_AUTHORIZATION),
         "{\"policies\": {}, \"patience_ms\": {\"head\": 0}}",
         "{\"policies\": {}, \"policies\": {}}",
     };
