@@ -188,8 +188,8 @@ static void test_death_behind_a_slow_reader(void **state)
     start_kernel(room, 1, 0);
     snprintf(code, sizeof(code), "event %llu\nfill 60000\nevent 5000\nexit 4",
              (unsigned long long)WINDOW);
-    run_cell(room, 2, 1, 0, code);
-    run_cell(room, 3, 1, 0, "out never");
+    run_cell(room, 2, 1, CELL_KEEP, code);
+    run_cell(room, 3, 1, CELL_KEEP, "out never"); /* its end may be told at once, and again */
     start(room, 4, 0, "exec sleep 1000", "");
     for (;;) { /* it is told of the start of 4 after all that it can be told of 2 */
         struct frame frame;
