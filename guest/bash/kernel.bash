@@ -96,13 +96,9 @@ __bailey_exchange() {
     done
 }
 
-# Tells the end of the cell, when one was begun.
-__bailey_finish() {
+# Tells the end of the cell.
+__bailey_tell() {
     local LC_ALL=C IFS=' ' name=ExitStatus value=${__bailey_status:=0} where
-    if [[ $__bailey_state == idle ]]; then
-        return
-    fi
-    __bailey_state=idle
     if [[ $value == interrupted ]]; then
         name=Interrupted value='the cell was interrupted'
     fi
@@ -113,7 +109,15 @@ __bailey_finish() {
     else
         builtin printf 'end %s 0\n' "$__bailey_id" >&250
     fi
-    __bailey_exchange
+}
+
+# After a cell, when one was begun.
+__bailey_finish() {
+    if [[ $__bailey_state == running ]]; then
+        __bailey_state=idle
+        __bailey_exchange
+        __bailey_tell
+    fi
 }
 
 # Waits for the next cell and reads it; without one the kernel ends.

@@ -184,12 +184,14 @@ export function rewriteImports(code) {
         const { kind, text, start, last, depth } = all[i];
         if (kind !== "word" || text !== "import" || (last?.kind === "sign" && last.text === ".")) continue;
         const next = all[i + 1]?.text;
-        if (next === "(" || next === ".") replace(start, all[i].end, "__bailey_import__");
+        if (next === "." || (next === "(" && !isMethod(all, i))) replace(start, all[i].end, "__bailey_import__");
         else if (depth === 0) {
             const end = statement(all, i);
             if (end === null) continue;
-            replace(start, all[end].end, asCall(all.slice(i + 1, end + 1)));
-            i = end;
+            const behind = attributes(all, end);
+            const options = behind === end ? "" : `, { with: ${code.slice(all[end + 2].start, all[behind].end)} }`;
+            replace(start, all[behind].end, asCall(all.slice(i + 1, end + 1), options));
+            i = behind;
         }
     }
     return result + code.slice(done);
@@ -204,8 +206,23 @@ function statement(all, at) {
     return null;
 }
 
-function asCall(parts) {
-    const call = `await __bailey_import__(${parts[parts.length - 1].text})`;
+// `import(x) {` defines a method of that name.
+function isMethod(all, at) {
+    for (let i = at + 2; i < all.length; i++)
+        if (all[i].text === ")" && all[i].depth === all[at].depth)
+            return all[i + 1]?.text === "{" && all[i + 1].start - all[i].end < 2;
+    return false;
+}
+
+// The index of the last token of `with { type: "json" }`, or of the module's name.
+function attributes(all, end) {
+    if (all[end + 1]?.text !== "with" || all[end + 2]?.text !== "{") return end;
+    for (let i = end + 3; i < all.length; i++) if (all[i].text === "}") return i;
+    return end;
+}
+
+function asCall(parts, options) {
+    const call = `await __bailey_import__(${parts[parts.length - 1].text}${options});`;
     const words = parts.slice(0, -2).map((part) => part.text);
     if (words.length === 0) return call;
     const names = [];
@@ -221,6 +238,6 @@ function asCall(parts) {
         } else if (words[i] !== ",") names.push(`default: ${words[i]}`);
     }
     if (whole === null) return `const {${names.join(", ")}} = ${call}`;
-    const rest = names.length ? `, {${names.join(", ")}} = ${whole}` : "";
+    const rest = names.length ? ` const {${names.join(", ")}} = ${whole};` : "";
     return `const ${whole} = ${call}${rest}`;
 }

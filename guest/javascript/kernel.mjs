@@ -27,13 +27,25 @@ const { inspect } = util;
 const { isPromise } = util.types;
 const { writeSync, fstatSync } = fs;
 const { from: bytesFrom, concat } = Buffer;
+// Methods as functions of our own: a cell may take them from their prototypes.
+const own = (method) => Function.prototype.call.bind(method);
+const split = own(String.prototype.split);
+const slice = own(String.prototype.slice);
+const replace = own(String.prototype.replace);
+const indexOf = own(String.prototype.indexOf);
+const exec = own(RegExp.prototype.exec);
+const filter = own(Array.prototype.filter);
+const join = own(Array.prototype.join);
+const decode = own(Buffer.prototype.toString);
+const find = own(Buffer.prototype.indexOf);
+const part = own(Buffer.prototype.subarray);
 const realExit = process.reallyExit.bind(process);
 const { setImmediate, setInterval, clearInterval } = globalThis;
 
 const control = new net.Socket({ fd: 3, readable: true, writable: true });
 const session = new inspector.Session();
 session.connect();
-const kept = [1, 2].map(identity);
+const kept = [identity(1), identity(2)];
 
 let current = null; // the running cell
 let count = 0;
@@ -103,31 +115,30 @@ function send(cell, event) {
 
 // The whole message at the front of `waiting`, or null.
 function nextMessage() {
-    const at = waiting.indexOf(10);
+    const at = find(waiting, 10);
     if (at < 0) {
         if (waiting.length > 200) realExit(1);
         return null;
     }
-    const match = /^cell (\d+) ([a-z-]+) (\d+) (\d+) (\d+)$/.exec(waiting.toString("latin1", 0, at));
+    const match = exec(/^cell (\d+) ([a-z-]+) (\d+) (\d+) (\d+)$/, decode(waiting, "latin1", 0, at));
     if (match === null) realExit(1);
-    const sizes = [Number(match[3]), Number(match[4]), Number(match[5])];
-    const ends = [at + 1];
-    for (const size of sizes) ends.push(ends[ends.length - 1] + size);
+    const ends = [at + 1, 0, 0, 0];
+    for (let i = 0; i < 3; i++) ends[i + 1] = ends[i] + Number(match[i + 3]);
     if (waiting.length < ends[3]) return null;
     const message = {
         id: match[1],
         flags: match[2],
-        code: waiting.toString("utf8", ends[0], ends[1]),
-        input: bytesFrom(waiting.subarray(ends[1], ends[2])),
-        env: waiting.toString("utf8", ends[2], ends[3]),
+        code: decode(waiting, "utf8", ends[0], ends[1]),
+        input: bytesFrom(part(waiting, ends[1], ends[2])),
+        env: decode(waiting, "utf8", ends[2], ends[3]),
     };
-    waiting = waiting.subarray(ends[3]);
+    waiting = part(waiting, ends[3]);
     return message;
 }
 
 let parts = [];
 control.on("data", (data) => {
-    parts.push(data);
+    parts[parts.length] = data;
     if (parts.length === 1) setImmediate(receive); // one concat for all that has come
 });
 control.on("end", () => realExit(0));
@@ -138,19 +149,28 @@ function receive() {
     parts = [];
     if (current !== null) return;
     const message = nextMessage();
-    if (message !== null) run(message);
+    if (message === null) return;
+    try {
+        run(message);
+    } catch (problem) { // a cell broke what we need, and this one is told so
+        if (current === null) return;
+        current.isOver = true;
+        current = null;
+        put(`{"type":"error","name":"KernelError","value":"a cell broke the kernel","traceback":""}\nend ${message.id} 1\n`);
+    }
 }
 
 // --- a cell ------------------------------------------------------------------------------------
 
 function setEnvironment(text) {
     const before = [];
-    for (const pair of text.split("\0")) {
-        const at = pair.indexOf("=");
+    if (text === "") return before;
+    for (const pair of split(text, "\0")) {
+        const at = indexOf(pair, "=");
         if (at <= 0) continue;
-        const name = pair.slice(0, at);
-        before.push([name, process.env[name]]);
-        process.env[name] = pair.slice(at + 1);
+        const name = slice(pair, 0, at);
+        before[before.length] = [name, process.env[name]];
+        process.env[name] = slice(pair, at + 1);
     }
     return before;
 }
@@ -158,12 +178,12 @@ function setEnvironment(text) {
 function run(message) {
     count++;
     current = { id: message.id, count, events: 0, isOver: false, before: setEnvironment(message.env) };
-    input.give(message.flags.includes("i") ? message.input : null);
+    input.give(indexOf(message.flags, "i") >= 0 ? message.input : null);
     const cell = current;
     wasInterrupted(); // what came before does not count
     let code = message.code;
     try {
-        if (/\bimport\b/.test(code)) code = rewriteImports(code);
+        if (exec(/\bimport\b/, code) !== null) code = rewriteImports(code);
     } catch {
         // not for us to say: the parser will
     }
@@ -237,7 +257,7 @@ function succeeded(cell, value) {
     let shown = null;
     try {
         if (value !== undefined) {
-            globalThis._ = value;
+            Reflect.set(globalThis, "_", value);
             within(() => { shown = bundle(value); });
         }
     } catch (problem) {
@@ -270,6 +290,12 @@ function interrupted(cell) {
 }
 
 function finish(cell, status) {
+    const isLost = identity(1) !== kept[0] || identity(2) !== kept[1];
+    if (isLost && status === 0) { // nothing it prints would be seen any more: a new kernel is better
+        status = 1;
+        send(cell, { type: "error", name: "KernelError",
+            value: "the cell closed descriptor 1 or 2, and its kernel ends with it", traceback: "" });
+    }
     cell.isOver = true;
     for (const [name, value] of cell.before) {
         if (value === undefined) delete process.env[name];
@@ -279,22 +305,20 @@ function finish(cell, status) {
     input.give(null);
     current = null;
     put(`end ${cell.id} ${status}\n`);
-    if (kept.some((was, i) => was !== identity(i + 1)))
-        realExit(1); // nothing it prints would be seen: a new kernel is better
-    else if (waiting.length > 0) setImmediate(receive);
+    if (isLost) realExit(1);
+    if (waiting.length > 0) setImmediate(receive);
 }
 
 // --- errors ------------------------------------------------------------------------------------
 
 function nameCells(text) {
-    return text.replace(/cell-in-(\d+):(\d+)(?::\d+)?/g, "Cell In[$1], line $2");
+    return replace(text, /cell-in-(\d+):(\d+)(?::\d+)?/g, "Cell In[$1], line $2");
 }
 
 // Frames of ours, of the inspector and of node's own machinery below the cell are left out.
 function trim(stack) {
-    const lines = stack.split("\n");
-    const isOurs = (line) => /^\s+at .*(node:(inspector|vm|internal)|kernel\.mjs|cells\.mjs|node:kernel)/.test(line);
-    return lines.filter((line) => !isOurs(line)).join("\n");
+    const ours = /^\s+at .*(node:(inspector|vm|internal|events|kernel)|kernel\.mjs|cells\.mjs)/;
+    return join(filter(split(stack, "\n"), (line) => exec(ours, line) === null), "\n");
 }
 
 function describe(problem, cell) {
@@ -306,7 +330,7 @@ function describe(problem, cell) {
             name = String(problem.name);
             value = String(problem.message);
             traceback = nameCells(trim(String(problem.stack ?? `${name}: ${value}`)));
-            if (!/Cell In\[/.test(traceback)) traceback += syntaxPlace(problem, cell);
+            if (indexOf(traceback, "Cell In[") < 0) traceback += syntaxPlace(problem, cell);
         } else {
             value = typeof problem === "string" ? problem : inspect(problem);
             traceback = `Cell In[${cell.count}]: Uncaught ${value}`;
@@ -314,7 +338,7 @@ function describe(problem, cell) {
     } catch {
         // a getter of the thrown value threw
     }
-    return { name: name.slice(0, 1000), value: value.slice(0, TEXT_MAX), traceback: traceback.slice(0, TEXT_MAX) };
+    return { name: slice(name, 0, 1000), value: slice(value, 0, TEXT_MAX), traceback: slice(traceback, 0, TEXT_MAX) };
 }
 
 // V8 tells the line of a syntax error only on compiling it again.
@@ -327,7 +351,7 @@ function syntaxPlace(problem, cell) {
 const input = {
     lines: null,
     give(data) {
-        this.lines = data === null ? null : data.toString("utf8").split("\n");
+        this.lines = data === null ? null : split(decode(data, "utf8"), "\n");
         if (data !== null && this.lines[this.lines.length - 1] === "") this.lines.pop();
         const stream = data === null ? null : Readable.from(data.length ? [data] : []);
         if (stream === null) {

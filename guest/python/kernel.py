@@ -173,8 +173,8 @@ class Kernel:
             except BlockingIOError:
                 posix.set_blocking(self.control, True)
                 self.put([str(data, "ascii")])
-            except OSError:
-                _exit(0)  # nobody is there any more
+            except OSError as problem:  # nobody is there any more, or a cell closed it
+                _exit(0 if isinstance(problem, ConnectionError) else 1)
             finally:
                 self.is_writing = False
         if self.is_pending:
@@ -222,6 +222,7 @@ class Kernel:
 
     def error_event(self, problem):
         try:
+            self.linecache.cache.update(self.sources)  # a cell may have emptied it
             name, value, text = self.errors.format_error(problem)
         except Exception:  # of guest code, or of a traceback module that a cell broke
             name, value, text = type(problem).__name__, "", ""
@@ -301,10 +302,13 @@ class Kernel:
         tail = lines[0].encode("utf-8", "surrogatepass")[node.end_col_offset:]
         return tail.lstrip(b" \t\f)").startswith(b";")
 
-    def run_code(self, code):
-        value = eval(code, self.space)
-        if code.co_flags & CO_COROUTINE:
-            value = self.run_coroutine(value)
+    async def run_together(self, codes):
+        """All of a cell in the event loop, when some of it awaits."""
+        value = None
+        for code in codes:
+            value = eval(code, self.space)
+            if code.co_flags & CO_COROUTINE:
+                value = await value
         return value
 
     def run_coroutine(self, coroutine):
@@ -329,12 +333,13 @@ class Kernel:
 
     def execute(self, source, name):
         code, last = self.compile_cell(source, name)
-        if code is not None:
-            self.run_code(code)
-        if last is None:
-            return
-        value = self.run_code(last)
-        if value is not None:
+        value, codes = None, [part for part in (code, last) if part is not None]
+        if any(part.co_flags & CO_COROUTINE for part in codes):
+            value = self.run_coroutine(self.run_together(codes))
+        else:
+            for part in codes:
+                value = eval(part, self.space)
+        if last is not None and value is not None:
             if "_" not in self.space or self.space["_"] is self.last:
                 self.space["_"] = self.last = value
             self.outbox.append(self.event("result", value))
@@ -424,12 +429,14 @@ class Kernel:
 
     def remember(self, name, source):
         """For tracebacks and inspect.getsource(); split into lines only when somebody asks."""
-        self.sources[name] = entry = (lambda: source,)
+        cache = self.linecache.cache
+        if type(cache) is not dict:
+            self.linecache.cache = cache = {}
+        self.sources[name] = cache[name] = (lambda: source,)
         if len(self.sources) > SOURCES_MAX:
             oldest = next(iter(self.sources))
             del self.sources[oldest]
-            self.linecache.cache.pop(oldest, None)
-        self.linecache.cache[name] = entry
+            cache.pop(oldest, None)
 
     def leave_child(self, problem):
         """A child that a cell forked has come back from the cell: it must not be a second kernel."""
@@ -473,7 +480,6 @@ class Kernel:
         if isinstance(problem, SystemExit) and problem.code in (None, 0):
             problem = None
         if problem is not None:
-            self.linecache.cache.update(self.sources)
             if self.guarded(lambda: self.outbox.append(self.error_event(problem))) is not None:
                 self.outbox.append('{"type":"error","name":%s,"value":"","traceback":""}\n'
                                    % quote(type(problem).__name__))
@@ -553,4 +559,5 @@ def main(control_fd=3, workspace="/workspace"):
 
 
 if __name__ == "__main__":
-    main(workspace=sys.argv[1] if len(sys.argv) > 1 else "/workspace")
+    # By a detour: up to Python 3.9 a frame has the builtins of its caller, if that is of the same module.
+    eval("main(3, workspace)", {"main": main, "workspace": (sys.argv + ["/workspace"])[1]})

@@ -122,7 +122,7 @@ def coordinate(axis, value):
     value = values.plain(value)
     if isinstance(value, (int, float)):
         if is_dated(axis):
-            return sys.modules["matplotlib.dates"].num2date(value).isoformat()
+            return sys.modules["matplotlib.dates"].num2date(value).replace(tzinfo=None).isoformat()
         names = getattr(axis.units, "_mapping", None) if "Categor" in converter(axis) else None
         for name, number in (names or {}).items():
             if number == value:
@@ -164,10 +164,20 @@ def bar_elements(axes):
         names = dict(zip(axis.get_ticklocs(), (t.get_text() for t in axis.get_ticklabels())))
         for bar in group.patches:
             middle = bar.get_y() + bar.get_height() / 2 if is_flat else bar.get_x() + bar.get_width() / 2
-            name = names.get(middle) or coordinate(axis, round(float(middle), 10))
+            name = names.get(middle, "")
+            if not name or is_number(name):
+                name = coordinate(axis, round(float(middle), 10))
             elements.append({"label": str(name), "group": label_of(group, "Group", index),
                              "value": values.plain(bar.get_width() if is_flat else bar.get_height())})
     return elements
+
+
+def is_number(text):
+    try:
+        float(text.replace("\u2212", "-"))
+        return True
+    except ValueError:
+        return False
 
 
 def pie_elements(axes):

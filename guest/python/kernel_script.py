@@ -61,12 +61,18 @@ def prepare(host, path, text, env):
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
-def report(problem):
-    """A traceback on stderr, by the program's own hook if it has one."""
+def strip(problem):
+    """Takes the frames of ours from its traceback."""
     trace = problem.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in kernel.OURS:
         trace = trace.tb_next
-    problem = problem.with_traceback(trace)
+    problem.__traceback__ = trace
+    return trace
+
+
+def report(problem):
+    """A traceback on stderr, by the program's own hook if it has one."""
+    trace = strip(problem)
     if isinstance(problem, KeyboardInterrupt):
         sys.excepthook(type(problem), problem, trace)
         return -_signal.SIGINT
@@ -75,8 +81,9 @@ def report(problem):
     except SystemExit as other:
         return kernel.exit_status(other)
     except BaseException as other:
+        other.__context__ = None
         sys.stderr.write("Error in sys.excepthook:\n")
-        sys.__excepthook__(type(other), other, other.__traceback__)
+        sys.__excepthook__(type(other), other, strip(other))
         sys.stderr.write("\nOriginal exception was:\n")
         sys.__excepthook__(type(problem), problem, trace)
     return 1
@@ -94,14 +101,13 @@ def finish(status):
         atexit._run_exitfuncs()
     except BaseException:
         pass  # it has been shown
-    try:
-        sys.stdout is None or sys.stdout.flush()
-    except BaseException:
-        status = status or 120  # as Python has it
-    try:
-        sys.stderr is None or sys.stderr.flush()
-    except BaseException:
-        pass
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            if stream is sys.stdout:
+                status = status or 120  # as Python has it
     flush_c()
     if status < 0:
         _signal.signal(-status, _signal.SIG_DFL)

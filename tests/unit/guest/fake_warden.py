@@ -12,10 +12,10 @@ import tempfile
 import time
 
 GUEST = pathlib.Path(__file__).resolve().parents[3] / "guest"
-PATIENCE = 60.0  # until a kernel counts as hung; never reached by one that works
+PATIENCE = float(os.environ.get("KERNEL_PATIENCE", "60"))  # until a kernel counts as hung; never reached by one that works
 
 COMMANDS = {
-    "python": [sys.executable, str(GUEST / "python" / "kernel.py")],
+    "python": [os.environ.get("KERNEL_PYTHON", sys.executable), str(GUEST / "python" / "kernel.py")],
     "javascript": [os.environ.get("KERNEL_NODE", "node"), str(GUEST / "javascript" / "kernel.mjs")],
     "bash": ["bash", str(GUEST / "bash" / "kernel.bash")],
 }
@@ -63,9 +63,9 @@ class Kernel:
                    "PYTHONDONTWRITEBYTECODE": "1"}
         environ.update(env or {})
         self.process = subprocess.Popen(
-            ["sh", "-c", 'exec "$@" 3<&%d %d<&-' % (theirs.fileno(), theirs.fileno()), "sh"] + command,
-            stdin=subprocess.DEVNULL, stdout=pipes[0][1], stderr=pipes[1][1],
-            pass_fds=[theirs.fileno()], cwd=cwd or self.folder, env=environ, start_new_session=True)
+            command, stdin=subprocess.DEVNULL, stdout=pipes[0][1], stderr=pipes[1][1],
+            preexec_fn=lambda: os.dup2(theirs.fileno(), 3), pass_fds=[3],
+            cwd=cwd or self.folder, env=environ, start_new_session=True)
         theirs.close()
         for _, writer in pipes:
             os.close(writer)
