@@ -210,7 +210,8 @@ static void on_ended(void *ctx, const struct exec_end *end)
     execution->end = *end;
     execution->flags |= (end->timed_out ? EXECUTION_TIMED_OUT : 0) |
                         (end->disk_full ? EXECUTION_DISK_FULL : 0) |
-                        (end->memory_watchdog ? EXECUTION_OOM : 0);
+                        (end->memory_watchdog ? EXECUTION_OOM : 0) |
+                        (end->events_dropped ? EXECUTION_EVENTS_CUT : 0);
     if (!end->kernel_died) {
         settle(execution);
         return;

@@ -133,6 +133,7 @@ static void test_input_and_environment(void **state)
     json_object_set_new(request.env, "A=B", json_string("x"));
     assert_true(session_cell(session, &request, &cell, &err) < 0);
     assert_string_equal(err.code, ERROR_BAD_INPUT);
+    json_decref(request.env);
     request.env = NULL;
     request.input_length = LIMIT_CODE_BYTES + 1;
     assert_true(session_cell(session, &request, &cell, &err) < 0);

@@ -91,7 +91,7 @@ static void test_died_in_a_cell(void **state)
     struct execution *cell = cell_ran(shop, session, "import os; os.kill(os.getpid(), 9)");
 
     assert_int_equal(cell->end.signal, SIGKILL);
-    assert_true(json_is_true(json_object_get(execution_cell_meta(cell), "kernel_lost")));
+    assert_true(cell->cell->has_lost);
     check_context(session, NULL, "state", "dead");
     cell = cell_ran(shop, session, "import os; os._exit(3)");
     check_member(execution_cell_meta(cell), "kernel", "replaced");
