@@ -8,9 +8,11 @@
  * "many N" (asks for so many at once, every third of which has to fail), "vanish N" (the same, and
  * the broker is gone), "end N", "usage N", "list", "look", "kernel N", "quit", "nonsense", "exit",
  * "fds", "bench N PAUSE_MS" (makes and ends so many, and says how long that took), "flow N WIDTH"
- * (so many, always WIDTH of them alive or on their way). POOL in the environment is the size of the
- * pool. "stage KEY" (an installer's box), "layer HASH" (one with that layer), "seal KEY",
- * "discard KEY".
+ * (so many, always WIDTH of them alive or on their way). "stage KEY" (an installer's box), "layer
+ * HASH" (one with that layer), "seal KEY", "discard KEY". "kernel BOX ID TIER" asks for a kernel,
+ * "cell BOX ID" (and "script BOX ID", "cold BOX") runs the code on the lines that follow, "ended
+ * BOX ID" waits until that kernel has ended, "warm N TIER" measures. POOL in the environment is the
+ * size of the pool, ZYGOTE the Python of zygotes, LAYER what they have.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +29,11 @@
 #include "base/log.h"
 #include "launcher/protocol.h"
 #include "launcher/serve.h"
+#include "stub_box.h"
+#include "wire/message.h"
 
 #define BOXES_MAX 256
+#define ENDED_MAX 1024
 #define DATA_FD (BROKER_FOLDER_FD + 3) /* as in STATE_FOLDERS */
 #define PACKAGES_FD (BROKER_FOLDER_FD + 7)
 
@@ -38,6 +43,9 @@ static struct {
     struct launcher_box boxes[BOXES_MAX];
     int channels[BOXES_MAX];
     size_t box_count;
+    struct launcher_kernel_ended ended[ENDED_MAX]; /* the last ones */
+    size_t ended_count;
+    uint32_t last_id; /* of a cell; kernels have small numbers */
 } broker;
 
 static void send_message(const struct launcher_message *message)
@@ -75,7 +83,7 @@ static void quit(void)
     send_message(&message);
 }
 
-/* Hears the launcher until one of the types came; what else comes is noted. */
+/* Hears the launcher until one of the types came (0: any); what else comes is noted. */
 static void hear(struct launcher_message *ret, enum launcher_type one, enum launcher_type other)
 {
     struct pollfd control = {.fd = LAUNCHER_CONTROL_FD, .events = POLLIN};
@@ -94,12 +102,14 @@ static void hear(struct launcher_message *ret, enum launcher_type one, enum laun
             note_box(&ret->box, fd);
         if (ret->type == LAUNCHER_ENDED)
             forget_box(ret->usage.number);
+        if (ret->type == LAUNCHER_KERNEL_ENDED)
+            broker.ended[broker.ended_count++ % ENDED_MAX] = ret->kernel_ended;
         if (ret->type == LAUNCHER_STOPPING) {
             broker.is_stopping = true;
             if (!getenv("STUBBORN"))
                 quit();
         }
-        if (ret->type == one || ret->type == other)
+        if (!one || ret->type == one || ret->type == other)
             return;
     }
 }
@@ -114,6 +124,12 @@ static const struct launcher_make sample_make = {
     .tier = TIER_NONE,
 };
 
+static void choose_layer(struct launcher_make *make)
+{
+    if (getenv("LAYER"))
+        snprintf(make->layer, sizeof(make->layer), "%s", getenv("LAYER"));
+}
+
 static void ask_for(const char *key, uint32_t serial, bool has_data, bool has_packages)
 {
     struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
@@ -122,6 +138,7 @@ static void ask_for(const char *key, uint32_t serial, bool has_data, bool has_pa
     message.make.serial = serial;
     message.make.has_data = has_data;
     message.make.has_packages = has_packages;
+    choose_layer(&message.make);
     send_message(&message);
 }
 
@@ -202,16 +219,18 @@ static void look(FILE *client)
     send_message(&message);
     do
         hear(&message, LAUNCHER_STATE, LAUNCHER_STATE);
-    while (message.state.tier != STATE_END);
+    while (message.state.tier != STATE_END && tell_zygote(client, &message.state));
     fprintf(client, "pooled %u of %u memory %llu\n", message.state.pooled, message.state.pool_size,
             (unsigned long long)message.state.memory_bytes);
 }
 
-static void ask_kernel(FILE *client, uint32_t number)
+static void ask_kernel(FILE *client, uint32_t number, const char *id, const char *tier)
 {
-    struct launcher_message message = {.type = LAUNCHER_KERNEL,
-                                       .kernel = {.number = number, .kernel = 5}};
+    struct launcher_message message = {
+        .type = LAUNCHER_KERNEL,
+        .kernel = {.number = number, .kernel = id[0] ? (uint32_t)strtoul(id, NULL, 10) : 5}};
 
+    message.kernel.tier = (uint8_t)strtoul(tier, NULL, 10);
     send_message(&message);
     hear(&message, LAUNCHER_KERNEL_MADE, LAUNCHER_KERNEL_MADE);
     fprintf(client, "kernel %u %u %d\n", message.kernel_made.number, message.kernel_made.kernel,
@@ -236,6 +255,33 @@ static void seal(FILE *client, enum launcher_type type, const char *key)
         fprintf(client, "sealed %u %s %llu %llu %d\n", sealed->serial, sealed->layer,
                 (unsigned long long)sealed->files, (unsigned long long)sealed->bytes,
                 sealed->was_there);
+}
+
+/* How a kernel ended, once the launcher has said so. */
+static void tell_ended(FILE *client, uint32_t number, uint32_t kernel)
+{
+    struct launcher_message message;
+
+    for (;;) {
+        for (size_t i = 0; i < broker.ended_count; i++) {
+            const struct launcher_kernel_ended *ended = &broker.ended[i];
+
+            if (ended->number != number || ended->kernel != kernel)
+                continue;
+            fprintf(client, "ended status %d\n", ended->status);
+            return;
+        }
+        hear(&message, LAUNCHER_KERNEL_ENDED, LAUNCHER_KERNEL_ENDED);
+    }
+}
+
+static int channel_of(uint32_t number)
+{
+    for (size_t i = 0; i < broker.box_count; i++) {
+        if (broker.boxes[i].number == number)
+            return broker.channels[i];
+    }
+    exit(7);
 }
 
 /* A file in the data folder of a key, through the descriptor that a broker has. */
@@ -318,6 +364,41 @@ static void bench(FILE *client, size_t count, int pause_ms)
             pooled, (unsigned long long)(count * 1000000000 / begin));
 }
 
+/* Boxes with a kernel, each for one program, from the request to the box's end. */
+static void bench_warm(FILE *client, size_t count, uint8_t tier)
+{
+    static uint64_t took[10000];
+    FILE *nowhere = fopen("/dev/null", "w");
+    size_t warm = 0;
+
+    count = count == 0 || count > 10000 ? 100 : count;
+    for (size_t i = 0; i < count && nowhere; i++) {
+        struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
+        uint64_t start = clock_now_ns();
+
+        message.make.tier = tier;
+        message.make.kernel = 1;
+        choose_layer(&message.make);
+        send_message(&message);
+        hear(&message, LAUNCHER_MADE, LAUNCHER_REFUSED);
+        if (message.type == LAUNCHER_MADE && message.box.kernel) {
+            warm++;
+            run_code(nowhere, -1, channel_of(message.box.number), ++broker.last_id, "script", 1,
+                     "print('Hello')");
+        }
+        message = (struct launcher_message){.type = LAUNCHER_END, .number = message.box.number};
+        send_message(&message);
+        hear(&message, LAUNCHER_ENDED, LAUNCHER_ENDED);
+        took[i] = (clock_now_ns() - start) / 1000;
+    }
+    qsort(took, count, sizeof(took[0]), compare);
+    fprintf(client, "warm %zu p10 %llu p50 %llu p99 %llu us\n", warm,
+            (unsigned long long)took[count / 10], (unsigned long long)took[count / 2],
+            (unsigned long long)took[count * 99 / 100]);
+    if (nowhere)
+        fclose(nowhere);
+}
+
 /* A steady stream: each that stands is ended at once and another is asked for. */
 static void flow(FILE *client, size_t count, size_t width)
 {
@@ -362,7 +443,8 @@ static void show_fds(FILE *client)
     fprintf(client, "\n");
 }
 
-static void make_something(FILE *client, const char *word, const char *argument)
+static void make_something(FILE *client, const char *word, const char *argument, const char *second,
+                           const char *third)
 {
     uint32_t number = (uint32_t)strtoul(argument, NULL, 10);
 
@@ -373,9 +455,19 @@ static void make_something(FILE *client, const char *word, const char *argument)
     else if (strcmp(word, "many") == 0)
         make_many(client, number);
     else if (strcmp(word, "kernel") == 0)
-        ask_kernel(client, number);
+        ask_kernel(client, number, second, third);
+    else if (strcmp(word, "ended") == 0)
+        tell_ended(client, number, (uint32_t)strtoul(second, NULL, 10));
     else if (strcmp(word, "look") == 0)
         look(client);
+    else if (strcmp(word, "stage") == 0)
+        make_furnished(client, argument, "", STAGING_TEMPLATE);
+    else if (strcmp(word, "layer") == 0)
+        make_furnished(client, "furnished", argument, STAGING_NONE);
+    else if (strcmp(word, "seal") == 0)
+        seal(client, LAUNCHER_SEAL, argument);
+    else if (strcmp(word, "discard") == 0)
+        seal(client, LAUNCHER_DISCARD, argument);
     if (strcmp(word, "vanish") == 0) {
         ask_for_many(number);
         exit(0);
@@ -384,20 +476,17 @@ static void make_something(FILE *client, const char *word, const char *argument)
 
 static void serve_client(int fd)
 {
-    char line[256] = "", word[32] = "", argument[200] = "", second[16] = "";
+    char line[256] = "", word[32] = "", argument[200] = "", second[16] = "", third[8] = "";
     FILE *client = fdopen(fd, "w");
+    const char *rest;
 
     if (!client || read(fd, line, sizeof(line) - 1) <= 0)
         exit(5);
-    sscanf(line, "%31s %199s %15s", word, argument, second);
-    if (strcmp(word, "stage") == 0)
-        make_furnished(client, argument, "", STAGING_TEMPLATE);
-    else if (strcmp(word, "layer") == 0)
-        make_furnished(client, "furnished", argument, STAGING_NONE);
-    else if (strcmp(word, "seal") == 0)
-        seal(client, LAUNCHER_SEAL, argument);
-    else if (strcmp(word, "discard") == 0)
-        seal(client, LAUNCHER_DISCARD, argument);
+    sscanf(line, "%31s %199s %15s %7s", word, argument, second, third);
+    rest = strchr(line, '\n');
+    if (strcmp(word, "cell") == 0 || strcmp(word, "script") == 0 || strcmp(word, "cold") == 0)
+        run_code(client, fd, channel_of((uint32_t)strtoul(argument, NULL, 10)), ++broker.last_id,
+                 word, (uint32_t)strtoul(second, NULL, 10), rest ? rest + 1 : "");
     else if (strcmp(word, "data") == 0)
         give_data(client, argument);
     else if (strcmp(word, "end") == 0)
@@ -408,6 +497,8 @@ static void serve_client(int fd)
         list(client);
     else if (strcmp(word, "bench") == 0)
         bench(client, strtoul(argument, NULL, 10), (int)strtol(second, NULL, 10));
+    else if (strcmp(word, "warm") == 0)
+        bench_warm(client, strtoul(argument, NULL, 10), (uint8_t)strtoul(second, NULL, 10));
     else if (strcmp(word, "flow") == 0)
         flow(client, strtoul(argument, NULL, 10), strtoul(second, NULL, 10));
     else if (strcmp(word, "fds") == 0)
@@ -419,7 +510,7 @@ static void serve_client(int fd)
     else if (strcmp(word, "exit") == 0)
         exit((int)strtol(argument, NULL, 10));
     else
-        make_something(client, word, argument);
+        make_something(client, word, argument, second, third);
     fclose(client);
 }
 
@@ -434,6 +525,7 @@ static int be_broker(void)
     send_message(&message);
     hear(&message, LAUNCHER_WELCOME, LAUNCHER_WELCOME);
     broker.generation = message.number;
+    broker.last_id = 1000;
     message = (struct launcher_message){.type = LAUNCHER_READY};
     send_message(&message);
     for (;;) {
@@ -446,7 +538,7 @@ static int be_broker(void)
             struct pollfd control = {.fd = LAUNCHER_CONTROL_FD, .events = POLLIN};
 
             while (poll(&control, 1, 0) > 0)
-                hear(&message, LAUNCHER_ENDED, LAUNCHER_STOPPING);
+                hear(&message, 0, 0);
         }
         fd = accept4(BROKER_LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
@@ -457,7 +549,7 @@ static int be_broker(void)
 static int be_daemon(int argc, char **argv)
 {
     struct launch_bind binds[8];
-    char *env[3] = {NULL};
+    char *env[4] = {NULL}, layer[128];
     size_t count = 0;
     struct serve_spec spec = {
         .state = argv[1],
@@ -479,6 +571,11 @@ static int be_daemon(int argc, char **argv)
         spec.pool_size = (unsigned)strtoul(getenv("POOL"), NULL, 10);
         spec.pool_memory_bytes = 256 * MIB;
     }
+    spec.python = getenv("ZYGOTE");
+    spec.has_zygotes = spec.python != NULL;
+    spec.layer = getenv("LAYER");
+    if (spec.layer && snprintf(layer, sizeof(layer), "LAYER=%s", spec.layer) > 0)
+        env[count++] = layer;
     if (getenv("BROKEN"))
         env[count++] = "BROKEN=1";
     if (getenv("STUBBORN"))

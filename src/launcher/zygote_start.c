@@ -21,12 +21,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "guest_files.h"
 #include "launcher/zygotes.h"
 #include "sandbox/sandbox.h"
 #include "sys/calls.h"
 #include "zygote_file.h"
 
+#define ZYGOTE_FILES_MAX 24
 #define ZYGOTE_DISK (16 * MIB) /* of its /tmp and home, in which nothing is ever left */
 
 /* Into a pid namespace below and back; looking at a warden, which setns(2) by pidfd wants. */
@@ -38,7 +38,8 @@ struct zygote_plan {
     struct launched launched;
     char layer[PATH_MAX + HASH_TEXT_MAX + 16];
     char tiers[LIMIT_TIERS_BYTES];
-    struct launch_file files[4];
+    struct launch_file files[ZYGOTE_FILES_MAX];
+    size_t file_count;
     char python[PATH_MAX];
     char tier[8];
 };
@@ -153,15 +154,22 @@ static size_t read_tiers(const struct engine *engine, struct zygote_plan *plan, 
     return length < 0 ? 0 : (size_t)length;
 }
 
+static void add_file(struct zygote_plan *plan, const char *path, const void *data, size_t length)
+{
+    if (plan->file_count < ZYGOTE_FILES_MAX)
+        plan->files[plan->file_count++] = (struct launch_file){path, data, length};
+}
+
+/* The drivers that boxes have too, ours among them, and the native part, which they do not. */
 static void choose_files(struct zygote_plan *plan, size_t tiers_length)
 {
-    plan->files[0] =
-        (struct launch_file){ZYGOTE_SCRIPT, (const char *)guest_zygote_py, guest_zygote_py_length};
-    plan->files[1] = (struct launch_file){"driver/kernel.py", (const char *)guest_kernel_py,
-                                          guest_kernel_py_length};
-    plan->files[2] = (struct launch_file){ZYGOTE_MODULE, (const char *)guest__zygote_so,
-                                          guest__zygote_so_length};
-    plan->files[3] = (struct launch_file){ZYGOTE_TIERS, plan->tiers, tiers_length};
+    size_t count;
+    const struct launch_file *drivers = launcher_drivers(&count);
+
+    for (size_t i = 0; i < count; i++)
+        add_file(plan, drivers[i].path, drivers[i].text, drivers[i].length);
+    add_file(plan, ZYGOTE_MODULE, guest__zygote_so, guest__zygote_so_length);
+    add_file(plan, ZYGOTE_TIERS, plan->tiers, tiers_length);
 }
 
 static int write_plan(struct engine *engine, const struct zygote *zygote, struct zygote_plan *plan,
@@ -176,7 +184,6 @@ static int write_plan(struct engine *engine, const struct zygote *zygote, struct
         .binds = engine->binds,
         .bind_count = limits->bind_count,
         .files = plan->files,
-        .file_count = ARRAY_SIZE(plan->files),
     };
     size_t tiers_length = 0;
     int r;
@@ -192,6 +199,7 @@ static int write_plan(struct engine *engine, const struct zygote *zygote, struct
         return error_set(err, -ENOENT, ERROR_NOT_FOUND, "there is no Python");
     str_format(plan->tier, sizeof(plan->tier), "%u", zygote->tier);
     choose_files(plan, tiers_length);
+    spec.file_count = plan->file_count;
     r = root_draft(&plan->draft, &spec, err);
     if (r < 0)
         return r;

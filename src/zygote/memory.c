@@ -90,6 +90,7 @@ void memory_arenas(void)
     arenas.end = arenas.start + ARENAS_MAX;
     if (arenas.start > space)
         munmap(space, (size_t)(arenas.start - space));
+    munmap(arenas.end, (size_t)(space + ARENAS_MAX + HUGE_PAGE - arenas.end));
     madvise(arenas.start, ARENAS_MAX, MADV_HUGEPAGE);
     PyObject_SetArenaAllocator(&allocator);
 }
@@ -178,12 +179,14 @@ static void join(struct mapping *maps, size_t count)
     for (size_t i = 0; i + 1 < count; i++) {
         if (!is_continued(&maps[i], &maps[i + 1]))
             continue;
-        if (maps[i].protection == PROT_READ && maps[i + 1].protection == code)
-            protect(&maps[i], code);
-        else if (maps[i].protection == code && maps[i + 1].protection == PROT_READ)
-            protect(&maps[i + 1], code);
-        else if (maps[i].protection == PROT_READ && maps[i + 1].protection == data)
+        if (maps[i].protection == PROT_READ && maps[i + 1].protection == data)
             protect(&maps[i], data);
+        else if (maps[i].protection == PROT_READ && maps[i + 1].protection == code)
+            protect(&maps[i], code);
+        else if (maps[i].protection == code && maps[i + 1].protection == PROT_READ &&
+                 !(i + 2 < count && maps[i + 2].protection == data &&
+                   is_continued(&maps[i + 1], &maps[i + 2])))
+            protect(&maps[i + 1], code);
     }
 }
 

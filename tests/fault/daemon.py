@@ -80,9 +80,13 @@ class Daemon:
 
     @property
     def broker(self):
-        found = [p for p in children(self.launcher) if p not in self.wardens]
+        found = [p for p in children(self.launcher) if p not in self.wardens + self.zygotes]
         assert len(found) == 1, found
         return found[0]
+
+    @property
+    def zygotes(self):
+        return [p for p in children(self.launcher) if status(p)["Name"][0].startswith("python")]
 
     @property
     def wardens(self):
@@ -91,12 +95,13 @@ class Daemon:
     def everybody(self):
         return [self.stub, self.launcher, *children(self.launcher)]
 
-    def ask(self, *words):
+    def ask(self, *words, code=""):
         """One line to the broker, one line back; "" when it is gone before it has answered."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(support.PATIENCE)
             client.connect(str(self.socket))
-            client.sendall((" ".join(map(str, words)) + "\n").encode())
+            client.sendall((" ".join(map(str, words)) + "\n" + code).encode())
+            client.shutdown(socket.SHUT_WR)
             answer = b""
             while True:
                 try:
