@@ -216,6 +216,49 @@ static void test_make_v1(void **state)
     cgroup_remove(NULL);
 }
 
+/* For one more process, after those of the making are closed; `file` is what it writes to. */
+static void check_open_join(struct room *room, size_t wanted, const char *file)
+{
+    int fds[_CONTROLLER_MAX];
+    size_t count = 0;
+
+    assert_int_equal(cgroup_open_join(&room->group, fds), 0);
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (fds[i] < 0)
+            continue;
+        count++;
+        assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
+        assert_int_equal(write(fds[i], "0", 1), 1);
+        close(fds[i]);
+    }
+    assert_int_equal(count, wanted);
+    check_file(room, file, "0");
+}
+
+static void test_open_join(void **state)
+{
+    struct room *room = *state;
+    struct error err = {0};
+    int fds[_CONTROLLER_MAX];
+
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
+    assert_int_equal(cgroup_make(&room->site, "bailey-1-3", &limits, &room->group, &err), 0);
+    check_open_join(room, 3, "cpu/bailey-1-3/tasks");
+    cgroup_remove(&room->group);
+    assert_int_equal(cgroup_open_join(&room->group, fds), 0); /* without a group there is no file */
+    assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
+    kernel_files = v2_files;
+    make_site(room, CGROUP_V2, "top", "top", "top");
+    assert_int_equal(cgroup_make(&room->site, "bailey-1-4", &limits, &room->group, &err), 0);
+    check_open_join(room, 1, "top/bailey-1-4/cgroup.procs");
+    room->group.path[0][0] = '-'; /* somewhere else */
+    assert_int_equal(cgroup_open_join(&room->group, fds), -ENOENT);
+    assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
+    room->group.path[0][0] = '/';
+    cgroup_remove(&room->group);
+}
+
 /* One hierarchy for two controllers: one folder, made and entered once; no cpu limit, no group. */
 static void test_make_v1_together(void **state)
 {
@@ -364,21 +407,14 @@ static void test_sweep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_ROOM(test_v1_separate),
-        IN_A_ROOM(test_v1_together),
-        IN_A_ROOM(test_hybrid),
-        IN_A_ROOM(test_v2_delegated_above),
-        IN_A_ROOM(test_v2_root),
-        IN_A_ROOM(test_v2_stops_at_the_mount),
-        IN_A_ROOM(test_mount_of_a_part),
-        IN_A_ROOM(test_none),
-        IN_A_ROOM(test_make_v1),
-        IN_A_ROOM(test_make_v1_together),
-        IN_A_ROOM(test_make_v2),
-        IN_A_ROOM(test_make_fails),
-        IN_A_ROOM(test_make_where_none_can_be),
-        IN_A_ROOM(test_oom_kills),
-        IN_A_ROOM(test_sweep),
+        IN_A_ROOM(test_v1_separate),     IN_A_ROOM(test_v1_together),
+        IN_A_ROOM(test_hybrid),          IN_A_ROOM(test_v2_delegated_above),
+        IN_A_ROOM(test_v2_root),         IN_A_ROOM(test_v2_stops_at_the_mount),
+        IN_A_ROOM(test_mount_of_a_part), IN_A_ROOM(test_none),
+        IN_A_ROOM(test_make_v1),         IN_A_ROOM(test_make_v1_together),
+        IN_A_ROOM(test_open_join),       IN_A_ROOM(test_make_v2),
+        IN_A_ROOM(test_make_fails),      IN_A_ROOM(test_make_where_none_can_be),
+        IN_A_ROOM(test_oom_kills),       IN_A_ROOM(test_sweep),
     };
 
     return cmocka_run_group_tests_name("sys/cgroup", tests, NULL, NULL);
