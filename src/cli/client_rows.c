@@ -412,7 +412,7 @@ static const struct option_row template_options[] = {
 const struct command template_command = {
     .name = "template",
     .summary = "build, list, show, verify and remove templates",
-    .usage = "build [NAME|FOLDER] | ls | show NAME | verify NAME... | rm NAME...",
+    .usage = "build [NAME|FOLDER] | ls | show NAME | verify|rm NAME...",
     .description =
         "A template is what a box is furnished with: Python packages in the versions that were "
         "chosen, modules that are kept loaded, files and variables. 'run', 'exec' and 'session "

@@ -391,6 +391,7 @@ static void leave(struct session *session)
         execution_fail(execution, &err);
     session->pinned--;
     outputs_fail(session, &err);
+    packages_fail(session, &err);
     if (session->box)
         maker->ops->end(maker, session->number, ptr_take(&session->box), box_gone, session);
     else

@@ -1,0 +1,570 @@
+/*
+ * test_installer.c - installations, templates and what nothing names any more, with a box that is a
+ * plain process and a script in the place of Python.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/stat.h>
+
+#include "session/installer.h"
+#include "session/layers.h"
+#include "session/template.h"
+#include "workshop.h"
+
+#define ONE "1111111111111111111111111111111111111111111111111111111111111111"
+#define TWO "2222222222222222222222222222222222222222222222222222222222222222"
+
+/* What the launcher would do with the folder. */
+static struct {
+    struct shop *shop;
+    const char *layer; /* that comes out; NULL: sealing fails */
+    uint64_t bytes;
+    unsigned sealed, discarded;
+} press;
+
+static struct maker_ops ops;
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(scratch_path(&press.shop->scratch, name), "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static bool exists(const char *name)
+{
+    struct stat status;
+
+    return lstat(scratch_path(&press.shop->scratch, name), &status) == 0;
+}
+
+static void make_layer(const char *layer, const char *module)
+{
+    char name[128];
+
+    snprintf(name, sizeof(name), "layers/%s/pkg", layer);
+    scratch_folder(&press.shop->scratch, name);
+    snprintf(name, sizeof(name), "layers/%s/pkg/%s", layer, module);
+    write_file(name, "x = 1\n");
+}
+
+static void seal(struct maker *maker, const char *key,
+                 void (*done)(void *ctx, const struct sealed *sealed, const struct error *err),
+                 void *ctx)
+{
+    struct sealed sealed = {.bytes = press.bytes, .files = 1};
+    struct error err = {0};
+
+    (void)maker;
+    assert_true(str_starts(key, "i_"));
+    press.sealed++;
+    if (!press.layer) {
+        error_set(&err, -EIO, ERROR_ENGINE, "it does not close");
+        done(ctx, &sealed, &err);
+        return;
+    }
+    make_layer(press.layer, press.layer[0] == '1' ? "one.py" : "two.py");
+    str_copy(sealed.layer, sizeof(sealed.layer), press.layer);
+    done(ctx, &sealed, &err);
+}
+
+static void discard(struct maker *maker, const char *key, bool is_packages)
+{
+    (void)maker;
+    (void)key;
+    assert_false(is_packages);
+    press.discarded++;
+}
+
+/* What install.py would say, by what is asked for. */
+static const char script[] =
+    "#!/bin/sh\n"
+    "order=$(cat install.json)\n"
+    "case $order in\n"
+    "*good*) echo 'first line' >&2; printf 'second' >&2\n"
+    "  echo '{\"python\":\"3.11.1\",\"packages\":[{\"name\":\"Good\",\"version\":\"1.0\"},"
+    "{\"name\":\"odd name\",\"version\":\"1\"},7]}' ;;\n"
+    "*away*) echo '{\"error\":{\"code\":\"no_network\",\"message\":\"nobody there\"}}'; exit 1 ;;\n"
+    "*odd*) echo 'the reason' >&2; echo '{{{' ;;\n"
+    "*forged*) echo '{\"error\":{\"code\":\"refused\",\"message\":\"x\"}}' ;;\n"
+    "*silent*) exit 3 ;;\n"
+    "*slow*) echo begun >&2; exec sleep 1000 ;;\n"
+    "esac\n";
+
+static int open_shop(void **state)
+{
+    struct shop *shop;
+
+    shop_open(state);
+    shop = *state;
+    memset(&press, 0, sizeof(press));
+    press.shop = shop;
+    press.layer = ONE;
+    press.bytes = 100;
+    write_file("python", script);
+    chmod(scratch_path(&shop->scratch, "python"), 0755);
+    shop->languages[1].program = strdup(scratch_path(&shop->scratch, "python"));
+    shop->languages[1].fingerprint = "f1";
+    ops = shop_ops;
+    ops.seal = seal;
+    ops.discard = discard;
+    shop->maker.ops = &ops;
+    return 0;
+}
+
+static int close_shop(void **state)
+{
+    struct shop *shop = *state;
+
+    free((char *)shop->languages[1].program);
+    return shop_close(state);
+}
+
+/* ---- somebody who waits ---- */
+
+struct told {
+    unsigned done;
+    struct error err;
+    struct install_end end;
+    size_t packages;
+    char lines[200];
+};
+
+static void on_progress(void *ctx, const char *line)
+{
+    struct told *told = ctx;
+
+    strncat(told->lines, line, sizeof(told->lines) - strlen(told->lines) - 2);
+    strcat(told->lines, "|");
+}
+
+static void on_done(void *ctx, const struct install_end *end, const struct error *err)
+{
+    struct told *told = ctx;
+
+    told->done++;
+    told->err = *err;
+    assert_int_equal(end == NULL, err->num < 0);
+    if (end) {
+        told->end = *end;
+        told->packages = json_array_size(end->packages);
+    }
+}
+
+static const struct install_events events = {.progress = on_progress, .done = on_done};
+
+static struct installation *start(struct shop *shop, struct told *told, const char *requirements)
+{
+    struct install_spec spec = {.requirements = requirements};
+    struct installation *installation;
+    struct error err = {0};
+
+    *told = (struct told){0};
+    if (installer_start(shop->engine, &spec, &events, told, &installation, &err) < 0)
+        fail_msg("%s", err.text);
+    return installation;
+}
+
+static void install(struct shop *shop, struct told *told, const char *requirements)
+{
+    start(shop, told, requirements);
+    UNTIL(shop, told->done);
+    UNTIL(shop, engine_is_idle(shop->engine));
+}
+
+/* ---- installations ---- */
+
+static void test_good(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+
+    start(shop, &told, "good");
+    assert_false(engine_is_idle(shop->engine));
+    UNTIL(shop, told.done);
+    assert_int_equal(told.err.num, 0);
+    assert_string_equal(told.end.layer, ONE);
+    assert_int_equal(told.packages, 1); /* what is no name of a package is passed over */
+    assert_false(told.end.was_there);
+    assert_string_equal(told.lines, "first line|second|");
+    assert_int_equal(press.discarded, 0);
+    UNTIL(shop, !exists("layers/" ONE)); /* nobody kept it */
+    assert_false(exists("layers/" ONE ".json"));
+}
+
+static void test_two_are_one(void **state)
+{
+    struct shop *shop = *state;
+    struct told told[3];
+
+    start(shop, &told[0], "good");
+    start(shop, &told[1], "good");
+    start(shop, &told[2], "good too");
+    UNTIL(shop, told[0].done && told[1].done && told[2].done);
+    assert_int_equal(shop->made, 2);
+    assert_string_equal(told[1].end.layer, ONE);
+}
+
+static void test_cancel(void **state)
+{
+    struct shop *shop = *state;
+    struct told told[2];
+    struct installation *first = start(shop, &told[0], "slow");
+    struct installation *second = start(shop, &told[1], "slow");
+
+    UNTIL(shop, told[0].lines[0] && told[1].lines[0]);
+    installer_cancel(first);
+    assert_false(engine_is_idle(shop->engine)); /* the other one still waits */
+    installer_cancel(second);
+    UNTIL(shop, engine_is_idle(shop->engine));
+    assert_int_equal(told[0].done + told[1].done, 0);
+    assert_int_equal(press.discarded, 1);
+    assert_int_equal(press.sealed, 0);
+    assert_null(shop_find(shop, 1));
+}
+
+static void test_cancel_before_the_box(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+    struct installation *installation;
+
+    shop->holds[ASK_MAKE] = true;
+    installation = start(shop, &told, "good");
+    installer_cancel(installation);
+    UNTIL(shop, engine_is_idle(shop->engine));
+    assert_int_equal(told.done, 0);
+    assert_int_equal(shop->cancelled, 1);
+}
+
+static void fails(struct shop *shop, const char *requirements, const char *code, const char *text)
+{
+    struct told told;
+
+    install(shop, &told, requirements);
+    assert_true(told.err.num < 0);
+    assert_ptr_equal(told.err.code, code);
+    if (!strstr(told.err.text, text))
+        fail_msg("'%s' does not say '%s'", told.err.text, text);
+}
+
+static void test_failures(void **state)
+{
+    struct shop *shop = *state;
+
+    fails(shop, "away", ERROR_NO_NETWORK, "nobody there");
+    fails(shop, "odd", ERROR_INSTALL_FAILED, "the reason");
+    fails(shop, "forged", ERROR_INSTALL_FAILED, "x"); /* no word of ours by the box's choice */
+    fails(shop, "silent", ERROR_INSTALL_FAILED, "");
+    assert_int_equal(press.discarded, 4);
+    shop->refuses = true;
+    fails(shop, "good", ERROR_REFUSED, "too weak");
+    shop->refuses = false;
+    press.layer = NULL;
+    fails(shop, "good", ERROR_ENGINE, "it does not close");
+    press.layer = ONE;
+    press.bytes = 2 * GIB;
+    fails(shop, "good", ERROR_TOO_LARGE, "1024 MB");
+    UNTIL(shop, !exists("layers/" ONE));
+    shop->oom_kills = 1;
+    fails(shop, "silent", ERROR_INSTALL_FAILED, "more memory");
+}
+
+static void test_refused_at_once(void **state)
+{
+    struct shop *shop = *state;
+    struct install_spec spec = {.requirements = "good"};
+    struct installation *installation;
+    struct told told = {0};
+    struct error err = {0};
+
+    shop->refuses_now = true;
+    assert_true(installer_start(shop->engine, &spec, &events, &told, &installation, &err) < 0);
+    ops.seal = NULL;
+    shop->refuses_now = false;
+    err = (struct error){0};
+    assert_true(installer_start(shop->engine, &spec, &events, &told, &installation, &err) < 0);
+    assert_ptr_equal(err.code, ERROR_INSTALL_FAILED);
+    assert_true(engine_is_idle(shop->engine));
+    assert_int_equal(told.done, 0);
+}
+
+static void test_freed_under_way(void **state)
+{
+    struct shop *shop = *state;
+    struct told told[2];
+
+    start(shop, &told[0], "slow");
+    UNTIL(shop, told[0].lines[0]);
+    scratch_folder(&shop->scratch, "layers/.build-i_0");
+    shop->holds[ASK_MAKE] = true;
+    start(shop, &told[1], "good");
+    shop_crash(shop);
+    shop->holds[ASK_MAKE] = false;
+    shop_begin(shop); /* the next broker ends the box, and has the folder taken away */
+    UNTIL(shop, !shop_find(shop, 1));
+    assert_int_equal(press.discarded, 1);
+    assert_int_equal(told[0].done + told[1].done, 0);
+}
+
+/* ---- into a session ---- */
+
+static void test_session(void **state)
+{
+    static const char *const good[] = {"good", NULL}, *const more[] = {"good==2", "other", NULL};
+    struct shop *shop = *state;
+    struct session *session = shop_session(shop, "s");
+    struct installation *installation;
+    struct told told = {0};
+    struct error err = {0};
+    char name[128], id[ID_MAX];
+    json_t *json;
+
+    str_copy(id, sizeof(id), session_id(session));
+    assert_int_equal(session_install(session, good, &events, &told, &installation, &err), 0);
+    UNTIL(shop, told.done);
+    assert_int_equal(told.err.num, 0);
+    snprintf(name, sizeof(name), "packages/%s/pkg/one.py", id);
+    assert_true(exists(name));
+    press.layer = TWO;
+    told = (struct told){0};
+    assert_int_equal(session_install(session, more, &events, &told, &installation, &err), 0);
+    UNTIL(shop, told.done);
+    assert_false(exists(name)); /* the folder is as the newest layer is */
+    snprintf(name, sizeof(name), "packages/%s/pkg/two.py", id);
+    assert_true(exists(name));
+    UNTIL(shop, !exists("layers/" ONE));
+    assert_true(exists("layers/" TWO));
+    shop_crash(shop);
+    shop->generation++;
+    shop_begin(shop);
+    UNTIL(shop, shop->is_ready);
+    assert_int_equal(engine_find(shop->engine, id, &session, &err), 0);
+    json = session_packages_json(session);
+    assert_int_equal(json_array_size(json), 1);
+    json_decref(json);
+    assert_true(exists("layers/" TWO));
+    session_end(session, "deleted", NULL, NULL);
+    UNTIL(shop, !exists("layers/" TWO) && !exists(name));
+}
+
+static void test_session_refused(void **state)
+{
+    static const char *const wrong[] = {"--index-url=x", NULL}, *const nothing[] = {NULL};
+    static const char *const denied[] = {"Good_", NULL}, *const bad[] = {"g.o-od", NULL};
+    struct shop *shop = *state;
+    struct session *session = shop_session(shop, NULL);
+    struct installation *installation;
+    struct told told = {0};
+    struct error err = {0};
+
+    assert_true(session_install(session, wrong, &events, &told, &installation, &err) < 0);
+    assert_ptr_equal(err.code, ERROR_BAD_INPUT);
+    assert_true(session_install(session, nothing, &events, &told, &installation, &err) < 0);
+    assert_true(session_install(session, denied, &events, &told, &installation, &err) < 0);
+    strv_free(shop->config.install_deny);
+    shop->config.install_deny = strv_new();
+    strv_push(&shop->config.install_deny, "G_O.OD");
+    assert_true(session_install(session, bad, &events, &told, &installation, &err) < 0);
+    assert_ptr_equal(err.code, ERROR_INSTALL_DENIED);
+    assert_int_equal(told.done, 0);
+}
+
+static void test_session_ends_meanwhile(void **state)
+{
+    static const char *const slow[] = {"slow", NULL};
+    struct shop *shop = *state;
+    struct session *session = shop_session(shop, NULL);
+    struct installation *installation;
+    struct told told = {0};
+    struct error err = {0};
+
+    assert_int_equal(session_install(session, slow, &events, &told, &installation, &err), 0);
+    UNTIL(shop, told.lines[0]);
+    session_end(session, "deleted", NULL, NULL);
+    UNTIL(shop, told.done);
+    assert_ptr_equal(told.err.code, ERROR_SESSION_ENDED);
+    UNTIL(shop, engine_is_idle(shop->engine));
+}
+
+/* ---- templates ---- */
+
+struct built {
+    unsigned done;
+    struct error err;
+    char layer[65];
+};
+
+static void on_built(void *ctx, json_t *template, const struct error *err)
+{
+    struct built *built = ctx;
+
+    built->done++;
+    built->err = *err;
+    if (template)
+        str_copy(built->layer, sizeof(built->layer),
+                 json_string_value(json_object_get(template, "layer")));
+}
+
+static void build(struct shop *shop, struct built *built, const char *text)
+{
+    static const struct template_build_events build_events = {.done = on_built};
+    json_t *body = json_loads(text, 0, NULL);
+    struct template_build *handle;
+    struct error err = {0};
+
+    *built = (struct built){0};
+    assert_non_null(body);
+    if (template_build(shop->engine, body, &build_events, built, &handle, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(body);
+    UNTIL(shop, built->done);
+    UNTIL(shop, engine_is_idle(shop->engine));
+}
+
+#define GOOD                                                                                 \
+    "{\"name\":\"mine\",\"packages\":[\"good\"],\"env\":{\"A\":\"b\"},\"tiers\":[{\"name\":" \
+    "\"core\","                                                                              \
+    "\"modules\":[\"numpy\"]},{\"name\":\"all\",\"modules\":[\"sklearn\"]}]}"
+
+static void test_template(void **state)
+{
+    struct shop *shop = *state;
+    struct engine_template found;
+    struct built built;
+    struct error err = {0};
+
+    build(shop, &built, GOOD);
+    assert_int_equal(built.err.num, 0);
+    assert_string_equal(built.layer, ONE);
+    assert_true(exists("templates/mine.json") && exists("layers/" ONE ".tiers"));
+    for (int i = 0; i < 2; i++) { /* and the next broker knows it too */
+        assert_int_equal(engine_template(shop->engine, "mine", &found, &err), 0);
+        assert_string_equal(found.layer, ONE);
+        assert_string_equal(found.env[0], "A=b");
+        assert_int_equal(found.tier_count, 3);
+        assert_string_equal(found.tier_names[1], "all");
+        assert_int_equal(engine_tier(shop->engine, &found, "import os", 9), 0);
+        assert_int_equal(engine_tier(shop->engine, &found, "import numpy", 12), 1);
+        assert_int_equal(engine_tier(shop->engine, &found, "import sklearn", 14), 2);
+        shop_crash(shop);
+        shop_begin(shop);
+    }
+    assert_true(exists("layers/" ONE));
+    shop->languages[1].fingerprint = "f2";
+    assert_true(engine_template(shop->engine, "mine", &found, &err) < 0);
+    assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_BUILT);
+    assert_non_null(strstr(err.text, "another Python"));
+}
+
+static void test_template_not_there(void **state)
+{
+    struct shop *shop = *state;
+    struct engine_template found;
+    struct error err = {0};
+
+    assert_int_equal(engine_template(shop->engine, NULL, &found, &err), 0);
+    assert_string_equal(found.name, "python");
+    assert_null(found.layer);
+    assert_int_equal(found.tier_count, 1);
+    assert_int_equal(engine_tier(shop->engine, &found, "import numpy", 12), 0);
+    assert_true(engine_template(shop->engine, "data", &found, &err) < 0);
+    assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_BUILT);
+    assert_true(engine_template(shop->engine, "dta", &found, &err) < 0);
+    assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_FOUND);
+    assert_non_null(strstr(err.text, "did you mean 'data'?"));
+}
+
+static void test_template_that_fails_changes_nothing(void **state)
+{
+    struct shop *shop = *state;
+    struct engine_template found;
+    struct built built;
+    struct error err = {0};
+
+    build(shop, &built, GOOD);
+    build(shop, &built, "{\"name\":\"mine\",\"packages\":[\"away\"]}");
+    assert_ptr_equal(built.err.code, ERROR_NO_NETWORK);
+    assert_int_equal(engine_template(shop->engine, "mine", &found, &err), 0);
+    assert_true(exists("layers/" ONE));
+}
+
+/* A hostile or broken record is no template, and takes nobody else's with it. */
+static void test_records_that_make_no_sense(void **state)
+{
+    struct shop *shop = *state;
+    struct engine_template found;
+    struct error err = {0};
+
+    write_file("templates/a.json", "{\"name\":\"a\",\"layer\":\"../../etc\"}");
+    write_file("templates/b.json", "{\"name\":\"../b\",\"layer\":\"" ONE "\"}");
+    write_file("templates/c.json", "{{");
+    write_file("templates/d.json", "{\"name\":\"d\",\"layer\":\"" ONE "\",\"tiers\":[1]}");
+    write_file("templates/e.json", "{\"name\":\"e\",\"layer\":\"" ONE "\"}");
+    make_layer(ONE, "one.py");
+    shop_crash(shop);
+    shop_begin(shop);
+    assert_int_equal(engine_template(shop->engine, "e", &found, &err), 0);
+    for (const char *name = "abcd"; *name; name++) {
+        char word[2] = {*name, '\0'};
+
+        assert_true(engine_template(shop->engine, word, &found, &err) < 0);
+    }
+}
+
+static void test_collected(void **state)
+{
+    struct shop *shop = *state;
+    struct built built;
+    struct error err = {0};
+
+    build(shop, &built, GOOD);
+    make_layer(TWO, "two.py");
+    write_file("layers/" TWO ".json", "{}");
+    write_file("layers/" TWO ".manifest", "");
+    write_file("layers/something-else", "");
+    layers_collect(shop->engine);
+    assert_false(exists("layers/" TWO) || exists("layers/" TWO ".json") ||
+                 exists("layers/" TWO ".manifest"));
+    assert_true(exists("layers/" ONE) && exists("layers/something-else"));
+    assert_int_equal(template_remove(shop->engine, "mine", &err), 0);
+    assert_false(exists("layers/" ONE) || exists("layers/" ONE ".json") ||
+                 exists("templates/mine.json"));
+    UNTIL(shop, !exists("layers/.gone-0"));
+    assert_true(template_remove(shop->engine, "mine", &err) < 0);
+    assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_FOUND);
+    assert_true(template_remove(shop->engine, "data", &err) < 0);
+    assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_BUILT);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, open_shop, close_shop)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        HERE(test_good),
+        HERE(test_two_are_one),
+        HERE(test_cancel),
+        HERE(test_cancel_before_the_box),
+        HERE(test_failures),
+        HERE(test_refused_at_once),
+        HERE(test_freed_under_way),
+        HERE(test_session),
+        HERE(test_session_refused),
+        HERE(test_session_ends_meanwhile),
+        HERE(test_template),
+        HERE(test_template_not_there),
+        HERE(test_template_that_fails_changes_nothing),
+        HERE(test_records_that_make_no_sense),
+        HERE(test_collected),
+    };
+
+    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+}
