@@ -287,3 +287,20 @@ def test_an_installation_has_a_size(shelf, tmp_path):
                                  {"name": "large", "packages": ["large"], "warm_up": ["large"]})
         assert "16 MB" in refused["message"]
         assert layers(daemon) == []
+
+
+def test_an_ordinary_user_has_them_too(shelf):
+    """With one id for everything: the installer, the layer's owner and the boxes are the same."""
+    if not support.is_root():
+        pytest.skip("the other tests are that already")
+    env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf[0]}
+    shelf[0].parent.chmod(0o755)
+    for folder in shelf[0].parents:  # the first is pytest's own, closed to others
+        if folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    with serve.Daemon(env, user=support.ORDINARY_UID) as daemon:
+        built = build(daemon, name="castle", packages=["castle"])
+        assert [one["name"] for one in built["packages"]] == ["castle", "moat"]
+        assert run(daemon, "castle", "import castle; print(castle.walls)") == "42"
+        daemon.asked("DELETE", "/v1/templates/castle")
+        assert layers(daemon) == []
