@@ -209,7 +209,7 @@ static const struct option_row context_options[] = {
 const struct command context_command = {
     .name = "context",
     .summary = "list, make, restart, interrupt and remove contexts of a session",
-    .usage = "ls -s ID | new -s ID [options] | restart|interrupt|rm -s ID CONTEXT...",
+    .usage = "ls|new|restart|interrupt|rm -s ID [CONTEXT...]",
     .description =
         "A context is an interpreter of a session that keeps its variables between cells. Each "
         "language has a default one, made by its first cell; 'new' makes more. 'restart' ends the "

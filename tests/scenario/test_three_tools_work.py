@@ -164,9 +164,19 @@ def test_run_code_is_in_the_sessions_box(tools):
     tools.write("/tmp/here", "x")
     reply = tools.call("run_code", code="print(open('/tmp/here').read())", language="python")
     assert (reply["stdout"], reply["exit_code"]) == ("x\n", 0), reply
-    bash = tools.call("run_code", code="cat /tmp/here; exit 3", language="bash")
-    assert (bash["stdout"], bash["exit_code"]) == ("x", 3), bash
-    assert "fresh interpreter" in str(reply), "the reply says that variables are not kept"
+    bash = tools.call("run_code", code="cat /tmp/here; false", language="bash")
+    assert (bash["stdout"], bash["exit_code"]) == ("x", 1), bash
+
+
+def test_run_code_keeps_variables_in_a_session(tools):
+    first = tools.call("run_code", code="x = 41")
+    assert "kept" in first["state"] and first["meta"]["kernel"] == "new", first
+    second = tools.call("run_code", code="x + 1")
+    assert second["results"][0]["data"]["text/plain"] == "42", second
+    wrong = tools.call("run_code", code="1/0")
+    assert wrong["exit_code"] == 1 and wrong["error"]["name"] == "ZeroDivisionError", wrong
+    missing = tools.call("run_code", code="x", context="none")
+    assert missing["success"] is False and missing["code"] == "context_not_found", missing
 
 
 def test_the_table_of_tools(daemon):

@@ -102,7 +102,7 @@ static void test_completions_have_every_option_and_word(void **state)
         }
         expect(&text, "process standard strict");
         expect(&text, "run_python_code");
-        expect(&text, "python bash");
+        expect(&text, "python javascript bash");
     }
 }
 

@@ -208,7 +208,10 @@ static void test_event_ids(void **state)
     assert_false(rest_event_id_parse("12", offset));
     assert_false(rest_event_id_parse("-12", offset));
     assert_false(rest_event_id_parse("1-", offset));
-    assert_false(rest_event_id_parse("1-2-3", offset));
+    assert_true(rest_event_id_parse("1-2-3", offset)); /* of a cell */
+    assert_int_equal(offset[2], 3);
+    assert_false(rest_event_id_parse("1-2-", offset));
+    assert_false(rest_event_id_parse("1-2-3-4", offset));
     assert_false(rest_event_id_parse("99999999999999999999999999999999999999999-1", offset));
 }
 
