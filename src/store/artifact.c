@@ -22,9 +22,9 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/limits.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "store/document.h"
-#include "base/sha256.h"
 
 #define FOLDER_DEFAULT "artifacts"
 #define FOLDER_EXECUTIONS "executions"
