@@ -140,4 +140,3 @@
             "\"name\",\"intact\""),
      "template_not_found template_not_built",
      templates_verify},
-/* clang-format on */
