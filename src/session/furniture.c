@@ -37,7 +37,6 @@ void session_take_furniture(struct session *session, const struct engine_templat
 {
     json_decref(session->given_env);
     session->given_env = furniture_env(furniture);
-    session->has_layer = furniture->layer;
     session->tier = furniture->tier_count ? (int)furniture->tier_count - 1 : 0;
 }
 
@@ -52,7 +51,7 @@ int session_furnish(struct session *session, struct engine_template *ret, struct
 
 const char *session_program(const struct session *session, const struct engine_language *language)
 {
-    return furniture_program(language, session->has_layer);
+    return furniture_program(language, session->layer[0]); /* as its box was made */
 }
 
 char **session_env(const struct session *session, json_t *over)

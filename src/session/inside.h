@@ -108,7 +108,6 @@ struct session {
     /* its furniture: what its template gives (furniture.c), and what was installed (packages.c) */
     char *template_name; /* NULL: the configured one */
     json_t *given_env;
-    bool has_layer;
     int tier;               /* of its kernels */
     char layer[65];         /* of the template that its box was made with; empty: none */
     char package_layer[65]; /* of what was installed for it; empty: nothing was */

@@ -120,7 +120,11 @@ static void on_value(void *ctx, const char *type, json_t *value)
     json_t *data = json_object_get(value, "data");
 
     if (str_equal(type, "error")) {
-        print_words(job, 2, json_object_get(value, "traceback"));
+        json_t *traceback = json_object_get(value, "traceback");
+
+        print_words(job, 2, traceback);
+        if (json_string_length(traceback) == 0 && !job->request.is_json)
+            say("%s: %s", member_text(value, "name"), member_text(value, "value"));
         return;
     }
     print_words(job, 1, json_object_get(data, "text/plain"));
