@@ -6,35 +6,6 @@
 #include "api/rest/schemas.h"
 #include "base/cleanup.h"
 
-#define ID                                                                            \
-    {                                                                                 \
-        "id", IN_PATH, true, S_NAME, "id, the beginning of one, or name of a session" \
-    }
-#define EXECUTION                                                         \
-    {                                                                     \
-        "execution", IN_PATH, true, S_NAME, "execution id, or its number" \
-    }
-#define CONTEXT                                                     \
-    {                                                               \
-        "context", IN_PATH, true, S_NAME, "id or name of a context" \
-    }
-#define PATH                                                         \
-    {                                                                \
-        "path", IN_QUERY, true, S_STRING, "absolute path in the box" \
-    }
-#define TEMPLATE                                    \
-    {                                               \
-        "name", IN_PATH, true, S_NAME, "a template" \
-    }
-#define RESUME                                                                       \
-    {                                                                                \
-        "Last-Event-ID", IN_HEADER, false, S_STRING, "the id of the last event seen" \
-    }
-#define QUERY(name, schema, help)           \
-    {                                       \
-        name, IN_QUERY, false, schema, help \
-    }
-
 #define SESSION_ERRORS "session_not_found session_ambiguous session_ended"
 #define BOX_ERRORS SESSION_ERRORS " box_failed box_lost refused shutting_down"
 #define FILE_ERRORS \

@@ -118,4 +118,34 @@
            "")
 /* clang-format on */
 
+/* arguments that many rows have */
+#define ID                                                                            \
+    {                                                                                 \
+        "id", IN_PATH, true, S_NAME, "id, the beginning of one, or name of a session" \
+    }
+#define EXECUTION                                                         \
+    {                                                                     \
+        "execution", IN_PATH, true, S_NAME, "execution id, or its number" \
+    }
+#define CONTEXT                                                     \
+    {                                                               \
+        "context", IN_PATH, true, S_NAME, "id or name of a context" \
+    }
+#define PATH                                                         \
+    {                                                                \
+        "path", IN_QUERY, true, S_STRING, "absolute path in the box" \
+    }
+#define TEMPLATE                                    \
+    {                                               \
+        "name", IN_PATH, true, S_NAME, "a template" \
+    }
+#define RESUME                                                                       \
+    {                                                                                \
+        "Last-Event-ID", IN_HEADER, false, S_STRING, "the id of the last event seen" \
+    }
+#define QUERY(name, schema, help)           \
+    {                                       \
+        name, IN_QUERY, false, schema, help \
+    }
+
 #endif
