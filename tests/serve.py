@@ -153,6 +153,21 @@ class Daemon:
             self.process = support.start("serve", env=self.env, room=self.room, user=user,
                                          stdout=log, stderr=log)
         self._wait_until_it_answers()
+        self._wait_until_it_is_warm()
+
+    def _wait_until_it_is_warm(self):
+        """Its first interpreter is part of a daemon that runs; without one it has none to wait for."""
+        def is_warm():
+            try:
+                zygotes = self.call("GET", "/v1/warm").json()["zygotes"]
+            except (OSError, ValueError, KeyError):
+                return False
+            return zygotes and all(one["ready"] for one in zygotes)
+        if str(self.env.get("SANDBOX_WARM", "true")) == "true":
+            try:
+                support.wait_until(is_warm, "an interpreter is warm", 5.0)
+            except AssertionError:
+                pass  # a machine without Python, or one that does not let it live
 
     def _wait_until_it_answers(self):
         def answers():

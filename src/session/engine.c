@@ -139,6 +139,7 @@ void engine_free(struct engine *engine)
     while (engine->sessions)
         session_free(engine->sessions);
     installs_free(engine);
+    looks_free(engine);
     templates_free(engine);
     ops->timer_remove(engine->later);
     ops->timer_remove(engine->expiry);

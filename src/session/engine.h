@@ -102,6 +102,13 @@ int engine_template(struct engine *engine, const char *name, struct engine_templ
 unsigned engine_tier(struct engine *engine, const struct engine_template *furniture,
                      const char *code, size_t length);
 
+/*
+ * What is kept warm: {"zygotes": [...], "pool": {...}}, docs/rest.md; done() once (NULL: no
+ * memory), with a new reference, unless it was cancelled by its ctx.
+ */
+void engine_look(struct engine *engine, void (*done)(void *ctx, json_t *state), void *ctx);
+void engine_look_cancel(struct engine *engine, void *ctx);
+
 struct session_spec {
     const char *template_name; /* NULL: as configured */
     const char *name;          /* NULL: none */

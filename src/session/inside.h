@@ -263,6 +263,7 @@ struct engine {
     struct session *sessions; /* newest first, ended ones too */
     unsigned alive, ended;
     struct run *runs;
+    struct look *looks;           /* warm.c */
     struct template *templates;   /* by name (template.c) */
     struct install_job *installs; /* (installer.c) */
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
@@ -430,6 +431,9 @@ void engine_sweep(void *engine);              /* a little of it */
 
 /* adopt.c */
 void found_free(struct engine *engine);
+
+/* warm.c */
+void looks_free(struct engine *engine); /* nobody is called any more */
 
 /* run.c */
 void runs_fail(struct engine *engine, const struct error *err);

@@ -164,6 +164,7 @@ int base64_decode(const char *text, size_t length, struct buf *data); /* -EINVAL
 #define HANDLER(name) void name(struct rest_call *call)
 HANDLER(info_health);
 HANDLER(info_get);
+HANDLER(warm_get);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);

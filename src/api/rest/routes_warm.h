@@ -1,6 +1,6 @@
 /*
- * routes_warm.h - the rows of routes.c for cells, contexts and templates; included there, inside of
- * its table, and nowhere else.
+ * routes_warm.h - the rows of routes.c for cells, contexts, templates and what is kept warm;
+ * included there, inside of its table, and nowhere else.
  */
 /* clang-format off */
     {"POST",
@@ -140,3 +140,17 @@
             "\"name\",\"intact\""),
      "template_not_found template_not_built",
      templates_verify},
+
+    {"GET",
+     "/v1/warm",
+     "warm",
+     "Interpreters that are kept warm, boxes made ahead, and what they hold",
+     {{0}},
+     BODY_NONE,
+     NULL,
+     200,
+     TYPE_JSON,
+     OBJECT(MEMBER("zygotes", "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}")
+            "," MEMBER("pool", "{\"type\":\"object\"}"), "\"zygotes\",\"pool\""),
+     "",
+     warm_get},

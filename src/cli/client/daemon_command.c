@@ -50,6 +50,25 @@ static int not_running(const struct daemon_job *job)
 
 /* ---- status ---- */
 
+/* One line for what is kept warm; nothing where the daemon does not say. */
+static void warm_text(json_t *warm, struct buf *text)
+{
+    json_t *zygotes = json_object_get(warm, "zygotes"), *pool = json_object_get(warm, "pool");
+    size_t ready = 0, i;
+    char memory[32];
+    json_t *one;
+
+    if (!json_is_array(zygotes) || !json_is_object(pool))
+        return;
+    json_array_foreach(zygotes, i, one) ready += json_is_true(json_object_get(one, "ready"));
+    str_from_bytes((uint64_t)json_integer_value(json_object_get(pool, "memory_bytes")), memory,
+                   sizeof(memory));
+    buf_printf(text, "%-13s %zu of %zu ready\n", "zygotes", ready, json_array_size(zygotes));
+    buf_printf(text, "%-13s %lld of %lld boxes, %s\n", "pool",
+               (long long)json_integer_value(json_object_get(pool, "boxes")),
+               (long long)json_integer_value(json_object_get(pool, "size")), memory);
+}
+
 static int status_text(json_t *info)
 {
     static const char *const names[] = {"version", "launcher_pid", "broker_pid",  "socket",
@@ -70,6 +89,7 @@ static int status_text(json_t *info)
         words_span(words_now() - started_s, when);
         buf_printf(&text, "%-13s %s\n", "uptime", when);
     }
+    warm_text(json_object_get(info, "warm"), &text);
     return print_guest_text(&text);
 }
 
@@ -77,6 +97,7 @@ static int status_text(json_t *info)
 static int action_status(struct daemon_job *job, const struct invocation *invocation)
 {
     CLEANUP(json_freep) json_t *info = NULL;
+    CLEANUP(json_freep) json_t *warm = NULL;
     struct error err = {0};
     int64_t started_s;
 
@@ -90,6 +111,8 @@ static int action_status(struct daemon_job *job, const struct invocation *invoca
     }
     if (client_call(&job->client, "GET", "/v1/info", NULL, &info, &err) < 0)
         return client_fail(job->request.is_json, &err);
+    if (client_call(&job->client, "GET", "/v1/warm", NULL, &warm, &err) == 0)
+        json_object_set(info, "warm", warm);
     if (!job->request.is_json)
         return status_text(info);
     json_object_set_new(info, "running", json_true());

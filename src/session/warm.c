@@ -1,0 +1,103 @@
+/* warm.c - what the maker keeps warm, for whoever looks: zygotes and the pool; see engine.h. */
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "session/inside.h"
+#include "session/layers.h"
+
+struct look {
+    struct look *next;
+    struct engine *engine;
+    json_t *zygotes, *pool;
+    void (*done)(void *ctx, json_t *state);
+    void *ctx;
+};
+
+static void look_free(struct look *look)
+{
+    for (struct look **at = &look->engine->looks; *at; at = &(*at)->next) {
+        if (*at == look) {
+            *at = look->next;
+            break;
+        }
+    }
+    json_decref(look->zygotes);
+    json_decref(look->pool);
+    free(look);
+}
+
+static json_t *pool_json(const struct engine *engine, const struct warm_state *state)
+{
+    const struct config *config = engine->spec.config;
+
+    return json_pack("{s:i, s:i, s:I, s:I}", "size", (int)(state ? state->pool_size : 0), "boxes",
+                     (int)(state ? state->pooled : 0), "memory_bytes",
+                     (json_int_t)(state ? state->memory_bytes : 0), "memory_limit_bytes",
+                     (json_int_t)config->pool_memory_bytes);
+}
+
+static void on_state(void *ctx, const struct warm_state *state)
+{
+    struct look *look = ctx;
+
+    if (state->tier < 0) {
+        json_decref(look->pool);
+        look->pool = pool_json(look->engine, state);
+        return;
+    }
+    json_array_append_new(look->zygotes,
+                          json_pack("{s:s?, s:i, s:b, s:i, s:i, s:i, s:I, s:I}", "layer",
+                                    state->layer[0] ? state->layer : NULL, "tier", state->tier,
+                                    "ready", state->is_ready, "pid", (int)state->pid, "forks",
+                                    (int)state->forks, "pooled", (int)state->pooled, "memory_bytes",
+                                    (json_int_t)state->memory_bytes, "start_ms",
+                                    (json_int_t)state->start_ms));
+}
+
+static void on_seen(void *ctx)
+{
+    struct look *look = ctx;
+    void (*done)(void *ctx, json_t *state) = look->done;
+    void *done_ctx = look->ctx;
+    json_t *state = json_pack("{s:O, s:o}", "zygotes", look->zygotes, "pool",
+                              look->pool ? json_incref(look->pool) : pool_json(look->engine, NULL));
+
+    look_free(look);
+    done(done_ctx, state);
+}
+
+void engine_look(struct engine *engine, void (*done)(void *ctx, json_t *state), void *ctx)
+{
+    struct look *look = calloc(1, sizeof(*look));
+
+    if (!look) {
+        done(ctx, NULL);
+        return;
+    }
+    *look = (struct look){
+        .next = engine->looks, .engine = engine, .zygotes = json_array(), .done = done, .ctx = ctx};
+    engine->looks = look;
+    if (engine->maker->ops->look)
+        engine->maker->ops->look(engine->maker, on_state, on_seen, look);
+    else
+        on_seen(look);
+}
+
+void engine_look_cancel(struct engine *engine, void *ctx)
+{
+    struct look *next;
+
+    for (struct look *look = engine->looks; look; look = next) {
+        next = look->next;
+        if (look->ctx != ctx)
+            continue;
+        engine->maker->ops->forget(engine->maker, look);
+        look_free(look);
+    }
+}
+
+void looks_free(struct engine *engine)
+{
+    while (engine->looks)
+        look_free(engine->looks);
+}
