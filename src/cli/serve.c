@@ -27,6 +27,7 @@
 #include "config/config.h"
 #include "launcher/serve.h"
 #include "model/text.h"
+#include "tool/built.h"
 #include "tool/language.h"
 
 #define LANGUAGES_MAX 8
@@ -93,6 +94,7 @@ struct preparation {
     struct buf settings;
     struct pip_settings pip;
     char engine[PATH_MAX];
+    char layer[65]; /* of the configured template; empty: none, or it is not built */
     int lock_fds[2];
     int log_fd;
 };
@@ -266,6 +268,18 @@ static int open_log(struct preparation *made, struct error *err)
     return made->log_fd < 0 ? error_errno(err, "opening the log '%.300s'", path) : 0;
 }
 
+/* What the launcher warms first. One that is not built is told whoever asks for a box. */
+static void find_layer(struct preparation *made)
+{
+    CLEANUP(built_free) struct built_template built = {0};
+    struct error missing = {0};
+
+    if (built_find(&made->config, made->place.state, &built, &missing) < 0)
+        log_warning("%s, continuing without it", missing.text);
+    else if (built.layer)
+        str_copy(made->layer, sizeof(made->layer), strrchr(built.layer, '/') + 1);
+}
+
 static int prepare(struct preparation *made, const struct invocation *invocation, struct error *err)
 {
     const struct serve_request *request = &made->request;
@@ -290,6 +304,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
         result = make_env(made, invocation->env, err);
     if (result == 0)
         result = read_pip_settings(made, invocation->env, err);
+    if (result == 0)
+        find_layer(made);
     if (result == 0)
         result = place_write_record(&made->place, request->is_on_demand, err);
     return result;
@@ -316,6 +332,7 @@ static int serve(struct preparation *made, struct error *err)
             .broker_env = (const char *const *)made->env,
             .dataset_folders = (const char *const *)config->dataset_folders,
             .python = made->python,
+            .layer = made->layer[0] ? made->layer : NULL,
             .has_zygotes = config->is_warm,
             .egress = buf_text(&made->pip.egress),
             .installer_files = made->pip.files,

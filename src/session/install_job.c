@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "guest_files.h"
 #include "model/text.h"
 
 #define LAST_LINES 12
@@ -44,6 +45,8 @@ int install_inputs(struct engine *engine, const struct install_spec *spec, char 
 
     if (r == 0)
         r = buf_append_text(&text, interpreter ? interpreter : "");
+    if (r == 0) /* another script may make something else of it */
+        r = buf_append(&text, guest_install_py, guest_install_py_length);
     if (r < 0)
         return error_set(err, r, r == -EFBIG ? ERROR_TOO_LARGE : ERROR_ENGINE,
                          "what is to be installed: %s", strerror(-r));

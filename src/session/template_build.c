@@ -80,6 +80,17 @@ static json_t *identity(json_t *body)
     return json;
 }
 
+/* Now, but for one that was there as it is. */
+static json_t *time_built(const struct template_build *build, const struct install_end *end)
+{
+    struct template *before =
+        template_find(build->engine, json_string_value(json_object_get(build->body, "name")));
+
+    if (end->was_there && before && str_equal(before->layer, end->layer))
+        return json_incref(json_object_get(before->record, "built_at"));
+    return time_json(engine_now_ms());
+}
+
 static json_t *record_of(const struct template_build *build, const struct install_end *end)
 {
     const char *interpreter = engine_language(build->engine, "python")->fingerprint;
@@ -93,7 +104,7 @@ static json_t *record_of(const struct template_build *build, const struct instal
                                "layer", end->layer, "python", end->python, "interpreter",
                                interpreter ? interpreter : "", "packages", end->packages, "bytes",
                                (json_int_t)end->bytes, "files", (json_int_t)end->files, "built_at",
-                               time_json(engine_now_ms()));
+                               time_built(build, end));
 
     if (record) {
         json_object_set_new(record, "tiers", tiers ? json_incref(tiers) : json_array());
@@ -202,6 +213,19 @@ static int modules_of(json_t *body, const char **modules, size_t count)
     return 0;
 }
 
+static int check_count(struct engine *engine, json_t *body, struct error *err)
+{
+    unsigned count = 0;
+
+    for (struct template *at = engine->templates; at; at = at->next)
+        count++;
+    if (count < LIMIT_TEMPLATES ||
+        template_find(engine, json_string_value(json_object_get(body, "name"))))
+        return 0;
+    return error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                     "there are %u templates already; remove one first", count);
+}
+
 int template_build(struct engine *engine, json_t *body, const struct template_build_events *events,
                    void *ctx, struct template_build **ret, struct error *err)
 {
@@ -214,6 +238,8 @@ int template_build(struct engine *engine, json_t *body, const struct template_bu
     struct install_spec spec = {.is_template = true, .modules = modules};
     int r = template_check(body, err);
 
+    if (r == 0)
+        r = check_count(engine, body, err);
     if (r < 0)
         return r;
     files = files_of(body);

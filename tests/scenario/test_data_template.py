@@ -13,7 +13,8 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 @pytest.fixture(scope="module")
 def yard():
     data_template.state()
-    with serve.Daemon(data_template.env()) as running:
+    # No warm interpreters: they come and go by themselves, and `bailey run` makes its own boxes.
+    with serve.Daemon(data_template.env({"SANDBOX_WARM": "false"})) as running:
         yield running
 
 

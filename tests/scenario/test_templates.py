@@ -31,7 +31,9 @@ def shelf(tmp_path_factory):
 @pytest.fixture(scope="module")
 def yard(shelf):
     """A daemon whose pip has no index but that folder."""
-    with serve.Daemon({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf[0]}) as running:
+    # No warm interpreters: they come and go by themselves, and would look like something left.
+    with serve.Daemon({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf[0],
+                       "SANDBOX_WARM": "false"}) as running:
         build(running, name="first")  # the egress proxy is started by the first installer
         yield running
 
