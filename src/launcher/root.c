@@ -168,6 +168,20 @@ static void devices_and_shares(struct draft *draft)
     draft_step(draft, STEP_SHARE, "home/user", NULL, 0700)->is_guests = true;
 }
 
+/*
+ * How many cores there are and how they lie: libraries (joblib, BLAS, the JVM) ask before they start
+ * threads, and complain when nobody answers. Nothing else of /sys is there.
+ */
+static void processors(struct draft *draft)
+{
+    static const char path[] = "/sys/devices/system/cpu";
+
+    if (access(path, R_OK) < 0)
+        return;
+    parents(draft, path + 1);
+    bind_if_there(draft, path, path + 1, false);
+}
+
 static void masked_proc(struct draft *draft)
 {
     draft_step(draft, STEP_DIR, "proc", NULL, 0555);
@@ -293,6 +307,7 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
     if (r < 0)
         return r;
     devices_and_shares(draft);
+    processors(draft);
     r = data_folder(draft, spec, err);
     if (r == 0)
         r = caller_binds(draft, spec, err);

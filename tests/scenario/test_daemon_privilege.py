@@ -23,8 +23,14 @@ def namespace(pid, kind):
     return os.readlink(f"/proc/{pid}/ns/{kind}")
 
 
+CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21
+
+
 class Family:
-    """Stub, who waits for the egress proxy's work, launcher, broker, the warden of one session."""
+    """
+    Stub, who waits for the egress proxy's work, launcher, broker, the zygotes, the warden of one
+    session.
+    """
 
     def __init__(self, daemon, session=None):
         self.session = session or daemon.session()["id"]
@@ -35,11 +41,16 @@ class Family:
         self.launcher, self.keeper = below["launcher"], below["egress-keeper"]
         named = {pid: status(pid)["Name"] for pid in self.children(self.launcher)}
         self.wardens = [pid for pid, name in named.items() if name == ["warden"]]
-        self.brokers = [pid for pid in named if pid not in self.wardens]
+        self.zygotes = [pid for pid in named if self.is_zygote(pid)]
+        self.brokers = [pid for pid in named if pid not in self.wardens + self.zygotes]
         assert len(self.wardens) == 1 and len(self.brokers) == 1, named
         self.warden, self.broker = self.wardens[0], self.brokers[0]
         info = daemon.get("/v1/info")
         assert (info["launcher_pid"], info["broker_pid"]) == (self.launcher, self.broker), info
+
+    @staticmethod
+    def is_zygote(pid):
+        return b"/bailey/driver/zygote.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
     @staticmethod
     def children(pid):
@@ -55,7 +66,7 @@ class Family:
         return pid
 
     def all(self):
-        return [self.stub, self.keeper, self.launcher, self.broker, self.warden]
+        return [self.stub, self.keeper, self.launcher, self.broker, self.warden] + self.zygotes
 
 
 def has_nothing_on_the_host(family):
@@ -67,6 +78,11 @@ def has_nothing_on_the_host(family):
         assert {now[key][0] for key in ALL_SETS if key != "CapBnd"} == {NOTHING}, now
     for pid in (family.launcher, family.broker, family.warden):
         assert namespace(pid, "user") != own
+    assert family.zygotes, "the daemon was to be warm"
+    for pid in family.zygotes:  # what it may do it may in the engine's namespace, and little of that
+        assert namespace(pid, "user") == namespace(family.launcher, "user")
+        assert int(status(pid)["CapEff"][0], 16) == 1 << CAP_SYS_ADMIN | 1 << CAP_SYS_PTRACE
+        assert namespace(pid, "mnt") not in (namespace("self", "mnt"), namespace(family.launcher, "mnt"))
     for pid in family.all():
         assert status(pid)["NoNewPrivs"] == ["1"], (pid, status(pid))
     for kind in ("pid", "mnt", "net", "ipc", "uts"):
