@@ -169,8 +169,8 @@ static void devices_and_shares(struct draft *draft)
 }
 
 /*
- * How many cores there are and how they lie: libraries (joblib, BLAS, the JVM) ask before they start
- * threads, and complain when nobody answers. Nothing else of /sys is there.
+ * How many cores there are and how they lie: libraries (joblib, BLAS, the JVM) ask before they
+ * start threads, and complain when nobody answers. Nothing else of /sys is there.
  */
 static void processors(struct draft *draft)
 {
