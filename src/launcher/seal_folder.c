@@ -56,7 +56,7 @@ static bool is_interpreter(const char *path, const char *target)
 /* Access lists and the like: nothing but owner and mode says who may do what. */
 static int drop_attributes(int fd)
 {
-    static char names[XATTRS_MAX];
+    char names[XATTRS_MAX];
     ssize_t length = flistxattr(fd, names, sizeof(names));
 
     if (length < 0)

@@ -115,7 +115,7 @@ static int open_ends(struct ends *ends)
 /* The limits that the warden gives its own guests. */
 static void choose_limits(const struct engine_box *box, struct zygote_request *request)
 {
-    static struct draft scratch;
+    struct draft scratch; /* its plan and limits only */
     const struct launched *launched = &box->launched;
     struct launch_spec spec = {.memory_bytes = box->facts.memory_bytes,
                                .disk_bytes = box->facts.disk_bytes,

@@ -17,6 +17,13 @@ def _swept(_nothing_is_left):
     daemon.sweep()
 
 
+def without_network(ended):
+    """The stub has no egress proxy, which the launcher says for each installer's box."""
+    status, said = ended
+    lines = [line for line in said.splitlines() if "gets no network: the egress proxy" not in line]
+    return status, "\n".join(lines)
+
+
 def stage(running, key):
     """An installer's box; its number and its folder."""
     words = running.ask("stage", key).split()
@@ -81,7 +88,7 @@ def test_a_folder_becomes_a_layer(walled):
     mounts = open(f"/proc/{warden}/mountinfo").read()
     line = next(row for row in mounts.splitlines() if row.split()[4] == "/bailey/template")
     assert line.split()[5].startswith("ro,nosuid,nodev"), line
-    assert running.end() == (0, "")
+    assert without_network(running.end()) == (0, "")
 
 
 def test_what_was_not_asked_for(walled):
@@ -97,7 +104,7 @@ def test_what_was_not_asked_for(walled):
     support.wait_until(lambda: not folder.exists(), "the folder is gone")
     assert layers(running) == []
     assert running.ask("list").startswith("generation 1 ")  # nobody misbehaved
-    assert running.end() == (0, "")
+    assert without_network(running.end()) == (0, "")
 
 
 def test_a_killed_daemon_leaves_nothing_of_it(walled):
@@ -111,7 +118,7 @@ def test_a_killed_daemon_leaves_nothing_of_it(walled):
     assert folder.exists()
     again = Daemon(walled, room=running.room)
     support.wait_until(lambda: not folder.exists(), "the folder is swept")
-    assert again.end() == (0, "")
+    assert without_network(again.end()) == (0, "")
 
 
 def test_no_zombie_of_it_is_left(walled):
@@ -127,4 +134,4 @@ def test_no_zombie_of_it_is_left(walled):
                if parent == running.launcher and state == "Z"]
     support.wait_until(lambda: not zombies or not any(map(os.path.exists, (
         f"/proc/{p}" for p in zombies))), "no child is left unreaped")
-    assert running.end() == (0, "")
+    assert without_network(running.end()) == (0, "")

@@ -170,6 +170,11 @@ void box_on_wake(struct box *box, void (*wake)(void *ctx), void *ctx)
     box->wake_ctx = ctx;
 }
 
+void box_reserve(struct box *box, uint32_t id)
+{
+    box->next_id = MAX(box->next_id, id);
+}
+
 uint32_t box_next_id(const struct box *box)
 {
     return box->next_id + 1;

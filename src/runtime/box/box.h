@@ -149,7 +149,9 @@ void box_fail(struct box *box, const struct error *err);
 /* wake() is called when poll events or the deadline may have changed outside of box_pump(). */
 void box_on_wake(struct box *box, void (*wake)(void *ctx), void *ctx);
 uint32_t box_next_id(const struct box *box); /* the id that the next call will have */
-int box_fd(const struct box *box);           /* -1 once it is lost: nothing more will come */
+void box_reserve(struct box *box,
+                 uint32_t id);     /* somebody else gave it away: none of ours has it */
+int box_fd(const struct box *box); /* -1 once it is lost: nothing more will come */
 short box_poll_events(const struct box *box);
 bool box_is_busy(const struct box *box); /* a call is under way, other than a watch, a kernel */
 uint64_t box_next_deadline_ms(const struct box *box); /* clock_now_ms() scale; UINT64_MAX: none */

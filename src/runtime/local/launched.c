@@ -122,6 +122,8 @@ static int make_known(struct launched_maker *self, const struct launcher_box *bo
     str_copy(ret->key, sizeof(ret->key), box->key);
     str_copy(ret->layer, sizeof(ret->layer), box->layer);
     r = box_new(fd, NULL, &ret->box, err);
+    if (r == 0)
+        box_reserve(ret->box, box->kernel); /* whether its owner takes the kernel or not */
     if (r < 0) {
         fd_closep(&fd);
         return r;
