@@ -113,7 +113,7 @@ def test_interrupt_again_and_again(kernel):
     for i in range(40):
         wait = "for (;;) {}" if i % 2 else "await new Promise(() => setTimeout(() => {}, 1e6))"
         cell = kernel.run("n++; console.log('go'); display(n); " + wait, interrupt_at=b"go")
-        assert cell.status == 1 and cell.others == []
+        assert cell.status == 1 and not any(cell.others)  # an empty line says nothing
     assert kernel.run("n").text == "40"
 
 
