@@ -71,7 +71,7 @@ static void test_answers(void **state)
     int status = 0;
 
     (void)state;
-    assert_int_equal(answer_parse("HTTP/1.1 200 ok\r\nA: b\r\n\r\nrest", 31, &status, &head), 0);
+    assert_int_equal(answer_parse("HTTP/1.1 200 ok\r\nA: b\r\n\r\nrest", 29, &status, &head), 0);
     assert_int_equal(status, 200);
     assert_int_equal(head, 25);
     assert_int_equal(answer_parse("HTTP/1.1 200 ok\r\n", 17, &status, &head), -EAGAIN);
