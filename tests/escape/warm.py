@@ -1,0 +1,102 @@
+"""warm.py - warm kernels under attack: a daemon with zygotes, kernels of a chosen origin, their processes.
+
+Where a kernel comes from is decided by what is ready at that moment (docs/design/2026-11-15-warm-python.md),
+so a test that needs one asks until the result says that it got it.
+"""
+import json
+import os
+import pathlib
+import signal
+
+import serve
+import support
+
+PROBE = (pathlib.Path(__file__).resolve().parent / "sameness_probe.py").read_text()
+LANGUAGES = ("python", "javascript", "bash")
+SETTINGS = {"SANDBOX_MAX_OUTPUT_KB": "4096", "SANDBOX_SUPPORTED_LANGUAGES": ",".join(LANGUAGES)}
+TRIES = 40
+
+
+class Daemon(serve.Daemon):
+    """With zygotes; `pool` boxes are made ahead."""
+
+    def __init__(self, user=None, pool=0, env=None, **rest):
+        super().__init__({**SETTINGS, "SANDBOX_POOL_SIZE": pool, **(env or {})}, user=user, **rest)
+
+    # --- processes, as the host sees them
+
+    def zygotes(self):
+        """Pids: those children of the launcher that run zygote.py."""
+        launcher = self.get("/v1/info")["launcher_pid"]
+        return [pid for pid in children(launcher)
+                if b"/bailey/driver/zygote.py" in read(f"/proc/{pid}/cmdline")]
+
+    def zygote(self):
+        """One that serves."""
+        found = serve.polled(self.zygotes, lambda pids: len(pids) > 0, "there is a zygote")
+        return found[0]
+
+    def kill_zygotes(self):
+        for pid in self.zygotes():
+            os.kill(pid, signal.SIGKILL)
+            support.wait_until(lambda: not read(f"/proc/{pid}/cmdline"), "the zygote is gone")
+
+    # --- cells
+
+    def cell(self, session, code, **members):
+        return self.post(f"/v1/sessions/{session}/code", {"code": code, **members})
+
+    def context(self, session, **members):
+        return self.post(f"/v1/sessions/{session}/contexts", members, 201)["id"]
+
+    def context_of(self, session, origin):
+        """A new context whose kernel is "cold" or from a "zygote"."""
+        for _ in range(TRIES):
+            if origin == "cold":
+                self.kill_zygotes()
+            context = self.context(session)
+            got = self.cell(session, "'warmth'", context=context)["meta"]["warm"]
+            if got == origin:
+                return context
+            self.asked("DELETE", f"/v1/sessions/{session}/contexts/{context}")
+            if origin != "cold":  # the next one is ready when it is
+                support.wait_until(lambda: len(self.zygotes()) > 0, "there is a zygote")
+        raise AssertionError(f"no kernel is {origin}, the last one was {got}")
+
+    def run_of(self, code, origin):
+        """A one-shot run that was "cold", from a "zygote" or of the "pool"."""
+        for _ in range(TRIES):
+            if origin == "cold":
+                self.kill_zygotes()
+            result = self.post("/v1/run", {"code": code})
+            if result["meta"]["warm"] == origin:
+                return result
+        raise AssertionError(f"no run is {origin}, the last one was {result['meta']['warm']}")
+
+    def session_of(self, origin):
+        """A new session whose first cell says that its kernel is of this origin."""
+        for _ in range(TRIES):
+            session = self.session()["id"]
+            got = self.cell(session, "'warmth'")["meta"]["warm"]
+            if got == origin:
+                return session
+            self.end(session)
+        raise AssertionError(f"no session's kernel is {origin}, the last one was {got}")
+
+
+def read(path):
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def children(pid):
+    return [int(word) for word in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def facts(result):
+    """What the probe printed."""
+    text = result["stdout"]
+    assert "PROBE " in text, result
+    return json.loads(text[text.index("PROBE ") + 6:].splitlines()[0])
