@@ -33,7 +33,7 @@ DIFFERS = {
 
 # The same between two boxes: which box it is.
 OTHER_BOX = {
-    "world/namespaces/.*": "each box has its own, checked below",
+    "world/namespaces/.*": "each box has its own; checked below",
     "world/first/mountinfo": "mounts with their numbers; compared without them in `mounts`",
     "proc/[ug]id_map": "each box has its own ids",
     "mounts": "names of the box's folders and its ids are in them; compared without them below",
@@ -76,9 +76,9 @@ def seen(request):
             found[f"{origin} run"] = warm.facts(daemon.run_of(warm.PROBE, origin))
         daemon.end(session)
     with warm.Daemon(user, pool=2) as daemon:
-        found["pool run"] = warm.facts(daemon.run_of(warm.PROBE, "pool"))
         session = daemon.session_of("pool")
         found["pool kernel"] = warm.facts(daemon.cell(session, warm.PROBE))
+        found["pool run"] = warm.facts(daemon.run_of(warm.PROBE, "pool"))
         daemon.end(session)
     found["is split"] = request.param == "split"
     return found
@@ -103,6 +103,12 @@ def test_in_two_boxes(seen, one, other):
     left = unexplained(seen[one], seen[other], DIFFERS, OTHER_BOX)
     assert not left, left
     assert nameless(seen[one]["mounts"]) == nameless(seen[other]["mounts"])
+
+
+@pytest.mark.parametrize("one, other", [
+    ("command", "cold run"), ("command", "zygote run"), ("pool kernel", "pool run")])
+def test_each_box_has_its_own_namespaces(seen, one, other):
+    """Of boxes that lived at the same time: the numbers of those that are gone are given out again."""
     mine, theirs = (seen[name]["world"]["namespaces"] for name in (one, other))
     for kind in mine:
         if kind not in ("time", "time_for_children"):
