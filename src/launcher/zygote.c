@@ -308,17 +308,20 @@ uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier)
     return 0;
 }
 
-/* Since Linux forks in milliseconds, one that does not answer is stuck: it goes, and starts anew.
+/*
+ * Since Linux forks in milliseconds, one that does not answer is stuck: it goes, and starts anew.
+ * One that has forked is not: a guest may stop whoever joins its box, and loses that process alone.
  */
 static void end_stuck(struct engine *engine, uint64_t now_ms)
 {
     for (struct zygote_kernel *kernel = engine->asked_kernels; kernel; kernel = kernel->next) {
         if (now_ms < kernel->at_ms || kernel->is_late)
             continue;
-        log_warning("a zygote (tier %u) did not fork in %d s, ending it", kernel->zygote->tier,
-                    FORK_PATIENCE_MS / 1000);
+        log_warning("a %s (tier %u) did not %s in %d s, ending it",
+                    kernel->pid > 0 ? "kernel of a zygote" : "zygote", kernel->zygote->tier,
+                    kernel->pid > 0 ? "join its box" : "fork", FORK_PATIENCE_MS / 1000);
         kernel->is_late = true;
-        kill(kernel->zygote->pid, SIGKILL);
+        kill(kernel->pid > 0 ? kernel->pid : kernel->zygote->pid, SIGKILL);
     }
 }
 

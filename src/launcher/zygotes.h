@@ -43,7 +43,7 @@ struct zygote_kernel {
     pid_t pid;               /* 0: not known yet */
     int fds[3];              /* the warden's ends, until it has them */
     uint64_t at_ms;          /* when it has to be in its box */
-    bool is_late;            /* it was not, and its zygote was killed */
+    bool is_late;            /* it was not, and it or its zygote was killed */
 };
 
 /* zygote_start.c: the process. 0, or a negative errno with nothing left. */

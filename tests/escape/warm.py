@@ -26,10 +26,11 @@ class Daemon(serve.Daemon):
     # --- processes, as the host sees them
 
     def zygotes(self):
-        """Pids: those children of the launcher that run zygote.py."""
+        """Pids: those children of the launcher that run zygote.py and are in no box."""
         launcher = self.get("/v1/info")["launcher_pid"]
         return [pid for pid in children(launcher)
-                if b"/bailey/driver/zygote.py" in read(f"/proc/{pid}/cmdline")]
+                if b"/bailey/driver/zygote.py" in read(f"/proc/{pid}/cmdline")
+                and namespace(pid, "pid") == namespace(launcher, "pid")]
 
     def zygote(self):
         """One that serves."""
@@ -89,6 +90,13 @@ def read(path):
         return pathlib.Path(path).read_bytes()
     except OSError:
         return b""
+
+
+def namespace(pid, kind):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except OSError:
+        return None
 
 
 def children(pid):
