@@ -108,6 +108,7 @@ function put(text) {
 function send(cell, event) {
     if (cell === null || cell.isOver) return; // nobody would know whose it is
     cell.events++;
+    cell.hasFailed ||= event.type === "error";
     if (cell.events < EVENTS_MAX || event.type === "error") put(stringify(event) + "\n");
     else if (cell.events === EVENTS_MAX)
         process.stderr.write(`bailey: this cell has shown ${EVENTS_MAX - 1} values; the rest is left out\n`);
@@ -177,7 +178,7 @@ function setEnvironment(text) {
 
 function run(message) {
     count++;
-    current = { id: message.id, count, events: 0, isOver: false, before: setEnvironment(message.env) };
+    current = { id: message.id, count, events: 0, isOver: false, hasFailed: false, before: setEnvironment(message.env) };
     input.give(indexOf(message.flags, "i") >= 0 ? message.input : null);
     const cell = current;
     wasInterrupted(); // what came before does not count
@@ -243,7 +244,7 @@ delete globalThis.__bailey_sink__;
 
 function onAnswer(cell, problem, answer) {
     if (cell.isOver) return; // it was interrupted before
-    if (problem) return failed(cell, new Error(problem.message));
+    if (problem) return answers() ? failed(cell, new Error(problem.message)) : finish(cell, 1);
     if (answer.exceptionDetails) return failed(cell, take(answer.exceptionDetails.exception));
     const value = take(answer.result);
     if (!isPromise(value)) return succeeded(cell, value);
@@ -289,12 +290,27 @@ function interrupted(cell) {
     finish(cell, 1);
 }
 
+// Whether V8 still answers: process.kill() on itself, even by a signal that does nothing, ends the inspector.
+function answers() {
+    let isThere = false;
+    session.post("Runtime.evaluate", { expression: "0" }, (problem) => { isThere = problem === null; });
+    return isThere;
+}
+
+// Why no cell can run here any more, or null.
+function lossOf(status) {
+    if (identity(1) !== kept[0] || identity(2) !== kept[1])
+        return "the cell closed descriptor 1 or 2, and its kernel ends with it";
+    if (status !== 0 && !answers())
+        return "process.kill() on the kernel itself ended what runs cells, and the kernel with it";
+    return null;
+}
+
 function finish(cell, status) {
-    const isLost = identity(1) !== kept[0] || identity(2) !== kept[1];
-    if (isLost && status === 0) { // nothing it prints would be seen any more: a new kernel is better
-        status = 1;
-        send(cell, { type: "error", name: "KernelError",
-            value: "the cell closed descriptor 1 or 2, and its kernel ends with it", traceback: "" });
+    const loss = lossOf(status);
+    if (loss !== null) { // a new kernel is better; that this one is gone ends the cell
+        if (!cell.hasFailed) send(cell, { type: "error", name: "KernelError", value: loss, traceback: "" });
+        realExit(1);
     }
     cell.isOver = true;
     for (const [name, value] of cell.before) {
@@ -305,7 +321,6 @@ function finish(cell, status) {
     input.give(null);
     current = null;
     put(`end ${cell.id} ${status}\n`);
-    if (isLost) realExit(1);
     if (waiting.length > 0) setImmediate(receive);
 }
 

@@ -41,6 +41,7 @@ PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 FOLDER = __file__.rpartition("/")[0] or "."
 OURS = {__file__}  # files whose frames are not shown
+PATH = [place for place in sys.path if place not in ("", "/bailey/packages")]  # where our own modules are
 THIS = sys.modules[__name__]  # `__main__` becomes the name of something else
 builtins = sys.modules["builtins"]
 _helpers = {}
@@ -57,7 +58,11 @@ def helper(name):
         module = type(sys)("bailey_" + name)
         module.__dict__.update(__builtins__=__builtins__, __file__=path, kernel=THIS)
         OURS.add(path)
-        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        before, sys.path = getattr(sys, "path", None), PATH[:]  # a cell's folder may have a json.py
+        try:
+            exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        finally:
+            sys.path = before
         _helpers[name] = module
     return module
 
@@ -148,7 +153,11 @@ class Kernel:
     def next_cell(self):
         """(id, flags, code, input, env) of the next message."""
         while b"\n" not in self.rest:
-            data = read(self.control, 65536)
+            try:
+                data = read(self.control, 65536)
+            except BlockingIOError:  # a cell has made it so
+                posix.set_blocking(self.control, True)
+                continue
             if not data or len(self.rest) > 200:
                 _exit(0 if not data else 1)
             self.rest += data

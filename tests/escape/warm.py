@@ -53,15 +53,13 @@ class Daemon(serve.Daemon):
     def context_of(self, session, origin):
         """A new context whose kernel is "cold" or from a "zygote"."""
         for _ in range(TRIES):
-            if origin == "cold":
-                self.kill_zygotes()
-            context = self.context(session)
+            # Where a folder is given nobody warm is asked.
+            context = self.context(session, **({"cwd": "/workspace"} if origin == "cold" else {}))
             got = self.cell(session, "'warmth'", context=context)["meta"]["warm"]
             if got == origin:
                 return context
             self.asked("DELETE", f"/v1/sessions/{session}/contexts/{context}")
-            if origin != "cold":  # the next one is ready when it is
-                support.wait_until(lambda: len(self.zygotes()) > 0, "there is a zygote")
+            self.zygote()
         raise AssertionError(f"no kernel is {origin}, the last one was {got}")
 
     def run_of(self, code, origin):
