@@ -5,14 +5,19 @@
  * Each WAY begins with one of
  *     --spawn NAME ARGV...                            posix_spawn, and wait for its end with 0
  *     --http  NAME SOCKET (METHOD TARGET BODY EXPECT)...   one connection, kept from round to round
+ *     --pipe  NAME ARGV...                            a program that is started once and says
+ *                                                     "ready"; for each line it gets it does its
+ *                                                     work and answers with the nanoseconds
  * The requests of a way are one sample; "{id}" in a target is what the last reply with a member
  * "id" or "Id" had there. EXPECT is a text that the reply has to hold ("" for none); a status of
  * 400 and more ends everything with a message and status 1.
  *
  * Every round runs each way once, in an order drawn anew; with a pace, one start every PACE_MS.
- * Prints a line for each sample: the way's number, nanoseconds in all, nanoseconds of each request.
+ * Prints a line for each sample: the way's number, nanoseconds in all, nanoseconds of each request,
+ * and what the last reply says of "warm", if it does.
  *
  * In C, because a client in Python adds 0.3 ms to each call, more than what is to be seen. */
+#define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -30,6 +35,7 @@
 #define WAYS_MAX 16
 #define STEPS_MAX 8
 #define ID_LENGTH_MAX 128
+#define WARM_MAX 16
 #define REPLY_MAX (4 << 20)
 #define WORDS_PER_STEP 4
 #define SEED 1
@@ -43,13 +49,16 @@ struct step {
 
 struct way {
     const char *name;
-    char **argv; /* spawn; NULL: HTTP */
+    char **argv; /* spawn and pipe; NULL: HTTP */
+    int is_pipe;
+    FILE *to, *from; /* pipe: once it is started */
     const char *socket;
     struct step steps[STEPS_MAX];
     int step_count;
     int fd; /* the connection; -1: none */
     char id[ID_LENGTH_MAX];
     uint64_t step_ns[STEPS_MAX];
+    char warm[WARM_MAX]; /* empty: not said */
 };
 
 /* The one reply that is being read: the way's, and big enough for a list of all sessions. */
@@ -200,6 +209,15 @@ static void keep_id(struct way *way, const char *body)
     }
 }
 
+static void keep_warm(struct way *way, const char *body)
+{
+    const char *found = strstr(body, "\"warm\":\"");
+
+    way->warm[0] = '\0';
+    if (found)
+        snprintf(way->warm, sizeof(way->warm), "%.*s", (int)strcspn(found + 8, "\""), found + 8);
+}
+
 static void run_http(struct way *way)
 {
     for (int i = 0; i < way->step_count; i++) {
@@ -217,6 +235,7 @@ static void run_http(struct way *way)
         if (step->expect[0] && !strstr(body, step->expect))
             fail(way, "the reply is not what was expected", body);
         keep_id(way, body);
+        keep_warm(way, body);
     }
 }
 
@@ -238,11 +257,50 @@ static void run_spawn(struct way *way, const posix_spawn_file_actions_t *actions
         fail(way, "it did not end with 0", NULL);
 }
 
+/* Its standard error is ours, so that it can say why it did not start. */
+static void start_pipe(struct way *way)
+{
+    posix_spawn_file_actions_t actions;
+    int in[2], out[2];
+    char line[64];
+    pid_t pid;
+    int r;
+
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+        fail(way, "pipe", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+    r = posix_spawn(&pid, way->argv[0], &actions, NULL, way->argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    close(out[1]);
+    if (r != 0)
+        fail(way, way->argv[0], strerror(r));
+    way->to = fdopen(in[1], "w"); /* closed at our end: then it ends too */
+    way->from = fdopen(out[0], "r");
+    if (!way->to || !way->from || !fgets(line, sizeof(line), way->from) ||
+        strcmp(line, "ready\n") != 0)
+        fail(way, "it did not start", NULL);
+}
+
+static uint64_t run_pipe(struct way *way)
+{
+    char line[64];
+
+    if (!way->to)
+        start_pipe(way);
+    if (fputs("go\n", way->to) < 0 || fflush(way->to) != 0 || !fgets(line, sizeof(line), way->from))
+        fail(way, "it ended", NULL);
+    return strtoull(line, NULL, 10);
+}
+
 /* ---- arguments ---- */
 
 static int is_way(const char *word)
 {
-    return strcmp(word, "--spawn") == 0 || strcmp(word, "--http") == 0;
+    return strcmp(word, "--spawn") == 0 || strcmp(word, "--http") == 0 ||
+           strcmp(word, "--pipe") == 0;
 }
 
 /* Parses one way out of words[0..], which ends at the next one; the number of words it took. */
@@ -255,7 +313,8 @@ static int parse_way(char **words, struct way *way)
     if (count < 3)
         fail(NULL, "a way needs a name and more", words[0]);
     *way = (struct way){.name = words[1], .fd = -1};
-    if (strcmp(words[0], "--spawn") == 0) {
+    if (strcmp(words[0], "--http") != 0) {
+        way->is_pipe = strcmp(words[0], "--pipe") == 0;
         way->argv = calloc((size_t)count - 1, sizeof(*way->argv));
         if (!way->argv)
             fail(way, "out of memory", NULL);
@@ -302,17 +361,21 @@ static void take_sample(struct way *way, int number, int is_told,
     uint64_t begin = now_ns();
     uint64_t ns;
 
-    if (way->argv)
-        run_spawn(way, actions);
-    else
-        run_http(way);
-    ns = now_ns() - begin;
+    if (way->is_pipe) {
+        ns = run_pipe(way);
+    } else {
+        if (way->argv)
+            run_spawn(way, actions);
+        else
+            run_http(way);
+        ns = now_ns() - begin;
+    }
     if (!is_told)
         return;
     printf("%d %llu", number, (unsigned long long)ns);
     for (int i = 0; i < way->step_count; i++)
         printf(" %llu", (unsigned long long)way->step_ns[i]);
-    printf("\n");
+    printf("%s%s\n", way->warm[0] ? " " : "", way->warm);
 }
 
 int main(int argc, char **argv)
@@ -326,7 +389,7 @@ int main(int argc, char **argv)
     uint64_t next;
 
     if (rounds <= 0 || !is_way(argv[3]))
-        fail(NULL, "usage: call_latency ROUNDS PACE_MS (--spawn|--http) NAME ...", NULL);
+        fail(NULL, "usage: call_latency ROUNDS PACE_MS (--spawn|--http|--pipe) NAME ...", NULL);
     for (int at = 3; at < argc; count++) {
         if (count == WAYS_MAX)
             fail(NULL, "too many ways", NULL);
@@ -340,7 +403,8 @@ int main(int argc, char **argv)
     }
     srand(SEED);
     next = now_ns() + pace_ns;
-    for (long round = -WARMING_ROUNDS; round < rounds; round++) {
+    for (long round = rounds < WARMING_ROUNDS ? -rounds : -WARMING_ROUNDS; round < rounds;
+         round++) {
         shuffle(order, count);
         for (int i = 0; i < count; i++) {
             uint64_t now = now_ns();

@@ -84,15 +84,28 @@ def stop(process):
             process.wait()
 
 
+def copy_tree(source, target):
+    """With hard links where that is one disk: several daemons then share the pages of a layer."""
+    if subprocess.run(["cp", "-al", source, target], stderr=subprocess.DEVNULL).returncode == 0:
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    subprocess.run(["cp", "-a", source, target], check=True)
+
+
 class Serve:
     """`bailey serve` with a socket and a state folder of its own."""
 
-    def __init__(self, bench, settings):
+    def __init__(self, bench, settings, seed=None):
+        """seed: a folder with layers/ and templates/ that its state folder begins with."""
         # Another user than ours may be the broker: the folders above have to let it pass.
         self.folder = tempfile.mkdtemp(prefix="bailey-serve-")
         os.chmod(self.folder, 0o755)
         self.socket = os.path.join(self.folder, "socket")
         self.state = os.path.join(self.folder, "state")
+        if seed:
+            os.mkdir(self.state, 0o700)
+            for name in ("layers", "templates"):
+                copy_tree(os.path.join(seed, name), os.path.join(self.state, name))
         log = os.path.join(self.folder, "log")
         with open(log, "w") as file:
             self.process = subprocess.Popen(
@@ -146,6 +159,7 @@ class Docker:
         self.command = [own if os.access(own, os.X_OK) else shutil.which("docker"),
                         "-H", "unix://" + self.socket]
         self.env = bench.env
+        self.containers = []
         log = os.path.join(self.folder, "log")
         with open(log, "w") as file:
             self.process = subprocess.Popen(
@@ -157,7 +171,7 @@ class Docker:
         try:
             wait_for(self.process, lambda: self.run("version"), "dockerd", log)
             self.make_image(busybox)
-            self.run("run", "-d", "--network", "none", "--name", CONTAINER, IMAGE, "sleep", "86400")
+            self.start_container(CONTAINER)
         except Failed:
             self.close()
             raise
@@ -183,15 +197,22 @@ class Docker:
         shutil.copy(busybox, os.path.join(root, "bin", "busybox"))
         for name in ("true", "sleep", "sh"):
             os.symlink("busybox", os.path.join(root, "bin", name))
+        for name in ("lib", "lib64"):  # for containers that have this machine's /usr
+            os.symlink("usr/" + name, os.path.join(root, name))
         tar = subprocess.run(["tar", "-C", root, "-c", "."], capture_output=True, check=True).stdout
         self.run("import", "-", IMAGE, input=tar)
 
+    def start_container(self, name, *options):
+        self.run("run", "-d", "--network", "none", "--name", name, *options, IMAGE, "sleep", "86400")
+        self.containers.append(name)
+
     def close(self):
         if self.process.poll() is None:
-            try:
-                self.run("rm", "-f", CONTAINER)
-            except Failed:
-                pass
+            for name in self.containers:
+                try:
+                    self.run("rm", "-f", name)
+                except Failed:
+                    pass
         stop(self.process)
         shutil.rmtree(self.folder, ignore_errors=True)
         remove_groups(self.group)

@@ -28,11 +28,16 @@ class Calls:
         self.ways = ways  # [(name, words for call_latency)]
         self.samples = {}
         self.steps = {}
+        self.warm = {}   # (pace, name): what each reply said of it
         self.noise = {}
 
 
 def spawn(*argv):
     return ["--spawn"], list(argv)
+
+
+def piped(*argv):
+    return ["--pipe"], list(argv)
 
 
 def http(path, *requests):
@@ -62,7 +67,10 @@ def run_client(bench, calls, pace, rounds):
         raise Failed("%s: %s" % (calls.title, ran.stderr.strip()))
     samples = {name: [] for name, _ in calls.ways}
     for line in ran.stdout.splitlines():
-        number, ns, *steps = (int(word) for word in line.split())
+        words = line.split()
+        if not words[-1].isdigit():
+            calls.warm.setdefault((pace, calls.ways[int(words[0])][0]), []).append(words.pop())
+        number, ns, *steps = (int(word) for word in words)
         name = calls.ways[number][0]
         samples[name].append(ns)
         calls.steps.setdefault((pace, name), []).append(steps)

@@ -1,0 +1,189 @@
+"""remains.py - what a daemon has, counted before and after many fresh boxes: for soak.py and the bench.
+
+Looks at one daemon only, so that others on this machine do not matter: its processes, their
+descriptors, its control groups, its folders, mounts, and its zygotes' memory.
+"""
+import os
+import threading
+import time
+
+SETTLED_WITHIN_S = 30
+CLIENTS = 4
+
+
+def children(pid):
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                found += [int(word) for word in file.read().split()]
+    except OSError:
+        pass
+    return found
+
+
+def words_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def zygotes(launcher):
+    """{pid: tier} of this launcher's."""
+    found = {}
+    for pid in children(launcher):
+        words = words_of(pid)
+        if len(words) > 2 and words[1].endswith(b"zygote.py") and words[2].isdigit():
+            found[pid] = int(words[2])
+    return found
+
+
+def private_bytes(pid):
+    total = 0
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        for line in file:
+            if line.startswith("Private_"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def group_folders(pid):
+    """Where the control groups of this process are, in whatever hierarchies there are."""
+    with open(f"/proc/{pid}/cgroup") as file:
+        groups = [line.rstrip("\n").split(":", 2) for line in file]
+    with open("/proc/self/mountinfo") as file:
+        mounts = [line.split() for line in file]
+    for _, controllers, path in groups:
+        for words in mounts:
+            kind, _, options = words[words.index("-") + 1:][:3]
+            is_it = kind == "cgroup2" if not controllers else \
+                kind == "cgroup" and controllers in (options, *options.split(",")) or \
+                kind == "cgroup" and set(controllers.split(",")) <= set(options.split(","))
+            if is_it and os.path.isdir(words[4] + path):
+                yield words[4] + path
+                break
+
+
+def box_groups(launcher):
+    """Control groups beside and below those of the launcher, whose members are boxes."""
+    seen = set()
+    for folder in group_folders(launcher):
+        top = os.path.dirname(folder)
+        if "bailey" not in os.path.basename(top):
+            top = folder
+        if "bailey" in top:
+            seen |= {name for name, _, _ in os.walk(top)}
+    return len(seen)
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as file:
+        return sum(1 for _ in file)
+
+
+def folders(state):
+    """Entries of the folders that a box may have one in."""
+    count = 0
+    for name in ("data", "packages", "output", "artifacts"):
+        path = os.path.join(state, name)
+        if os.path.isdir(path):
+            count += len(os.listdir(path))
+    return count
+
+
+class Look:
+    def __init__(self, serve):
+        info = serve.info()
+        launcher, broker = info["launcher_pid"], info["broker_pid"]
+        self.zygote_pids = zygotes(launcher)
+        self.counts = {
+            "processes below the launcher": len(children(launcher)),
+            "kernels of zygotes": sum(len(children(pid)) for pid in self.zygote_pids),
+            "descriptors of the launcher": descriptors(launcher),
+            "descriptors of the broker": descriptors(broker),
+            "descriptors of a zygote, at most": max(map(descriptors, self.zygote_pids), default=0),
+            "control groups": box_groups(launcher),
+            "mounts": mounts(),
+            "folders of boxes": folders(serve.state),
+        }
+        self.memory = {pid: private_bytes(pid) for pid in self.zygote_pids}
+
+
+class Soak:
+    def __init__(self):
+        self.runs = self.wrong = self.pooled = 0
+        self.seconds = 0.0
+        self.before = self.after = None
+        self.growth = {}  # zygote: bytes, of those that lived throughout
+        self.left = []
+
+
+def run_many(serve, codes, runs, soak):
+    lock = threading.Lock()
+
+    def work(numbers):
+        with serve.connect() as connection:
+            for number in numbers:
+                done = connection.ask("POST", "/v1/run", {"code": codes[number % len(codes)]})
+                with lock:
+                    soak.runs += 1
+                    soak.wrong += done["stdout"] != "Hello\n" or done["exit_code"] != 0
+                    soak.pooled += done["meta"]["warm"] == "pool"
+
+    threads = [threading.Thread(target=work, args=(range(i, runs, CLIENTS),))
+               for i in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def settle(serve, before):
+    """The pool fills itself, and its size follows the demand: more than before for a while. So boxes
+    are taken out of the count: what every box has one of goes with it."""
+    deadline = time.monotonic() + SETTLED_WITHIN_S
+    while True:
+        now = Look(serve)
+        left = compare(before, now)
+        if not left or time.monotonic() > deadline:
+            return now, left
+        time.sleep(0.2)
+
+
+def boxes(look):
+    """Of the launcher's children: neither broker nor zygote."""
+    return look.counts["processes below the launcher"] - len(look.zygote_pids)
+
+
+def compare(before, now):
+    """What there is more of than the difference in boxes explains; [] when nothing is left."""
+    more = max(0, boxes(now) - boxes(before))
+    each = {"processes below the launcher": 1, "kernels of zygotes": 1,
+            "descriptors of the launcher": 4, "control groups": 4, "folders of boxes": 2}
+    left = []
+    for name, count in now.counts.items():
+        allowed = before.counts[name] + more * each.get(name, 0)
+        if count > allowed:
+            left.append(f"{name}: {before.counts[name]} before, {count} after ({more} boxes more)")
+    return left
+
+
+def soak(serve, codes, runs):
+    """Runs fresh boxes in four clients at once; Soak says what was left."""
+    found = Soak()
+    warming = Soak()
+    run_many(serve, codes, max(50, runs // 20), warming)
+    found.before, _ = Look(serve), time.sleep(0)
+    begin = time.monotonic()
+    run_many(serve, codes, runs, found)
+    found.seconds = time.monotonic() - begin
+    found.after, found.left = settle(serve, found.before)
+    found.growth = {pid: found.after.memory[pid] - found.before.memory[pid]
+                    for pid in found.before.memory if pid in found.after.memory}
+    return found
