@@ -92,6 +92,19 @@ def copy_tree(source, target):
     subprocess.run(["cp", "-a", source, target], check=True)
 
 
+def copy_state(source, target):
+    """Layers and templates of another daemon. Files that only their owner may read are copied: it
+    has other ids, and does not give itself what has several names."""
+    for name in ("layers", "templates"):
+        copy_tree(os.path.join(source, name), os.path.join(target, name))
+        for entry in os.scandir(os.path.join(target, name)):
+            if entry.is_file(follow_symlinks=False):
+                owner = entry.stat()
+                shutil.copy2(entry.path, entry.path + "~")
+                os.chown(entry.path + "~", owner.st_uid, owner.st_gid)
+                os.replace(entry.path + "~", entry.path)
+
+
 class Serve:
     """`bailey serve` with a socket and a state folder of its own."""
 
@@ -104,8 +117,7 @@ class Serve:
         self.state = os.path.join(self.folder, "state")
         if seed:
             os.mkdir(self.state, 0o700)
-            for name in ("layers", "templates"):
-                copy_tree(os.path.join(seed, name), os.path.join(self.state, name))
+            copy_state(seed, self.state)
         log = os.path.join(self.folder, "log")
         with open(log, "w") as file:
             self.process = subprocess.Popen(

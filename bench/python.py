@@ -197,7 +197,6 @@ def rates(bench, world):
 
 # ---- memory ----
 
-SLEEPER = "import time\ntime.sleep(600)"
 COLLECTED = "import gc\ngc.collect()\n"
 
 
@@ -216,14 +215,17 @@ class Held:
         self.collected = None
 
 
-def of_tier(serve, tier):
-    """The zygote of a tier, and its kernels."""
+def zygotes_of(serve, tier):
+    """The zygotes of a tier: one for each template."""
     zygotes = remains.zygotes(serve.info()["launcher_pid"])
-    number = list(TIERS).index(tier)
-    pid = next((pid for pid, its in sorted(zygotes.items(), reverse=True) if its == number), None)
-    if pid is None:
+    found = [pid for pid, number in zygotes.items() if number == list(TIERS).index(tier)]
+    if not found:
         raise Failed("there is no zygote of %s" % tier)
-    return pid, remains.children(pid)
+    return found
+
+
+def kernels_of(serve, tier):
+    return [kernel for pid in zygotes_of(serve, tier) for kernel in remains.children(pid)]
 
 
 def warden_of(serve, kernel):
@@ -241,11 +243,14 @@ def warden_of(serve, kernel):
 def session_memory(serve, tier, template):
     """A session's kernel that nobody used, then after a cell that collects."""
     with serve.connect() as connection:
-        _, before = of_tier(serve, tier)
+        before = kernels_of(serve, tier)
         connection.ask("POST", "/v1/sessions", {"name": "memory", "template": template})
         connection.ask("POST", "/v1/sessions/memory/exec", {"argv": ["true"]})
         time.sleep(0.5)
-        kernel, = set(of_tier(serve, tier)[1]) - set(before)
+        new = set(kernels_of(serve, tier)) - set(before)
+        if len(new) != 1:
+            raise Failed("a session of %s has %d kernels" % (template, len(new)))
+        kernel = new.pop()
         warden = warden_of(serve, kernel)
         held = Held(kernel, warden)
         connection.ask("POST", "/v1/sessions/memory/code", {"code": COLLECTED})
@@ -258,8 +263,7 @@ def pool_memory(world):
     """{tier: [(kernel, warden)]} of the boxes that wait in the pool, in bytes."""
     found = {}
     for tier in world.tiers:
-        _, kernels = of_tier(world.pooled, tier)
-        for kernel in kernels:
+        for kernel in kernels_of(world.pooled, tier):
             try:
                 warden = warden_of(world.pooled, kernel)
                 found.setdefault(tier, []).append((private([kernel]), private([warden])))
@@ -273,7 +277,7 @@ def memory(bench, world):
     bench.tell("memory")
     for tier in world.tiers:
         warm_up(world.unpooled, tier)
-        zygote, _ = of_tier(world.unpooled, tier)
+        zygote = zygotes_of(world.unpooled, tier)[0]
         found["zygotes"][tier] = private([zygote]) + (rollup(zygote)["Rss"],)
     # A session has its template's last tier.
     last = world.tiers[-1]

@@ -105,7 +105,8 @@ def memory_budget(outputs, size):
 
 def budgets(found):
     import session_report  # it uses the tables of this file
-    rows = list(session_report.call_budgets(found))
+    import python_report
+    rows = list(session_report.call_budgets(found)) + list(python_report.budgets(found))
     if found.get("true"):
         rows += true_budget(found["true"])
     for latency in found.get("python", []):
@@ -187,6 +188,7 @@ OUTPUT_NOTE = """\
 
 
 def render(found, machine, failures):
+    import python_report
     import session_report
     lines = ["# Bench", "", "Written by `make bench`; nothing here is asserted by a test.", ""]
     lines += ["- %s: %s" % pair for pair in machine]
@@ -218,6 +220,7 @@ def render(found, machine, failures):
         else:
             lines += ["", "10 GB were not written: only with BENCH_FULL=1."]
     lines += session_report.render(found)
+    lines += python_report.render(found)
     lines += ["", "## Notes", "", NOTES]
     if failures:
         lines += ["", "## Did not run", ""] + ["- " + failure for failure in failures]
