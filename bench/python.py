@@ -3,13 +3,14 @@
 # python_report.py.
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 
 import furniture
 import suites
-from harness import Failed, busy_share
+from harness import Failed, busy_share, median
 from peers import Docker, Serve
 from sessions import (BARE, EXIT_0, HEALTH, TRUE, build_client, http, measure_calls, piped, rollup,
                       spawn)
@@ -65,14 +66,16 @@ class World:
             except (Failed, OSError, subprocess.SubprocessError) as error:
                 found["no_docker"] = str(error)
                 self.docker = None
-        more = {"SANDBOX_TEMPLATE": "data"} if state else {}
-        self.pooled = self.serve(state, more, SANDBOX_POOL_SIZE="8")
-        self.unpooled = self.serve(state, more, SANDBOX_POOL_SIZE="0")
-        self.second = self.serve(state, more, SANDBOX_POOL_SIZE="0")
-        self.cold = self.serve(state, more, SANDBOX_WARM="false", SANDBOX_POOL_SIZE="0")
+        self.state = state
+        self.pooled = self.open(self.serve_too(SANDBOX_POOL_SIZE="8"))
+        self.unpooled = self.open(self.serve_too(SANDBOX_POOL_SIZE="0"))
+        self.second = self.open(self.serve_too(SANDBOX_POOL_SIZE="0"))
+        self.cold = self.open(self.serve_too(SANDBOX_WARM="false", SANDBOX_POOL_SIZE="0"))
 
-    def serve(self, state, more, **settings):
-        return self.open(Serve(self.bench, dict(more, **settings), state))
+    def serve_too(self, **settings):
+        if self.state:
+            settings["SANDBOX_TEMPLATE"] = "data"
+        return Serve(self.bench, settings, self.state)
 
     def open(self, server):
         self.opened.append(server)
@@ -193,6 +196,57 @@ def rates(bench, world):
                 if clients >= len(serves):
                     found[(tier, name, clients)] = rate(bench, serves, tier, clients)
     return found, noise
+
+
+# ---- where the time goes ----
+
+MOMENTS = re.compile(r"debug: box \d+ tier (\d+) from zygote:(.*) of which:(.*)")
+STEP = re.compile(r" ([^;]+?) (\d+);")
+CELL_TIME = "the program, by its warden (part of the run)"
+WALL = "wall clock of the call"
+SHOWN_STEPS_MS = 0.02  # shorter steps of making a box are left out
+
+
+def take_apart(log, walls, durations):
+    """{name: median ms} of the boxes that this part of the log tells about."""
+    moments, steps = {}, {}
+    for line in log.splitlines():
+        found = MOMENTS.search(line)
+        if not found:
+            continue
+        for into, text in ((moments, found.group(2)), (steps, found.group(3))):
+            for name, us in STEP.findall(text):
+                into.setdefault(name, []).append(int(us) / 1000)
+    parts = {name: median(values) for name, values in moments.items()}
+    parts["in all"] = sum(parts.values())
+    parts[WALL] = median(walls)
+    parts[CELL_TIME] = median(durations)
+    for name, values in steps.items():
+        if median(values) >= SHOWN_STEPS_MS:
+            parts["of making it: " + name] = median(values)
+    return parts
+
+
+def stages(bench, world):
+    """{tier: {name: median ms}} of runs without pool, by the launcher's own clock."""
+    found = {}
+    with world.serve_too(BAILEY_LOG="debug", SANDBOX_POOL_SIZE="0") as serve:
+        log = os.path.join(serve.folder, "log")
+        for tier in world.tiers:
+            warm_up(serve, tier)
+            bench.tell("where the time goes: %s" % tier)
+            walls, durations = [], []
+            with serve.connect() as connection:
+                offset = os.path.getsize(log)
+                for _ in range(bench.stage_rounds):
+                    begin = time.perf_counter_ns()
+                    done = connection.ask("POST", "/v1/run", {"code": TIERS[tier]})
+                    walls.append((time.perf_counter_ns() - begin) / 1e6)
+                    durations.append(done["duration"] * 1000)
+            with open(log) as file:
+                file.seek(offset)
+                found[tier] = take_apart(file.read(), walls, durations)
+    return found
 
 
 # ---- memory ----
@@ -321,6 +375,7 @@ def measure(bench, found, attempt, python):
             attempt(bench, found["beside"], tier, beside, world, tier)
         attempt(bench, found, "cells", cells, world)
         attempt(bench, found, "rates", rates, world)
+        attempt(bench, found, "warm_stages", stages, world)
         attempt(bench, found, "memory", memory, world)
         attempt(bench, found, "left", left, world)
     finally:

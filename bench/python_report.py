@@ -33,6 +33,12 @@ Each client is a process that asks for one fresh box after the other over HTTP, 
 engine keeps one zygote for a template and tier and cannot be told to keep two: *two engines* is the
 same load on two daemons, so two zygotes, launchers and brokers. %s"""
 
+STAGE_NOTE = """\
+By the launcher's own clock (`BAILEY_LOG=debug`), one run after the other; each line is the time since
+the one before. *Run* is from the broker's word that the box stands to the zygote's word of the
+kernel's end: the broker's cell, the warden, the program, Python's end, the kernel's removal of its
+memory, the reaping. The steps of making a box are behind the clone, in part at the same time."""
+
 MEMORY_NOTE = """\
 Private is Private_Clean + Private_Dirty of smaps_rollup. *Unused*: the session's box stands, its kernel
 was forked and has run no cell. *Collected*: after a cell with gc.collect(). A session has its
@@ -218,9 +224,8 @@ def render(found):
         busy = "" if noise is None else "Cores busy with other things before: %.0f %%." % (100 * noise)
         lines += ["", "## Fresh boxes a second", ""] + rate_table(rates) + ["", RATE_NOTE % busy]
     if found.get("warm_stages"):
-        stages, note = found["warm_stages"]
-        lines += ["", "## Where the time of a warm run without pool goes", ""] + stage_table(stages)
-        lines += ["", note]
+        lines += ["", "## Where the time of a warm run without pool goes", ""]
+        lines += stage_table(found["warm_stages"]) + ["", STAGE_NOTE]
     if found.get("memory"):
         lines += ["", "## Memory of warm Python", ""] + memory_tables(found["memory"])
         lines += ["", MEMORY_NOTE]

@@ -140,6 +140,7 @@ static int open_all(struct broker *broker, struct error *err)
         r = config_load_text(&broker->config, "", 0, "settings", environ, err);
     if (r < 0)
         return r;
+    log_set_level(broker->config.log_level);
     state = json_string_value(json_object_get(broker->settings, "state"));
     broker->output = BUF_INIT(LIMIT_PATH_BYTES * 2);
     broker->artifacts = BUF_INIT(LIMIT_PATH_BYTES * 2);

@@ -334,6 +334,7 @@ static int serve(struct preparation *made, struct error *err)
             .python = made->python,
             .layer = made->layer[0] ? made->layer : NULL,
             .has_zygotes = config->is_warm,
+            .log_level = config->log_level,
             .egress = buf_text(&made->pip.egress),
             .installer_files = made->pip.files,
             .installer_file_count = made->pip.file_count,

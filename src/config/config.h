@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/layer.h"
+#include "base/log.h"
 #include "model/spec.h"
 
 enum store_code { STORE_ON_ERROR, STORE_ALWAYS, STORE_NEVER };
@@ -40,6 +41,7 @@ enum config_key {
     KEY_PYTHON,
     KEY_STATE_DIR,
     KEY_DAEMON_IDLE,
+    KEY_LOG,
     KEY_SESSION_IDLE,
     KEY_SESSION_AGE,
     KEY_MAX_SESSIONS,
@@ -106,6 +108,7 @@ struct config {
 
     /* the daemon */
     const char *state; /* NULL: the XDG state folder */
+    enum log_level log_level;
     uint64_t session_idle_ms, session_age_ms, stop_grace_ms, daemon_idle_ms;
     uint64_t session_quota_bytes; /* of saved outputs */
     uint32_t max_sessions;

@@ -279,6 +279,11 @@ static const char *const type_words[] = {"local", "docker", "kubernetes", "url",
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
     [STORE_ON_ERROR] = "on_error", [STORE_ALWAYS] = "always", [STORE_NEVER] = "never", NULL};
+static const char *const log_words[] = {[LOG_ERROR] = "error",
+                                        [LOG_WARNING] = "warning",
+                                        [LOG_INFO] = "info",
+                                        [LOG_DEBUG] = "debug",
+                                        NULL};
 static const char *const isolation_words[] = {[ISOLATION_PROCESS] = "process",
                                               [ISOLATION_STANDARD] = "standard",
                                               [ISOLATION_STRICT] = "strict",
@@ -286,6 +291,7 @@ static const char *const isolation_words[] = {[ISOLATION_PROCESS] = "process",
 static const char *const language_words[] = {"python", "javascript", "bash", NULL};
 
 _Static_assert(sizeof(enum isolation) == sizeof(int), "stored as FIELD_INT");
+_Static_assert(sizeof(enum log_level) == sizeof(int), "stored as FIELD_INT");
 _Static_assert(sizeof(enum store_code) == sizeof(int), "stored as FIELD_INT");
 
 #define INTO(type_, member) .type = (type_), .offset = offsetof(struct config, member)
@@ -340,6 +346,7 @@ static const struct rule rules[_KEY_MAX] = {
                        .noun = "an absolute path",
                        INTO(FIELD_TEXT, state)},
     [KEY_DAEMON_IDLE] = {SPAN, INTO(FIELD_U64, daemon_idle_ms)},
+    [KEY_LOG] = {WORD(log_words), INTO(FIELD_INT, log_level)},
     [KEY_SESSION_IDLE] = {SPAN, INTO(FIELD_U64, session_idle_ms)},
     [KEY_SESSION_AGE] = {SPAN, INTO(FIELD_U64, session_age_ms)},
     [KEY_MAX_SESSIONS] = {.parse = parse_count,

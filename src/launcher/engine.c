@@ -289,6 +289,7 @@ _Noreturn void serve_inside(void)
         log_error("this is how the daemon calls itself, not a command");
         _exit(125);
     }
+    log_set_level((enum log_level)engine.plan->log_level);
     if (engine_start(&engine, &err) < 0) {
         engine_say(&engine, ENGINE_SAYS_FAILED, err.text);
         _exit(1);

@@ -72,6 +72,7 @@ struct engine_plan {
     char python[PATH_MAX]; /* the default interpreter, as a path in a box; empty: there is none */
     uint32_t pool_size, pool_memory_mib; /* SANDBOX_POOL_SIZE and _MEMORY; size 0: no pool */
     bool has_zygotes;                    /* SANDBOX_WARM */
+    uint32_t log_level;                  /* BAILEY_LOG */
     char layer[HASH_TEXT_MAX];           /* of the default template */
     struct {
         char host[PATH_MAX], box[PATH_MAX];
@@ -149,6 +150,23 @@ int serve_clone(struct serve *serve, struct error *err);
 /* What a box has while it is being made, and not afterwards. */
 struct engine_making;
 
+/* Moments of a box's life (engine_trace.c), in order; 0: it was not reached. */
+enum box_moment {
+    BOX_ASKED,
+    BOX_BEGUN,
+    BOX_CLONED,
+    BOX_STANDS,
+    BOX_HEARD,  /* the zygote has read the request */
+    BOX_FORKED, /* the first instruction of the new process */
+    BOX_LOCKED, /* it has all its walls */
+    BOX_TOLD,
+    BOX_KERNEL_ENDED,
+    BOX_END_ASKED,
+    BOX_EXITED,
+    BOX_GONE,
+    _BOX_MOMENT_MAX,
+};
+
 struct engine_box {
     struct loop_source source; /* its pidfd; while it is made: its channel */
     struct engine *engine;
@@ -167,6 +185,7 @@ struct engine_box {
     uint32_t shelf, folder, zygote; /* folder: its data and packages are p_<folder>; 0: none */
     uint64_t idle_since_ms, idle_bytes;
     struct engine_box *older; /* on its shelf */
+    uint64_t moments_ns[_BOX_MOMENT_MAX];
 };
 
 /* A control group whose box is gone, and which the kernel may not let go of yet. */
@@ -319,6 +338,10 @@ void furnish_staging_name(const char *key, char *name, size_t size);
 int egress_open(struct engine *engine);
 void egress_add(struct engine *engine, struct engine_box *box); /* its listening socket */
 void egress_remove(struct engine *engine, uint32_t number);
+
+/* engine_trace.c */
+void trace_moment(struct engine_box *box, enum box_moment moment); /* now; NULL is fine */
+void trace_tell(const struct engine_box *box);                     /* at LOG_DEBUG; else nothing */
 
 /* engine_make.c: boxes on their way; several at once, none waited for */
 /* Takes the box. It is begun in a later turn, in order; what the broker asked for comes first. */

@@ -105,6 +105,7 @@ struct engine_box *boxes_new(struct engine *engine, const struct launcher_make *
     box->make = *make;
     box->generation = engine->generation;
     box->is_ahead = is_ahead;
+    trace_moment(box, BOX_ASKED);
     if (!is_ahead)
         engine->box_count++;
     return ptr_take(&box);
@@ -207,6 +208,7 @@ static void tell_made(struct engine_box *box)
         return;
     }
     message.box.serial = box->make.serial;
+    trace_moment(box, BOX_TOLD);
     broker_send(engine, &message, fd);
     box->facts.kernel = 0; /* from now on the warden knows what lives */
 }
@@ -241,6 +243,7 @@ void boxes_stand(struct engine_box *box)
     struct engine *engine = box->engine;
     struct error err = {0};
 
+    trace_moment(box, BOX_STANDS);
     note_facts(box);
     if (keep(box, &err) < 0) {
         launcher_end(&box->launched, NULL);
@@ -333,6 +336,7 @@ void boxes_kernel_ended(struct engine *engine, const struct launcher_kernel_ende
 
     if (!box)
         return;
+    trace_moment(box, BOX_KERNEL_ENDED);
     if (box->is_ahead)
         sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* nobody will want it now */
     else if (engine->has_said_hello && !engine->greets_later)
@@ -354,6 +358,8 @@ static void bury(struct engine_box *box, struct launcher_usage *ret)
     if (box->make.staging != STAGING_NONE)
         egress_remove(engine, box->facts.number);
     end_but_group(&box->launched, &usage);
+    trace_moment(box, BOX_GONE);
+    trace_tell(box);
     graves_add(engine, &box->launched.group);
     *ret = (struct launcher_usage){
         .number = box->facts.number,
@@ -376,6 +382,7 @@ static void on_box_end(struct loop_source *source, uint32_t events)
     struct error err = {0};
 
     (void)events;
+    trace_moment(box, BOX_EXITED);
     bury(box, &message.usage);
     if (!is_ahead)
         pool_release(engine);
@@ -401,6 +408,7 @@ void boxes_end(struct engine *engine, uint32_t number)
         return;
     }
     box->was_asked = true;
+    trace_moment(box, BOX_END_ASKED);
     sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
 }
 

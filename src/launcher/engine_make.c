@@ -195,6 +195,7 @@ void makings_begin(struct engine *engine)
     struct error err = {0};
     int r;
 
+    trace_moment(box, BOX_BEGUN);
     box->making = calloc(1, sizeof(*box->making));
     if (!box->making) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -217,6 +218,7 @@ void makings_begin(struct engine *engine)
         failed(box, &err);
         return;
     }
+    trace_moment(box, BOX_CLONED);
     box->next = engine->makings;
     engine->makings = box;
     engine->making_count++;

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "launcher/launcher.h"
 
 /* The daemon's folders below the state folder, made (0700) by serve_run(), the broker's own. */
@@ -62,7 +63,8 @@ struct serve_spec {
     const char *python;     /* the default interpreter, as a path in a box; NULL: there is none */
     const char *layer;      /* of the default template; NULL: none */
     bool has_zygotes;       /* SANDBOX_WARM */
-    unsigned pool_size;     /* boxes made ahead, at most; 0: none */
+    enum log_level log_level;
+    unsigned pool_size;         /* boxes made ahead, at most; 0: none */
     uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
     unsigned stop_grace_ms;
     int ready_fd;  /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */

@@ -251,6 +251,11 @@ static void joined(struct zygote_kernel **at, const struct zygote_word *word, pi
     int r = box ? give(box, kernel, word->pid) : -ESRCH;
 
     *at = kernel->next;
+    if (box) {
+        box->moments_ns[BOX_HEARD] = word->heard_ns;
+        box->moments_ns[BOX_FORKED] = word->forked_ns;
+        box->moments_ns[BOX_LOCKED] = word->joined_ns;
+    }
     kernel->pid = sender;
     kernel->next = *bucket;
     *bucket = kernel;

@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "sandbox/filter.h"
 #include "sandbox/sandbox.h"
 #include "zygote/memory.h"
@@ -76,9 +77,13 @@ static void plan_of(const struct zygote_request *request, struct sandbox_plan *p
 }
 
 /* Must not: return to Python unless every wall is up. */
-static void become_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
+static void become_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX],
+                          uint64_t heard_ns)
 {
-    struct zygote_word word = {.type = ZYGOTE_JOINED, .serial = request->serial};
+    struct zygote_word word = {.type = ZYGOTE_JOINED,
+                               .serial = request->serial,
+                               .heard_ns = heard_ns,
+                               .forked_ns = clock_now_ns()};
     struct guest_join join = {
         .box_fd = fds[ZYGOTE_FD_BOX],
         .group_fd = {fds[ZYGOTE_FD_GROUP], fds[ZYGOTE_FD_GROUP + 1], fds[ZYGOTE_FD_GROUP + 2]},
@@ -100,6 +105,7 @@ static void become_kernel(const struct zygote_request *request, const int fds[_Z
         _exit(127);
     }
     word.pid = (int32_t)getpid();
+    word.joined_ns = clock_now_ns();
     say(join.told_fd, &word);
     close(join.told_fd);
     prctl(PR_SET_DUMPABLE, 1);
@@ -119,6 +125,7 @@ static void close_fds(const int fds[_ZYGOTE_FD_MAX])
 static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
 {
     struct zygote_word word = {.type = ZYGOTE_FORKED, .serial = request->serial};
+    uint64_t heard_ns = clock_now_ns();
     pid_t pid = -1;
 
     if (setns(fds[ZYGOTE_FD_BOX], CLONE_NEWPID) < 0) {
@@ -130,7 +137,7 @@ static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYG
     PyOS_BeforeFork();
     pid = fork();
     if (pid == 0) {
-        become_kernel(request, fds);
+        become_kernel(request, fds, heard_ns);
         PyOS_AfterFork_Child();
         return true;
     }

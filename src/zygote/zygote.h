@@ -68,6 +68,7 @@ struct zygote_word {
     int32_t status; /* as wait(2) says */
     uint16_t stage, error;
     uint64_t cpu_us, max_rss_bytes;
+    uint64_t heard_ns, forked_ns, joined_ns; /* JOINED: when, for whoever wonders (monotonic) */
 };
 
 #endif
