@@ -403,7 +403,7 @@ int main(int argc, char **argv)
     }
     srand(SEED);
     next = now_ns() + pace_ns;
-    for (long round = rounds < WARMING_ROUNDS ? -rounds : -WARMING_ROUNDS; round < rounds;
+    for (long round = rounds > WARMING_ROUNDS ? -WARMING_ROUNDS : 1 - rounds; round < rounds;
          round++) {
         shuffle(order, count);
         for (int i = 0; i < count; i++) {

@@ -113,8 +113,8 @@ def fresh(bench, world, tier):
     ways = [(BARE, spawn(TRUE)),
             (HEALTH, http(world.pooled.socket, ("GET", "/healthz", "", "ok"))),
             (POOL, run_way(world.pooled, tier)), (NO_POOL, run_way(world.unpooled, tier))]
-    return measure_calls(bench, "print('Hello') in a fresh box: %s" % tier, ways, bench.hot_rounds,
-                         bench.paced_rounds)
+    return measure_calls(bench, "print('Hello') in a fresh box: %s" % tier, ways, bench.warm_rounds[0],
+                         bench.warm_rounds[1])
 
 
 def beside(bench, world, tier):
@@ -152,13 +152,15 @@ def cells(bench, world):
             (CLIENT_CELL, piped(suites.SYSTEM_PYTHON, client, "http", serve.socket, *asked[1:]))]
     if world.jupyter:
         ways.append((JUPYTER, piped(world.jupyter, client, "jupyter", CELL)))
-    found = [measure_calls(bench, "A cell in a live session", ways, bench.hot_rounds,
-                           bench.paced_rounds)]
+    found = [measure_calls(bench, "A cell in a live session", ways, bench.warm_rounds[0],
+                           bench.warm_rounds[1])]
     if world.docker:
         run = spawn(*world.docker.command, "exec", CONTAINER, world.layer.python, "-c", CELL)
         ways = [way for way in ways if way[0] in (PYTHON_CELL, JUPYTER)] + [(DOCKER, run)]
         found.append(measure_calls(bench, "A cell beside docker exec", ways,
                                    bench.docker_rounds[0], bench.docker_rounds[1]))
+    with serve.connect() as connection:
+        connection.ask("DELETE", "/v1/sessions/cells")
     return found
 
 

@@ -202,7 +202,7 @@ def left_table(soak):
     lines = table(["", "before", "after"], rows)
     growth = ", ".join("%+.2f MB" % (value / MB) for value in soak.growth.values()) or "none lived"
     return lines + ["", "%d runs in %.0f s by four clients, %d of them wrong, %.0f %% from the pool. "
-                    "Zygotes' private memory grew by: %s. `make soak` has 10,000 of them." % (
+                    "Zygotes' anonymous memory grew by: %s. `make soak` has 10,000 of them." % (
                         soak.runs, soak.seconds, soak.wrong, 100 * soak.pooled / soak.runs, growth)]
 
 

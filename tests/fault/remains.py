@@ -9,6 +9,7 @@ import time
 
 SETTLED_WITHIN_S = 30
 CLIENTS = 4
+GROWTH_MAX = 1 << 20  # of a zygote's private memory: what a page table and a few slabs make of it
 
 
 def children(pid):
@@ -40,13 +41,13 @@ def zygotes(launcher):
     return found
 
 
-def private_bytes(pid):
-    total = 0
+def memory_of(pid):
+    """Bytes that are nobody's file; what is private of it changes with the children that share it."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         for line in file:
-            if line.startswith("Private_"):
-                total += int(line.split()[1]) * 1024
-    return total
+            if line.startswith("Anonymous:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def descriptors(pid):
@@ -97,6 +98,17 @@ def folders(state):
     return count
 
 
+def of_each(function, pids):
+    """{pid: answer} of those that are still there: one that was replaced may go at any time."""
+    found = {}
+    for pid in pids:
+        try:
+            found[pid] = function(pid)
+        except OSError:
+            continue
+    return found
+
+
 class Look:
     def __init__(self, serve):
         info = serve.info()
@@ -107,24 +119,27 @@ class Look:
             "kernels of zygotes": sum(len(children(pid)) for pid in self.zygote_pids),
             "descriptors of the launcher": descriptors(launcher),
             "descriptors of the broker": descriptors(broker),
-            "descriptors of a zygote, at most": max(map(descriptors, self.zygote_pids), default=0),
+            "descriptors of a zygote, at most": max(
+                of_each(descriptors, self.zygote_pids).values(), default=0),
             "control groups": box_groups(launcher),
             "mounts": mounts(),
             "folders of boxes": folders(serve.state),
         }
-        self.memory = {pid: private_bytes(pid) for pid in self.zygote_pids}
+        self.memory = of_each(memory_of, self.zygote_pids)
 
 
 class Soak:
     def __init__(self):
-        self.runs = self.wrong = self.pooled = 0
+        self.runs = self.wrong = self.pooled = self.cold = 0
         self.seconds = 0.0
         self.before = self.after = None
-        self.growth = {}  # zygote: bytes, of those that lived throughout
+        self.memory = {}  # zygote: its memory at the begin, after each thousand, at the end
+        self.growth = {}  # zygote: bytes between the first and the last
         self.left = []
 
 
-def run_many(serve, codes, runs, soak):
+def run_many(serve, codes, runs, soak, tell=None):
+    """Four clients at once; `tell` is called with the count after each thousand."""
     lock = threading.Lock()
 
     def work(numbers):
@@ -135,6 +150,9 @@ def run_many(serve, codes, runs, soak):
                     soak.runs += 1
                     soak.wrong += done["stdout"] != "Hello\n" or done["exit_code"] != 0
                     soak.pooled += done["meta"]["warm"] == "pool"
+                    soak.cold += done["meta"]["warm"] == "cold"
+                    if tell and soak.runs % 1000 == 0:
+                        tell(soak.runs)
 
     threads = [threading.Thread(target=work, args=(range(i, runs, CLIENTS),))
                for i in range(CLIENTS)]
@@ -174,16 +192,24 @@ def compare(before, now):
     return left
 
 
-def soak(serve, codes, runs):
-    """Runs fresh boxes in four clients at once; Soak says what was left."""
+def soak(serve, codes, runs, tell=None):
+    """Runs fresh boxes in four clients at once; Soak says what was left. Some come before: the zygote
+    is there then, and what everybody allocates once has been."""
     found = Soak()
-    warming = Soak()
-    run_many(serve, codes, max(50, runs // 20), warming)
-    found.before, _ = Look(serve), time.sleep(0)
+    run_many(serve, codes, min(500, max(50, runs // 4)), Soak())
+    found.before = Look(serve)
+
+    def note(count):
+        for pid, size in Look(serve).memory.items():
+            found.memory.setdefault(pid, []).append(size)
+        if tell:
+            tell(count)
+
+    note(0)
     begin = time.monotonic()
-    run_many(serve, codes, runs, found)
+    run_many(serve, codes, runs, found, note)
     found.seconds = time.monotonic() - begin
     found.after, found.left = settle(serve, found.before)
-    found.growth = {pid: found.after.memory[pid] - found.before.memory[pid]
-                    for pid in found.before.memory if pid in found.after.memory}
+    note(runs)
+    found.growth = {pid: sizes[-1] - sizes[0] for pid, sizes in found.memory.items()}
     return found

@@ -1,8 +1,10 @@
 """soak.py - SOAK_RUNS runs (10000), and what is there before and after: for `make soak`.
 
 Runs bailey from one long-lived parent, two at a time, in turns of every kind of ending, and
-compares processes, mounts, cgroups, folders and the parent's descriptors. Prints a short report;
-the exit status is 1 when anything is left or a run ended in another way than it should.
+compares processes, mounts, cgroups, folders and the parent's descriptors. Then as many fresh boxes
+from the pool of a daemon, and what it has before and after, the memory of its zygotes too
+(remains.py). SOAK_ONLY=command or pool: one of both. Prints a short report; the exit status is 1 when
+anything is left or a run ended in another way than it should.
 """
 import concurrent.futures
 import os
@@ -11,8 +13,12 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import support  # noqa: E402  (the path has to be there first)
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
+import peers  # noqa: E402  (the path has to be there first)
+import remains  # noqa: E402
+import serve  # noqa: E402
+import support  # noqa: E402
 
 # argv of each kind, and the status it must have.
 KINDS = (
@@ -47,9 +53,8 @@ def descriptors():
             if os.path.exists(f"/proc/self/fd/{name}")}
 
 
-def main():
-    runs = int(os.environ.get("SOAK_RUNS", "10000"))
-    support.become_subreaper()
+def soak_command(runs):
+    """Nothing but the command line; 1 when something is wrong."""
     room = support.Room()
     once(0, room)
     before, fds = support.snapshot(), descriptors()
@@ -72,8 +77,55 @@ def main():
     for line in (wrong + left + more)[:20]:
         print("  " + line)
     room.remove()
-    support.remove_base()
     return 1 if wrong or left or more else 0
+
+
+class Served:
+    """A daemon as remains.py wants it."""
+
+    def __init__(self, daemon):
+        self.socket, self.state = str(daemon.socket), str(daemon.state)
+
+    def connect(self):
+        return peers.Connection(self.socket)
+
+    def info(self):
+        with self.connect() as connection:
+            return connection.ask("GET", "/v1/info")
+
+
+def soak_pool(runs):
+    """Fresh boxes of one daemon; 1 when it has more afterwards, or a zygote has grown."""
+    before = support.snapshot()
+    with serve.Daemon({"SANDBOX_POOL_SIZE": "8", "SANDBOX_STORE_CODE": "never"}) as daemon:
+        found = remains.soak(Served(daemon), ["print('Hello')"], runs,
+                             lambda count: count and print(f"{count} boxes", flush=True))
+    left = found.left + support.left_since(before, patience=10)
+    left += [f"zygote {pid}: {grown} bytes more" for pid, grown in found.growth.items()
+             if grown > remains.GROWTH_MAX]
+    print(f"soak: {found.runs} boxes in {found.seconds:.0f} s "
+          f"({found.runs / max(found.seconds, 0.001):.0f} a second), {found.wrong} wrong, "
+          f"{found.pooled} from the pool, {found.cold} cold")
+    for name, count in found.before.counts.items():
+        print(f"  {name:34} {count:5} before, {found.after.counts[name]:5} after")
+    for pid, grown in found.growth.items():
+        print(f"  memory of zygote {pid}: {grown / 1e6:+.2f} MB (of {found.memory[pid][0] / 1e6:.1f})")
+    for line in left[:20]:
+        print("  " + line)
+    return 1 if found.wrong or left else 0
+
+
+def main():
+    runs = int(os.environ.get("SOAK_RUNS", "10000"))
+    only = os.environ.get("SOAK_ONLY")
+    status = 0
+    support.become_subreaper()
+    if only in (None, "", "command"):
+        status |= soak_command(runs)
+    if only in (None, "", "pool"):
+        status |= soak_pool(runs)
+    support.remove_base()
+    return status
 
 
 if __name__ == "__main__":
