@@ -88,10 +88,14 @@
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */
+#define LIMIT_SESSION_PACKAGES 256      /* that one session asked for, in all */
+#define LIMIT_INSTALLS 4                /* installer boxes for sessions and runs at once */
 #define LIMIT_TEMPLATE_ROWS 256         /* packages, modules, variables or files of a template */
 #define LIMIT_TIERS 7                   /* of a template, above the plain one */
 #define LIMIT_MODULE 200                /* bytes of a module's name */
 #define LIMIT_REQUIREMENT 200           /* bytes of a package's name with its version */
+#define LIMIT_RECENT_LAYERS 8           /* kept for the next run, SANDBOX_INSTALL_SIZE together */
+#define RECENT_LAYER_MS 3600000         /* so long */
 #define INSTALL_MEMORY (2 * GIB)        /* of an installer box, where a box may have less */
 #define INSTALL_LINE 1000               /* bytes of a line of its progress */
 #define TEMPLATE_PATIENCE_MS 1800000    /* for building one; INSTALL_TIMEOUT is a session's */

@@ -221,6 +221,33 @@ const struct command context_command = {
     .in_engine = true,
 };
 
+static const struct option_row install_options[] = {
+    ROW_SESSION("the session; required"),
+    {"quiet", 'q', NULL, WORDS_ANY, "no progress; errors are still told", .take = take_is_quiet},
+    ROW_JSON,
+    ROW_CONFIG,
+};
+
+const struct command install_command = {
+    .name = "install",
+    .summary = "install Python packages into a session",
+    .usage = "-s ID [options] [PACKAGE...]",
+    .description =
+        "Installs packages and what they need into a session, for its life: everything that is "
+        "run in it later finds them, and its variables stay. Names are written as pip takes them: "
+        "requests, 'numpy>=2,<3', 'polars[excel]'. Without a name it lists what was installed.\n\n"
+        "They are fetched by a box of their own that reaches the package index and nothing else; "
+        "the session's box has no network at any time. Only wheels are taken. Works also where "
+        "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY say what "
+        "may be installed. Ctrl-C gives it up.\n\n"
+        "Example: bailey install -s $ID requests; bailey code -s $ID -c 'import requests'",
+    OPTIONS(install_options),
+    .operand = "PACKAGE",
+    .operands = WORDS_ANY,
+    .operand_max = LIMIT_PACKAGES,
+    .in_engine = true,
+};
+
 static const struct option_row shell_options[] = {
     ROW_SESSION("the session; required"),
     {"attach", 0, "EXEC", WORDS_ANY, "go back to the one of this number in 'bailey ps'",

@@ -19,6 +19,7 @@ const struct command *const command_table[] = {
     &session_command,
     &code_command,
     &context_command,
+    &install_command,
     &shell_command,
     &cp_command,
     &ls_command,

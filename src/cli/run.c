@@ -116,7 +116,7 @@ static int execute(const struct job *job)
     if (signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
     if (job->config->auto_install && job->language && !request->is_quiet)
-        log_warning("SANDBOX_AUTO_INSTALL is not in this version, continuing without it");
+        log_warning(ONESHOT_NO_INSTALL);
     output_init(&ending.output, request->is_raw, cancel_fd);
     sink = (struct oneshot_sink){
         .write = output_write, .ctx = &ending.output, .fd = {STDOUT_FILENO, STDERR_FILENO}};

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -44,6 +46,7 @@ void result_free(struct result *result)
         free(result->files[i].skipped);
     }
     free(result->files);
+    json_decref(result->install);
     *result = (struct result){0};
 }
 

@@ -57,8 +57,10 @@ struct result {
     struct usage usage;
     struct limits limits;
     enum limit_by memory_by, pids_by, cpu_by, disk_by;
-    uint32_t layers;    /* that held: LAYER_BIT()s */
-    uint32_t missing;   /* that were wanted and could not be had */
+    uint32_t layers;  /* that held: LAYER_BIT()s */
+    uint32_t missing; /* that were wanted and could not be had */
+    json_t
+        *install; /* object: members of meta about a missing module (docs/templates.md); or NULL */
     struct buf note;    /* lines of the engine, behind stderr's text and outside of its limit */
     struct error error; /* .code set: the run could not start or was ended by the engine */
     char **words;       /* strv: owns runtime, error.code and error.stage of a parsed result */

@@ -364,6 +364,10 @@ static json_t *make_meta(const struct writer *writer)
         json_decref(meta);
         return NULL;
     }
+    if (meta && writer->result->install && json_object_update(meta, writer->result->install) < 0) {
+        json_decref(meta);
+        return NULL;
+    }
     return meta;
 }
 

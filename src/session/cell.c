@@ -35,9 +35,11 @@ void cell_free(struct execution *execution)
     if (cell->kernel)
         cell->kernel->cell = NULL;
     check_leave(cell->check);
+    cell_install_free(execution);
     if (cell->timer)
         execution->session->engine->spec.reactor->ops->timer_remove(cell->timer);
     request_free(cell);
+    json_decref(cell->install_meta);
     free(cell);
 }
 
@@ -47,12 +49,16 @@ char *cell_text(const struct execution *execution)
 {
     const struct cell *cell = execution->cell;
     CLEANUP(json_decrefp)
-    json_t *json =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:s*, s:s*, s:b}", "context", cell->context_id,
-                  "language", cell->language, "count", (int)cell->count, "number",
-                  (int)cell->number, "warm", (int)cell->warm, "kernel", cell->word, "note",
-                  cell->note[0] ? cell->note : NULL, "lost", cell->has_lost);
+    json_t *json = json_pack("{s:s, s:s, s:i, s:i, s:i, s:s*, s:s*, s:b, s:O*}", "context",
+                             cell->context_id, "language", cell->language, "count",
+                             (int)cell->count, "number", (int)cell->number, "warm", (int)cell->warm,
+                             "kernel", cell->word, "note", cell->note[0] ? cell->note : NULL,
+                             "lost", cell->has_lost, "install", cell->install_meta);
 
+    if (json && cell->is_again)
+        json_object_set_new(json, "base",
+                            json_pack("[I, I, I]", (json_int_t)cell->base[0],
+                                      (json_int_t)cell->base[1], (json_int_t)cell->base[2]));
     return json ? json_dumps(json, JSON_COMPACT) : NULL;
 }
 
@@ -87,6 +93,11 @@ void cell_load(struct execution *execution, const char *text)
     cell->warm = warm > 0 && warm < _WARM_MAX ? (enum warm)warm : WARM_COLD;
     cell->word = known_word(word);
     cell->has_lost = lost;
+    cell->install_meta = json_incref(json_object_get(json, "install"));
+    cell->is_again = json_object_get(json, "base");
+    for (size_t i = 0; i < BOX_STREAMS; i++)
+        cell->base[i] = (uint64_t)json_integer_value(
+            json_array_get(json_object_get(json, "base"), i)); /* of our own making */
     execution->cell = cell;
 }
 
@@ -122,6 +133,7 @@ void cell_over(struct execution *execution)
     if (cell->timer)
         execution->session->engine->spec.reactor->ops->timer_remove(ptr_take(&cell->timer));
     check_leave(ptr_take(&cell->check));
+    cell_install_free(execution);
     request_free(cell);
     unqueue(execution);
     leave_kernel(cell);
@@ -159,6 +171,8 @@ static void settle(struct execution *execution)
     if (cell->is_settled)
         return; /* only memory is still asked about */
     cell->is_settled = true;
+    if (!end->kernel_died && cell_install_begin(execution))
+        return;
     if (end->kernel_died && (kernel ? kernel->has_status : end->is_unseen)) {
         int signal = kernel ? kernel->signal : -1, exit_code = kernel ? kernel->exit_code : -1;
 
@@ -247,24 +261,34 @@ static void on_started(void *ctx)
 
     execution->state = EXECUTION_RUNNING;
     execution->flags |= EXECUTION_STARTED;
-    request_free(execution->cell);
+    if (!execution->cell->install) /* else it may run again */
+        request_free(execution->cell);
     bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
                 execution_json(execution));
     execution_tell(execution, true);
 }
 
 /* Events are kept from the beginning up to a limit: half a line of JSON helps nobody. */
-static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+size_t cell_keep(struct execution *execution, enum box_stream stream, const void *data,
+                 size_t length)
 {
-    struct execution *execution = ctx;
     uint64_t left = LIMIT_CELL_EVENTS - MIN(LIMIT_CELL_EVENTS, execution->out[2].length);
     size_t taken;
 
     if (stream != BOX_EVENTS || length <= left)
-        return execution_output(ctx, stream, data, length);
+        return execution_output(execution, stream, data, length);
     execution->flags |= EXECUTION_EVENTS_CUT;
-    taken = left ? execution_output(ctx, stream, data, (size_t)left) : 0;
+    taken = left ? execution_output(execution, stream, data, (size_t)left) : 0;
     return taken < left ? taken : length;
+}
+
+static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    struct execution *execution = ctx;
+
+    if (stream == BOX_EVENTS && execution->cell->install)
+        return cell_install_hold(execution, data, length);
+    return cell_keep(execution, stream, data, length);
 }
 
 const struct exec_events cell_exec_events = {
@@ -297,6 +321,8 @@ static void choose_word(struct cell *cell, struct context *context, struct kerne
 {
     cell->number = ++kernel->cells;
     cell->warm = kernel->warm;
+    if (cell->is_again && kernel->cells > 1)
+        return; /* as it was the first time */
     cell->word = kernel->cells > 1 || kernel->was_adopted ? "kept" : "new";
     if (kernel->cells > 1 || !context->note[0])
         return;
@@ -414,6 +440,8 @@ static int cell_new(struct execution *execution, const struct cell_request *requ
     execution->flags = EXECUTION_CELL | (request->is_background ? EXECUTION_BACKGROUND : 0);
     execution->timeout_ms = request->timeout_ms;
     execution->argv = json_pack("[s, s, s]", "<cell>", cell->language, cell->context_id);
+    if (r == 0)
+        r = cell_install_new(execution);
     return r < 0 || !execution->argv ? -ENOMEM : 0;
 }
 

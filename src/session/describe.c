@@ -121,11 +121,12 @@ json_t *execution_json(const struct execution *execution)
 static void fill_capture(const struct execution *execution, int stream, uint64_t limit,
                          struct capture *capture)
 {
-    uint64_t total = execution_written(execution, stream), at = 0;
+    uint64_t base = execution->cell ? execution->cell->base[stream - 1] : 0, at = 0;
+    uint64_t written = execution_written(execution, stream), total = written - MIN(written, base);
     char data[16384];
 
     while (at < MIN(total, limit)) {
-        ssize_t length = execution_read(execution, stream, at, data,
+        ssize_t length = execution_read(execution, stream, base + at, data,
                                         (size_t)MIN((uint64_t)sizeof(data), limit - at));
 
         if (length <= 0)
@@ -177,6 +178,8 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     result->cpu_by = facts->cpu_by;
     result->disk_by = facts->disk_by;
     fill_end(execution, result);
+    if (execution->cell)
+        result->install = json_incref(execution->cell->install_meta);
     if (execution->flags & EXECUTION_UNKEPT) {
         result->out.is_truncated = result->err.is_truncated = true;
         result_note(result,

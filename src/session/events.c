@@ -176,10 +176,10 @@ json_t *execution_cell_json(const struct execution *execution)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CELL_EVENTS + PIECE);
     CLEANUP(freep) char *data = NULL;
-    uint64_t total = execution_written(execution, 3), at = 0;
+    uint64_t total = execution_written(execution, 3), at = execution->cell->base[2];
     struct gathered all = {.results = json_array(), .count = execution->cell->number};
 
-    if (total > 0)
+    if (total > at)
         data = malloc(PIECE);
     while (data && at < total) {
         ssize_t length = execution_read(execution, 3, at, data, PIECE);

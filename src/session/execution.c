@@ -147,6 +147,8 @@ void execution_end(struct execution *execution, enum execution_state state)
 
     execution->state = state;
     execution->ended_ms = engine_now_ms();
+    if (execution->cell)
+        cell_install_flush(execution);
     fd_closep(&execution->input_fd);
     execution->input_fd = -1;
     output_close(execution); /* there may be thousands */

@@ -179,6 +179,8 @@ int execution_signal(struct execution *execution, int signal, struct error *err)
         return error_set(err, -ESRCH, ERROR_EXECUTION_ENDED, "the command %s.%u has ended",
                          execution->session->id, execution->number);
     session_touch(execution->session);
+    if (cell_install_cancel(execution))
+        return 0;
     execution->was_killed |= signal == SIGKILL;
     if (execution->state != EXECUTION_WAITING) {
         box_signal(execution->session->box, execution->call, signal);

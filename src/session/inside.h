@@ -215,7 +215,12 @@ struct cell {
     bool was_sent_again, is_checked, is_settled;
     uint32_t found_kernel; /* while the box is taken over */
     struct check *check;   /* of its imports, under way */
-    /* Until it has started. */
+    /* A module was missing (cell_install.c). */
+    struct cell_install *install; /* it may be fetched; NULL: not any more */
+    json_t *install_meta;         /* how that went; NULL: none was missing */
+    uint64_t base[BOX_STREAMS];   /* where the second time begins in what it wrote */
+    bool is_again;
+    /* Until it has started for the last time. */
     char *code, *input;
     size_t code_length, input_length;
     json_t *env;
@@ -266,6 +271,10 @@ struct engine {
     struct look *looks;           /* warm.c */
     struct template *templates;   /* by name (template.c) */
     struct install_job *installs; /* (installer.c) */
+    struct recent_layer {
+        char layer[65];
+        uint64_t bytes, until_ms;  /* wall clock */
+    } recent[LIMIT_RECENT_LAYERS]; /* of packages for runs; newest first (layers.c) */
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper;
     bool has_later, is_sweeping;
@@ -378,6 +387,17 @@ void cell_load(struct execution *execution, const char *text);
 void cell_attach(struct execution *execution); /* taken over: its kernel is there, if ever */
 void cell_free(struct execution *execution);
 extern const struct exec_events cell_exec_events;
+
+size_t cell_keep(struct execution *execution, enum box_stream stream, const void *data,
+                 size_t length);
+
+/* cell_install.c */
+int cell_install_new(struct execution *execution); /* cell->install, where it is configured */
+void cell_install_free(struct execution *execution);
+size_t cell_install_hold(struct execution *execution, const char *data, size_t length); /* events */
+void cell_install_flush(struct execution *execution);  /* what was held is told */
+bool cell_install_begin(struct execution *execution);  /* true: it goes on from there */
+bool cell_install_cancel(struct execution *execution); /* true: that was under way */
 
 /* kept.c */
 uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */

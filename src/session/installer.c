@@ -432,6 +432,22 @@ static struct install_job *job_new(struct engine *engine, const struct install_s
     return job;
 }
 
+/* Code that is missing modules must not fill the machine with installers. */
+static int check_count(const struct engine *engine, const struct install_spec *spec,
+                       struct error *err)
+{
+    unsigned count = 0;
+
+    for (const struct install_job *job = engine->installs; job; job = job->next)
+        count += !job->is_template;
+    if (spec->is_template || count < LIMIT_INSTALLS)
+        return 0;
+    return error_set(err, -EAGAIN, ERROR_INSTALL_FAILED,
+                     "%u installations are under way, which is the most at once; try again when "
+                     "one has ended",
+                     count);
+}
+
 static struct install_job *find_running(struct engine *engine, const char *inputs)
 {
     for (struct install_job *job = engine->installs; job; job = job->next) {
@@ -490,7 +506,7 @@ int installer_start(struct engine *engine, const struct install_spec *spec,
     if (!installation)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     job = find_running(engine, inputs);
-    if (!job)
+    if (!job && check_count(engine, spec, err) == 0)
         job = job_begin(engine, spec, inputs, err);
     if (!job) {
         free(installation);

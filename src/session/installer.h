@@ -34,6 +34,7 @@ struct install_spec {
 struct install_end {
     char layer[65];
     json_t *packages;   /* array of {name, version}; borrowed */
+    json_t *added;      /* those of them that a session did not have before; NULL: not told */
     const char *python; /* its version; borrowed */
     uint64_t bytes, files, ms;
     bool was_there; /* nothing had to be done */
@@ -54,6 +55,7 @@ void installer_cancel(struct installation *installation); /* no event comes any 
  * user writes them ("requests", "numpy==2.1"); checked against the allow and deny lists.
  */
 struct session;
+/* Several of one session come one after the other. */
 int session_install(struct session *session, const char *const *packages,
                     const struct install_events *events, void *ctx, struct installation **ret,
                     struct error *err);

@@ -2,7 +2,7 @@
  * layers.c - the folder of layers: what is there, what nothing names any more, and the small files
  * beside them; see layers.h.
  */
-#include "session/layers.h"
+#include "session/missing_job.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -105,9 +105,39 @@ void layer_describe(const char *layer, const char *suffix, char name[LAYER_TEXT 
     str_format(name, LAYER_TEXT + 8, "%s.%s", layer, suffix);
 }
 
+void layers_remember(struct engine *engine, const char *layer, uint64_t bytes)
+{
+    struct recent_layer *recent = engine->recent;
+    uint64_t left = engine->spec.config->install_bytes;
+    int at = 0;
+
+    while (at < LIMIT_RECENT_LAYERS - 1 && !str_equal(recent[at].layer, layer))
+        at++;
+    memmove(recent + 1, recent, (size_t)at * sizeof(*recent));
+    recent[0] = (struct recent_layer){.bytes = bytes,
+                                      .until_ms = time_add(engine_now_ms(), RECENT_LAYER_MS)};
+    str_copy(recent[0].layer, sizeof(recent[0].layer), layer);
+    for (int i = 0; i < LIMIT_RECENT_LAYERS; i++) {
+        if (recent[i].bytes > left)
+            recent[i] = (struct recent_layer){0};
+        left -= recent[i].bytes;
+    }
+}
+
+static bool is_recent(const struct engine *engine, const char *layer)
+{
+    for (int i = 0; i < LIMIT_RECENT_LAYERS; i++) {
+        if (str_equal(engine->recent[i].layer, layer) &&
+            engine->recent[i].until_ms > engine_now_ms())
+            return true;
+    }
+    return false;
+}
+
 static bool is_named(const struct engine *engine, const char *layer)
 {
-    if (templates_name(engine, layer) || installs_name(engine, layer))
+    if (templates_name(engine, layer) || installs_name(engine, layer) || runs_name(engine, layer) ||
+        is_recent(engine, layer))
         return true;
     for (const struct session *session = engine->sessions; session; session = session->next) {
         if (session->state != SESSION_ENDED &&

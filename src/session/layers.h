@@ -28,6 +28,8 @@ void layer_describe(const char *layer, const char *suffix, char name[LAYER_TEXT 
 void layers_collect(struct engine *engine);
 /* At the start: that, and what an earlier broker's installers left half done. */
 void layers_start(struct engine *engine);
+/* A layer of packages that nobody names just now, and that the next run may want again. */
+void layers_remember(struct engine *engine, const char *layer, uint64_t bytes);
 void hash_text(const void *data, size_t length, char text[LAYER_TEXT]);
 
 /* installer.c */
@@ -61,6 +63,9 @@ int template_unknown(struct engine *engine, const char *name, struct error *err)
 unsigned template_users(const struct engine *engine, const struct template *template);
 
 /* packages.c */
+struct install_end;
+void install_audit(struct engine *engine, const char *session, char *const *wanted,
+                   const struct install_end *end, const struct error *err);
 /* The folder that is bound at /bailey/packages; before the box is made. */
 int packages_prepare(struct session *session, struct error *err);
 void packages_remove(struct session *session);

@@ -18,15 +18,20 @@
 #include "session/layer_link.h"
 #include "template/requirement.h"
 
-/* An installation into a session: first the installer's, then the links. */
+/*
+ * An installation into a session: first the installer's, then the links. One at a time: the next
+ * one begins with all that those before it brought.
+ */
 struct package_order {
     struct installation handle; /* first: what the caller holds */
-    struct package_order *next;
+    struct package_order *next; /* that came later */
     struct session *session;
-    struct installation *installation; /* NULL: it is over */
+    struct installation *installation; /* NULL: it is over, or has not begun */
     struct layer_link *link;
     struct reactor_timer *turn;
-    char **asked; /* strv: the requirements of the session, as they will be */
+    bool has_begun;
+    char **wanted; /* strv: what this one asks for */
+    char **asked;  /* strv: the requirements of the session, as they will be */
     struct install_end end;
     char python[24];
 };
@@ -95,17 +100,25 @@ void packages_remove(struct session *session)
 
 static void order_free(struct package_order *order)
 {
+    const struct reactor_ops *ops = order->session->engine->spec.reactor->ops;
+    struct package_order *first;
+
     for (struct package_order **at = &order->session->package_orders; *at; at = &(*at)->next) {
         if (*at == order) {
             *at = order->next;
             break;
         }
     }
+    first = order->session->package_orders;
+    if (first && !first->has_begun)
+        ops->timer_set(first->turn, 0); /* its turn */
     if (order->installation)
         installer_cancel(order->installation);
-    order->session->engine->spec.reactor->ops->timer_remove(order->turn);
+    ops->timer_remove(order->turn);
     layer_link_free(order->link);
     json_decref(order->end.packages);
+    json_decref(order->end.added);
+    strv_free(order->wanted);
     strv_free(order->asked);
     free(order);
 }
@@ -125,6 +138,19 @@ void packages_free(struct session *session)
     session->asked_packages = NULL;
 }
 
+void install_audit(struct engine *engine, const char *session, char *const *wanted,
+                   const struct install_end *end, const struct error *err)
+{
+    json_t *names = json_array();
+
+    for (; wanted && *wanted; wanted++)
+        json_array_append_new(names, json_string(*wanted));
+    audit_write(engine->spec.audit, "install",
+                json_pack("{s:s*, s:o, s:s, s:O*, s:I}", "session_id", session, "packages", names,
+                          "outcome", err->num < 0 && err->code ? err->code : "ok", "installed",
+                          err->num < 0 ? NULL : end->added, "duration_ms", (json_int_t)end->ms));
+}
+
 static void order_tell(struct package_order *order, const struct error *err)
 {
     const struct install_events *events = order->handle.events;
@@ -132,10 +158,12 @@ static void order_tell(struct package_order *order, const struct error *err)
     struct install_end end = order->end;
     struct error copy = *err;
 
-    order->end.packages = NULL;
+    install_audit(order->session->engine, order->session->id, order->wanted, &end, err);
+    order->end.packages = order->end.added = NULL;
     order_free(order);
     events->done(ctx, copy.num < 0 ? NULL : &end, &copy);
     json_decref(end.packages);
+    json_decref(end.added);
 }
 
 /* Fails everything that is under way: the session ends. */
@@ -162,10 +190,38 @@ static int remember(struct package_order *order, struct error *err)
     return note_write(session->engine->spec.folders.packages_fd, name, note, err);
 }
 
+static bool has_package(json_t *packages, json_t *wanted)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(packages, i, item)
+    {
+        if (json_equal(item, wanted))
+            return true;
+    }
+    return false;
+}
+
+/* What is in `now` and was not, or not in this version, before; new reference. */
+static json_t *added_packages(json_t *before, json_t *now)
+{
+    json_t *added = json_array(), *item;
+    size_t i;
+
+    json_array_foreach(now, i, item)
+    {
+        if (!has_package(before, item))
+            json_array_append(added, item);
+    }
+    return added;
+}
+
 static void keep(struct package_order *order)
 {
     struct session *session = order->session;
 
+    order->end.added = added_packages(session->packages, order->end.packages);
     str_copy(session->package_layer, sizeof(session->package_layer), order->end.layer);
     json_decref(session->packages);
     session->packages = json_incref(order->end.packages);
@@ -173,12 +229,20 @@ static void keep(struct package_order *order)
     session->asked_packages = ptr_take(&order->asked);
 }
 
+static int order_begin(struct package_order *order, struct error *err);
+
 static void on_turn(void *ctx)
 {
     struct package_order *order = ctx;
     struct error err = {0};
-    int r = layer_link_step(order->link, &err);
+    int r;
 
+    if (!order->has_begun) { /* it has waited for another one */
+        if (order_begin(order, &err) < 0)
+            order_tell(order, &err);
+        return;
+    }
+    r = layer_link_step(order->link, &err);
     if (r > 0) {
         order->session->engine->spec.reactor->ops->timer_set(order->turn, 0);
         return;
@@ -239,10 +303,7 @@ static int check_names(const struct session *session, const char *const *package
         if (r < 0)
             return r;
         if (!requirement_is_allowed(name, config->install_allow, config->install_deny))
-            return error_set(err, -EPERM, ERROR_INSTALL_DENIED,
-                             "the package '%s' may not be installed here (SANDBOX_INSTALL_ALLOW, "
-                             "SANDBOX_INSTALL_DENY)",
-                             name);
+            return requirement_denied(name, err);
     }
     if (count == 0 || count > LIMIT_PACKAGES)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "1 to %d packages can be installed at once",
@@ -305,50 +366,70 @@ static int all_requirements(struct session *session, const char *const *packages
 static struct package_order *order_new(struct session *session, const char *const *packages)
 {
     struct package_order *order = calloc(1, sizeof(*order));
+    struct package_order **at = &session->package_orders;
 
     if (!order)
         return NULL;
     order->session = session;
     order->turn = reactor_timer(session->engine->spec.reactor, on_turn, order);
-    order->next = session->package_orders;
-    session->package_orders = order;
-    if (order->turn && all_requirements(session, packages, &order->asked) == 0)
+    order->wanted = strv_copy(packages);
+    while (*at)
+        at = &(*at)->next;
+    *at = order;
+    if (order->turn && order->wanted)
         return order;
     order_free(order);
     return NULL;
+}
+
+/* All that the session will have goes to the installer. */
+static int order_begin(struct package_order *order, struct error *err)
+{
+    static const struct install_events own_events = {.progress = on_progress, .done = on_installed};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CONFIG_BYTES);
+    struct session *session = order->session;
+    struct install_spec spec = {0};
+    struct engine_template furniture = {0};
+    int r = all_requirements(session, (const char *const *)order->wanted, &order->asked);
+
+    order->has_begun = true;
+    for (char **at = order->asked; at && *at && r == 0; at++)
+        r = buf_printf(&text, "%s\n", *at);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "what is to be installed: %s", strerror(-r));
+    if (strv_length(order->asked) > LIMIT_SESSION_PACKAGES)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                         "%d packages can be asked for in one session; make a template of them",
+                         LIMIT_SESSION_PACKAGES);
+    if (!session->layer[0])
+        r = engine_template(session->engine, session->template_name, &furniture, err);
+    spec.requirements = buf_text(&text);
+    spec.layer = session->layer[0] ? session->layer : furniture.layer;
+    if (r == 0)
+        r = installer_start(session->engine, &spec, &own_events, order, &order->installation, err);
+    if (r < 0)
+        order->installation = NULL;
+    return r;
 }
 
 int session_install(struct session *session, const char *const *packages,
                     const struct install_events *events, void *ctx, struct installation **ret,
                     struct error *err)
 {
-    static const struct install_events own_events = {.progress = on_progress, .done = on_installed};
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CONFIG_BYTES);
-    struct install_spec spec = {0};
-    struct engine_template furniture = {0};
     struct package_order *order;
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err)
                                              : check_names(session, packages, err);
 
-    if (r == 0 && !session->layer[0])
-        r = engine_template(session->engine, session->template_name, &furniture, err);
     if (r < 0)
         return r;
     session_touch(session);
     order = order_new(session, packages);
-    for (char **at = order ? order->asked : NULL; at && *at && r == 0; at++)
-        r = buf_printf(&text, "%s\n", *at);
-    if (!order || r < 0) {
-        if (order)
-            order_free(order);
+    if (!order)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    }
     order->handle = (struct installation){.cancel = on_cancel, .events = events, .ctx = ctx};
-    spec.requirements = buf_text(&text);
-    spec.layer = session->layer[0] ? session->layer : furniture.layer;
-    r = installer_start(session->engine, &spec, &own_events, order, &order->installation, err);
+    if (order == session->package_orders)
+        r = order_begin(order, err);
     if (r < 0) {
-        order->installation = NULL;
         order_free(order);
         return r;
     }

@@ -4,6 +4,7 @@
  *
  * A box that came with a warm kernel gets the source as one cell, which ends with its kernel: how
  * is the maker's to say (run_kernel_ended), before or after the box tells that all output is there.
+ * One that lacks a module may get it and run a second time, in a second box (run_again.c).
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,35 +15,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/missing_job.h"
 #include "store/artifact.h"
 
 #define STATUS_PATIENCE_MS 1000 /* for the maker's word about a kernel that has ended */
-
-struct run {
-    struct run *next;
-    struct engine *engine;
-    const struct engine_language *language;
-    char *code, *input;
-    size_t code_length, code_sent, input_length, input_sent;
-    char **env;
-    struct result result;
-    void (*done)(void *ctx, struct result *result); /* NULL: cancelled */
-    void *ctx;
-
-    uint32_t make_serial, number;
-    struct box *box;
-    struct pump pump;
-    uint32_t call;
-    struct check *check; /* of its imports, under way */
-    const char *program;
-    uint32_t kernel; /* 0: none came with the box */
-    bool has_status; /* how the kernel ended */
-    int status;      /* as wait(2) */
-    bool has_ended;  /* the cell; its status is waited for */
-    bool is_over;    /* the box is to be given back */
-    struct reactor_timer *timer;
-};
 
 static void run_free(struct run *run)
 {
@@ -55,6 +31,7 @@ static void run_free(struct run *run)
     run->engine->spec.reactor->ops->timer_remove(run->timer);
     pump_stop(&run->pump);
     check_leave(run->check);
+    run_leave(run);
     box_free(run->box);
     result_free(&run->result);
     strv_free(run->env);
@@ -111,6 +88,9 @@ static void tell(struct run *run)
 
     if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
         result->exit_code = 1;
+    if (run_install(run))
+        return;
+    result->install = ptr_take(&run->install);
     store_artifact(run);
     if (run->done)
         run->done(run->ctx, result);
@@ -148,20 +128,33 @@ static void note_exit(struct run *run)
     }
 }
 
+/* All of it is known; but it may be that its end leads to something. */
+static void run_ended(struct run *run)
+{
+    if (!run_look(run))
+        run_over(run, NULL);
+}
+
 /* In a turn of its own: the box may not be freed under its callbacks. */
 static void on_turn(void *ctx)
 {
     struct run *run = ctx;
     struct maker *maker = run->engine->maker;
 
-    if (!run->is_over && run->has_ended) { /* nobody told the status in time */
+    if (!run->is_over && run->link) {
+        run_link(run);
+        return;
+    }
+    if (!run->is_over && run->has_ended && !run->look) { /* nobody told the status in time */
         note_exit(run);
-        run->is_over = true;
+        run_ended(run);
+        return;
     }
     if (!run->is_over)
         return;
     pump_stop(&run->pump);
     check_leave(ptr_take(&run->check));
+    local_module_leave(ptr_take(&run->look));
     if (run->make_serial)
         maker->ops->make_cancel(maker, run->make_serial);
     run->make_serial = 0;
@@ -171,7 +164,7 @@ static void on_turn(void *ctx)
         tell(run);
 }
 
-static void run_over(struct run *run, const struct error *err)
+void run_over(struct run *run, const struct error *err)
 {
     if (run->is_over)
         return;
@@ -183,7 +176,9 @@ static void run_over(struct run *run, const struct error *err)
 
 static void on_lost(void *ctx, const struct error *err)
 {
-    run_over(ctx, err);
+    struct run *run = ctx;
+
+    run_over(run, run->look ? NULL : err); /* the program had ended before */
 }
 
 void engine_run_cancel(struct run *run)
@@ -230,7 +225,7 @@ static void push_input(void *ctx)
     struct run *run = ctx;
     long taken = 0;
 
-    if (!run->input)
+    if (!run->has_input)
         return;
     while (run->input_sent < run->input_length) {
         taken = box_stdin(run->box, run->call, run->input + run->input_sent,
@@ -241,8 +236,7 @@ static void push_input(void *ctx)
     }
     if (run->input_sent == run->input_length || taken < 0) {
         box_stdin_end(run->box, run->call);
-        free(run->input);
-        run->input = NULL;
+        run->has_input = false;
     }
 }
 
@@ -264,13 +258,13 @@ static void on_ended(void *ctx, const struct exec_end *end)
         result->exit_code = 128 + end->signal;
     }
     if (!run->kernel) {
-        run_over(run, NULL);
+        run_ended(run);
         return;
     }
     run->has_ended = true;
     if (run->has_status || end->timed_out) {
         note_exit(run);
-        run_over(run, NULL);
+        run_ended(run);
     } else {
         run->engine->spec.reactor->ops->timer_set(run->timer, STATUS_PATIENCE_MS);
     }
@@ -283,9 +277,9 @@ void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
             continue;
         run->has_status = true;
         run->status = end->status;
-        if (run->has_ended && !run->is_over) {
+        if (run->has_ended && !run->is_over && !run->look) {
             note_exit(run);
-            run_over(run, NULL);
+            run_ended(run);
         }
         return;
     }
@@ -305,7 +299,7 @@ static void start_program(struct run *run)
     struct exec_spec spec = {
         .argv = argv,
         .env = (const char *const *)run->env,
-        .stdin_open = run->input != NULL,
+        .stdin_open = run->has_input,
         .ends_box = true,
         .timeout_ms = run->result.limits.timeout_ms,
     };
@@ -334,7 +328,6 @@ static void start_cell(struct run *run)
 
     if (box_cell(run->box, &spec, &exec_events, run, &run->call, &err) < 0)
         run_over(run, &err);
-    free(ptr_take(&run->input));
 }
 
 static void start(struct run *run)
@@ -518,15 +511,40 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
     return 0;
 }
 
+int run_make(struct run *run, struct error *err)
+{
+    struct engine *engine = run->engine;
+    struct make_request request = {
+        .key = run->key,
+        .limits = run->result.limits,
+        .minimum = engine->spec.config->isolation,
+        .has_packages = run->package_layer[0],
+        .layer = run->layer[0] ? run->layer : NULL,
+        .is_warm = engine->spec.config->is_warm && run->language->driver &&
+                   str_equal(run->language->name, "python"),
+    };
+
+    request.tier = request.is_warm ? run->tier : 0;
+    run->has_input = run->input;
+    return engine->maker->ops->make(engine->maker, &request, &make_events, run, &run->make_serial,
+                                    err);
+}
+
+static void begin_result(struct run *run, const struct limits *limits)
+{
+    result_init(&run->result, limits);
+    run->result.runtime = run->engine->spec.config->type;
+    run->result.warm = warm_name(WARM_COLD);
+    id_make(run->result.execution_id, "exec");
+}
+
 int engine_run(struct engine *engine, const struct run_spec *spec,
                void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
                struct error *err)
 {
     struct limits limits = engine->spec.config->limits;
-    struct make_request request = {.minimum = engine->spec.config->isolation};
     const struct engine_language *language;
     struct engine_template furniture = {0};
-    char key[ID_MAX];
     struct run *run;
     int r = check_spec(engine, spec, &language, err);
 
@@ -543,26 +561,17 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     run->language = language;
     run->program = furniture_program(language, furniture.layer);
     run->timer = reactor_timer(engine->spec.reactor, on_turn, run);
-    result_init(&run->result, &limits);
-    run->result.runtime = engine->spec.config->type;
-    run->result.warm = warm_name(WARM_COLD);
-    id_make(run->result.execution_id, "exec");
-    id_make(key, "r");
-    request.key = key;
-    request.limits = limits;
-    request.layer = furniture.layer;
-    request.is_warm =
-        engine->spec.config->is_warm && language->driver && str_equal(language->name, "python");
-    request.tier =
-        request.is_warm ? engine_tier(engine, &furniture, spec->code, spec->code_length) : 0;
+    begin_result(run, &limits);
+    id_make(run->key, "r");
+    str_copy(run->layer, sizeof(run->layer), furniture.layer ? furniture.layer : "");
+    run->tier = engine_tier(engine, &furniture, spec->code, spec->code_length);
     run->next = engine->runs;
     engine->runs = run;
     r = copy_spec(run, spec, &furniture);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
     if (r == 0)
-        r = engine->maker->ops->make(engine->maker, &request, &make_events, run, &run->make_serial,
-                                     err);
+        r = run_make(run, err);
     if (r < 0) {
         run_free(run);
         return r;

@@ -139,7 +139,7 @@ uint64_t session_deadline_ms(const struct session *session)
 {
     uint64_t idle = time_add(session->used_ms, session->idle_ms);
 
-    if (session->running > 0 || session->uploads > 0)
+    if (session->running > 0 || session->uploads > 0 || session->package_orders)
         return session->expires_ms; /* somebody works in it */
     return MIN(idle, session->expires_ms);
 }

@@ -179,6 +179,11 @@ bool execution_is_cell(const struct execution *execution);
  */
 json_t *execution_cell_json(const struct execution *execution);
 json_t *execution_cell_meta(const struct execution *execution);
+/*
+ * A module that a cell lacks is fetched, or was: {"state":"installing","package"}, then {"state":
+ * "installed"|"failed", ...} with what its meta has of it. NULL: nothing of the kind.
+ */
+json_t *execution_install_json(const struct execution *execution);
 /* result_to_json(), and of a cell all of the above in its place; new reference or NULL. */
 json_t *execution_reply(const struct execution *execution, const struct result *result);
 /* A line of stream 3 without its end: {"type", ...} with the members of docs/kernels.md and no

@@ -159,7 +159,8 @@ static void discard_old(struct engine *engine, int folder_fd)
     struct dirent *entry;
 
     while (folder && (entry = readdir(folder))) {
-        bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_");
+        bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_") ||
+                       str_starts(entry->d_name, "r_"); /* packages of a run */
 
         if (is_ours && !is_of_a_living_session(engine, entry->d_name))
             engine_discard(engine, folder_fd, entry->d_name);

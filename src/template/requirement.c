@@ -115,3 +115,11 @@ bool requirement_is_allowed(const char *name, char *const *allow, char *const *d
 {
     return !is_listed(name, deny) && (strv_length(allow) == 0 || is_listed(name, allow));
 }
+
+int requirement_denied(const char *name, struct error *err)
+{
+    return error_set(err, -EPERM, ERROR_INSTALL_DENIED,
+                     "the package '%s' may not be installed here (SANDBOX_INSTALL_ALLOW, "
+                     "SANDBOX_INSTALL_DENY)",
+                     name);
+}

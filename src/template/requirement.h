@@ -21,5 +21,7 @@ bool requirement_normalise(const char *text, size_t length, char name[LIMIT_REQU
 
 /* May it be installed? `allow` empty or NULL: everything that `deny` does not name. */
 bool requirement_is_allowed(const char *name, char *const *allow, char *const *deny);
+int requirement_denied(const char *name,
+                       struct error *err); /* install_denied, for one that may not */
 
 #endif

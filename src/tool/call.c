@@ -51,6 +51,10 @@ static const struct {
     {ERROR_BOX_LOST, "The sandbox was lost. Leave 'session' out for a new one."},
     {ERROR_CONTEXT_NOT_FOUND, "Leave 'context' out for the default one of the language."},
     {ERROR_TOO_MANY_CONTEXTS, "Use a context that is there."},
+    {ERROR_INSTALL_DENIED, "Write it without that module: it may not be installed here."},
+    {ERROR_INSTALL_FAILED, "Check the module's name, or write it without that module."},
+    {ERROR_NO_NETWORK, "Packages cannot be fetched now. Write it without that module, or tell the "
+                       "user."},
     {ERROR_SHUTTING_DOWN, "The engine is being stopped. Call again later."},
 };
 

@@ -15,6 +15,10 @@
 #include "config/config.h"
 #include "model/result.h"
 
+/* A warning for whoever has it configured: a run of its own has no installer. */
+#define ONESHOT_NO_INSTALL \
+    "SANDBOX_AUTO_INSTALL needs the daemon (sessions, POST /v1/run, MCP), continuing without it"
+
 /* A host file (or folder) to copy in. */
 struct oneshot_file {
     const char *host;

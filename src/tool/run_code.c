@@ -44,6 +44,19 @@ static int check_code(const struct tool_call *call, struct error *err)
     return 0;
 }
 
+/* A module was missing: what was done about it is for the agent too. */
+static void add_install(json_t *reply, json_t *install)
+{
+    json_t *error = json_object_get(install, "install_error");
+    const char *code = json_string_value(json_object_get(error, "code"));
+
+    if (!reply || !install)
+        return;
+    json_object_set(reply, "note", json_object_get(install, "install_note"));
+    if (code)
+        json_object_set_new(reply, "hint", json_string(call_hint(code)));
+}
+
 /* ---- in a box of its own ---- */
 
 static void on_run(void *ctx, struct result *result)
@@ -55,6 +68,7 @@ static void on_run(void *ctx, struct result *result)
     str_copy(call->execution_id, sizeof(call->execution_id), result->execution_id);
     if (reply)
         json_object_set_new(reply, "state", json_string(FRESH));
+    add_install(reply, result->install);
     result_free(result);
     call_reply(call, reply);
 }
@@ -83,6 +97,7 @@ static void on_python(void *ctx, struct result *result)
                             json_string(is_fine ? "Code executed successfully."
                                                 : "The output says what went wrong. Correct the "
                                                   "code and call again."));
+    add_install(reply, result->install);
     result_free(result);
     call_reply(call, reply);
 }
@@ -126,6 +141,7 @@ static void on_ran(struct tool_call *call, struct result *result, json_t *output
 
     if (reply)
         json_object_set_new(reply, "state", json_string(KEPT));
+    add_install(reply, result->install);
     json_decref(outputs);
     call_reply(call, reply);
 }

@@ -147,6 +147,19 @@ static int truncation(const struct result *result, struct buf *reply)
                       (unsigned long long)result->limits.output_bytes);
 }
 
+/* What was done about a missing module. */
+static int install_note(const struct result *result, struct buf *reply)
+{
+    const char *note = json_string_value(json_object_get(result->install, "install_note"));
+    int failed = 0;
+
+    if (!note)
+        return 0;
+    if (reply->length > 0 && reply->data[reply->length - 1] != '\n')
+        failed |= buf_append_text(reply, "\n");
+    return failed | buf_printf(reply, "[%s]\n", note);
+}
+
 static int no_output(const struct result *result, struct buf *reply)
 {
     unsigned long long files = result->total_output_files;
@@ -178,6 +191,7 @@ int run_python_code_reply(const struct result *result, struct buf *reply)
     failed |= truncation(result, reply);
     if (failed == 0 && reply->length == 0)
         failed |= no_output(result, reply);
+    failed |= install_note(result, reply);
     return failed < 0 ? -ENOMEM : 0;
 }
 
@@ -248,7 +262,7 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
         return answer < 0 ? answer : 0;
 
     if (config.auto_install)
-        log_warning("SANDBOX_AUTO_INSTALL is not in this version, continuing without it");
+        log_warning(ONESHOT_NO_INSTALL);
     result_init(&result, &config.limits);
     oneshot_run(
         &(struct oneshot){

@@ -262,10 +262,10 @@ def test_typescript_is_said_not_to_be_there(room):
 @pytest.mark.parametrize("words", [["run", "-c", "print('ran')"],
                                    ["tool", "run_python_code", '{"code": "print(\'ran\')"}']],
                          ids=["run", "tool"])
-def test_auto_install_is_said_not_to_be_there_and_the_code_runs(words):
+def test_auto_install_is_said_to_need_the_daemon_and_the_code_runs(words):
     done = support.bailey(*words, env={"SANDBOX_AUTO_INSTALL": "true"})
     assert (done.status, done.out) == (0, b"ran\n")
-    assert done.stderr.count("SANDBOX_AUTO_INSTALL is not in this version") == 1
+    assert done.stderr.count("SANDBOX_AUTO_INSTALL needs the daemon") == 1
 
 
 def test_a_configuration_that_is_not_there_comes_with_what_to_do():

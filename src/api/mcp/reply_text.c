@@ -207,7 +207,7 @@ int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *r
 {
     static const struct {
         const char *name, *label;
-    } last[] = {{"session_note", "note"}, {"state", "note"}, {"hint", "hint"}};
+    } last[] = {{"session_note", "note"}, {"note", "note"}, {"state", "note"}, {"hint", "hint"}};
     int failed;
 
     *ret_is_error = is_error(reply);
@@ -218,8 +218,9 @@ int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *r
     for (size_t i = 0; i < ARRAY_SIZE(last); i++) {
         json_t *value = json_object_get(reply, last[i].name);
 
-        if (!json_is_string(value))
-            continue;
+        if (!json_is_string(value) ||
+            (str_equal(last[i].name, "note") && json_object_get(reply, "output")))
+            continue; /* the output of run_python_code has it already */
         failed |= mcp_end_line(text);
         failed |= buf_printf(text, "[%s] ", last[i].label);
         failed |= mcp_append_clean(text, value);

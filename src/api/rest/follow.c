@@ -23,7 +23,8 @@ struct follower {
     struct rest *rest;
     struct rest_following following;
     struct execution_watcher *watcher;
-    bool was_started; /* `started` is told */
+    bool was_started;      /* `started` is told */
+    char install_told[16]; /* the state in the last event `install`; empty: none */
     bool is_collecting, has_result;
     struct result result;
     struct buf line; /* of a cell's events: from following.offset[2] on, without an end so far */
@@ -179,6 +180,20 @@ static void tell_start(struct follower *follower)
     event(follower, "started", process);
 }
 
+/* A missing module is fetched, or was. */
+static void tell_install(struct follower *follower)
+{
+    json_t *install = execution_install_json(follower->following.execution);
+    const char *state = json_string_value(json_object_get(install, "state"));
+
+    if (!state || str_equal(state, follower->install_told)) {
+        json_decref(install);
+        return;
+    }
+    str_copy(follower->install_told, sizeof(follower->install_told), state);
+    event(follower, "install", install);
+}
+
 static void on_collected(void *ctx, const struct session_output *changed, size_t count,
                          uint64_t total, const struct error *err)
 {
@@ -201,6 +216,7 @@ static void on_fill(void *ctx)
     bool has_more;
 
     tell_start(follower);
+    tell_install(follower);
     has_more = tell_stream(follower, 1);
     has_more |= tell_stream(follower, 2);
     if (execution_is_cell(following->execution))

@@ -200,6 +200,8 @@ HANDLER(datasets_list);
 HANDLER(datasets_put);
 HANDLER(outputs_list);
 HANDLER(outputs_get);
+HANDLER(packages_list);
+HANDLER(packages_install);
 HANDLER(templates_list);
 HANDLER(templates_get);
 HANDLER(templates_build);

@@ -6,13 +6,6 @@
 #include "api/rest/schemas.h"
 #include "base/cleanup.h"
 
-#define SESSION_ERRORS "session_not_found session_ambiguous session_ended"
-#define BOX_ERRORS SESSION_ERRORS " box_failed box_lost refused shutting_down"
-#define FILE_ERRORS \
-    BOX_ERRORS " path_invalid path_refused path_not_found path_is_folder path_not_folder"
-#define WRITE_ERRORS FILE_ERRORS " read_only disk_full path_exists"
-#define EXECUTION_ERRORS "session_not_found session_ambiguous execution_not_found"
-
 const struct rest_route rest_routes[] = {
     {"GET",
      "/healthz",

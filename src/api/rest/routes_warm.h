@@ -1,5 +1,5 @@
 /*
- * routes_warm.h - the rows of routes.c for cells, contexts, templates and what is kept warm;
+ * routes_warm.h - the rows of routes.c for cells, contexts, packages, templates and what is kept warm;
  * included there, inside of its table, and nowhere else.
  */
 /* clang-format off */
@@ -78,6 +78,31 @@
      SESSION_ERRORS " context_not_found",
      contexts_delete},
     {"GET",
+     "/v1/sessions/{id}/packages",
+     "listPackages",
+     "What was installed into the session",
+     {ID},
+     BODY_NONE,
+     NULL,
+     200,
+     TYPE_JSON,
+     LIST_OF("packages", "Package"),
+     SESSION_ERRORS,
+     packages_list},
+    {"POST",
+     "/v1/sessions/{id}/packages",
+     "installPackages",
+     "Installs packages, with the progress as events (Accept: text/event-stream)",
+     {ID},
+     BODY_JSON,
+     B_PACKAGES,
+     200,
+     TYPE_JSON,
+     R_PACKAGES,
+     SESSION_ERRORS " " INSTALL_ERRORS " install_denied template_not_found template_not_built",
+     packages_install},
+
+    {"GET",
      "/v1/templates",
      "listTemplates",
      "What boxes can be furnished with, built or not",
@@ -99,8 +124,7 @@
      200,
      TYPE_JSON,
      REF("Template"),
-     "install_failed no_network no_interpreter too_large disk_full box_failed box_lost refused "
-     "cancelled shutting_down",
+     INSTALL_ERRORS,
      templates_build},
     {"GET",
      "/v1/templates/{name}",

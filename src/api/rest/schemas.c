@@ -88,6 +88,9 @@ const char openapi_components[] =
     "\"env\":" ANY_OBJECT ",\"built_at\":" STRING_OR_NULL ",\"used_by\":" INTEGER
     ",\"was_there\":" BOOLEAN "},\"required\":[\"name\",\"state\"]},"
 
+    "\"Package\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"version\":" STRING
+    "},\"required\":[\"name\",\"version\"]},"
+
     "\"Output\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"path\":" STRING_OR_NULL
     ",\"bytes\":" INTEGER ",\"mime\":" STRING_OR_NULL
     ",\"kind\":{\"type\":\"string\",\"enum\":[\"text\",\"image\",\"binary\"]},"

@@ -1,4 +1,5 @@
-/* schemas.h - pieces of JSON Schema text that the rows of routes.c are made of. Inside of rest/. */
+/* schemas.h - pieces that the rows of routes.c are made of: JSON Schema as text, parameters, lists
+ * of errors. Inside of rest/. */
 #ifndef BAILEY_API_REST_SCHEMAS_H
 #define BAILEY_API_REST_SCHEMAS_H
 
@@ -116,6 +117,14 @@
     OBJECT(MEMBER("language", S_LANGUAGE) "," MEMBER("name", S_NAME) ","                        \
            MEMBER("cwd", S_NAME),                                                               \
            "")
+#define B_PACKAGES                                                                              \
+    OBJECT(MEMBER("packages", "{\"type\":\"array\",\"items\":" S_NAME                           \
+                              ",\"minItems\":1,\"maxItems\":64}"),                              \
+           "\"packages\"")
+#define R_PACKAGES                                                                              \
+    OBJECT(MEMBER("installed", "{\"type\":\"array\",\"items\":" REF("Package") "}") ","          \
+           MEMBER("layer", S_STRING) "," MEMBER("ms", S_COUNT),                                 \
+           "\"installed\",\"layer\",\"ms\"")
 /* clang-format on */
 
 /* arguments that many rows have */
@@ -147,5 +156,15 @@
     {                                       \
         name, IN_QUERY, false, schema, help \
     }
+
+#define SESSION_ERRORS "session_not_found session_ambiguous session_ended"
+#define BOX_ERRORS SESSION_ERRORS " box_failed box_lost refused shutting_down"
+#define FILE_ERRORS \
+    BOX_ERRORS " path_invalid path_refused path_not_found path_is_folder path_not_folder"
+#define WRITE_ERRORS FILE_ERRORS " read_only disk_full path_exists"
+#define EXECUTION_ERRORS "session_not_found session_ambiguous execution_not_found"
+#define INSTALL_ERRORS                                                                          \
+    "install_failed no_network no_interpreter too_large disk_full box_failed box_lost refused " \
+    "cancelled shutting_down"
 
 #endif

@@ -114,11 +114,26 @@ static int save(struct job *job, const struct picture *picture, json_t *value)
     return 0;
 }
 
+/* A module that was missing. */
+static void tell_install(const struct job *job, json_t *install)
+{
+    if (job->request.is_json || job->request.is_quiet)
+        return;
+    if (str_equal(member_text(install, "state"), "installing"))
+        say("installing %s", member_text(install, "package"));
+    else
+        say("%s", member_text(install, "install_note"));
+}
+
 static void on_value(void *ctx, const char *type, json_t *value)
 {
     struct job *job = ctx;
     json_t *data = json_object_get(value, "data");
 
+    if (str_equal(type, "install")) {
+        tell_install(job, value);
+        return;
+    }
     if (str_equal(type, "error")) {
         json_t *traceback = json_object_get(value, "traceback");
 

@@ -21,6 +21,7 @@ int tool_run(const struct invocation *invocation);
 int daemon_run(const struct invocation *invocation);
 int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
+int install_run(const struct invocation *invocation);
 int template_run(const struct invocation *invocation);
 
 #endif

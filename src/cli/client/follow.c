@@ -120,7 +120,8 @@ static void take_output(struct follow *follow, int stream, json_t *json)
 
 static bool is_value(const char *event)
 {
-    return str_equal(event, "result") || str_equal(event, "display") || str_equal(event, "error");
+    return str_equal(event, "result") || str_equal(event, "display") || str_equal(event, "error") ||
+           str_equal(event, "install");
 }
 
 static void take_event(void *ctx, const char *id, const char *event, const char *data,

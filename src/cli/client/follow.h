@@ -20,7 +20,7 @@ struct follow_events {
     /* The process as the API shows it; once. May be NULL. */
     void (*started)(void *ctx, json_t *process);
     int (*output)(void *ctx, int stream, const void *data, size_t length); /* <0: not any more */
-    /* A cell's "result", "display" or "error", as docs/kernels.md has it. May be NULL. */
+    /* A cell's "result", "display", "error" or "install", as docs/kernels.md has it; or NULL. */
     void (*value)(void *ctx, const char *type, json_t *value);
 };
 

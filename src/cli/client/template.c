@@ -1,29 +1,23 @@
 /*
  * template.c - `bailey template build|ls|show|verify|rm`.
  *
- * A build's progress is one line that changes on a terminal, and lines elsewhere. Ctrl-C hangs up,
- * and the daemon gives up a build that nobody waits for.
+ * Ctrl-C hangs up, and the daemon gives up a build that nobody waits for.
  */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
+#include "cli/client/progress.h"
 #include "cli/client/table.h"
 #include "cli/client/template_folder.h"
 #include "cli/client/words.h"
 #include "cli/client_request.h"
-#include "cli/sanitize.h"
 #include "cli/say.h"
-#include "cli/signals.h"
-#include "http/sse.h"
 #include "model/text.h"
 
 struct template_job {
@@ -56,158 +50,14 @@ static int template_path(struct buf *path, const char *name, const char *tail, s
 
 /* ---- build ---- */
 
-struct building {
-    struct template_job *job;
-    struct http_exchange *exchange;
-    struct sse_reader reader;
-    struct buf body, reply;
-    unsigned status;
-    json_t *built;
-    struct error err;
-    bool is_terminal, has_line; /* a line stands there that can be overwritten */
-    int cancel_fd;
-};
-
-static void building_free(struct building *building)
+static int print_built(const struct template_job *job, json_t *built)
 {
-    if (building->exchange)
-        http_call_cancel(building->exchange);
-    sse_reader_free(&building->reader);
-    buf_free(&building->body);
-    buf_free(&building->reply);
-    json_decref(building->built);
-    fd_closep(&building->cancel_fd);
-}
-
-static size_t terminal_columns(void)
-{
-    struct winsize size;
-
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
-}
-
-static void clear_line(struct building *building)
-{
-    if (building->has_line)
-        fd_write_all(STDERR_FILENO, "\r\033[K", 4);
-    building->has_line = false;
-}
-
-/* The line, harmless and as long as it may be. */
-static void show_progress(struct building *building, const char *line)
-{
-    CLEANUP(buf_free) struct buf text = BUF_INIT(8 * KIB);
-    size_t length = strlen(line), room = terminal_columns() - 1;
-
-    if (building->job->request.is_quiet || building->job->request.is_json)
-        return;
-    if (!building->is_terminal) {
-        say("%s", line);
-        return;
-    }
-    clear_line(building);
-    length = utf8_floor(line, MIN(length, room));
-    buf_append(&text, line, length);
-    for (size_t i = 0; i < text.length; i++)
-        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f ||
-            (unsigned char)text.data[i] >= 0x80)
-            text.data[i] = '?';
-    fd_write_all(STDERR_FILENO, buf_text(&text), text.length);
-    building->has_line = true;
-}
-
-static void take_event(void *ctx, const char *id, const char *event, const char *data,
-                       size_t length)
-{
-    struct building *building = ctx;
-    CLEANUP(json_freep) json_t *json = json_loadb(data, length, 0, NULL);
-
-    (void)id;
-    if (str_equal(event, "progress"))
-        show_progress(building, member_text(json, "line"));
-    else if (str_equal(event, "built") && !building->built)
-        building->built = json_incref(json);
-    else if (str_equal(event, "error"))
-        client_api_error(500, data, length, &building->err);
-}
-
-static void on_status(void *ctx, unsigned status)
-{
-    ((struct building *)ctx)->status = status;
-}
-
-static int on_data(void *ctx, const void *data, size_t length)
-{
-    struct building *building = ctx;
-
-    if (building->status >= 400)
-        return buf_append(&building->reply, data, length) < 0 ? -ECANCELED : 0;
-    return sse_read(&building->reader, data, length, take_event, building) < 0 ? -ECANCELED : 0;
-}
-
-static void on_done(void *ctx, unsigned status, const struct error *err)
-{
-    struct building *building = ctx;
-
-    building->exchange = NULL;
-    if (status >= 400)
-        client_api_error(status, buf_text(&building->reply), building->reply.length,
-                         &building->err);
-    else if (!building->built && !building->err.code) {
-        if (err->num < 0)
-            building->err = *err;
-        else
-            error_set(&building->err, -ECONNRESET, ERROR_ENGINE, "the answer has no end");
-        error_prefix(&building->err, "the daemon hung up; the template was not built");
-    }
-}
-
-static int start_build(struct building *building, json_t *template, struct error *err)
-{
-    static const struct http_call_events events = {
-        .status = on_status, .data = on_data, .done = on_done};
-    static const char *const headers[] = {"Content-Type: application/json",
-                                          "Accept: text/event-stream", NULL};
-
-    if (text_of_json(template, JSON_COMPACT, &building->body) < 0)
-        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "the template is too large");
-    return http_call_start(building->job->client.http,
-                           &(struct http_call){.method = "POST",
-                                               .path = "/v1/templates",
-                                               .headers = headers,
-                                               .body = buf_text(&building->body),
-                                               .body_length = building->body.length,
-                                               .body_total = -1},
-                           &events, building, &building->exchange, err);
-}
-
-/* 0, or the status of a signal that ended the waiting. */
-static int wait_build(struct building *building)
-{
-    while (building->exchange) {
-        struct pollfd poller = {.fd = building->cancel_fd, .events = POLLIN};
-        int result = http_client_wait(building->job->client.http, &poller, 1, -1);
-        int number = poller.revents ? signals_taken(building->cancel_fd) : 0;
-
-        if (number)
-            return 128 + number;
-        if (result < 0 && result != -EINTR) {
-            error_set(&building->err, result, ERROR_ENGINE, "waiting: %s", strerror(-result));
-            return 0;
-        }
-    }
-    return 0;
-}
-
-static int print_built(struct building *building)
-{
-    json_t *built = building->built;
     char size[WORDS_SIZE];
 
-    if (building->job->request.is_json)
+    if (job->request.is_json)
         return print_json(json_incref(built));
     words_bytes((uint64_t)json_integer_value(json_object_get(built, "bytes")), size);
-    if (!building->job->request.is_quiet)
+    if (!job->request.is_quiet)
         say("the template '%s' is %s: Python %s, %zu packages, %s", member_text(built, "name"),
             json_is_true(json_object_get(built, "was_there")) ? "there already" : "built",
             member_text(built, "python"), json_array_size(json_object_get(built, "packages")),
@@ -217,30 +67,25 @@ static int print_built(struct building *building)
 
 static int action_build(struct template_job *job)
 {
-    CLEANUP(building_free)
-    struct building building = {.job = job,
-                                .reader = SSE_READER_INIT(MIB),
-                                .body = BUF_INIT(LIMIT_REQUEST_JSON),
-                                .reply = BUF_INIT(MIB),
-                                .is_terminal = isatty(STDERR_FILENO),
-                                .cancel_fd = -1};
     CLEANUP(json_freep) json_t *template = NULL;
+    CLEANUP(json_freep) json_t *built = NULL;
+    struct progress_call call = {.path = "/v1/templates",
+                                 .end = "built",
+                                 .hung_up = "the daemon hung up; the template was not built",
+                                 .is_silent = job->request.is_quiet || job->request.is_json};
     struct error err = {0};
-    int status;
+    int r;
 
     if (template_load(job->operand_count ? job->operands[0] : NULL, &template, &err) < 0 ||
-        open_daemon(job, &err) < 0 || signals_open(&building.cancel_fd, &err) < 0 ||
-        start_build(&building, template, &err) < 0)
+        open_daemon(job, &err) < 0)
         return client_fail(job->request.is_json, &err);
-    status = wait_build(&building);
-    clear_line(&building);
-    if (status) {
+    call.body = template;
+    r = progress_post(&job->client, &call, &built, &err);
+    if (r > 0)
         say("interrupted: the template was not built");
-        return status;
-    }
-    if (!building.built)
-        return client_fail(job->request.is_json, &building.err);
-    return print_built(&building);
+    if (r != 0)
+        return r > 0 ? r : client_fail(job->request.is_json, &err);
+    return print_built(job, built);
 }
 
 /* ---- ls, show ---- */

@@ -1,0 +1,139 @@
+/*
+ * packages.c - packages of a session: listed, installed with progress.
+ *
+ * An installation belongs to who asked for it: a client that leaves gives it up.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/installer.h"
+
+void packages_list(struct rest_call *call)
+{
+    struct session *session;
+
+    if (rest_session(call, false, &session))
+        rest_reply(call->http, 200, json_pack("{s:o}", "packages", session_packages_json(session)));
+}
+
+struct installing {
+    struct rest *rest;
+    struct http_request *http;         /* NULL: it is a stream now */
+    struct installation *installation; /* NULL: it is over */
+    struct rest_stream stream;
+};
+
+static void installing_free(void *ctx)
+{
+    struct installing *installing = ctx;
+
+    if (installing->installation)
+        installer_cancel(installing->installation);
+    free(installing);
+}
+
+static void on_progress(void *ctx, const char *line)
+{
+    struct installing *installing = ctx;
+
+    if (installing->http)
+        return;
+    rest_stream_event(&installing->stream, NULL, "progress",
+                      json_pack("{s:o}", "line", text_to_json(line, strlen(line))));
+    http_reply_more(installing->stream.http);
+}
+
+static void on_installed(void *ctx, const struct install_end *end, const struct error *err)
+{
+    struct installing *installing = ctx;
+    json_t *reply = NULL;
+
+    installing->installation = NULL;
+    if (err->num == 0)
+        reply = json_pack("{s:O, s:s, s:I}", "installed", end->added, "layer", end->layer, "ms",
+                          (json_int_t)end->ms);
+    if (!installing->http) {
+        rest_stream_event(&installing->stream, NULL, reply ? "installed" : "error",
+                          reply ? reply
+                                : json_pack("{s:{s:s, s:o}}", "error", "code",
+                                            err->code ? err->code : ERROR_ENGINE, "message",
+                                            text_to_json(err->text, strlen(err->text))));
+        installing->stream.is_over = true;
+        http_reply_more(installing->stream.http);
+        return;
+    }
+    if (err->num == 0)
+        rest_reply(installing->http, 200, reply);
+    else
+        rest_fail(installing->rest, installing->http, err, NULL);
+    installing_free(installing);
+}
+
+static void on_fill(void *ctx)
+{
+    (void)ctx; /* events come when there are some */
+}
+
+static char **read_names(json_t *list)
+{
+    CLEANUP(strv_freep) char **names = strv_new();
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        if (!names || strv_push(&names, json_string_value(item)) < 0)
+            return NULL;
+    }
+    return ptr_take(&names);
+}
+
+static int start(struct rest_call *call, struct session *session, struct installing *installing,
+                 struct error *err)
+{
+    static const struct install_events events = {.progress = on_progress, .done = on_installed};
+    CLEANUP(strv_freep) char **names = read_names(json_object_get(call->body, "packages"));
+
+    if (!names)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return session_install(session, (const char *const *)names, &events, installing,
+                           &installing->installation, err);
+}
+
+void packages_install(struct rest_call *call)
+{
+    struct installing *installing;
+    struct session *session;
+    struct error err = {0};
+
+    if (!rest_session(call, false, &session))
+        return;
+    installing = calloc(1, sizeof(*installing));
+    if (!installing) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    installing->rest = call->rest;
+    installing->http = call->http;
+    if (start(call, session, installing, &err) < 0) {
+        installing->installation = NULL;
+        rest_fail(call->rest, call->http, &err, NULL);
+        installing_free(installing);
+        return;
+    }
+    if (!rest_wants_events(call->http)) {
+        http_on_gone(call->http, installing_free, installing);
+        return;
+    }
+    installing->http = NULL;
+    installing->stream = (struct rest_stream){.http = call->http,
+                                              .text = BUF_INIT(64 * MIB),
+                                              .fill = on_fill,
+                                              .freed = installing_free,
+                                              .ctx = installing};
+    rest_stream_start(&installing->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+}

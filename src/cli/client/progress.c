@@ -1,0 +1,191 @@
+/* progress.c - a POST answered by events: lines of progress, then the answer; see progress.h. */
+#include "cli/client/progress.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "cli/client/client.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "http/sse.h"
+#include "model/text.h"
+
+struct progress {
+    const struct progress_call *call;
+    struct client *client;
+    struct http_exchange *exchange;
+    struct sse_reader reader;
+    struct buf body, reply;
+    unsigned status;
+    json_t *answer;
+    struct error err;
+    bool is_terminal, has_line; /* a line stands there that can be overwritten */
+    int cancel_fd;
+};
+
+static void progress_free(struct progress *progress)
+{
+    if (progress->exchange)
+        http_call_cancel(progress->exchange);
+    sse_reader_free(&progress->reader);
+    buf_free(&progress->body);
+    buf_free(&progress->reply);
+    json_decref(progress->answer);
+    fd_closep(&progress->cancel_fd);
+}
+
+static size_t terminal_columns(void)
+{
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+static void clear_line(struct progress *progress)
+{
+    if (progress->has_line)
+        fd_write_all(STDERR_FILENO, "\r\033[K", 4);
+    progress->has_line = false;
+}
+
+/* The line, harmless and as long as it may be. */
+static void show(struct progress *progress, const char *line)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(8 * KIB);
+    size_t length = strlen(line), room = terminal_columns() - 1;
+
+    if (progress->call->is_silent)
+        return;
+    if (!progress->is_terminal) {
+        say("%s", line);
+        return;
+    }
+    clear_line(progress);
+    length = utf8_floor(line, MIN(length, room));
+    buf_append(&text, line, length);
+    for (size_t i = 0; i < text.length; i++)
+        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f ||
+            (unsigned char)text.data[i] >= 0x80)
+            text.data[i] = '?';
+    fd_write_all(STDERR_FILENO, buf_text(&text), text.length);
+    progress->has_line = true;
+}
+
+static void take_event(void *ctx, const char *id, const char *event, const char *data,
+                       size_t length)
+{
+    struct progress *progress = ctx;
+    CLEANUP(json_freep) json_t *json = json_loadb(data, length, 0, NULL);
+
+    (void)id;
+    if (str_equal(event, "progress"))
+        show(progress, member_text(json, "line"));
+    else if (str_equal(event, progress->call->end) && !progress->answer)
+        progress->answer = json_incref(json);
+    else if (str_equal(event, "error"))
+        client_api_error(500, data, length, &progress->err);
+}
+
+static void on_status(void *ctx, unsigned status)
+{
+    ((struct progress *)ctx)->status = status;
+}
+
+static int on_data(void *ctx, const void *data, size_t length)
+{
+    struct progress *progress = ctx;
+
+    if (progress->status >= 400)
+        return buf_append(&progress->reply, data, length) < 0 ? -ECANCELED : 0;
+    return sse_read(&progress->reader, data, length, take_event, progress) < 0 ? -ECANCELED : 0;
+}
+
+static void on_done(void *ctx, unsigned status, const struct error *err)
+{
+    struct progress *progress = ctx;
+
+    progress->exchange = NULL;
+    if (status >= 400)
+        client_api_error(status, buf_text(&progress->reply), progress->reply.length,
+                         &progress->err);
+    else if (!progress->answer && !progress->err.code) {
+        if (err->num < 0)
+            progress->err = *err;
+        else
+            error_set(&progress->err, -ECONNRESET, ERROR_ENGINE, "the answer has no end");
+        error_prefix(&progress->err, progress->call->hung_up);
+    }
+}
+
+static int start(struct progress *progress, struct error *err)
+{
+    static const struct http_call_events events = {
+        .status = on_status, .data = on_data, .done = on_done};
+    static const char *const headers[] = {"Content-Type: application/json",
+                                          "Accept: text/event-stream", NULL};
+
+    if (text_of_json(progress->call->body, JSON_COMPACT, &progress->body) < 0)
+        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "the request is too large");
+    return http_call_start(progress->client->http,
+                           &(struct http_call){.method = "POST",
+                                               .path = progress->call->path,
+                                               .headers = headers,
+                                               .body = buf_text(&progress->body),
+                                               .body_length = progress->body.length,
+                                               .body_total = -1},
+                           &events, progress, &progress->exchange, err);
+}
+
+/* 0, or the status of a signal that ended the waiting. */
+static int wait_end(struct progress *progress)
+{
+    while (progress->exchange) {
+        struct pollfd poller = {.fd = progress->cancel_fd, .events = POLLIN};
+        int result = http_client_wait(progress->client->http, &poller, 1, -1);
+        int number = poller.revents ? signals_taken(progress->cancel_fd) : 0;
+
+        if (number)
+            return 128 + number;
+        if (result < 0 && result != -EINTR) {
+            error_set(&progress->err, result, ERROR_ENGINE, "waiting: %s", strerror(-result));
+            return 0;
+        }
+    }
+    return 0;
+}
+
+int progress_post(struct client *client, const struct progress_call *call, json_t **ret,
+                  struct error *err)
+{
+    CLEANUP(progress_free)
+    struct progress progress = {.call = call,
+                                .client = client,
+                                .reader = SSE_READER_INIT(MIB),
+                                .body = BUF_INIT(LIMIT_REQUEST_JSON),
+                                .reply = BUF_INIT(MIB),
+                                .is_terminal = isatty(STDERR_FILENO),
+                                .cancel_fd = -1};
+    int r = signals_open(&progress.cancel_fd, err);
+
+    if (r == 0)
+        r = start(&progress, err);
+    if (r < 0)
+        return r;
+    r = wait_end(&progress);
+    clear_line(&progress);
+    if (r)
+        return r;
+    if (!progress.answer) {
+        *err = progress.err;
+        return err->num < 0 ? err->num : -EIO;
+    }
+    *ret = ptr_take(&progress.answer);
+    return 0;
+}

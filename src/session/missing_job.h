@@ -1,0 +1,75 @@
+/*
+ * missing_job.h - what a missing module leads to: looked for in /workspace, fetched, and the code
+ * runs again; shared by the files of session/ and nobody else.
+ */
+#ifndef BAILEY_SESSION_MISSING_JOB_H
+#define BAILEY_SESSION_MISSING_JOB_H
+
+#include "session/installer.h"
+#include "session/layer_link.h"
+#include "session/layers.h"
+#include "session/missing.h"
+
+/*
+ * local_module.c: is there a /workspace/NAME or NAME.py? Then the module is the session's own, and
+ * nobody looks for a package of that name. done() once, unless local_module_leave() came before.
+ */
+struct local_module;
+int local_module_look(struct box *box, const char *module, void (*done)(void *ctx, bool is_there),
+                      void *ctx, struct local_module **ret, struct error *err);
+void local_module_leave(struct local_module *look); /* NULL is fine */
+void local_module_error(const char *module, struct error *err);
+
+/* A one-shot run (run.c, run_again.c). */
+struct run {
+    struct run *next;
+    struct engine *engine;
+    const struct engine_language *language;
+    char *code, *input;
+    size_t code_length, code_sent, input_length, input_sent;
+    bool has_input; /* some of it is still to be sent */
+    char **env;
+    struct result result;
+    void (*done)(void *ctx, struct result *result); /* NULL: cancelled */
+    void *ctx;
+
+    char key[ID_MAX]; /* of its box */
+    char layer[LAYER_TEXT];
+    unsigned tier;
+    uint32_t make_serial, number;
+    struct box *box;
+    struct pump pump;
+    uint32_t call;
+    struct check *check; /* of its imports, under way */
+    const char *program;
+    uint32_t kernel; /* 0: none came with the box */
+    bool has_status; /* how the kernel ended */
+    int status;      /* as wait(2) */
+    bool has_ended;  /* the cell; its status is waited for */
+    bool is_over;    /* the box is to be given back */
+    struct reactor_timer *timer;
+
+    /* A module was missing, and may be installed. */
+    char module[LIMIT_MODULE + 1]; /* empty: none was */
+    char *wanted[2];               /* strv of the package; [0] NULL: none is looked for */
+    char package[LIMIT_REQUIREMENT + 1];
+    struct local_module *look;         /* under way */
+    struct installation *installation; /* under way */
+    struct layer_link *link;           /* under way */
+    char package_layer[LAYER_TEXT];    /* bound in its second box; empty: it has none */
+    json_t *install;                   /* for the result */
+    bool is_again;                     /* it is the second time */
+};
+int run_make(struct run *run, struct error *err); /* the box */
+void run_over(struct run *run, const struct error *err);
+
+/* run_again.c */
+/* The program has ended: true: it is looked at first, and run_over() follows. */
+bool run_look(struct run *run);
+/* Its box is gone: true: something is fetched, and it runs again or ends later. */
+bool run_install(struct run *run);
+void run_link(struct run *run);  /* the timer's turn while `link` is set */
+void run_leave(struct run *run); /* gives up what is under way, and removes what was made */
+bool runs_name(const struct engine *engine, const char *layer);
+
+#endif
