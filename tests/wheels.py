@@ -47,14 +47,19 @@ def folder(path, *wheels):
 
 
 class Index:
-    """A simple index (PEP 503) of a folder of wheels, on 127.0.0.1."""
+    """A simple index (PEP 503) of a folder of wheels, on 127.0.0.1. It answers while its `gate` is
+    open, which it is in the beginning; `knocked` is set by the first who asks."""
 
     def __init__(self, path):
         asked = self.asked = []
+        gate, knocked = self.gate, self.knocked = threading.Event(), threading.Event()
+        gate.set()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):  # noqa: N802  (the name is the library's)
                 asked.append(self.path)
+                knocked.set()
+                gate.wait()
                 part = self.path.strip("/").split("/")
                 if part[0] == "simple" and len(part) == 2:
                     return self.answer("".join(
@@ -67,11 +72,14 @@ class Index:
                 self.send_error(404)
 
             def answer(self, data, kind):
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                try:
+                    self.send_response(200)
+                    self.send_header("Content-Type", kind)
+                    self.send_header("Content-Length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:
+                    pass  # who asked has been given up meanwhile
 
             def log_message(self, *_):
                 pass
@@ -86,6 +94,7 @@ class Index:
         return self
 
     def __exit__(self, *_):
+        self.gate.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()

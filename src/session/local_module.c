@@ -33,8 +33,11 @@ static void on_done(void *ctx, const struct error *err)
     void *owner = look->ctx;
     bool is_there;
 
-    /* Whoever hides it (no rights, a link) has it there all the same. */
-    look->is_there |= err->num < 0 && err->num != -ENOENT;
+    /*
+     * Whoever hides it (no rights, a link) has it there all the same. A box that goes with its
+     * program had only what that program wrote.
+     */
+    look->is_there |= err->num < 0 && err->num != -ENOENT && err->code != ERROR_BOX_LOST;
     is_there = look->is_there;
     if (--look->pending > 0)
         return;

@@ -394,6 +394,38 @@ static void test_session_ends_meanwhile(void **state)
     UNTIL(shop, engine_is_idle(shop->engine));
 }
 
+static void test_session_one_after_the_other(void **state)
+{
+    static const char *const slow[] = {"slow", NULL}, *const good[] = {"good", NULL};
+    struct session *session = shop_session(*state, NULL);
+    struct installation *first, *second;
+    struct told told[2] = {0};
+    struct error err = {0};
+
+    assert_int_equal(session_install(session, slow, &events, &told[0], &first, &err), 0);
+    assert_int_equal(session_install(session, good, &events, &told[1], &second, &err), 0);
+    UNTIL(press.shop, told[0].lines[0]);
+    assert_string_equal(told[1].lines, "");
+    installer_cancel(first);
+    UNTIL(press.shop, told[1].done);
+    assert_int_equal(told[1].err.num + (int)told[0].done, 0);
+}
+
+static void test_not_too_many(void **state)
+{
+    static const char *const words[LIMIT_INSTALLS] = {"slow1", "slow2", "slow3", "slow4"};
+    struct install_spec spec = {.requirements = "x"};
+    struct installation *installation;
+    struct told told[LIMIT_INSTALLS];
+    struct error err = {0};
+
+    for (int i = 0; i < LIMIT_INSTALLS; i++)
+        start(*state, &told[i], words[i]);
+    assert_int_equal(installer_start(press.shop->engine, &spec, &events, told, &installation, &err),
+                     -EAGAIN);
+    assert_ptr_equal(err.code, ERROR_INSTALL_FAILED);
+}
+
 /* ---- templates ---- */
 
 struct built {
@@ -559,6 +591,8 @@ int main(void)
         HERE(test_session),
         HERE(test_session_refused),
         HERE(test_session_ends_meanwhile),
+        HERE(test_session_one_after_the_other),
+        HERE(test_not_too_many),
         HERE(test_template),
         HERE(test_template_not_there),
         HERE(test_template_that_fails_changes_nothing),

@@ -1,0 +1,192 @@
+/* test_missing.c - which module code did not find, and what may be fetched for it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "session/missing.h"
+
+static const char *value(const char *text)
+{
+    static char module[LIMIT_MODULE + 1];
+
+    return missing_from_value(text, strlen(text), module) ? module : NULL;
+}
+
+static const char *line(const char *text)
+{
+    static char module[LIMIT_MODULE + 1];
+
+    return missing_from_stderr(text, strlen(text), module) ? module : NULL;
+}
+
+static void test_values(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "x",
+        "No module named",
+        "No module named '",
+        "No module named ''",
+        "No module named 'x",
+        "No module named 'x' ",
+        " No module named 'x'",
+        "No module named 'x'; 'x' is not a package",
+        "No module named '.x'",
+        "No module named 'x.'",
+        "No module named 'x..y'",
+        "No module named '1x'",
+        "No module named 'x.1'",
+        "No module named 'x-y'",
+        "No module named 'x y'",
+        "No module named '--index-url'",
+        "No module named 'x'y'",
+        "No module named 'x\ny'",
+        "No module named 'x/y'",
+        "No module named 'x\xc3\xa4'",
+        "No module named 'x[y]'",
+        "no module named 'x'",
+    };
+    char text[LIMIT_MODULE + 64];
+
+    (void)state;
+    assert_string_equal(value("No module named 'requests'"), "requests");
+    assert_string_equal(value("No module named 'a.b_1._C'"), "a.b_1._C");
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        assert_null(value(bad[i]));
+    str_format(text, sizeof(text), "No module named '%0*d'", LIMIT_MODULE, 0);
+    memset(strchr(text, '\'') + 1, 'x', LIMIT_MODULE);
+    assert_non_null(value(text));
+    str_format(text, sizeof(text), "No module named 'x%0*d'", LIMIT_MODULE, 0);
+    memset(strchr(text, '\'') + 1, 'x', LIMIT_MODULE + 1);
+    assert_null(value(text));
+    assert_false(missing_from_value("No module named 'x\0y'", 21, text)); /* a NUL in it */
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    assert_string_equal(line("ModuleNotFoundError: No module named 'x'"), "x");
+    assert_string_equal(line("Traceback\n  File\nModuleNotFoundError: No module named 'x.y'\n"),
+                        "x.y");
+    assert_null(line(""));
+    assert_null(line("\n"));
+    assert_null(line("ModuleNotFoundError: "));
+    assert_null(line("ModuleNotFoundError: No module named 'x'\n\n"));
+    assert_null(line("ModuleNotFoundError: No module named 'x'\nmore"));
+    assert_null(line("  ModuleNotFoundError: No module named 'x'"));
+    assert_null(line("ImportError: No module named 'x'"));
+    assert_null(line("No module named 'x'"));
+}
+
+static const char *package(const char *module, char *const *allow, char *const *deny,
+                           const char *code)
+{
+    static char name[LIMIT_REQUIREMENT + 1];
+    static char text[ERROR_TEXT_MAX];
+    struct error err = {0};
+
+    if (missing_package(module, allow, deny, name, &err) == 0) {
+        assert_null(code);
+        return name;
+    }
+    assert_ptr_equal(err.code, code);
+    str_copy(text, sizeof(text), err.text);
+    return text;
+}
+
+static void test_packages(void **state)
+{
+    char *allow[] = {"Scikit.Learn", "six", NULL}, *deny[] = {"SIX", NULL};
+
+    (void)state;
+    assert_string_equal(package("requests", NULL, NULL, NULL), "requests");
+    assert_string_equal(package("typing_extensions", NULL, NULL, NULL), "typing-extensions");
+    assert_string_equal(package("sklearn", NULL, NULL, NULL), "scikit-learn");
+    assert_string_equal(package("PIL", NULL, NULL, NULL), "pillow");
+    assert_string_equal(package("google.protobuf", NULL, NULL, NULL), "protobuf");
+    assert_string_equal(package("sklearn", allow, NULL, NULL), "scikit-learn");
+    assert_non_null(strstr(package("requests", allow, NULL, ERROR_INSTALL_DENIED), "requests"));
+    assert_non_null(strstr(package("six", allow, deny, ERROR_INSTALL_DENIED), "six"));
+    assert_non_null(strstr(package("six", NULL, deny, ERROR_INSTALL_DENIED), "SANDBOX_INSTALL_"));
+}
+
+static void test_what_nobody_looks_for(void **state)
+{
+    static const struct {
+        const char *module, *why;
+    } rows[] = {
+        {"tkinter", "standard library"}, {"distutils.core", "standard library"},
+        {"imp", "standard library"},     {"json.nothing", "standard library"},
+        {"pandas.nothing", "is there"},  {"sklearn.nothing", "is there"},
+        {"google", "many packages"},     {"google.nothing", "is there"},
+        {"_private", "cannot be"},       {"name_", "cannot be"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_non_null(
+            strstr(package(rows[i].module, NULL, NULL, ERROR_INSTALL_FAILED), rows[i].why));
+}
+
+static void test_the_standard_library(void **state)
+{
+    (void)state;
+    assert_true(missing_is_standard("abc"));
+    assert_true(missing_is_standard("os"));
+    assert_true(missing_is_standard("cProfile"));
+    assert_true(missing_is_standard("zoneinfo"));
+    assert_false(missing_is_standard("requests"));
+    assert_false(missing_is_standard(""));
+}
+
+static const char *note(json_t *json)
+{
+    return json_string_value(json_object_get(json, "install_note"));
+}
+
+static void test_what_a_result_says(void **state)
+{
+    json_t *added = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "idna", "version", "3", "name",
+                              "Foo_Bar", "version", "2.32");
+    json_t *json = missing_installed("foo-bar", added);
+    struct error err = {0};
+
+    (void)state;
+    assert_string_equal(note(json), "installed foo-bar 2.32 and ran the code again");
+    assert_true(json_equal(json_object_get(json, "installed"), added));
+    json_decref(json);
+    json = missing_installed("other", added);
+    assert_string_equal(note(json), "installed other and ran the code again");
+    json_decref(json);
+    json_decref(added);
+    error_set(&err, -EIO, ERROR_NO_NETWORK, "nobody \xff there");
+    json = missing_failed("x.y", &err);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(json, "install_error"), "code")),
+        "no_network");
+    assert_true(str_starts(note(json), "the module 'x.y' is missing and was not installed: "));
+    json_decref(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_packages),
+        cmocka_unit_test(test_what_nobody_looks_for),
+        cmocka_unit_test(test_the_standard_library),
+        cmocka_unit_test(test_what_a_result_says),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
