@@ -185,10 +185,14 @@ static void take_over(struct session *session, struct execution *execution,
     struct error err = {0};
 
     for (int i = 0; i < BOX_STREAMS; i++) {
-        /* The warden counts anew when a cell runs a second time. */
-        uint64_t base = execution->cell ? execution->cell->base[i] : 0;
-        uint64_t have = execution->out[i].length - MIN(base, execution->out[i].length);
+        uint64_t have = execution->out[i].length;
 
+        /* The warden counts anew when a cell runs a second time; what the first time wrote may have
+         * been in memory only. */
+        if (execution->cell) {
+            execution->cell->base[i] = MIN(execution->cell->base[i], have);
+            have -= execution->cell->base[i];
+        }
         offset[i] = clamp(have, found->first[i], found->written[i]);
         if (offset[i] != have && execution->out[i].length < kept[i])
             execution->flags |= EXECUTION_UNKEPT; /* the disk was full: a piece is missing */
