@@ -65,7 +65,7 @@ extern const char ERROR_TEMPLATE_NOT_FOUND[];  /* no template by that name */
 extern const char ERROR_TEMPLATE_NOT_BUILT[];  /* it has to be built first */
 extern const char ERROR_TEMPLATE_IN_USE[];     /* a session has it */
 extern const char ERROR_INSTALL_FAILED[];      /* pip said no; the text has its last words */
-extern const char ERROR_INSTALL_DENIED[];      /* by the allow or deny list, or switched off */
+extern const char ERROR_INSTALL_DENIED[];      /* by the allow or deny list */
 extern const char ERROR_NO_NETWORK[];          /* the package index cannot be reached */
 
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */

@@ -33,7 +33,8 @@ const struct config_row config_table[_KEY_MAX] = {
                        "python, javascript, bash with commas between; e.g. python,bash",
                        "languages that may run"},
     [KEY_AUTO_INSTALL] = {"SANDBOX_AUTO_INSTALL", "sandbox.auto_install", "false", TRUTH,
-                          "fetch a missing module in a box of its own and run again"},
+                          "the daemon fetches a missing module in a box of its own, and the code "
+                          "runs again"},
     [KEY_ISOLATION] = {"SANDBOX_ISOLATION", "sandbox.isolation", "standard",
                        "process, standard, strict", "the least isolation that may run"},
     [KEY_MEMORY] = {"SANDBOX_MEMORY_LIMIT", "sandbox.memory_limit", "1g", SIZES,
@@ -104,14 +105,15 @@ const struct config_row config_table[_KEY_MAX] = {
                          "hosts that an installer may reach besides those of pip's own settings"},
     [KEY_INSTALL_ALLOW] = {"SANDBOX_INSTALL_ALLOW", "sandbox.install_allow", NULL,
                            "names of packages with commas between; e.g. requests,lxml",
-                           "the only packages that may be installed into a session; without it "
-                           "all that the index has"},
+                           "the only packages that may be asked for, by sessions and runs; what "
+                           "they need comes with them; without it all that the index has"},
     [KEY_INSTALL_DENY] = {"SANDBOX_INSTALL_DENY", "sandbox.install_deny", NULL,
                           "names of packages with commas between",
-                          "packages that may not be installed into a session"},
+                          "packages that are not installed for sessions and runs, not as "
+                          "somebody's need either"},
     [KEY_INSTALL_TIMEOUT] = {"SANDBOX_INSTALL_TIMEOUT", "sandbox.install_timeout", "120s",
                              "more than 0, at most 86400 seconds; e.g. 120s",
-                             "time that an installation into a session may take"},
+                             "time that an installation for a session or a run may take"},
     [KEY_INSTALL_SIZE] = {"SANDBOX_INSTALL_SIZE", "sandbox.install_size", "1g",
                           "1m to 16t; e.g. 512m, 1g",
                           "bytes that one installation may put on the disk"},

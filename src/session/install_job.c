@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "guest_files.h"
 #include "model/text.h"
+#include "template/requirement.h"
 
 #define LAST_LINES 12
 #define WORD_MAX 200 /* bytes of a name or version that the box told */
@@ -188,6 +189,25 @@ static json_t *checked_packages(json_t *list)
     return packages;
 }
 
+/* What is denied does not come as somebody's need either. */
+static void check_denied(struct install_job *job)
+{
+    char *const *deny = job->engine->spec.config->install_deny;
+    char name[LIMIT_REQUIREMENT + 1];
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(job->packages, i, item)
+    {
+        const char *text = json_string_value(json_object_get(item, "name"));
+
+        if (!job->is_template && text && requirement_normalise(text, strlen(text), name) &&
+            !requirement_is_allowed(name, NULL, deny))
+            error_set(&job->err, -EPERM, ERROR_INSTALL_DENIED,
+                      "'%s' is needed, and may not be installed here (SANDBOX_INSTALL_DENY)", name);
+    }
+}
+
 void job_read_answer(struct install_job *job, const struct exec_end *end)
 {
     CLEANUP(json_decrefpp)
@@ -210,6 +230,8 @@ void job_read_answer(struct install_job *job, const struct exec_end *end)
     job->packages = checked_packages(json_object_get(answer, "packages"));
     if (!job->packages)
         error_set(&job->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    else
+        check_denied(job);
 }
 
 /* ---- its size ---- */

@@ -1,23 +1,13 @@
-"""Packages for sessions: asked for by hand, and fetched when a module is missing."""
-import http.client
+"""Packages for sessions and runs: asked for by hand, and fetched when a module is missing."""
 import os
 import threading
 
 import pytest
 
-import data_template
 import serve
 import support
 import wheels
-
-CASTLE = wheels.Wheel("castle", "1.2", {"castle/__init__.py": "import moat\nwalls = moat.depth + 1\n"},
-                      ["moat>=1"])
-MOAT = wheels.Wheel("moat", "1.0", {"moat.py": "depth = 41\n"})
-TOWER = wheels.Wheel("tower", "2.0", {"tower.py": "height = 7\n"})
-WAVES = wheels.Wheel("PyWavelets", "6.0", {"pywt.py": "kind = 'made by hand'\n"})
-HOLLOW = wheels.Wheel("hollow", "1.0", {"something_else.py": ""})
-LARGE = wheels.Wheel("large", "1.0", {"large.py": "x = '" + "brick " * 700000 + "'\n"})
-ALL = (CASTLE, MOAT, TOWER, WAVES, HOLLOW, LARGE)
+from install import ALL, cell, install, left_packages, names, packages, run, session, settings, started
 
 
 @pytest.fixture(scope="module")
@@ -25,19 +15,6 @@ def shelf(tmp_path_factory):
     path = tmp_path_factory.mktemp("shelf") / "wheels"
     wheels.folder(path, *ALL)
     return path
-
-
-def settings(shelf, **more):
-    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf, "SANDBOX_AUTO_INSTALL": "true", **more}
-
-
-def started(daemon):
-    """What a daemon starts with its first work is there: the egress proxy, warm interpreters."""
-    with session(daemon) as here:
-        assert cell(daemon, here, "import tower")["exit_code"] == 0
-    run(daemon, "pass")
-    support.wait_until(lambda: not left_packages(daemon), "nothing is left of it")
-    return daemon
 
 
 @pytest.fixture(scope="module")
@@ -56,45 +33,6 @@ def manual(shelf):
             install(running, here, "moat")
             cell(running, here, "pass")
         yield running
-
-
-class session:
-    """One that is there for the block."""
-
-    def __init__(self, daemon, **members):
-        self.daemon, self.members = daemon, members
-
-    def __enter__(self):
-        self.id = self.daemon.session(**self.members)["id"]
-        return self.id
-
-    def __exit__(self, *_):
-        self.daemon.end(self.id)
-
-
-def cell(daemon, here, code, **members):
-    return daemon.post(f"/v1/sessions/{here}/code", {"code": code, **members})
-
-
-def run(daemon, code, **members):
-    return daemon.post("/v1/run", {"code": code, **members})
-
-
-def install(daemon, here, *packages):
-    return daemon.post(f"/v1/sessions/{here}/packages", {"packages": list(packages)})
-
-
-def packages(daemon, here):
-    return daemon.get(f"/v1/sessions/{here}/packages")["packages"]
-
-
-def names(listed):
-    return {one["name"]: one["version"] for one in listed}
-
-
-def left_packages(daemon):
-    """Of sessions and runs; folders of boxes that are made ahead are the launcher's."""
-    return [name for name in os.listdir(daemon.state / "packages") if not name.startswith("p_")]
 
 
 # --- by hand
@@ -402,223 +340,3 @@ def test_tools_tell_the_agent(yard):
         done = yard.post("/v1/tools/run_code", {"code": "import castle; castle.walls",
                                                 "session": here})
         assert done["note"] == note and names(done["meta"]["installed"])["castle"] == "1.2"
-
-
-# --- lists and limits
-
-
-def test_allow_and_deny(shelf):
-    with serve.Daemon(settings(shelf, SANDBOX_INSTALL_ALLOW="Py_Wavelets,castle,moat",
-                               SANDBOX_INSTALL_DENY="MOAT")) as daemon, session(daemon) as here:
-        for module in ("tower", "moat"):
-            done = cell(daemon, here, f"import {module}")
-            assert done["meta"]["install_error"]["code"] == "install_denied", done["meta"]
-            assert module in done["meta"]["install_error"]["message"]
-            done = run(daemon, f"import {module}")
-            assert done["meta"]["install_error"]["code"] == "install_denied", done["meta"]
-            daemon.refused("POST", f"/v1/sessions/{here}/packages", 403, "install_denied",
-                           {"packages": [module]})
-        assert packages(daemon, here) == []
-
-
-def test_size(shelf):
-    with serve.Daemon(settings(shelf, SANDBOX_INSTALL_SIZE="2m")) as daemon, \
-            session(daemon) as here:
-        done = cell(daemon, here, "import large")
-        assert done["meta"]["install_error"]["code"] == "too_large", done["meta"]
-        assert "2 MB" in done["meta"]["install_error"]["message"]
-        assert packages(daemon, here) == []
-        assert cell(daemon, here, "import tower")["exit_code"] == 0
-        layers = [name for name in os.listdir(daemon.state / "layers") if len(name) == 64]
-        assert len(layers) == 1
-
-
-def gated(index, **more):
-    return {"PIP_INDEX_URL": index.url, "SANDBOX_INDEX_HOSTS": index.host,
-            "SANDBOX_AUTO_INSTALL": "true", **more}
-
-
-def test_time(shelf):
-    with wheels.Index(shelf) as index, \
-            serve.Daemon(gated(index, SANDBOX_INSTALL_TIMEOUT="2s")) as daemon, \
-            session(daemon) as here:
-        index.gate.clear()
-        done = cell(daemon, here, "import tower")
-        assert done["meta"]["install_error"]["code"] == "install_failed", done["meta"]
-        assert "longer than 2 s" in done["meta"]["install_error"]["message"]
-        done = run(daemon, "import tower")
-        assert "longer than 2 s" in done["meta"]["install_error"]["message"]
-
-
-PROBE = """
-import os, socket
-found = sorted(os.listdir('/sys/class/net')) if os.path.isdir('/sys/class/net') else ['lo']
-for port in (3128, 443, 53):
-    try:
-        socket.create_connection(('127.0.0.1', port), 2)
-        found.append(port)
-    except OSError:
-        pass
-try:
-    socket.create_connection(('%s', %d), 2)
-    found.append('the index')
-except OSError:
-    pass
-print(found, open('/proc/net/dev').read().count(':'))
-"""
-
-
-def test_while_it_is_fetched(shelf):
-    """The session's box has no network; the context waits; Ctrl-C gives up, and nothing is left."""
-    with wheels.Index(shelf) as index, serve.Daemon(gated(index)) as daemon, \
-            session(daemon) as here:
-        cell(daemon, here, "x = 1")
-        index.gate.clear()
-        events = daemon.events(f"/v1/sessions/{here}/code",
-                               {"code": "print('first')\nimport castle"}, method="POST")
-        started_ = events.until("started").data
-        assert events.until("install").data == {"state": "installing", "package": "castle"}
-        assert index.knocked.wait(support.PATIENCE)
-        host, port = index.host.split(":")
-        assert daemon.python(here, PROBE % (host, int(port)))["stdout"] == "['lo'] 1\n"
-        process = daemon.get(f"/v1/sessions/{here}/processes/{started_['number']}")
-        assert process["state"] == "running"
-        contexts = daemon.get(f"/v1/sessions/{here}/contexts")["contexts"]
-        assert contexts[0]["state"] == "busy"
-        daemon.post(f"/v1/sessions/{here}/contexts/{contexts[0]['id']}/interrupt")
-        end = events.until("exit").data
-        events.close()
-        assert end["meta"]["install_error"]["code"] == "cancelled", end["meta"]
-        assert end["error"]["name"] == "ModuleNotFoundError" and end["stdout"] == "first\n"
-        assert packages(daemon, here) == []
-        index.gate.set()
-        done = cell(daemon, here, "import castle; x + castle.walls")
-        assert done["results"][0]["data"]["text/plain"] == "43"
-
-
-def test_who_leaves_gives_it_up(shelf):
-    """A client of REST, the command line by Ctrl-C, a session that ends."""
-    with wheels.Index(shelf) as index, serve.Daemon(gated(index)) as daemon:
-        index.gate.clear()
-        with session(daemon) as here:
-            for path, body in ((f"/v1/sessions/{here}/packages", {"packages": ["castle"]}),
-                               (f"/v1/sessions/{here}/code", {"code": "import castle"})):
-                index.knocked.clear()
-                events = daemon.events(path, body, method="POST")
-                assert index.knocked.wait(support.PATIENCE)
-                events.close()
-                support.wait_until(lambda: not builds(daemon), "it is given up")
-            index.knocked.clear()
-            asker = support.start("install", "-s", here, "castle", env=daemon.env, room=daemon.room)
-            assert index.knocked.wait(support.PATIENCE)
-            asker.send_signal(2)
-            out, err = asker.communicate(timeout=support.PATIENCE)
-            assert asker.returncode == 130 and b"interrupted: nothing was installed" in err
-            support.wait_until(lambda: not builds(daemon), "it is given up")
-            index.knocked.clear()
-            events = daemon.events(f"/v1/sessions/{here}/packages", {"packages": ["castle"]},
-                                   method="POST")
-            assert index.knocked.wait(support.PATIENCE)
-        assert events.until("error").data["error"]["code"] == "session_ended"
-        events.close()
-        support.wait_until(lambda: not builds(daemon) and not left_packages(daemon),
-                           "nothing is left")
-
-
-def test_a_run_that_nobody_waits_for(shelf):
-    with wheels.Index(shelf) as index, serve.Daemon(gated(index)) as daemon:
-        index.gate.clear()
-        connection = serve.Connection(daemon.socket)
-        connection.request("POST", "/v1/run", '{"code": "import castle"}',
-                           {"Content-Type": "application/json"})
-        assert index.knocked.wait(support.PATIENCE)
-        connection.close()
-        support.wait_until(lambda: not builds(daemon) and not left_packages(daemon),
-                           "it is given up")
-
-
-def builds(daemon):
-    return [name for name in os.listdir(daemon.state / "layers") if name.startswith(".build-")]
-
-
-def test_no_network_is_said():
-    env = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "SANDBOX_INDEX_HOSTS": "127.0.0.1:9",
-           "SANDBOX_AUTO_INSTALL": "true"}
-    with serve.Daemon(env) as daemon, session(daemon) as here:
-        done = cell(daemon, here, "import castle")
-        assert done["meta"]["install_error"]["code"] == "no_network", done["meta"]
-        assert "cannot be reached" in done["meta"]["install_error"]["message"]
-        done = daemon.post("/v1/tools/run_python_code", {"code": "import castle"})
-        assert done["hint"].startswith("Packages cannot be fetched now."), done
-
-
-def test_with_a_template(shelf):
-    """Only what the template does not have is installed, and its versions stay."""
-    with serve.Daemon(settings(shelf)) as daemon:
-        daemon.post("/v1/templates", {"name": "wet", "packages": ["moat"], "warm_up": []})
-        with session(daemon, template="wet") as here:
-            done = cell(daemon, here, "import castle; castle.walls")
-            assert names(done["meta"]["installed"]) == {"castle": "1.2"}, done
-        done = run(daemon, "import castle; print(castle.walls)", template="wet")
-        assert done["stdout"] == "42\n" and names(done["meta"]["installed"]) == {"castle": "1.2"}
-
-
-def kill_broker(daemon):
-    """And waits for the next one."""
-    before = daemon.get("/v1/info")
-    os.kill(before["broker_pid"], 9)
-
-    def is_back():
-        try:
-            return daemon.get("/v1/info")["generation"] > before["generation"]
-        except (OSError, http.client.HTTPException, AssertionError):
-            return False
-    support.wait_until(is_back, "the next broker")
-
-
-def test_a_new_broker_knows_them(shelf):
-    """It is killed: the session has its packages still, and what was installed is remembered."""
-    with serve.Daemon(settings(shelf)) as daemon, session(daemon) as here:
-        assert cell(daemon, here, "import castle")["exit_code"] == 0
-        kill_broker(daemon)
-        assert names(packages(daemon, here)) == {"castle": "1.2", "moat": "1.0"}
-        assert cell(daemon, here, "import castle; castle.walls")["exit_code"] == 0
-        done = cell(daemon, here, "import tower")
-        assert names(done["meta"]["installed"]) == {"tower": "2.0"}, done
-        assert cell(daemon, here, "import castle, tower")["exit_code"] == 0
-
-
-LONG = """
-import os, time
-print('x' * 1000)
-import castle
-print('second', flush=True)
-while not os.path.exists('/workspace/go'):
-    time.sleep(0.05)
-print('end')
-"""
-
-
-def test_a_new_broker_goes_on_with_the_second_time(shelf):
-    with serve.Daemon(settings(shelf)) as daemon, session(daemon) as here:
-        begun = daemon.post(f"/v1/sessions/{here}/code", {"code": LONG, "background": True}, 202)
-        name = begun["execution_id"]
-        support.wait_until(lambda: b"second" in daemon.output(name).body, "it runs again")
-        kill_broker(daemon)
-        daemon.write(here, "/workspace/go")
-        with daemon.events(f"/v1/sessions/{here}/processes/{name}/events") as events:
-            end = events.until("exit").data
-        assert end["stdout"] == "x" * 1000 + "\nsecond\nend\n", end
-        assert end["exit_code"] == 0 and end["error"] is None
-        assert names(end["meta"]["installed"])["castle"] == "1.2"
-
-
-def test_from_the_real_index():
-    """As an agent meets it: a small package that many use."""
-    with serve.Daemon({**data_template.host_settings(), "SANDBOX_AUTO_INSTALL": "true"}) as daemon, \
-            session(daemon) as here:
-        done = cell(daemon, here, "import emoji; emoji.emojize(':castle:')")
-        if done["meta"].get("install_error", {}).get("code") == "no_network":
-            pytest.skip(done["meta"]["install_error"]["message"])
-        assert done["exit_code"] == 0 and "\U0001f3f0" in done["results"][0]["data"]["text/plain"]
-        assert done["meta"]["installed"][0]["name"] == "emoji"

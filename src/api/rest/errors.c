@@ -48,7 +48,7 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_TEMPLATE_NOT_BUILT, 409, "build it first: bailey template build NAME"},
     {ERROR_TEMPLATE_IN_USE, 409, "a session has it"},
     {ERROR_INSTALL_FAILED, 409, "the message has pip's last words"},
-    {ERROR_INSTALL_DENIED, 403, "switched off, or not on the allow list"},
+    {ERROR_INSTALL_DENIED, 403, "by the allow or deny list"},
     {ERROR_NO_NETWORK, 503, "the package index cannot be reached"},
     {ERROR_DISK_FULL, 507, "the box's disk, or the state folder's"},
 };
