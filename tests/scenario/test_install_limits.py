@@ -186,6 +186,18 @@ def test_a_new_broker_knows_them(shelf):
         assert cell(daemon, here, "import castle, tower")["exit_code"] == 0
 
 
+def test_boxes_that_were_made_ahead(shelf):
+    """Their folder of packages had another name when it was bound."""
+    with serve.Daemon(settings(shelf, SANDBOX_POOL_SIZE="2")) as daemon:
+        for _ in range(2):
+            with session(daemon) as here:
+                done = cell(daemon, here, "import castle; castle.walls")
+                assert done["results"][0]["data"]["text/plain"] == "42", done
+                assert daemon.python(here, "import castle; print(1)")["stdout"] == "1\n"
+            assert run(daemon, "import castle; print(castle.walls)")["stdout"] == "42\n"
+        support.wait_until(lambda: not left_packages(daemon), "its packages are gone")
+
+
 LONG = """
 import os, time
 print('x' * 1000)

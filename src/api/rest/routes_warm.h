@@ -1,5 +1,5 @@
 /*
- * routes_warm.h - the rows of routes.c for cells, contexts, packages, templates and what is kept warm;
+ * routes_warm.h - the rows of routes.c for cells, contexts, packages, templates and what is warm;
  * included there, inside of its table, and nowhere else.
  */
 /* clang-format off */
