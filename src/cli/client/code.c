@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -239,10 +240,14 @@ static int make_body(struct job *job, const struct parsed *parsed, json_t **ret,
     return 0;
 }
 
+/* Made when it is not there, as `bailey run` does. */
 static int open_folder(struct job *job, struct error *err)
 {
     if (!job->request.out)
         return 0;
+    if (mkdir(job->request.out, 0777) < 0 && errno != EEXIST)
+        return error_set(err, -errno, ERROR_BAD_INPUT, "--out '%.200s': %s", job->request.out,
+                         strerror(errno));
     job->out_fd = open(job->request.out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (job->out_fd < 0)
         return error_set(err, -errno, ERROR_BAD_INPUT, "--out '%.200s': %s", job->request.out,
