@@ -244,7 +244,7 @@ delete globalThis.__bailey_sink__;
 
 function onAnswer(cell, problem, answer) {
     if (cell.isOver) return; // it was interrupted before
-    if (problem) return answers() ? failed(cell, new Error(problem.message)) : finish(cell, 1);
+    if (problem) return isGone() ? finish(cell, 1) : failed(cell, new Error(problem.message));
     if (answer.exceptionDetails) return failed(cell, take(answer.exceptionDetails.exception));
     const value = take(answer.result);
     if (!isPromise(value)) return succeeded(cell, value);
@@ -290,18 +290,21 @@ function interrupted(cell) {
     finish(cell, 1);
 }
 
-// Whether V8 still answers: process.kill() on itself, even by a signal that does nothing, ends the inspector.
-function answers() {
-    let isThere = false;
-    session.post("Runtime.evaluate", { expression: "0" }, (problem) => { isThere = problem === null; });
-    return isThere;
+// Whether the inspector has lost its context: process.kill() on itself, even by a signal that does nothing, does
+// that. An answer that SIGINT cut off says nothing.
+function isGone() {
+    let isSo = false;
+    session.post("Runtime.evaluate", { expression: "0" }, (problem) => {
+        isSo = problem !== null && indexOf(problem.message, "Cannot find context") >= 0;
+    });
+    return isSo;
 }
 
 // Why no cell can run here any more, or null.
 function lossOf(status) {
     if (identity(1) !== kept[0] || identity(2) !== kept[1])
         return "the cell closed descriptor 1 or 2, and its kernel ends with it";
-    if (status !== 0 && !answers())
+    if (status !== 0 && isGone())
         return "process.kill() on the kernel itself ended what runs cells, and the kernel with it";
     return null;
 }

@@ -161,7 +161,14 @@ def test_sabotage(kernel, code):
 
 def test_closed_stdout_ends_the_kernel_and_says_so(kernel):
     cell = kernel.run("require('fs').closeSync(1)")
-    assert cell.status == 1 and "descriptor" in cell.error["value"]
+    assert cell.status is None and "descriptor" in cell.error["value"]  # no end: it ends with its kernel
+    assert kernel.wait() == 1
+
+
+def test_a_kernel_that_signalled_itself_ends_and_says_so(kernel):
+    """process.kill() on itself ends Node's inspector even where the signal does nothing."""
+    cell = kernel.run("process.kill(process.pid, 'SIGPIPE'); 1")
+    assert cell.status is None and "process.kill()" in cell.error["value"]
     assert kernel.wait() == 1
 
 
