@@ -90,22 +90,19 @@ def test_72_the_pool():
         all_distinct(rows)
 
 
-def test_72_numpy(room):
+def test_72_numpy():
     """With the data template, where it is built already or can be."""
-    state = data_template.state()
-    with warm.Daemon(env=data_template.env(), pool=0) as daemon:
-        rows = []
+    data_template.state()
+    with warm.Daemon(env=data_template.env()) as daemon:
+        session, rows = daemon.session(template="data")["id"], []
         for _ in range(4):
-            done = daemon.post("/v1/run", {"code": "import numpy\n" + RANDOM, "template": "data"})
-            rows.append(line(done, "RANDOM"))
-        session = daemon.session(template="data")["id"]
-        for _ in range(3):
-            context = daemon.context(session)
-            rows.append(line(daemon.cell(session, "import numpy\n" + RANDOM, context=context), "RANDOM"))
+            context = daemon.context_of(session, "zygote")
+            loaded = daemon.cell(session, "import sys; print('numpy' in sys.modules)", context=context)
+            assert loaded["stdout"] == "True\n", "it was forked with it"
+            rows.append(line(daemon.cell(session, RANDOM, context=context), "RANDOM"))
         assert all("numpy.random" in row for row in rows), rows
         all_distinct(rows)
         daemon.end(session)
-    assert state.exists()
 
 
 # --- 71 ---

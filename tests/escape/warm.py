@@ -37,6 +37,12 @@ class Daemon(serve.Daemon):
         found = serve.polled(self.zygotes, lambda pids: len(pids) > 0, "there is a zygote")
         return found[0]
 
+    def warm_up(self):
+        """Every zygote has imported its modules: it waits for requests."""
+        self.zygote()
+        support.wait_until(lambda: all(b"poll" in read(f"/proc/{pid}/wchan") for pid in self.zygotes()),
+                           "they are ready", support.PATIENCE)
+
     def kill_zygotes(self):
         for pid in self.zygotes():
             os.kill(pid, signal.SIGKILL)
@@ -59,7 +65,7 @@ class Daemon(serve.Daemon):
             if got == origin:
                 return context
             self.asked("DELETE", f"/v1/sessions/{session}/contexts/{context}")
-            self.zygote()
+            self.warm_up()
         raise AssertionError(f"no kernel is {origin}, the last one was {got}")
 
     def run_of(self, code, origin):
