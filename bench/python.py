@@ -169,7 +169,8 @@ def cells(bench, world):
 def rate(bench, serves, tier, clients):
     """Boxes a second of so many clients, spread over the daemons, each its own process."""
     kind, words = zip(*[run_way(serve, tier) for serve in serves])
-    argvs = [[bench.client, str(bench.rate_rounds), "0"] + kind[i % len(serves)] + [POOL]
+    rounds = max(4, bench.rate_boxes // clients)
+    argvs = [[bench.client, str(rounds), "0"] + kind[i % len(serves)] + [POOL]
              + words[i % len(serves)] for i in range(clients)]
     begin = time.monotonic()
     running = [subprocess.Popen(argv, env=bench.env, stdout=subprocess.PIPE, text=True)
@@ -179,7 +180,7 @@ def rate(bench, serves, tier, clients):
     if any(process.returncode for process in running):
         raise Failed("%d clients, %s: one failed" % (clients, tier))
     # The rounds that only warm are boxes too.
-    made = clients * (bench.rate_rounds + 3)
+    made = clients * (rounds + 3)
     pooled = sum(line.endswith(" pool") for line in lines)
     return made / seconds, pooled / len(lines)
 

@@ -8,6 +8,7 @@ import threading
 import time
 
 SETTLED_WITHIN_S = 30
+QUIET_S = 0.5
 CLIENTS = 4
 GROWTH_MAX = 1 << 20  # of a zygote's private memory: what a page table and a few slabs make of it
 
@@ -162,21 +163,25 @@ def run_many(serve, codes, runs, soak, tell=None):
         thread.join()
 
 
-def settle(serve, before):
-    """The pool fills itself, and its size follows the demand: more than before for a while. So boxes
-    are taken out of the count: what every box has one of goes with it."""
+def settle(serve, before=None):
+    """(look, what is left) once the pool is filled and nothing moves any more. Its size follows the
+    demand, so boxes are taken out of the comparison: what every box has one of goes with it."""
     deadline = time.monotonic() + SETTLED_WITHIN_S
+    last = None
     while True:
         now = Look(serve)
-        left = compare(before, now)
-        if not left or time.monotonic() > deadline:
+        left = compare(before, now) if before else []
+        is_quiet = last is not None and now.counts == last.counts and \
+            now.counts["kernels of zygotes"] == boxes(now)
+        if (is_quiet and not left) or time.monotonic() > deadline:
             return now, left
-        time.sleep(0.2)
+        last = now
+        time.sleep(QUIET_S)
 
 
 def boxes(look):
     """Of the launcher's children: neither broker nor zygote."""
-    return look.counts["processes below the launcher"] - len(look.zygote_pids)
+    return look.counts["processes below the launcher"] - len(look.zygote_pids) - 1
 
 
 def compare(before, now):
@@ -184,9 +189,13 @@ def compare(before, now):
     more = max(0, boxes(now) - boxes(before))
     each = {"processes below the launcher": 1, "kernels of zygotes": 1,
             "descriptors of the launcher": 4, "control groups": 4, "folders of boxes": 2}
+    once = {"descriptors of the broker": 2}  # connections of clients that have just gone
+    zygotes_more = max(0, len(now.zygote_pids) - len(before.zygote_pids))
     left = []
     for name, count in now.counts.items():
-        allowed = before.counts[name] + more * each.get(name, 0)
+        allowed = before.counts[name] + more * each.get(name, 0) + once.get(name, 0)
+        if "launcher" in name:
+            allowed += 2 * zygotes_more  # one that is replaced lives until its last kernel has gone
         if count > allowed:
             left.append(f"{name}: {before.counts[name]} before, {count} after ({more} boxes more)")
     return left
@@ -197,7 +206,7 @@ def soak(serve, codes, runs, tell=None):
     is there then, and what everybody allocates once has been."""
     found = Soak()
     run_many(serve, codes, min(500, max(50, runs // 4)), Soak())
-    found.before = Look(serve)
+    found.before, _ = settle(serve)
 
     def note(count):
         for pid, size in Look(serve).memory.items():
