@@ -108,8 +108,14 @@ int stage_scrub(struct sandbox *sandbox)
 /* Must: come before the capabilities go. */
 int guest_ids(const struct sandbox *sandbox, const struct guest_start *start)
 {
+    int r;
+
     (void)start;
     if (!sandbox->plan->has_split)
         return 0;
-    return set_ids(sandbox->plan->guest_id, sandbox->plan->guest_id, sandbox->plan->clears_groups);
+    r = set_ids(sandbox->plan->guest_id, sandbox->plan->guest_id, sandbox->plan->clears_groups);
+    /* A new id makes a process what fs.suid_dumpable says; its filter is not on yet. */
+    if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        r = -errno;
+    return r;
 }

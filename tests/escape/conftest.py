@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import attack  # noqa: E402  (the path has to be there first)
 import serve  # noqa: E402
 import support  # noqa: E402
+import warm  # noqa: E402
 
 
 def pytest_configure(config):
@@ -76,3 +77,41 @@ def outside(daemon):
     yield made
     made.is_whole()
     made.remove()
+
+
+# --- attacks by cells: kernels of a daemon with zygotes ---
+
+
+@pytest.fixture(scope="module")
+def warm_daemon():
+    if os.geteuid() != 0:
+        pytest.skip("needs root, as the daemon's other attacks do")
+    with warm.Daemon() as running:
+        generation = running.get("/v1/info")["generation"]
+        yield running
+        assert running.get("/v1/info")["generation"] == generation, "the broker died"
+
+
+@pytest.fixture(scope="module")
+def neighbour(warm_daemon):
+    """Another session, with a variable in a kernel of each language."""
+    session = warm_daemon.session()["id"]
+    for language, code in (("python", "kept = 41"), ("bash", "kept=41"), ("javascript", "var kept = 41")):
+        reply = warm_daemon.call("POST", f"/v1/sessions/{session}/code", {"code": code, "language": language})
+        assert reply.status == 200 or reply.error["code"] == "no_interpreter", reply
+    yield session
+    warm_daemon.end(session)
+
+
+@pytest.fixture
+def cells(warm_daemon, neighbour, request):
+    language = request.param
+    session = warm_daemon.session()["id"]
+    made = warm.Cells(warm_daemon, session, language, neighbour)
+    reply = warm_daemon.call("POST", f"/v1/sessions/{session}/code", {
+        "code": warm.ECHO[language].format("here"), "language": language})
+    if reply.status != 200 and reply.error["code"] == "no_interpreter":
+        warm_daemon.end(session)
+        pytest.skip(reply.error["message"])
+    yield made
+    warm_daemon.end(session)

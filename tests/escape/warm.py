@@ -8,6 +8,8 @@ import os
 import pathlib
 import signal
 
+import pytest
+
 import serve
 import support
 
@@ -15,6 +17,7 @@ PROBE = (pathlib.Path(__file__).resolve().parent / "sameness_probe.py").read_tex
 LANGUAGES = ("python", "javascript", "bash")
 SETTINGS = {"SANDBOX_MAX_OUTPUT_KB": "4096", "SANDBOX_SUPPORTED_LANGUAGES": ",".join(LANGUAGES)}
 TRIES = 40
+ECHO = {"python": "print({!r})", "javascript": "console.log({!r})", "bash": "echo {!r}"}
 
 
 class Daemon(serve.Daemon):
@@ -38,10 +41,10 @@ class Daemon(serve.Daemon):
         return found[0]
 
     def warm_up(self):
-        """Every zygote has imported its modules: it waits for requests."""
-        self.zygote()
-        support.wait_until(lambda: all(b"poll" in read(f"/proc/{pid}/wchan") for pid in self.zygotes()),
-                           "they are ready", support.PATIENCE)
+        """Every zygote has imported its modules."""
+        serve.polled(lambda: self.get("/v1/warm")["zygotes"],
+                     lambda rows: rows and all(row["ready"] for row in rows), "they are ready",
+                     support.PATIENCE)
 
     def kill_zygotes(self):
         for pid in self.zygotes():
@@ -87,6 +90,46 @@ class Daemon(serve.Daemon):
                 return session
             self.end(session)
         raise AssertionError(f"no session's kernel is {origin}, the last one was {got}")
+
+
+class Cells:
+    """One language's default context in a session of its own."""
+
+    def __init__(self, daemon, session, language, neighbour):
+        self.daemon, self.session, self.language, self.neighbour = daemon, session, language, neighbour
+
+    def run(self, code, **members):
+        return self.daemon.cell(self.session, code, language=self.language, **members)
+
+    def command(self, *argv, **members):
+        return self.daemon.exec(self.session, *argv, **members)
+
+    def pid(self):
+        """The kernel's, in its box."""
+        code = {"python": "import os; print(os.getpid())", "javascript": "console.log(process.pid)",
+                "bash": "echo $$"}[self.language]
+        return int(self.run(code)["stdout"])
+
+    def works(self, last):
+        """The next cell, after the result of an attack."""
+        token = os.urandom(8).hex()
+        after = self.run(ECHO[self.language].format(token), timeout=20)
+        assert after["stdout"] == token + "\n" and after["exit_code"] == 0, (last, after)
+        if last["meta"].get("kernel_lost"):
+            assert after["meta"]["kernel"] == "replaced" and after["meta"]["kernel_note"], after
+        else:
+            assert after["meta"]["kernel"] == "kept", (last, after)
+        asked = self.daemon.cell(self.neighbour, "print(kept + 1)")
+        assert asked["stdout"] == "42\n" and asked["meta"]["kernel"] == "kept", asked
+        return after
+
+
+def in_languages(*names):
+    return pytest.mark.parametrize("cells", names, indirect=True)
+
+
+everywhere = in_languages(*LANGUAGES)
+in_python = in_languages("python")
 
 
 def read(path):
