@@ -350,7 +350,7 @@ def test_61_a_program_that_speaks_for_the_kernel(cells):
     """It gets the socket and says an end: it is the kernel now, until it is asked for more."""
     result = cells.run(SOCKET["python"] + """
 os.dup2(control[0], 9)
-os.execv("/bin/sh", ["sh", "-c", "echo instead; for i in 1 2 3 4 5 6; do echo end $i 0 >&9; done; sleep 1000"])
+os.execv("/bin/sh", ["sh", "-c", "echo instead; for i in 9 8 7 6 5 4 3 2 1; do echo end $i 0 >&9; done; sleep 1000"])
 """, timeout=10)
     assert result["stdout"] == "instead\n" and result["meta"]["signal"] is None, result
     after = cells.run("print('never')", timeout=1)
