@@ -552,6 +552,7 @@ static int be_daemon(int argc, char **argv)
     char *env[4] = {NULL}, layer[128];
     size_t count = 0;
     struct serve_spec spec = {
+        .log_level = LOG_WARNING,
         .state = argv[1],
         .socket = argv[2],
         .engine = "/proc/self/exe",
