@@ -572,8 +572,7 @@ static int be_daemon(int argc, char **argv)
         spec.pool_size = (unsigned)strtoul(getenv("POOL"), NULL, 10);
         spec.pool_memory_bytes = 256 * MIB;
     }
-    spec.python = getenv("ZYGOTE");
-    spec.has_zygotes = spec.python != NULL;
+    spec.has_zygotes = (spec.python = getenv("ZYGOTE")) != NULL;
     spec.layer = getenv("LAYER");
     if (spec.layer && snprintf(layer, sizeof(layer), "LAYER=%s", spec.layer) > 0)
         env[count++] = layer;
