@@ -288,8 +288,21 @@ static struct pool_shelf *needy(struct engine *engine, uint64_t now)
     return found;
 }
 
-/* The oldest, when it is not needed any more; any whose zygote is not the one of now. */
-static struct engine_box *superfluous(struct engine *engine, struct pool_shelf *shelf, uint64_t now)
+static uint32_t box_total(const struct engine *engine)
+{
+    uint32_t total = 0;
+
+    for (size_t i = 0; i < LIMIT_SHELVES; i++)
+        total += engine->pool.shelves[i].idle_count + engine->pool.shelves[i].making_count;
+    return total;
+}
+
+/*
+ * The oldest, when it is not needed any more (at once, when another shelf needs its place); any
+ * whose zygote is not the one of now.
+ */
+static struct engine_box *superfluous(struct engine *engine, struct pool_shelf *shelf,
+                                      bool is_tight, uint64_t now)
 {
     uint32_t zygote = 0;
     struct engine_box *oldest = NULL;
@@ -302,16 +315,16 @@ static struct engine_box *superfluous(struct engine *engine, struct pool_shelf *
         oldest = box;
     }
     return oldest && shelf->idle_count > shelf->target &&
-                   now - oldest->idle_since_ms >= POOL_SURPLUS_MS
+                   (is_tight || now - oldest->idle_since_ms >= POOL_SURPLUS_MS)
                ? oldest
                : NULL;
 }
 
-static void let_go(struct engine *engine, uint64_t now)
+static void let_go(struct engine *engine, bool is_tight, uint64_t now)
 {
     for (size_t i = 0; i < LIMIT_SHELVES; i++) {
         struct pool_shelf *shelf = &engine->pool.shelves[i];
-        struct engine_box *box = superfluous(engine, shelf, now);
+        struct engine_box *box = superfluous(engine, shelf, is_tight, now);
 
         if (!box)
             continue;
@@ -352,10 +365,10 @@ void pool_tick(struct engine *engine)
         return; /* what is being made wakes us when it stands */
     set_targets(engine, now);
     shelf = needy(engine, now);
-    if (shelf)
+    if (shelf && box_total(engine) < engine->plan->pool_size)
         begin(engine, shelf);
     else
-        let_go(engine, now);
+        let_go(engine, shelf != NULL, now);
     engine->pool.at_ms = next_look(engine, now);
 }
 

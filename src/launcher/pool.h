@@ -42,7 +42,7 @@ struct pool_wish {
     uint64_t box_bytes; /* measured; 0: not yet */
     uint32_t target;    /* the answer */
 };
-/* The greatest demand is served first. */
+/* Each that is asked for gets one; of what is left the greatest demand is served first. */
 void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes);
 
 /* ---- the launcher's ---- */

@@ -59,21 +59,40 @@ static struct pool_wish *greatest_left(struct pool_wish *wishes, size_t count, c
     return found;
 }
 
+/* At most `most` more of what it lacks, as far as places and memory go. */
+static void give(struct pool_wish *wish, uint32_t wanted, uint32_t most, uint32_t *size,
+                 uint64_t *memory_bytes)
+{
+    uint64_t each = wish->box_bytes ? wish->box_bytes : POOL_BOX_GUESS;
+    uint64_t more = wanted > wish->target ? wanted - wish->target : 0;
+
+    more = MIN(more, (uint64_t)most);
+    more = MIN(more, (uint64_t)*size);
+    more = MIN(more, *memory_bytes / each);
+    wish->target += (uint32_t)more;
+    *size -= (uint32_t)more;
+    *memory_bytes -= more * each;
+}
+
+/* One for everybody who asks, so that a busy shelf does not leave others cold; then the rest. */
 void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes)
 {
-    bool is_done[LIMIT_SHELVES] = {false};
     struct pool_wish *wish;
     size_t at = 0;
 
-    while ((wish = greatest_left(wishes, MIN(count, (size_t)LIMIT_SHELVES), is_done, &at))) {
-        uint64_t each = wish->box_bytes ? wish->box_bytes : POOL_BOX_GUESS;
-        uint64_t fits = memory_bytes / each;
-        uint32_t wanted = MAX((wish->demand_milli + 500) / 1000, wish->least);
+    for (size_t i = 0; i < count; i++)
+        wishes[i].target = 0;
+    for (int round = 0; round < 2; round++) {
+        bool is_done[LIMIT_SHELVES] = {false};
 
-        is_done[at] = true;
-        wish->target = MIN(wanted, size);
-        wish->target = (uint32_t)MIN((uint64_t)wish->target, fits);
-        size -= wish->target;
-        memory_bytes -= wish->target * each;
+        while ((wish = greatest_left(wishes, MIN(count, (size_t)LIMIT_SHELVES), is_done, &at))) {
+            uint32_t asked = (wish->demand_milli + 500) / 1000;
+
+            is_done[at] = true;
+            if (round == 0)
+                give(wish, asked, 1, &size, &memory_bytes);
+            else
+                give(wish, MAX(asked, wish->least), UINT32_MAX, &size, &memory_bytes);
+        }
     }
 }

@@ -294,9 +294,20 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
 const struct exec_events cell_exec_events = {
     .started = on_started, .output = on_output, .ended = on_ended, .failed = on_failed};
 
+/* Asked twice, then killed; see box.h. */
 static void on_grace(void *ctx)
 {
-    execution_signal(ctx, SIGKILL, NULL);
+    struct execution *execution = ctx;
+    struct cell *cell = execution->cell;
+    struct reactor *reactor = execution->session->engine->spec.reactor;
+
+    if (cell->was_asked_twice || !cell->timer) {
+        execution_signal(execution, SIGKILL, NULL);
+        return;
+    }
+    cell->was_asked_twice = true;
+    reactor->ops->timer_set(cell->timer, CELL_GRACE_MS / 2);
+    execution_signal(execution, SIGINT, NULL);
 }
 
 void cell_abandon(struct execution *execution)
@@ -310,7 +321,7 @@ void cell_abandon(struct execution *execution)
         return;
     cell->timer = reactor_timer(reactor, on_grace, execution);
     if (cell->timer)
-        reactor->ops->timer_set(cell->timer, CELL_GRACE_MS);
+        reactor->ops->timer_set(cell->timer, CELL_GRACE_MS / 2);
     else
         on_grace(execution);
 }

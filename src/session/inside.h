@@ -225,6 +225,7 @@ struct cell {
     size_t code_length, input_length;
     json_t *env;
     struct reactor_timer *timer; /* until an interrupt that is not obeyed becomes a kill */
+    bool was_asked_twice;
 };
 
 struct execution {

@@ -79,9 +79,10 @@ void box_forget(struct box *box, uint32_t id);
  * box_forget() gives up the id, and nobody is called.
  *
  * A cell is an exec in every respect: output() also with BOX_EVENTS, its deadline is kept here
- * (SIGINT first, after CELL_GRACE_MS SIGKILL, which ends the kernel; a script is killed at once, as
- * a command is), box_signal(), box_forget(), box_resume() as there. One that waits for its turn has
- * not started(); a signal of any kind takes it out (ended() with that signal). Its kernel is gone
+ * (SIGINT, again after half of CELL_GRACE_MS, then SIGKILL, which ends the kernel; a script is
+ * killed at once, as a command is), box_signal(), box_forget(), box_resume() as there. One that
+ * waits for its turn has not started(); a signal of any kind takes it out (ended() with that
+ * signal). Its kernel is gone
  * (-ESRCH, or ended() with kernel_died): make another.
  */
 #define CELL_GRACE_MS 2000

@@ -373,12 +373,15 @@ bool exec_frame(struct box *box, struct call *call, const struct frame *frame)
     }
 }
 
-/* A cell is asked to end first: its kernel's variables are worth two seconds. */
+/*
+ * A cell is asked to end first: its kernel's variables are worth two seconds. It is asked twice,
+ * because a shell that is just starting a command may not hear it.
+ */
 static void time_out(struct box *box, struct call *call, uint64_t now_ms)
 {
     call->was_timed_out = true;
     if (call->is_cell && !call->is_script) {
-        call->grace_deadline_ms = now_ms + CELL_GRACE_MS;
+        call->grace_deadline_ms = now_ms + CELL_GRACE_MS / 2;
         box_signal(box, call->id, SIGINT);
     } else {
         box_signal(box, call->id, SIGKILL);
@@ -394,8 +397,11 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
         return;
     }
     if (call->grace_deadline_ms && now_ms >= call->grace_deadline_ms) {
-        call->grace_deadline_ms = 0;
-        box_signal(box, call->id, SIGKILL);
+        bool is_last = call->was_asked_twice;
+
+        call->grace_deadline_ms = is_last ? 0 : now_ms + CELL_GRACE_MS / 2;
+        call->was_asked_twice = true;
+        box_signal(box, call->id, is_last ? SIGKILL : SIGINT);
         return;
     }
     if (call->start_deadline_ms && now_ms >= call->start_deadline_ms) {

@@ -43,7 +43,8 @@ struct call {
     uint64_t start_deadline_ms;       /* until STARTED or NOEXEC */
     uint64_t timeout_ms, deadline_ms; /* 0: none */
     uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */
-    uint64_t grace_deadline_ms;       /* a cell was interrupted: until it is killed */
+    uint64_t grace_deadline_ms;       /* a cell was interrupted: until it is again, or is killed */
+    bool was_asked_twice;
     bool has_started, was_timed_out, is_pty;
     bool is_kernel, is_cell;
     bool is_given;   /* the kernel, or the cell's: of how it ended the warden knows nothing */
