@@ -19,9 +19,17 @@ def status(pid):
     return {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
 
 
+def name_of(pid):
+    """Empty for one that has ended since it was listed."""
+    try:
+        return status(pid)["Name"][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def launcher_of(stub):
     """Beside it the stub may have one more child: who waits for the egress proxy's work."""
-    found = [p for p in children(stub) if status(p)["Name"] != ["egress-keeper"]]
+    found = [p for p in children(stub) if name_of(p) != "egress-keeper"]
     assert len(found) == 1, found
     return found[0]
 
@@ -86,11 +94,11 @@ class Daemon:
 
     @property
     def zygotes(self):
-        return [p for p in children(self.launcher) if status(p)["Name"][0].startswith("python")]
+        return [p for p in children(self.launcher) if name_of(p).startswith("python")]
 
     @property
     def wardens(self):
-        return [p for p in children(self.launcher) if status(p)["Name"] == ["warden"]]
+        return [p for p in children(self.launcher) if name_of(p) == "warden"]
 
     def everybody(self):
         return [self.stub, self.launcher, *children(self.launcher)]
