@@ -505,7 +505,7 @@ class Kernel:
             except (OSError, ValueError):
                 _exit(1)  # a cell closed the descriptor, or read from it
             if b"s" in flags:
-                return run_script(self, code, text if b"i" in flags else None, env)
+                return run_script(self, number, code, text if b"i" in flags else None, env)
             try:
                 self.run_cell(number, code, text, flags, env)
             except BaseException as problem:  # a cell broke what we need, and it is told so
@@ -536,8 +536,8 @@ def exit_status(problem):
     return 1
 
 
-def run_script(kernel, code, text, env):
-    helper("kernel_script").run(kernel, code, text, env)
+def run_script(kernel, number, code, text, env):
+    helper("kernel_script").run(kernel, number, code, text, env)
 
 
 def preload():

@@ -9,11 +9,12 @@ import atexit
 import os
 import sys
 
-_exit, kill, getpid = os._exit, os.kill, os.getpid
+_exit, kill, getpid, fstat, write = os._exit, os.kill, os.getpid, os.fstat, os.write
 
 
-def run(host, code, text, env):
+def run(host, number, code, text, env):
     """Does not return."""
+    goodbye = Goodbye(host.control, number)
     path = host.workspace.rstrip("/") + "/main.py"
     prepare(host, path, text, env)
     try:
@@ -21,7 +22,7 @@ def run(host, code, text, env):
             file.write(code)
     except OSError as problem:
         sys.stderr.write("bailey: writing %s: %s\n" % (path, problem.strerror))
-        finish(1)
+        finish(1, goodbye)
     main = kernel.make_main({"__file__": path, "__loader__": None, "__package__": None,
                              "__spec__": None, "__doc__": None, "__cached__": None})
     status = 1
@@ -32,9 +33,27 @@ def run(host, code, text, env):
         status = kernel.exit_status(problem)
     except BaseException as problem:
         status = report(problem)
-    if getpid() != host.pid:
-        host.control = -1  # a child that the program forked ends like the program
-    finish(status)
+    finish(status, goodbye if getpid() == host.pid else None)  # a forked child ends like the program
+
+
+class Goodbye:
+    """Says the status before the process ends, which takes longer than saying it."""
+
+    def __init__(self, fd, number):
+        self.fd = fd
+        self.number = number
+        self.identity = self.look()
+
+    def look(self):
+        found = fstat(self.fd)
+        return found.st_dev, found.st_ino
+
+    def say(self, status):
+        try:
+            if self.look() == self.identity:  # else the program has closed it, and made it something else
+                write(self.fd, b"exit %s %d\n" % (self.number, status))
+        except OSError:
+            pass  # how it ends is seen all the same
 
 
 def prepare(host, path, text, env):
@@ -89,7 +108,7 @@ def report(problem):
     return 1
 
 
-def finish(status):
+def finish(status, goodbye):
     """Threads, atexit, streams; then gone, by SIGINT where that ended the program."""
     try:
         threading = sys.modules.get("threading")
@@ -112,6 +131,8 @@ def finish(status):
     if status < 0:
         _signal.signal(-status, _signal.SIG_DFL)
         kill(getpid(), -status)
+    if goodbye is not None:
+        goodbye.say(status)
     _exit(status)
 
 

@@ -477,7 +477,8 @@ void boxes_usage(struct engine *engine, uint32_t number)
 
         cgroup_usage(&box->launched.group, &counted);
         message.usage.cpu_us = counted.cpu_us ? counted.cpu_us : ticks_used(&box->launched);
-        message.usage.memory_bytes = counted.memory_bytes;
+        message.usage.memory_bytes =
+            counted.memory_peak_bytes ? counted.memory_peak_bytes : counted.memory_bytes;
         message.usage.oom_kills = launcher_oom_kills(&box->launched);
         message.usage.was_asked = box->was_asked;
     }

@@ -98,7 +98,8 @@ static void tell(struct run *run)
     engine_later(engine);
 }
 
-static void on_gone(void *ctx, const struct box_facts *facts)
+/* What the box used: by now, or in all. */
+static void on_used(void *ctx, const struct box_facts *facts)
 {
     struct run *run = ctx;
 
@@ -135,6 +136,23 @@ static void run_ended(struct run *run)
         run_over(run, NULL);
 }
 
+/*
+ * A control group has counted everything when the program ends, so nobody waits for the box's end,
+ * which takes as long as many a program. Both are asked for at once; the maker keeps the order.
+ */
+static void end_box(struct run *run)
+{
+    struct maker *maker = run->engine->maker;
+    struct box *box = ptr_take(&run->box);
+    uint32_t number = run->number;
+    bool is_counted =
+        run->result.memory_by == LIMIT_BY_CGROUP_V1 || run->result.memory_by == LIMIT_BY_CGROUP_V2;
+
+    if (is_counted)
+        maker->ops->usage(maker, number, on_used, run); /* it may be freed by this */
+    maker->ops->end(maker, number, box, is_counted ? NULL : on_used, run);
+}
+
 /* In a turn of its own: the box may not be freed under its callbacks. */
 static void on_turn(void *ctx)
 {
@@ -159,7 +177,7 @@ static void on_turn(void *ctx)
         maker->ops->make_cancel(maker, run->make_serial);
     run->make_serial = 0;
     if (run->box)
-        maker->ops->end(maker, run->number, ptr_take(&run->box), on_gone, run);
+        end_box(run);
     else
         tell(run);
 }
@@ -257,7 +275,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
         result->signal = end->signal;
         result->exit_code = 128 + end->signal;
     }
-    if (!run->kernel) {
+    if (!run->kernel || (!end->is_unseen && !end->kernel_died)) {
         run_ended(run);
         return;
     }

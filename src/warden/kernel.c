@@ -204,6 +204,19 @@ static void end_ready(struct loop_source *source, uint32_t events)
 
 /* ---- its words ---- */
 
+/*
+ * Nobody has finished what he was not told yet. A script ends with its process, or by saying with
+ * which status it is about to exit: that is its own to choose, and the end of a process that shares
+ * its memory with a zygote takes longer than many a script.
+ */
+static bool is_last_word(const struct kernel *kernel, const struct kernel_word *word)
+{
+    const struct command *cell = kernel->current;
+    enum kernel_word_kind kind = cell->cell.flags & CELL_SCRIPT ? KERNEL_EXIT : KERNEL_END;
+
+    return word->kind == kind && word->id == cell->id && !is_writing(kernel);
+}
+
 /* The next cell begins when all of them are handled: they were said before it. */
 static void take_words(struct kernel *kernel, const char *data, size_t length)
 {
@@ -219,9 +232,7 @@ static void take_words(struct kernel *kernel, const char *data, size_t length)
             continue;
         if (word.kind == KERNEL_EVENT)
             cell_event(cell, word.data, word.length);
-        /* Nobody has finished what he was not told yet, and a script ends with its process. */
-        else if (word.kind == KERNEL_END && word.id == cell->id && !is_writing(kernel) &&
-                 !(cell->cell.flags & CELL_SCRIPT))
+        else if (is_last_word(kernel, &word))
             cell_end(cell, word.status << 8);
     }
     kernel->is_taking = false;

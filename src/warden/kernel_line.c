@@ -20,17 +20,20 @@ static bool read_number(const char **at, const char *end, uint32_t *ret)
     return true;
 }
 
-/* "end ID STATUS", and nothing else. */
-static bool read_end(const char *text, size_t length, struct kernel_word *ret)
+/* "end ID STATUS" or "exit ID STATUS", and nothing else. */
+static void read_word(const char *text, size_t length, struct kernel_word *ret)
 {
-    const char *at = text + 4, *end = text + length;
-    uint32_t status;
+    bool is_end = length >= 4 && memcmp(text, "end ", 4) == 0;
+    bool is_exit = length >= 5 && memcmp(text, "exit ", 5) == 0;
+    const char *at = text + (is_end ? 4 : 5), *end = text + length;
+    uint32_t id, status;
 
-    if (length < 4 || memcmp(text, "end ", 4) != 0 || !read_number(&at, end, &ret->id) ||
-        at == end || *at++ != ' ' || !read_number(&at, end, &status) || at != end || status > 1)
-        return false;
+    if ((!is_end && !is_exit) || !read_number(&at, end, &id) || at == end || *at++ != ' ' ||
+        !read_number(&at, end, &status) || at != end || status > (is_end ? 1 : 255))
+        return;
+    ret->kind = is_end ? KERNEL_END : KERNEL_EXIT;
+    ret->id = id;
     ret->status = (int)status;
-    return true;
 }
 
 static void gather(struct kernel_line *line, const char *data, size_t length)
@@ -59,8 +62,8 @@ size_t kernel_line_feed(struct kernel_line *line, const char *data, size_t lengt
         *ret = (struct kernel_word){.kind = KERNEL_EVENT, .data = data, .length = taken};
     } else if (line->state == LINE_WORDS) {
         gather(line, data, part);
-        if (newline && line->state == LINE_WORDS && read_end(line->text, line->have, ret))
-            ret->kind = KERNEL_END;
+        if (newline && line->state == LINE_WORDS)
+            read_word(line->text, line->have, ret);
     }
     if (newline)
         line->state = LINE_BEGINS;

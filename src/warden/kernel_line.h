@@ -12,20 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KERNEL_LINE_MAX 32 /* "end 4294967295 1" and some room */
+#define KERNEL_LINE_MAX 32 /* "exit 4294967295 255" and some room */
 
 enum kernel_word_kind {
     KERNEL_NOTHING, /* what was taken says nothing (yet) */
     KERNEL_EVENT,   /* bytes of a line that begins with '{', its newline included */
-    KERNEL_END,
+    KERNEL_END,  /* of a cell */
+    KERNEL_EXIT, /* of a script: it is about to exit with this status */
 };
 
 struct kernel_word {
     enum kernel_word_kind kind;
     const char *data; /* KERNEL_EVENT: borrowed from what was fed */
     size_t length;
-    uint32_t id; /* KERNEL_END */
-    int status;  /* 0 or 1 */
+    uint32_t id; /* KERNEL_END, KERNEL_EXIT */
+    int status;  /* 0 or 1; KERNEL_EXIT: 0 to 255 */
 };
 
 /* Zero is a valid beginning. */

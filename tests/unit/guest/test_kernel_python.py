@@ -290,8 +290,10 @@ def test_code_that_is_not_utf8(kernel):
 def script(code, stdin=None, env=None):
     with fake_warden.Kernel("python") as kernel:
         cell = kernel.run(code, stdin=stdin, env=env, flags="s")
-        assert (cell.status, cell.events, cell.others) == (None, [], [])
-        return cell, kernel.wait(), kernel.folder
+        status = kernel.wait()
+        assert (cell.status, cell.events) == (None, [])
+        assert cell.others in ([], [b"exit 1 %d" % status])  # the truth, if anything
+        return cell, status, kernel.folder
 
 
 def test_script_is_main():
@@ -333,6 +335,21 @@ def test_script_ends_as_python_does(code, tmp_path):
     assert cell.stdout == real.stdout
     said = cell.stderr.decode().replace(folder, str(tmp_path))
     assert ADDRESS.sub("0x", said) == ADDRESS.sub("0x", real.stderr.decode())
+
+
+@pytest.mark.parametrize("code, said", [
+    ("import sys\nsys.exit(3)", [b"exit 1 3"]), ("1 / 0", [b"exit 1 1"]), ("print(1)", [b"exit 1 0"]),
+    ("import os\nos._exit(5)", []), ("raise KeyboardInterrupt", []),
+    ("import os\nif os.fork() == 0: raise SystemExit(9)\nos.wait()", [b"exit 1 0"])])
+def test_script_says_its_status_before_it_ends(code, said):
+    assert script(code)[0].others == said
+
+
+def test_script_says_nothing_to_a_file_in_place_of_its_descriptor(tmp_path):
+    path = tmp_path / "mine"
+    cell, status, _ = script(f"import os\nfd = os.open({str(path)!r}, os.O_RDWR | os.O_CREAT)\n"
+                             "for other in range(4, 300):\n    os.dup2(fd, other)\nraise SystemExit(3)")
+    assert (status, cell.others, path.read_bytes()) == (3, [], b"")
 
 
 def test_script_input_and_environment():

@@ -347,6 +347,37 @@ static void test_script_of_a_given_kernel(void **state)
     assert_int_equal(WEXITSTATUS(status), 5); /* whoever made it knows */
 }
 
+/* Its own word, before its process has ended; which nobody needs to wait for. */
+static void test_script_says_its_exit(void **state)
+{
+    struct room *room = *state;
+    pid_t pid = give_kernel(room, 1);
+    struct ended ended;
+    int status;
+
+    run_cell(
+        room, 2, 1, CELL_SCRIPT,
+        "out hello\nsay end 2 0\nsay exit 3 4\nsay exit 2 256\nsay exit 2 7\nout late\nexit 5");
+    finish(room, 2, &ended);
+    assert_memory_equal(ended.text[1], "hello\n", 6);
+    assert_int_equal(ended.exited.exit_code, 7);
+    assert_int_equal(ended.exited.flags, 0);
+    take(room, FRAME_EXITED, 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 5);
+}
+
+static void test_a_cell_has_no_exit(void **state)
+{
+    struct room *room = *state;
+    struct ended ended;
+
+    start_kernel(room, 1, 0);
+    do_cell(room, 2, 1, "say exit 2 7\nout on", &ended);
+    assert_string_equal(ended.text[1], "on\n");
+    assert_int_equal(ended.exited.exit_code, 0);
+}
+
 /* ---- hosts that come and go ---- */
 
 static struct message_inventory take_inventory(struct room *room, uint32_t id, uint32_t generation)
@@ -466,6 +497,8 @@ int main(int argc, char **argv)
         WITH_A_WARDEN(test_closed_output),
         WITH_A_WARDEN(test_script),
         WITH_A_WARDEN(test_script_of_a_given_kernel),
+        WITH_A_WARDEN(test_script_says_its_exit),
+        WITH_A_WARDEN(test_a_cell_has_no_exit),
         WITH_A_WARDEN(test_hello),
         WITH_A_WARDEN(test_forgotten),
     };

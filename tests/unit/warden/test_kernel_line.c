@@ -9,7 +9,7 @@
 
 struct heard {
     char events[512];
-    char ends[256]; /* "2:0 " for each */
+    char ends[256]; /* "2:0 " for each; "x2:0 " for an exit */
 };
 
 static void hear(struct heard *heard, const struct kernel_word *word)
@@ -18,8 +18,9 @@ static void hear(struct heard *heard, const struct kernel_word *word)
 
     if (word->kind == KERNEL_EVENT)
         strncat(heard->events, word->data, word->length);
-    else if (word->kind == KERNEL_END)
-        snprintf(heard->ends + have, sizeof(heard->ends) - have, "%u:%d ", word->id, word->status);
+    else if (word->kind != KERNEL_NOTHING)
+        snprintf(heard->ends + have, sizeof(heard->ends) - have, "%s%u:%d ",
+                 word->kind == KERNEL_EXIT ? "x" : "", word->id, word->status);
 }
 
 static struct heard feed(const char *text, size_t piece)
@@ -55,6 +56,7 @@ static void test_words(void **state)
     check("{\"a\": 1}\nend 2 0\n{}\n{b}\nend 4294967295 1\n", "{\"a\": 1}\n{}\n{b}\n",
           "2:0 4294967295:1 ");
     check("end 00007 1\n", "", "7:1 ");
+    check("exit 2 0\nexit 4294967295 255\nend 3 1\n", "", "x2:0 x4294967295:255 3:1 ");
     check("{never ended", "{never ended", "");
     check("end 2 0", "", ""); /* it has to be ended itself */
 }
@@ -67,6 +69,8 @@ static void test_nonsense(void **state)
           "end 18446744073709551618 0\nend 2,0\nend2 0\nends 2 0\nend 2 0 0\n[{}]\n\"{\"\n",
           "", "");
     check("end 00000000000000000000000000000002 0\nend 3 0\n", "", "3:0 "); /* too long, passed */
+    check("exit\nexit \nexit 2\nexit 2 256\nexit 2 -1\nexi 2 0\nexit2 0\nexits 2 0\nexit 2 0 0\n",
+          "", "");
     check("x end 2 0\n{ end 2 0\n", "{ end 2 0\n", "");
 }
 
