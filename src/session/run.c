@@ -435,17 +435,14 @@ static size_t on_kernel_output(void *ctx, enum box_stream stream, const void *da
     return length;
 }
 
-/* Its end is the cell's, and the maker's to explain. */
 static void on_kernel_ended(void *ctx, const struct exec_end *end)
 {
-    (void)ctx;
-    (void)end;
+    (void)ctx, (void)end; /* its end is the cell's, and the maker's to explain */
 }
 
 static void on_kernel_failed(void *ctx, const struct error *err)
 {
-    (void)ctx;
-    (void)err;
+    (void)ctx, (void)err;
 }
 
 static bool take_kernel(struct run *run, const struct made *made)

@@ -17,8 +17,8 @@
 enum kernel_word_kind {
     KERNEL_NOTHING, /* what was taken says nothing (yet) */
     KERNEL_EVENT,   /* bytes of a line that begins with '{', its newline included */
-    KERNEL_END,  /* of a cell */
-    KERNEL_EXIT, /* of a script: it is about to exit with this status */
+    KERNEL_END,     /* of a cell */
+    KERNEL_EXIT,    /* of a script: it is about to exit with this status */
 };
 
 struct kernel_word {
