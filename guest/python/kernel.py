@@ -2,8 +2,8 @@
 
     python3 kernel.py [WORKSPACE]
 
-The protocol is in docs/kernels.md. Also imported by the zygote, which calls preload() before it
-forks, and fresh() and main() in the child; importing has no effect and loads nothing but built-in
+The protocol is in docs/kernels.md. Also imported by the zygote, which makes a Kernel before it forks
+and lets it begin in the child (zygote_fork.py); importing has no effect and loads nothing but built-in
 modules. What only some cells need is in files beside this one, read when first needed.
 
 Guest code shares this process and may replace anything it can reach, so nothing here is trusted by
@@ -86,10 +86,8 @@ class Kernel:
     """One interpreter, its descriptors and its cells. `is_open` is True while guest code may run:
     only then does SIGINT raise, and not in the middle of a line to the warden."""
 
-    def __init__(self, control_fd, workspace):
+    def __init__(self, workspace):
         self.workspace = workspace
-        self.pid = getpid()
-        self.thread = _thread.get_ident()
         self.lock = _thread.RLock()
         self.is_open = self.is_writing = self.is_pending = False
         self.rest = b""
@@ -99,8 +97,15 @@ class Kernel:
         self.loop = self.pyplot = self.linecache = None
         self.last = None
         self.shown = []  # figures that this cell has shown
-        self.keep_descriptors(control_fd)
+        self.streams = None  # for a script, if they are made already
+        self.flush_c = None  # writes what native code left in C's own buffers
         self.depth = sys.getrecursionlimit()
+
+    def begin(self, control_fd):
+        """In the process that is to be the kernel."""
+        self.pid = getpid()
+        self.thread = _thread.get_ident()
+        self.keep_descriptors(control_fd)
         _signal.signal(_signal.SIGINT, self.interrupt)
         posix.register_at_fork(after_in_child=self.forget)
 
@@ -549,21 +554,11 @@ def preload():
         helper(name)
 
 
-def fresh():
-    """After a fork: random numbers that no other child has."""
-    modules = sys.modules
-    if "random" in modules:
-        modules["random"].seed()
-    if "numpy.random" in modules:
-        modules["numpy.random"].seed()
-    if "tempfile" in modules:
-        modules["tempfile"]._name_sequence = None
-
-
 def main(control_fd=3, workspace="/workspace"):
     """Serves until the end of `control_fd`; does not return."""
     global _the_kernel
-    _the_kernel = Kernel(control_fd, workspace)
+    _the_kernel = Kernel(workspace)
+    _the_kernel.begin(control_fd)
     _the_kernel.serve()
 
 

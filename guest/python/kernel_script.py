@@ -14,7 +14,7 @@ _exit, kill, getpid, fstat, write = os._exit, os.kill, os.getpid, os.fstat, os.w
 
 def run(host, number, code, text, env):
     """Does not return."""
-    goodbye = Goodbye(host.control, number)
+    goodbye = Goodbye(host, number)
     path = host.workspace.rstrip("/") + "/main.py"
     prepare(host, path, text, env)
     try:
@@ -22,7 +22,7 @@ def run(host, number, code, text, env):
             file.write(code)
     except OSError as problem:
         sys.stderr.write("bailey: writing %s: %s\n" % (path, problem.strerror))
-        finish(1, goodbye)
+        finish(1, goodbye, host.flush_c)
     main = kernel.make_main({"__file__": path, "__loader__": None, "__package__": None,
                              "__spec__": None, "__doc__": None, "__cached__": None})
     status = 1
@@ -33,14 +33,15 @@ def run(host, number, code, text, env):
         status = kernel.exit_status(problem)
     except BaseException as problem:
         status = report(problem)
-    finish(status, goodbye if getpid() == host.pid else None)  # a forked child ends like the program
+    # A child that it forked ends like the program.
+    finish(status, goodbye if getpid() == host.pid else None, host.flush_c)
 
 
 class Goodbye:
     """Says the status before the process ends, which takes longer than saying it."""
 
-    def __init__(self, fd, number):
-        self.fd = fd
+    def __init__(self, host, number):
+        self.fd = host.control
         self.number = number
         self.identity = self.look()
 
@@ -62,15 +63,14 @@ def prepare(host, path, text, env):
     host.set_environment(env)
     if text is not None:
         host.give_input(text)
-    is_direct = bool(os.environ.get("PYTHONUNBUFFERED"))
-    opened = kernel._io.open
-    sys.stdin = sys.__stdin__ = opened(0, "r", -1, "utf-8", "surrogateescape", closefd=False)
-    sys.stdout = sys.__stdout__ = opened(1, "w", -1, "utf-8", "surrogateescape", closefd=False)
-    sys.stderr = sys.__stderr__ = opened(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
-    if is_direct:
-        sys.stdout.reconfigure(line_buffering=True)
-    for stream, name in ((sys.stdin, "<stdin>"), (sys.stdout, "<stdout>"), (sys.stderr, "<stderr>")):
-        stream.buffer.raw.name = name
+    stdin, stdout, stderr = host.streams or make_streams()
+    if text is not None and host.streams:
+        stdin = make_stdin()
+    sys.stdin = sys.__stdin__ = stdin
+    sys.stdout = sys.__stdout__ = stdout
+    sys.stderr = sys.__stderr__ = stderr
+    if os.environ.get("PYTHONUNBUFFERED"):
+        stdout.reconfigure(line_buffering=True)
     sys.argv = [path]
     folder = path.rpartition("/")[0]
     if sys.path and sys.path[0] in (kernel.FOLDER, ""):
@@ -78,6 +78,22 @@ def prepare(host, path, text, env):
     else:
         sys.path.insert(0, folder)
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+
+def make_stdin():
+    return named("<stdin>", kernel._io.open(0, "r", -1, "utf-8", "surrogateescape", closefd=False))
+
+
+def make_streams():
+    opened = kernel._io.open
+    return (make_stdin(),
+            named("<stdout>", opened(1, "w", -1, "utf-8", "surrogateescape", closefd=False)),
+            named("<stderr>", opened(2, "w", 1, "utf-8", "backslashreplace", closefd=False)))
+
+
+def named(name, stream):
+    stream.buffer.raw.name = name
+    return stream
 
 
 def strip(problem):
@@ -108,7 +124,7 @@ def report(problem):
     return 1
 
 
-def finish(status, goodbye):
+def finish(status, goodbye, flush_c):
     """Threads, atexit, streams; then gone, by SIGINT where that ended the program."""
     try:
         threading = sys.modules.get("threading")
@@ -127,7 +143,7 @@ def finish(status, goodbye):
         except BaseException:
             if stream is sys.stdout:
                 status = status or 120  # as Python has it
-    flush_c()
+    (flush_c or find_and_flush_c)()
     if status < 0:
         _signal.signal(-status, _signal.SIG_DFL)
         kill(getpid(), -status)
@@ -136,7 +152,7 @@ def finish(status, goodbye):
     _exit(status)
 
 
-def flush_c():
+def find_and_flush_c():
     """What native code printed with C's own buffers, where a library of that kind is loaded."""
     ctypes = sys.modules.get("ctypes")
     if ctypes is not None:

@@ -18,6 +18,7 @@ import gc  # noqa: E402
 gc.disable()  # what is imported stays
 
 import kernel  # noqa: E402
+import zygote_fork  # noqa: E402
 
 # What programs of agents import most, as far as it pays: all of it makes a fork 0.1 ms longer.
 # asyncio would be 0.06 ms alone, and what talks to networks has none to talk to.
@@ -26,8 +27,6 @@ argparse base64 bisect collections contextlib copy csv dataclasses datetime deci
 functools hashlib heapq inspect io itertools json logging math operator os pathlib random re secrets
 shutil statistics string struct subprocess tempfile textwrap threading time traceback typing uuid zlib
 """.split()
-
-PACKAGES = "/bailey/packages"
 
 
 def load(names, tier):
@@ -49,27 +48,19 @@ def tiers(count):
         yield words[0], words[1:]
 
 
-def add_packages():
-    """As PYTHONPATH would have it, in a box that has some."""
-    import os
-    if os.path.isdir(PACKAGES) and PACKAGES not in sys.path:
-        sys.path.insert(1, PACKAGES)
-        os.environ["PYTHONPATH"] = PACKAGES
-
-
 def main():
+    hooks = zygote_fork.Hooks()
+    loaded = []
     load(COMMON, "base")
     kernel.preload()
     for name, modules in tiers(int(sys.argv[1])):
         load(modules, name)
+        loaded += modules
+    birth = zygote_fork.Birth(_zygote, hooks, [name for name in loaded if name in sys.modules])
     gc.collect()
     gc.freeze()  # no collection in a kernel touches, and so copies, any of it
     gc.enable()
-    _zygote.serve()
-    del sys.modules["_zygote"]
-    add_packages()
-    kernel.fresh()
-    kernel.main(3)
+    birth.happen(_zygote.serve())
 
 
 main()

@@ -161,7 +161,8 @@ static int send_request(struct zygote *zygote, struct zygote_request *request,
 static int ask_for(struct zygote *zygote, struct engine_box *box, struct zygote_kernel *kernel)
 {
     CLEANUP(close_all_ends) struct ends ends = {{-1, -1, -1}, {-1, -1, -1}};
-    struct zygote_request request = {.serial = kernel->serial, .layers = box->launched.layers};
+    struct zygote_request request = {
+        .serial = kernel->serial, .layers = box->launched.layers, .is_ahead = box->is_ahead};
     int fds[_ZYGOTE_FD_MAX];
     int r = open_ends(&ends);
 

@@ -19,8 +19,10 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -28,6 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "sandbox/filter.h"
 #include "sandbox/sandbox.h"
@@ -232,7 +235,7 @@ static PyObject *serve(PyObject *self, PyObject *none)
             continue;
         if (fork_kernel(&request, fds)) {
             zygote.self_fd = zygote.signal_fd = -1; /* closed */
-            Py_RETURN_NONE;
+            return PyBool_FromLong(request.is_ahead);
         }
         close_fds(fds);
     }
@@ -258,9 +261,70 @@ static PyObject *start(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
+/* ---- what a kernel needs done without writing to many pages ---- */
+
+/* numpy's global generator: bitgen_t begins with a pointer to its state, and that of MT19937 with
+ * its key, followed by the position in it. */
+struct twister {
+    uint32_t key[624];
+    int position;
+};
+
+static struct twister *twister_of(PyObject *capsule)
+{
+    struct twister **generator = PyCapsule_GetPointer(capsule, "BitGenerator");
+
+    return generator ? *generator : NULL;
+}
+
+static PyObject *has_key(PyObject *self, PyObject *args)
+{
+    const struct twister *twister;
+    PyObject *capsule, *key;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OS", &capsule, &key) || !(twister = twister_of(capsule)))
+        return NULL;
+    return PyBool_FromLong(PyBytes_Size(key) == (Py_ssize_t)sizeof(twister->key) &&
+                           memcmp(twister->key, PyBytes_AsString(key), sizeof(twister->key)) == 0);
+}
+
+static PyObject *set_key(PyObject *self, PyObject *capsule)
+{
+    struct twister *twister = twister_of(capsule);
+    char *key;
+
+    (void)self;
+    if (!twister)
+        return NULL;
+    key = (char *)twister->key;
+    for (size_t at = 0; at < sizeof(twister->key);) {
+        ssize_t length = getrandom(key + at, sizeof(twister->key) - at, 0);
+
+        if (length < 0 && errno != EINTR)
+            return PyErr_SetFromErrno(PyExc_OSError);
+        at += length > 0 ? (size_t)length : 0;
+    }
+    twister->key[0] |= 0x80000000u; /* not all zero */
+    twister->position = (int)ARRAY_SIZE(twister->key);
+    Py_RETURN_NONE;
+}
+
+static PyObject *flush(PyObject *self, PyObject *none)
+{
+    (void)self;
+    (void)none;
+    fflush(NULL);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"start", start, METH_NOARGS, "Not dumpable, and children are noticed, from now on."},
-    {"serve", serve, METH_NOARGS, "Forks kernels; returns in each of them."},
+    {"serve", serve, METH_NOARGS,
+     "Forks kernels; returns in each of them, True if nobody waits for it yet."},
+    {"has_key", has_key, METH_VARARGS, "Whether this is the key of that generator of numpy's."},
+    {"set_key", set_key, METH_O, "A new one, from the kernel's random numbers."},
+    {"flush", flush, METH_NOARGS, "What native code printed with C's own buffers."},
     {NULL, NULL, 0, NULL},
 };
 

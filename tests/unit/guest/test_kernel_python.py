@@ -361,7 +361,6 @@ def test_script_input_and_environment():
 def test_importing_has_no_effect():
     code = ("import sys; before = set(sys.modules); sys.path.insert(0, %r); import kernel; "
             "print(sorted(m for m in set(sys.modules) - before if not m.startswith('_'))); "
-            "import random; random.seed(1); a = random.random(); random.seed(1); kernel.fresh(); "
-            "print(random.random() != a); kernel.preload()" % str(fake_warden.GUEST / "python"))
+            "kernel.preload()" % str(fake_warden.GUEST / "python"))
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
-    assert done.stdout == b"['kernel']\nTrue\n"
+    assert done.stdout == b"['kernel']\n"

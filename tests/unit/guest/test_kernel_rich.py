@@ -12,6 +12,7 @@ import support
 CHART = "application/vnd.bailey.chart+json"
 DATA = "application/vnd.bailey.data+json"
 PACKAGES = ["matplotlib", "numpy", "pandas", "polars"]
+ZYGOTE = support.BAILEY.parent / "src" / "zygote"  # the folder of _zygote.so
 
 
 def has_packages(python):
@@ -159,12 +160,62 @@ def test_polars(kernel):
     assert event["truncated"] == [DATA]
 
 
+HOOKS = """
+import os, posix, sys
+sys.path.insert(0, %r)
+import zygote_fork
+hooks = zygote_fork.Hooks()
+import logging, random, threading
+os.register_at_fork(after_in_child=lambda: print("child"), before=lambda: print("before"))
+
+def fork():
+    sys.stdout.flush()
+    if os.fork() == 0:
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+
+fork()
+print(len(hooks.needed()))
+hooks.give_back()
+fork()
+for wrong in ({"before": 1}, {}):
+    try:
+        hooks.take(**wrong)
+    except TypeError:
+        print("refused")
+print(os.register_at_fork is posix.register_at_fork is hooks.register)
+"""
+
+
 def test_numbers_after_a_fork_are_fresh(python):
-    code = ("import sys, os, random, numpy; sys.path.insert(0, %r); import kernel\n"
+    code = ("import sys, os, random, numpy.random; sys.path[:0] = %r, %r; import _zygote, zygote_fork\n"
+            "new = zygote_fork.Randomness(_zygote)\n"
+            "print(new.capsule is not None, len(new.seeds)); sys.stdout.flush()\n"
             "for _ in range(2):\n"
             "    if os.fork() == 0:\n"
-            "        kernel.fresh(); print(random.random(), numpy.random.rand()); sys.stdout.flush(); os._exit(0)\n"
-            "    os.wait()\n" % str(fake_warden.GUEST / "python"))
+            "        new.renew(); print(random.random(), numpy.random.rand(), numpy.random.normal())\n"
+            "        sys.stdout.flush(); os._exit(0)\n"
+            "    os.wait()\n" % (str(fake_warden.GUEST / "python"), str(ZYGOTE)))
     done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True)
-    numbers = done.stdout.split()
-    assert len(numbers) == len(set(numbers)) == 4
+    is_native, _, numbers = done.stdout.partition(b"\n")
+    assert is_native == b"True 1"
+    assert len(numbers.split()) == len(set(numbers.split())) == 6
+
+
+def test_numbers_after_a_fork_are_fresh_with_another_numpy(python):
+    code = ("import sys, os, random, numpy.random; sys.path.insert(0, %r); import zygote_fork\n"
+            "class Native:\n    set_key = None\n    has_key = staticmethod(lambda *_: False)\n"
+            "new = zygote_fork.Randomness(Native)\nrandom.seed(1); numpy.random.seed(1)\n"
+            "old = random.random(), numpy.random.rand()\nrandom.seed(1); numpy.random.seed(1)\n"
+            "new.renew(); print(random.random() != old[0], numpy.random.rand() != old[1])\n"
+            % str(fake_warden.GUEST / "python"))
+    done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"True True\n"
+
+
+def test_hooks_of_forks_are_the_guests(python):
+    """The zygote's own fork runs none; a kernel's Python has them all."""
+    code = HOOKS % str(fake_warden.GUEST / "python")
+    done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"1\nbefore\nchild\nrefused\nrefused\nTrue\n"

@@ -1,0 +1,141 @@
+"""zygote_fork.py - from a zygote's fork to a kernel that waits, with as few pages written as possible.
+Loaded by zygote.py.
+
+The first write to a page that is shared with the zygote copies it (2 us, and again at the end), and
+Python writes to every object that it looks at: its reference count. So what can be done before the
+fork is done there, what is left is done natively where that is simple, and a kernel that nobody
+waits for yet rehearses.
+"""
+import builtins
+import os
+import posix
+import sys
+
+import kernel
+
+PACKAGES = "/bailey/packages"
+# After our own fork there is nothing for them to do: the zygote has one thread, which holds no lock.
+IDLE_HOOKS = {("random", "Random.seed"), ("threading", "_after_fork"),
+              ("logging", "_after_at_fork_child_reinit_locks")}
+
+
+class Hooks:
+    """What modules want to run around forks. It is kept from the zygote's own forks, and given to
+    Python in the kernel, for those of guest code."""
+
+    def __init__(self):
+        self.register = posix.register_at_fork
+        self.taken = []
+        posix.register_at_fork = os.register_at_fork = self.take
+
+    def take(self, **hooks):
+        if not hooks or not all(map(callable, hooks.values())):
+            return self.register(**hooks)  # which says what is wrong
+        self.taken.append(hooks)
+        return None
+
+    def needed(self):
+        """Those of kernels, but for those that have nothing to do."""
+        found = [hooks.get("after_in_child") for hooks in self.taken]
+        return [hook for hook in found if hook is not None and
+                (getattr(hook, "__module__", ""), getattr(hook, "__qualname__", "")) not in IDLE_HOOKS]
+
+    def give_back(self):
+        posix.register_at_fork = os.register_at_fork = self.register
+        for hooks in self.taken:
+            self.register(**hooks)
+
+
+class Randomness:
+    """Random numbers that no other kernel has."""
+
+    def __init__(self, native):
+        self.seeds = [sys.modules["random"].seed]
+        self.set_key, self.capsule = native.set_key, None
+        if "numpy.random" in sys.modules and not self.find_key(native):
+            self.seeds.append(sys.modules["numpy.random"].seed)  # the same with 160 pages more
+
+    def find_key(self, native):
+        """Where numpy's global generator has its state, if that looks as it did when this was written."""
+        try:
+            generator = sys.modules["numpy.random"].mtrand._rand._bit_generator
+            state = generator.state
+            if state["bit_generator"] == "MT19937" and native.has_key(generator.capsule,
+                                                                      state["state"]["key"].tobytes()):
+                self.capsule = generator.capsule
+        except Exception:  # another numpy
+            pass
+        return self.capsule is not None
+
+    def renew(self):
+        for seed in self.seeds:
+            seed()
+        if self.capsule is not None:
+            self.set_key(self.capsule)
+        if "tempfile" in sys.modules:
+            sys.modules["tempfile"]._name_sequence = None
+
+
+def make_streams():
+    """A program's, over pipes as it will have them: streams remember what they cannot seek in."""
+    ends = posix.pipe()
+    kept = [posix.dup(fd) for fd in (1, 2)]
+    try:
+        for fd in (1, 2):
+            posix.dup2(ends[1], fd)
+        return kernel.helper("kernel_script").make_streams()
+    finally:
+        for fd, copy in zip((1, 2), kept):
+            posix.dup2(copy, fd)
+        for fd in (*ends, *kept):
+            posix.close(fd)
+
+
+class Birth:
+    """Made in the zygote when everything is imported; happens in each kernel."""
+
+    def __init__(self, native, hooks, modules):
+        self.native = native
+        self.hooks = hooks
+        self.needed = hooks.needed()
+        self.randomness = Randomness(native)
+        self.kernel = kernel._the_kernel = kernel.Kernel("/workspace")
+        self.kernel.streams = make_streams()
+        self.kernel.flush_c = native.flush
+        self.program = "".join("import %s\n" % name for name in modules) + "x = str(len([1]))\n"
+
+    def happen(self, is_ahead):
+        """In the kernel, which has all its walls; does not return."""
+        del sys.modules["_zygote"]
+        for hook in self.needed:
+            hook()
+        self.hooks.give_back()
+        sys.modules["threading"]._main_thread._set_native_id()
+        self.randomness.renew()
+        try:
+            posix.stat(PACKAGES)
+        except OSError:
+            pass
+        else:
+            self.add_packages()
+        self.kernel.begin(3)
+        if is_ahead:
+            self.rehearse()
+        self.kernel.serve()
+
+    @staticmethod
+    def add_packages():
+        """As PYTHONPATH would have it."""
+        if PACKAGES not in sys.path:
+            sys.path.insert(1, PACKAGES)
+            os.environ["PYTHONPATH"] = PACKAGES
+
+    def rehearse(self):
+        """What every program does before and after its own; nothing of it stays."""
+        self.kernel.rest = b"cell 0 - 0 0 0\n"
+        self.kernel.next_cell()
+        self.kernel.put([])
+        exec(compile(self.program.encode(), "", "exec", dont_inherit=True), {"__builtins__": builtins})
+        for stream in self.kernel.streams[1:]:
+            stream.write("")
+            stream.flush()
