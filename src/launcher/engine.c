@@ -295,6 +295,7 @@ _Noreturn void serve_inside(void)
         _exit(1);
     }
     broker_start(&engine);
+    str_copy(engine.layer, sizeof(engine.layer), engine.plan->layer);
     pool_start(&engine);
     if (loop_run(&engine.loop, before_wait, &engine) < 0)
         engine_finish(&engine, 1);

@@ -225,6 +225,7 @@ struct engine {
     struct zygote *zygotes;
     struct zygote_kernel *asked_kernels, *kernels[ENGINE_BUCKETS]; /* by pid */
     uint32_t next_kernel;
+    char layer[HASH_TEXT_MAX]; /* of the default template; empty: none */
 
     struct launch_bind binds[ENGINE_BINDS_MAX];
     struct engine_box *queue, **queue_end; /* that wait until they are begun */
@@ -276,6 +277,9 @@ void zygotes_each(struct engine *engine,
                   void (*each)(void *ctx, const struct launcher_state *state), void *ctx);
 /* The pid of the one that can be asked for a kernel now; 0: there is none. Cheap. */
 uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier);
+/* Those that `from` has are started for `to` too, the base tier at least. */
+void zygotes_renew(struct engine *engine, const char *from, const char *to);
+void zygotes_forget(struct engine *engine, const char *layer); /* they fork no more */
 void zygotes_tick(struct engine *engine, uint64_t now_ms);
 uint64_t zygotes_deadline(const struct engine *engine); /* 0: none */
 /*
@@ -296,6 +300,10 @@ void pool_wake(struct engine *engine); /* something changed: a zygote is ready, 
 bool pool_is_due(const struct engine *engine, uint64_t now_ms);
 void pool_release(struct engine *engine); /* a box has ended: this is the moment */
 void pool_stands(struct engine *engine, struct engine_box *box);
+/* Boxes of that layer are let go, those on their way too, unless somebody asks for one again. */
+void pool_forget(struct engine *engine, const char *layer);
+/* The same, and as many of another are made; of none (an empty name) only what stands anyhow. */
+void pool_renew(struct engine *engine, const char *from, const char *to);
 /* One of its boxes is gone, or could not be made; its memory is the caller's. */
 void pool_lost(struct engine *engine, struct engine_box *box);
 void pool_fill_state(struct engine *engine, struct launcher_state *state);

@@ -282,6 +282,20 @@ static void ready(struct engine *engine)
     engine->was_ready = true;
 }
 
+/* What is there of the old one lives on; what is made ahead is made of the new one. */
+static void set_default(struct engine *engine, const char *layer)
+{
+    char before[HASH_TEXT_MAX];
+
+    if (str_equal(engine->layer, layer))
+        return;
+    str_copy(before, sizeof(before), engine->layer);
+    str_copy(engine->layer, sizeof(engine->layer), layer);
+    pool_renew(engine, before, layer);
+    if (engine->was_ready)
+        zygotes_renew(engine, before, layer);
+}
+
 /* What concerns kernels and layers. */
 static bool answer_warm(struct engine *engine, const struct launcher_message *message)
 {
@@ -297,6 +311,13 @@ static bool answer_warm(struct engine *engine, const struct launcher_message *me
         return true;
     case LAUNCHER_LOOK:
         boxes_look(engine);
+        return true;
+    case LAUNCHER_DEFAULT:
+        set_default(engine, message->layer);
+        return true;
+    case LAUNCHER_FORGET:
+        pool_forget(engine, message->layer);
+        zygotes_forget(engine, message->layer);
         return true;
     default:
         return false;

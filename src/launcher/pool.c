@@ -89,7 +89,7 @@ void pool_start(struct engine *engine)
     pool_folder_sweep(engine);
     if (!plan->has_zygotes || !plan->memory_bytes)
         return;
-    str_copy(make.layer, sizeof(make.layer), plan->layer);
+    str_copy(make.layer, sizeof(make.layer), engine->layer);
     shelf = add_shelf(engine, &make);
     if (shelf)
         shelf->least = 1;
@@ -157,6 +157,7 @@ struct engine_box *pool_take(struct engine *engine, const struct launcher_make *
     if (!shelf)
         return NULL;
     now = clock_now_ms();
+    shelf->is_old = false;
     pool_demand_note(&shelf->demand, now);
     pool_wake(engine);
     engine->pool.hold_ms = now + POOL_HOLD_MS;
@@ -169,6 +170,54 @@ struct engine_box *pool_take(struct engine *engine, const struct launcher_make *
         sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* its session is made another */
     }
     return take_making(engine, shelf, make);
+}
+
+/* ---- changed ---- */
+
+static void let_all_go(struct pool_shelf *shelf)
+{
+    struct engine_box *box;
+
+    while ((box = shelf->boxes)) {
+        take_off(shelf, box);
+        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
+    }
+    shelf->is_old = true;
+    shelf->least = shelf->target = 0;
+    shelf->demand = (struct pool_demand){0};
+}
+
+void pool_forget(struct engine *engine, const char *layer)
+{
+    for (size_t i = 0; i < LIMIT_SHELVES; i++) {
+        struct pool_shelf *shelf = &engine->pool.shelves[i];
+
+        if (shelf->is_used && str_equal(shelf->shape.layer, layer))
+            let_all_go(shelf);
+    }
+    pool_wake(engine);
+}
+
+void pool_renew(struct engine *engine, const char *from, const char *to)
+{
+    for (size_t i = 0; i < LIMIT_SHELVES; i++) {
+        struct pool_shelf *shelf = &engine->pool.shelves[i], before = *shelf, *next;
+
+        if (!shelf->is_used || !str_equal(shelf->shape.layer, from) ||
+            ((!from[0] || !to[0]) && !shelf->least))
+            continue;
+        let_all_go(shelf);
+        str_copy(before.shape.layer, sizeof(before.shape.layer), to);
+        next = find_shelf(engine, &before.shape);
+        if (!next)
+            next = add_shelf(engine, &before.shape);
+        if (!next)
+            continue;
+        next->is_old = false;
+        next->least = MAX(next->least, before.least);
+        next->demand = before.demand;
+    }
+    pool_wake(engine);
 }
 
 /* ---- made ---- */
@@ -196,7 +245,7 @@ void pool_stands(struct engine *engine, struct engine_box *box)
 {
     struct pool_shelf *shelf = shelf_of(engine, box);
 
-    if (!is_on(engine) || (shelf->shape.tier != TIER_NONE && !box->facts.kernel)) {
+    if (!is_on(engine) || shelf->is_old || (shelf->shape.tier != TIER_NONE && !box->facts.kernel)) {
         sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
         return;
     }

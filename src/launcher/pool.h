@@ -52,6 +52,7 @@ struct pool_shelf {
     struct launcher_make shape; /* without serial and key */
     struct pool_demand demand;
     uint32_t least, target;
+    bool is_old;              /* nobody will ask for them any more: what still comes is let go */
     struct engine_box *boxes; /* the newest first */
     uint32_t idle_count, making_count;
     uint64_t box_bytes;   /* of an idle one */

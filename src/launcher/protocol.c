@@ -211,6 +211,10 @@ static void pack_warm(struct pack *pack, const struct launcher_message *message)
     case LAUNCHER_SEALED:
         pack_sealed(pack, &message->sealed);
         break;
+    case LAUNCHER_DEFAULT:
+    case LAUNCHER_FORGET:
+        pack_text(pack, message->layer, sizeof(message->layer));
+        break;
     case LAUNCHER_STATE:
         pack_state(pack, &message->state);
         break;
@@ -488,6 +492,10 @@ static bool unpack_warm(struct unpack *unpack, struct launcher_message *message)
                unpack_bool(unpack, &message->seal.is_packages);
     case LAUNCHER_SEALED:
         return unpack_sealed(unpack, &message->sealed);
+    case LAUNCHER_DEFAULT:
+        return unpack_hash(unpack, message->layer);
+    case LAUNCHER_FORGET:
+        return unpack_hash(unpack, message->layer) && message->layer[0];
     case LAUNCHER_STATE:
         return unpack_state(unpack, &message->state);
     case LAUNCHER_VERDICT:

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 2
+#define LAUNCHER_VERSION 3
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
@@ -37,6 +37,8 @@ enum launcher_type {
     LAUNCHER_SEAL,    /* <state>/layers/.build-<key> of a box that has ended; answered by SEALED */
     LAUNCHER_DISCARD, /* the same is removed, or <state>/packages/<key>; not answered */
     LAUNCHER_LOOK,    /* answered by STATE: zygotes and pool */
+    LAUNCHER_DEFAULT, /* the layer of the default template from now on: it is what is kept warm */
+    LAUNCHER_FORGET,  /* nobody names that layer any more: nothing of it is kept warm */
     /* launcher to broker */
     LAUNCHER_BOX,     /* one that is there, with a duplicate of its channel */
     LAUNCHER_WELCOME, /* end of the inventory; generation: how often a broker was started */
@@ -165,6 +167,7 @@ struct launcher_message {
         struct launcher_sealed sealed;
         struct launcher_state state;
         struct launcher_verdict verdict;
+        char layer[HASH_TEXT_MAX]; /* DEFAULT: empty, none; FORGET */
     };
 };
 

@@ -258,8 +258,8 @@ void zygotes_start(struct engine *engine)
 {
     const struct engine_plan *plan = engine->plan;
 
-    if (plan->has_zygotes && !engine->zygotes && (plan->layer[0] || plan->python[0]))
-        add(engine, plan->layer, 0);
+    if (plan->has_zygotes && !engine->zygotes && (engine->layer[0] || plan->python[0]))
+        add(engine, engine->layer, 0);
 }
 
 /* Must: come before the boxes' ends are waited for, which needs that all kernels are reaped. */
@@ -306,6 +306,39 @@ uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier)
             return (uint32_t)zygote->pid;
     }
     return 0;
+}
+
+static bool is_there(const struct engine *engine, const char *layer, uint8_t tier)
+{
+    for (const struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+        if (zygote->state != ZYGOTE_IS_RETIRED && is_of(zygote, layer, tier))
+            return true;
+    }
+    return false;
+}
+
+void zygotes_renew(struct engine *engine, const char *from, const char *to)
+{
+    if (!engine->plan->has_zygotes || (!to[0] && !engine->plan->python[0]))
+        return;
+    for (uint8_t tier = 0; tier < TIERS_MAX; tier++) {
+        if ((tier == 0 || (to[0] && is_there(engine, from, tier))) && !is_there(engine, to, tier))
+            add(engine, to, tier);
+    }
+}
+
+void zygotes_forget(struct engine *engine, const char *layer)
+{
+    struct zygote *next;
+
+    for (struct zygote *zygote = engine->zygotes; zygote; zygote = next) {
+        next = zygote->next;
+        if (zygote->state == ZYGOTE_IS_RETIRED || !str_equal(zygote->layer, layer))
+            continue;
+        if (zygote->state == ZYGOTE_IS_STARTING)
+            kill(zygote->pid, SIGKILL); /* else it would import first, from a folder that goes */
+        retire(zygote);
+    }
 }
 
 /*

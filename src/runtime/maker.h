@@ -100,6 +100,10 @@ struct maker_ops {
                  void (*done)(void *ctx, const struct sealed *sealed, const struct error *err),
                  void *ctx);
     void (*discard)(struct maker *maker, const char *key, bool is_packages);
+    /* The default template's layer from now on (NULL: none): it is kept warm. Said twice is once.
+     */
+    void (*set_default)(struct maker *maker, const char *layer);
+    void (*drop_layer)(struct maker *maker, const char *layer); /* nobody names it any more */
     void (*look)(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
                  void (*done)(void *ctx), void *ctx);
     void (*forget)(struct maker *maker, const void *ctx); /* no callback to it any more */

@@ -172,6 +172,8 @@ void layers_collect(struct engine *engine)
     while (folder && (entry = readdir(folder))) {
         if (!layer_of(entry->d_name, layer) || is_named(engine, layer))
             continue;
+        if (str_equal(entry->d_name, layer) && engine->maker->ops->drop_layer)
+            engine->maker->ops->drop_layer(engine->maker, layer);
         if (engine_discard(engine, folder_fd, entry->d_name) < 0)
             log_warning("the layer %.12s cannot be removed, continuing without that", layer);
         else if (str_equal(entry->d_name, layer))
@@ -208,5 +210,6 @@ void layers_start(struct engine *engine)
             packages_load(session);
     }
     discard_builds(engine);
+    template_tell_default(engine);
     layers_collect(engine);
 }

@@ -58,6 +58,7 @@ int template_keep(struct engine *engine, json_t *record, struct error *err);
 bool template_is_stale(const struct engine *engine, const struct template *template);
 bool templates_name(const struct engine *engine, const char *layer);
 void template_forget(struct engine *engine, const char *name); /* not the file */
+void template_tell_default(struct engine *engine);             /* to the maker, who keeps it warm */
 int template_unknown(struct engine *engine, const char *name, struct error *err);
 /* Living sessions that have it, or will. */
 unsigned template_users(const struct engine *engine, const struct template *template);

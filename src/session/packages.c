@@ -92,7 +92,8 @@ void packages_remove(struct session *session)
     note_name(session, name);
     unlinkat(engine->spec.folders.packages_fd, name, 0);
     engine_discard(engine, engine->spec.folders.packages_fd, session->id);
-    if (session->package_layer[0])
+    /* A template that was built again meanwhile has another layer now. */
+    if (session->package_layer[0] || (session->layer[0] && !templates_name(engine, session->layer)))
         layers_collect(engine);
 }
 

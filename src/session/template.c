@@ -346,6 +346,16 @@ int engine_template(struct engine *engine, const char *name, struct engine_templ
     return 0;
 }
 
+void template_tell_default(struct engine *engine)
+{
+    struct engine_template furniture = {0};
+    struct error err = {0};
+    int r = engine_template(engine, NULL, &furniture, &err);
+
+    if (engine->maker->ops->set_default)
+        engine->maker->ops->set_default(engine->maker, r < 0 ? NULL : furniture.layer);
+}
+
 unsigned engine_tier(struct engine *engine, const struct engine_template *furniture,
                      const char *code, size_t length)
 {

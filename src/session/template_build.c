@@ -127,7 +127,11 @@ static int keep(struct template_build *build, const struct install_end *end, str
     r = write_tiers(engine, end->layer, json_object_get(record, "tiers"), err);
     if (r == 0)
         r = note_write(engine->spec.folders.templates_fd, name, record, err);
-    return r < 0 ? r : template_keep(engine, json_incref(record), err);
+    if (r == 0)
+        r = template_keep(engine, json_incref(record), err);
+    if (r == 0)
+        template_tell_default(engine);
+    return r;
 }
 
 /* ---- building ---- */
@@ -292,6 +296,7 @@ int template_remove(struct engine *engine, const char *name, struct error *err)
     if (unlinkat(engine->spec.folders.templates_fd, file, 0) < 0 && errno != ENOENT)
         return error_errno(err, "removing the template '%s'", name);
     template_forget(engine, template->name);
+    template_tell_default(engine);
     layers_collect(engine);
     return 0;
 }

@@ -85,6 +85,8 @@ void warm_seal(struct maker *maker, const char *key,
                void (*done)(void *ctx, const struct sealed *sealed, const struct error *err),
                void *ctx);
 void warm_discard(struct maker *maker, const char *key, bool is_packages);
+void warm_set_default(struct maker *maker, const char *layer);
+void warm_drop_layer(struct maker *maker, const char *layer);
 void warm_look(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
                void (*done)(void *ctx), void *ctx);
 void warm_forget(struct maker *maker, const void *ctx);

@@ -432,6 +432,8 @@ static const struct maker_ops launched_ops = {
     .kernel = warm_kernel,
     .seal = warm_seal,
     .discard = warm_discard,
+    .set_default = warm_set_default,
+    .drop_layer = warm_drop_layer,
     .look = warm_look,
     .forget = warm_forget,
 };

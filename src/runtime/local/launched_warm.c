@@ -130,6 +130,26 @@ void warm_discard(struct maker *maker, const char *key, bool is_packages)
     launched_send(self, &message);
 }
 
+static void say_layer(struct maker *maker, enum launcher_type type, const char *layer)
+{
+    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launcher_message message = {.type = type};
+
+    if (!self->is_gone && copy_layer(layer, message.layer, NULL) == 0)
+        launched_send(self, &message);
+}
+
+void warm_set_default(struct maker *maker, const char *layer)
+{
+    say_layer(maker, LAUNCHER_DEFAULT, layer);
+}
+
+void warm_drop_layer(struct maker *maker, const char *layer)
+{
+    if (layer)
+        say_layer(maker, LAUNCHER_FORGET, layer);
+}
+
 void warm_look(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
                void (*done)(void *ctx), void *ctx)
 {

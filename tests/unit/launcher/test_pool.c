@@ -238,6 +238,87 @@ static void test_shelves_are_few(void **state)
     boxes_free(box);
 }
 
+#define OLD "0000000000000000000000000000000000000000000000000000000000000000"
+#define NEW "1111111111111111111111111111111111111111111111111111111111111111"
+
+static const struct pool_shelf *shelf_of(const struct engine *engine, const char *layer)
+{
+    for (size_t i = 0; i < LIMIT_SHELVES; i++) {
+        const struct pool_shelf *shelf = &engine->pool.shelves[i];
+
+        if (shelf->is_used && !shelf->is_old && strcmp(shelf->shape.layer, layer) == 0)
+            return shelf;
+    }
+    return NULL;
+}
+
+/* Boxes of the old layer go, one on its way too; the demand is that of the new one. */
+static void test_the_layer_changes(void **state)
+{
+    struct yard *yard = *state;
+    struct engine *engine = &yard->engine;
+    struct launcher_make old = run, new = run;
+    struct engine_box *idle, *late, *other;
+
+    memcpy(old.layer, OLD, sizeof(OLD));
+    memcpy(new.layer, NEW, sizeof(NEW));
+    pool_take(engine, &run);
+    other = stand(engine, &run, 1);
+    pool_take(engine, &old);
+    idle = stand(engine, &old, 2);
+    late = boxes_new(engine, &old, true);
+    late->launched.pid_fd = -1;
+    late->facts.kernel = old.kernel;
+    late->shelf = idle->shelf;
+    engine->pool.shelves[late->shelf].making_count++;
+    engine->pool.shelves[late->shelf].least = 1;
+    pool_renew(engine, OLD, NEW);
+    assert_int_equal(count(engine), 1); /* that of no layer */
+    pool_stands(engine, late);
+    assert_int_equal(count(engine), 1);
+    boxes_free(idle);
+    boxes_free(late);
+    assert_null(shelf_of(engine, OLD));
+    assert_non_null(shelf_of(engine, NEW));
+    assert_int_equal(shelf_of(engine, NEW)->least, 1);
+    assert_true(pool_demand_milli(&shelf_of(engine, NEW)->demand, clock_now_ms()) > 500);
+    idle = stand(engine, &new, 3);
+    assert_ptr_equal(pool_take(engine, &new), idle);
+    boxes_free(idle);
+    assert_null(pool_take(engine, &old)); /* whoever has it still may ask */
+    idle = stand(engine, &old, 4);
+    assert_ptr_equal(pool_take(engine, &old), idle);
+    boxes_free(idle);
+    assert_ptr_equal(pool_take(engine, &run), other);
+    boxes_free(other);
+}
+
+/* From none, or to none: those who name no template at all are somebody else. */
+static void test_the_first_layer_and_none(void **state)
+{
+    struct yard *yard = *state;
+    struct engine *engine = &yard->engine;
+    struct launcher_make old = run;
+    struct engine_box *plain, *box;
+
+    memcpy(old.layer, OLD, sizeof(OLD));
+    pool_take(engine, &run);
+    plain = stand(engine, &run, 1);
+    pool_renew(engine, "", OLD);
+    assert_int_equal(count(engine), 1);
+    assert_null(shelf_of(engine, OLD));
+    pool_take(engine, &old);
+    box = stand(engine, &old, 2);
+    pool_renew(engine, OLD, "");
+    assert_int_equal(count(engine), 2);
+    pool_forget(engine, OLD);
+    assert_int_equal(count(engine), 1);
+    assert_null(shelf_of(engine, OLD));
+    boxes_free(box);
+    assert_ptr_equal(pool_take(engine, &run), plain);
+    boxes_free(plain);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -250,6 +331,8 @@ int main(void)
         TEST(test_nothing_while_something_is_made_or_held),
         TEST(test_off),
         TEST(test_shelves_are_few),
+        TEST(test_the_layer_changes),
+        TEST(test_the_first_layer_and_none),
     };
 
     return cmocka_run_group_tests_name("launcher/pool", tests, NULL, NULL);

@@ -44,6 +44,8 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_SEAL, .seal = {.serial = 3, .key = "i_1"}},
     {.type = LAUNCHER_DISCARD, .seal = {.key = "i_1", .is_packages = true}},
     {.type = LAUNCHER_LOOK},
+    {.type = LAUNCHER_DEFAULT, .layer = HASH},
+    {.type = LAUNCHER_FORGET, .layer = HASH},
     {.type = LAUNCHER_BOX,
      .box = {.number = 3,
              .key = "k",
@@ -192,6 +194,8 @@ static void test_out_of_range(void **state)
         {LAUNCHER_REFUSED, 18, 34},  /* behind the last stage */
         {LAUNCHER_REFUSED, 19, 0},   /* a text with an end inside */
         {LAUNCHER_ENDED, 29, 2},     /* was_asked */
+        {LAUNCHER_DEFAULT, 1, 63},   /* not as long as a hash */
+        {LAUNCHER_FORGET, 2, '/'},
     };
 
     (void)state;
@@ -206,6 +210,19 @@ static void test_out_of_range(void **state)
         if (unpack_exact(data, length, &message) != -EPROTO)
             fail_msg("row %zu was taken", i);
     }
+}
+
+/* DEFAULT may name none; FORGET may not. */
+static void test_no_layer(void **state)
+{
+    struct launcher_message message = {.type = LAUNCHER_DEFAULT};
+    uint8_t data[LAUNCHER_MESSAGE_MAX];
+
+    (void)state;
+    assert_int_equal(unpack_exact(data, pack(&message, data), &message), 0);
+    assert_string_equal(message.layer, "");
+    message.type = LAUNCHER_FORGET;
+    assert_int_equal(unpack_exact(data, pack(&message, data), &message), -EPROTO);
 }
 
 static void test_too_small(void **state)
@@ -351,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_words_come_back_as_ours),
         cmocka_unit_test(test_cut_and_stretched),
         cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_no_layer),
         cmocka_unit_test(test_too_small),
         cmocka_unit_test(test_a_descriptor_comes_along),
         cmocka_unit_test(test_descriptors_where_they_do_not_belong),

@@ -297,6 +297,18 @@ static void test_layers(void **state)
     assert_true(message.seal.is_packages);
     stage->maker->ops->discard(stage->maker, "S", true);
     expect_nothing(stage);
+    stage->maker->ops->set_default(stage->maker, LAYER);
+    hear(stage, &message, LAUNCHER_DEFAULT);
+    assert_string_equal(message.layer, LAYER);
+    stage->maker->ops->set_default(stage->maker, NULL);
+    hear(stage, &message, LAUNCHER_DEFAULT);
+    assert_string_equal(message.layer, "");
+    stage->maker->ops->drop_layer(stage->maker, LAYER);
+    hear(stage, &message, LAUNCHER_FORGET);
+    assert_string_equal(message.layer, LAYER);
+    stage->maker->ops->drop_layer(stage->maker, "../x");
+    stage->maker->ops->set_default(stage->maker, "../x");
+    expect_nothing(stage);
 }
 
 static void test_looks(void **state)
