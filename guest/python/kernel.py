@@ -88,6 +88,7 @@ class Kernel:
 
     def __init__(self, workspace):
         self.workspace = workspace
+        self.folder = b""  # that has to be entered before a cell can run
         self.lock = _thread.RLock()
         self.is_open = self.is_writing = self.is_pending = False
         self.rest = b""
@@ -389,6 +390,15 @@ class Kernel:
             return problem
         return None
 
+    def enter_folder(self):
+        """Where cells are to begin; what is wrong with it, or None. Until then none of them runs."""
+        try:
+            posix.chdir(self.folder.decode("utf-8", "surrogateescape"))
+        except OSError as problem:
+            return problem
+        self.folder = b""
+        return None
+
     def set_environment(self, data):
         """Returns what brings the old values back."""
         before = []
@@ -473,11 +483,15 @@ class Kernel:
         self.events = 0
         self.outbox, self.shown = [], []
         name = "Cell In[%d]" % self.count
+        problem = None
+        if b"f" in flags:
+            self.folder, _, env = env.partition(b"\0")
+        if self.folder:
+            problem = self.enter_folder()
         before = self.set_environment(env) if env else ()
         if b"i" in flags:
             self.give_input(text)
             self.make_stdin(True)
-        problem = None
         try:
             source = code.decode("utf-8-sig")
             self.remember(name, source)

@@ -261,6 +261,8 @@ static void on_started(void *ctx)
 
     execution->state = EXECUTION_RUNNING;
     execution->flags |= EXECUTION_STARTED;
+    if (execution->cell->kernel)
+        execution->cell->kernel->is_placed = true;
     if (!execution->cell->install) /* else it may run again */
         request_free(execution->cell);
     bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
@@ -356,6 +358,7 @@ void cell_send(struct execution *execution, struct kernel *kernel)
         .input = cell->input,
         .input_length = cell->input_length,
         .env = (const char *const *)env,
+        .folder = kernel->is_placed ? NULL : cell->context->cwd,
         .timeout_ms = execution->timeout_ms,
         .keeps = true,
     };

@@ -416,7 +416,12 @@ static void count_cells(struct context *context)
 
     context_id(context, id);
     for (const struct execution *at = context->session->executions; at; at = at->next) {
-        if (!at->cell || !str_equal(at->cell->context_id, id) || at->cell->count < context->cells)
+        if (!at->cell || !str_equal(at->cell->context_id, id))
+            continue;
+        if (context->kernel && at->call && at->started_ms >= context->started_ms &&
+            at->state != EXECUTION_FAILED)
+            context->kernel->is_placed = true;
+        if (at->cell->count < context->cells)
             continue;
         context->cells = at->cell->count;
         context->used_ms = MAX(context->used_ms, at->started_ms);

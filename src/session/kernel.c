@@ -223,6 +223,7 @@ static void start_cold(struct context *context)
     else
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0) {
+        kernel->is_placed = true;
         context_save(context);
         return;
     }
@@ -265,8 +266,7 @@ static int ask_maker(struct context *context)
     struct error err = {0};
     int tier = session->tier;
 
-    /* A zygote's kernel begins in /workspace with the template's modules; else it is started. */
-    if (!maker->ops->kernel || !session->engine->spec.config->is_warm || context->cwd ||
+    if (!maker->ops->kernel || !session->engine->spec.config->is_warm ||
         !str_equal(context->language->name, "python") || context->was_refused)
         return -ENOTSUP;
     kernel = kernel_new(session, context);
@@ -328,6 +328,7 @@ void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm
     kernel->id = id;
     kernel->is_given = is_given;
     kernel->warm = warm;
+    kernel->is_placed = !is_given; /* else its cells tell */
     kernel->was_adopted = true;
     if (box_adopt_kernel(context->session->box, id, &kernel_events, kernel, &err) < 0) {
         context->kernel = NULL;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -10,15 +11,17 @@
 #include "base/str.h"
 #include "warden/kernel.h"
 
-#define CELL_FLAGS (CELL_SCRIPT | CELL_INPUT | CELL_KEEP)
+#define CELL_FLAGS (CELL_SCRIPT | CELL_INPUT | CELL_KEEP | CELL_FOLDER)
 
 static void write_head(struct kernel *kernel, const struct command *cell)
 {
     const struct message_cell *message = &cell->cell;
-    const char *flags[] = {"-", "s", "i", "si"}; /* by CELL_SCRIPT and CELL_INPUT */
+    const char *flags[] = {"", "s", "i", "si"}; /* by CELL_SCRIPT and CELL_INPUT */
+    const char *folder = message->flags & CELL_FOLDER ? "f" : "";
+    const char *others = flags[message->flags & (CELL_SCRIPT | CELL_INPUT)];
 
-    str_format(kernel->head, sizeof(kernel->head), "cell %u %s %u %u %u\n", cell->id,
-               flags[message->flags & (CELL_SCRIPT | CELL_INPUT)], message->code_length,
+    str_format(kernel->head, sizeof(kernel->head), "cell %u %s%s %u %u %u\n", cell->id,
+               others[0] || folder[0] ? others : "-", folder, message->code_length,
                message->input_length, message->env_length);
     kernel->head_length = strlen(kernel->head);
     kernel->written = 0;
@@ -158,16 +161,47 @@ static bool has_room(const struct warden *warden, const struct kernel *kernel)
     return count < LIMIT_CELLS && bytes <= LIMIT_CELLS_BYTES;
 }
 
+/* The first string of the environment; NULL: there is none. */
+static const char *folder_of(const struct warden *warden, const struct message_cell *message)
+{
+    const char *env;
+
+    if (message->env_length == 0)
+        return NULL;
+    env = warden->args.data + message->code_length + message->input_length;
+    return memchr(env, 0, message->env_length) ? env : NULL;
+}
+
+/*
+ * Is the folder there that the cell names first? Whether its guest may enter it the kernel finds
+ * out; a change of our own ids for that would take more from us than it tells.
+ */
+static int folder_look(struct warden *warden, const struct message_cell *message)
+{
+    int r = chdir(folder_of(warden, message)) < 0 ? -errno : 0;
+
+    if (chdir("/") < 0)
+        warden_end(warden); /* nothing here depends on it, but we do not stay inside */
+    return r;
+}
+
 /* 0, or why it cannot be had. */
-static int cell_accept(struct command *cell, struct command *process, bool is_welcome)
+static int cell_accept(struct command *cell, struct command *process, bool is_welcome,
+                       uint16_t *stage)
 {
     struct warden *warden = cell->warden;
+    int r;
 
     if (!process || !process->is_kernel || !process->kernel || process->is_forgotten)
         return -ESRCH;
     process->is_unnamed = process->is_silent = false; /* this host knows it */
     if (!is_welcome || !has_room(warden, process->kernel))
         return -EAGAIN;
+    r = cell->cell.flags & CELL_FOLDER ? folder_look(warden, &cell->cell) : 0;
+    if (r < 0) {
+        *stage = GUEST_STAGE_FOLDER;
+        return r;
+    }
     cell->kernel = process->kernel;
     cell->text = warden->args;
     warden->args = BUF_INIT(cell->text.maximum);
@@ -182,13 +216,15 @@ void command_cell(struct warden *warden, const struct frame *frame)
 {
     struct message_cell message;
     struct command *cell;
+    uint16_t stage = GUEST_STAGE_EXEC;
     bool is_welcome;
     int r;
 
     if (message_cell_unpack(frame, &message) < 0 || frame->id == 0 ||
         (message.flags & ~CELL_FLAGS) || command_by_id(warden, frame->id) ||
         warden->args.length !=
-            (size_t)message.code_length + message.input_length + message.env_length)
+            (size_t)message.code_length + message.input_length + message.env_length ||
+        (message.flags & CELL_FOLDER && !folder_of(warden, &message)))
         warden_end(warden);
     is_welcome = command_make_room(warden);
     cell = command_new(warden, frame->id, message.flags & CELL_KEEP ? EXEC_KEEP : 0);
@@ -196,8 +232,8 @@ void command_cell(struct warden *warden, const struct frame *frame)
         warden_end(warden);
     cell->is_cell = true;
     cell->cell = message;
-    r = cell_accept(cell, command_by_id(warden, message.kernel), is_welcome);
+    r = cell_accept(cell, command_by_id(warden, message.kernel), is_welcome, &stage);
     buf_clear(&warden->args);
     if (r < 0)
-        command_refuse(cell, GUEST_STAGE_EXEC, r);
+        command_refuse(cell, stage, r);
 }

@@ -91,6 +91,9 @@ int message_kernel_unpack(const struct frame *frame, struct message_kernel *ret)
 #define CELL_SCRIPT 1u /* as a program of its own; the kernel ends with it */
 #define CELL_INPUT 2u  /* input was given, if empty */
 #define CELL_KEEP 4u   /* as EXEC_KEEP */
+/* the first string of the environment is the folder that the kernel enters before anything else;
+ * NOEXEC with GUEST_STAGE_FOLDER: there is none, and the kernel has not heard of the cell */
+#define CELL_FOLDER 8u
 struct message_cell {
     uint32_t kernel;
     uint32_t flags;

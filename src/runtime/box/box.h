@@ -97,6 +97,7 @@ struct cell_spec {
     const char *input; /* NULL: none was given */
     size_t input_length;
     const char *const *env; /* NULL-terminated "K=V" for this cell; NULL: none */
+    const char *folder;     /* entered first; NULL: the kernel stays where it is */
     uint64_t timeout_ms;    /* 0: none */
     bool is_script;         /* the kernel becomes the program, and ends with it */
     bool keeps;             /* as exec_spec's */

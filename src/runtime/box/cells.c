@@ -82,6 +82,8 @@ static int cell_text(const struct cell_spec *spec, struct message_cell *cell, st
         r = buf_append(text, spec->input, spec->input_length);
     cell->code_length = (uint32_t)spec->code_length;
     cell->input_length = spec->input ? (uint32_t)spec->input_length : 0;
+    if (r == 0 && spec->folder)
+        r = exec_args_add(text, spec->folder);
     for (; spec->env && spec->env[env_count] && r == 0; env_count++)
         r = exec_args_add(text, spec->env[env_count]);
     if (r == 0)
@@ -137,7 +139,7 @@ int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_ev
     struct message_cell cell = {
         .kernel = spec->kernel,
         .flags = (spec->is_script ? CELL_SCRIPT : 0) | (spec->input ? CELL_INPUT : 0) |
-                 (spec->keeps ? CELL_KEEP : 0),
+                 (spec->keeps ? CELL_KEEP : 0) | (spec->folder ? CELL_FOLDER : 0),
     };
     struct call *call;
     int r = cell_pack(box, spec, &cell, &text, err);
@@ -237,6 +239,11 @@ void cell_no_exec(struct box *box, struct call *call, const struct message_fail 
 
     box_call_free(box, call);
     cell_expect_next(box, kernel);
+    if (fail->stage == GUEST_STAGE_FOLDER) {
+        exec_folder_error(fail, &err);
+        events->failed(ctx, &err);
+        return;
+    }
     if (fail->error == ESRCH) { /* it ended before the cell came, and is forgotten already */
         events->ended(ctx, &end);
         return;

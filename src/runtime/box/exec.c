@@ -299,6 +299,12 @@ static void no_exec_error(const struct message_fail *fail, struct error *err)
                   strerror(number));
 }
 
+void exec_folder_error(const struct message_fail *fail, struct error *err)
+{
+    error_set(err, fail->error ? -(int)fail->error : -EIO, ERROR_BAD_INPUT,
+              "the working folder: %s", strerror((int)fail->error));
+}
+
 static bool on_no_exec(struct box *box, struct call *call, const struct frame *frame)
 {
     const struct exec_events *events = call->on.exec;
@@ -315,8 +321,7 @@ static bool on_no_exec(struct box *box, struct call *call, const struct frame *f
     if (fail.stage == GUEST_STAGE_EXEC)
         no_exec_error(&fail, &err);
     else if (fail.stage == GUEST_STAGE_FOLDER)
-        error_set(&err, fail.error ? -(int)fail.error : -EIO, ERROR_BAD_INPUT,
-                  "the working folder: %s", strerror(fail.error));
+        exec_folder_error(&fail, &err);
     else
         error_stage(&err, guest_stage_name(fail.stage), fail.error ? -(int)fail.error : -EIO);
     box_call_free(box, call);

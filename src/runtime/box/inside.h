@@ -121,6 +121,8 @@ int exec_send(struct box *box, const struct exec_spec *spec, uint32_t flags,
 int exec_args_add(struct buf *args, const char *text);
 int exec_args_send(struct box *box, const struct buf *args);
 
+void exec_folder_error(const struct message_fail *fail, struct error *err);
+
 /* cells.c */
 /* Whether a call may end like this; every call of CALL_EXEC is asked about. */
 bool cell_end_makes_sense(const struct call *call, const struct message_exited *exited);

@@ -4,6 +4,8 @@
  */
 #include "warden/kernel_room.h"
 
+#include "base/guest_stage.h"
+
 #define WINDOW ((uint64_t)WIRE_STREAM_WINDOW)
 
 static void test_order(void **state)
@@ -43,6 +45,37 @@ static void test_input_and_environment(void **state)
     give_cell(room, 4, &(struct message_cell){.kernel = 1, .flags = CELL_INPUT, .code_length = 4});
     finish(room, 4, &ended);
     assert_true(strncmp(ended.text[1], "3 i 4 ", 6) == 0);
+}
+
+/* Looked for before the kernel hears of the cell; then it is the kernel's to enter. */
+static void test_folder(void **state)
+{
+    static const char text[] = "tell/tmp\0K=V", wrong[] = "tell/no/such";
+    struct message_cell cell = {.kernel = 1, .flags = CELL_FOLDER, .code_length = 4};
+    struct message_fail fail;
+    struct room *room = *state;
+    struct ended ended;
+    struct frame frame;
+
+    start_kernel(room, 1, 0);
+    give(room, FRAME_ARGS, 0, wrong, sizeof(wrong));
+    cell.env_length = sizeof(wrong) - 4;
+    give_cell(room, 2, &cell);
+    frame = take(room, FRAME_NOEXEC, 2);
+    assert_int_equal(message_fail_unpack(&frame, &fail), 0);
+    assert_int_equal(fail.stage, GUEST_STAGE_FOLDER);
+    assert_int_equal(fail.error, ENOENT);
+    give(room, FRAME_ARGS, 0, text, sizeof(text));
+    cell.env_length = sizeof(text) - 4;
+    give_cell(room, 3, &cell);
+    finish(room, 3, &ended);
+    assert_true(strncmp(ended.text[1], "1 f 4 ", 6) == 0); /* its first */
+    assert_non_null(strstr(ended.text[1], "[/tmp]\n"));    /* up to the NUL */
+    cell.flags |= CELL_INPUT;
+    give(room, FRAME_ARGS, 0, text, sizeof(text));
+    give_cell(room, 4, &cell);
+    finish(room, 4, &ended);
+    assert_true(strncmp(ended.text[1], "2 if 4 ", 7) == 0);
 }
 
 /* As much as may be, to a kernel that is not reading yet; others go on meanwhile. */
@@ -485,6 +518,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         WITH_A_WARDEN(test_order),
         WITH_A_WARDEN(test_input_and_environment),
+        WITH_A_WARDEN(test_folder),
         WITH_A_WARDEN(test_much_code),
         WITH_A_WARDEN(test_too_much_waits),
         WITH_A_WARDEN(test_slow_reader),

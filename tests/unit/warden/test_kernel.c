@@ -401,7 +401,22 @@ static void cell_with_other_lengths(struct room *room)
 
 static void cell_with_strange_flags(struct room *room)
 {
-    give_cell(room, 2, &(struct message_cell){.kernel = 1, .flags = 8});
+    give_cell(room, 2, &(struct message_cell){.kernel = 1, .flags = 16});
+}
+
+static void cell_with_a_folder_without_end(struct room *room)
+{
+    start_kernel(room, 1, 0);
+    give(room, FRAME_ARGS, 0, "tell/tmp", 8);
+    give_cell(room, 2,
+              &(struct message_cell){
+                  .kernel = 1, .flags = CELL_FOLDER, .code_length = 4, .env_length = 4});
+}
+
+static void cell_with_no_folder(struct room *room)
+{
+    start_kernel(room, 1, 0);
+    give_cell(room, 2, &(struct message_cell){.kernel = 1, .flags = CELL_FOLDER});
 }
 
 static void cell_with_id_0(struct room *room)
@@ -418,19 +433,11 @@ static void cell_with_an_id_in_use(struct room *room)
 static void test_broken_protocol(void **state)
 {
     static void (*const ways[])(struct room * room) = {
-        kernel_without_descriptors,
-        kernel_with_two,
-        kernel_with_four,
-        kernel_of_the_warden,
-        kernel_with_id_0,
-        args_with_descriptors,
-        hello_with_a_descriptor,
-        kernel_on_a_terminal,
-        kernel_with_input,
-        kernel_that_ends_the_box,
-        cell_with_other_lengths,
-        cell_with_strange_flags,
-        cell_with_id_0,
+        kernel_without_descriptors,     kernel_with_two,         kernel_with_four,
+        kernel_of_the_warden,           kernel_with_id_0,        args_with_descriptors,
+        hello_with_a_descriptor,        kernel_on_a_terminal,    kernel_with_input,
+        kernel_that_ends_the_box,       cell_with_other_lengths, cell_with_strange_flags,
+        cell_with_a_folder_without_end, cell_with_no_folder,     cell_with_id_0,
         cell_with_an_id_in_use,
     };
 

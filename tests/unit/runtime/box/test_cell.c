@@ -40,6 +40,34 @@ static void test_what_is_sent(void **state)
     hear_nothing(fake);
 }
 
+/* It goes before the variables; one that is not there is told as for any command. */
+static void test_folder(void **state)
+{
+    static const char *const env[] = {"K=V", NULL};
+    struct fake *fake = *state;
+    struct cell_spec spec = {.kernel = start_kernel(fake, 0),
+                             .code = "1",
+                             .code_length = 1,
+                             .env = env,
+                             .folder = "/tmp"};
+    struct message_cell cell;
+    struct frame frame;
+
+    assert_int_equal(try_cell(fake, 1, &spec), 0);
+    frame = hear(fake, FRAME_ARGS, 0);
+    assert_int_equal(frame.length, 10);
+    assert_memory_equal(frame.payload, "1/tmp\0K=V\0", 10);
+    frame = hear(fake, FRAME_CELL, fake->id[1]);
+    assert_int_equal(message_cell_unpack(&frame, &cell), 0);
+    assert_int_equal(cell.flags, CELL_FOLDER);
+    assert_int_equal(cell.env_length, 9);
+    say_fail(fake, fake->id[1], GUEST_STAGE_FOLDER, ENOENT);
+    check_alive(fake);
+    assert_int_equal(fake->seen[1].failed, 1);
+    assert_ptr_equal(fake->seen[1].err.code, ERROR_BAD_INPUT);
+    assert_string_equal(fake->seen[1].err.text, "the working folder: No such file or directory");
+}
+
 /* More than a frame, and more than the socket takes: it waits in the box, and arrives whole. */
 static void test_much_code(void **state)
 {
@@ -347,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_A_FAKE(test_what_is_sent),
+        WITH_A_FAKE(test_folder),
         WITH_A_FAKE(test_much_code),
         WITH_A_FAKE(test_refused),
         WITH_A_FAKE(test_streams),
