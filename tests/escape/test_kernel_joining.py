@@ -98,17 +98,14 @@ def begin(daemon, session, program, *args):
 @pytest.mark.parametrize("origin", ["zygote", "cold"])
 def test_20_its_memory_is_never_open(daemon, origin):
     """Every new process of the box is looked at again and again from its first moment on."""
-    if origin == "cold":
-        daemon.kill_zygotes()
     session = daemon.session()["id"]
     daemon.exec(session, "true")
     execution = begin(daemon, session, HUNTER)
     came = 0
     for _ in range(60):
-        if origin == "cold":  # where a folder is given nobody warm is asked
-            context = daemon.context(session, cwd="/workspace")
-        else:
-            context = daemon.context(session)
+        if origin == "cold":
+            daemon.kill_zygotes()
+        context = daemon.context(session)
         result = daemon.cell(session, "1 + 1", context=context)
         assert result["results"][0]["data"]["text/plain"] == "2", result
         came += result["meta"]["warm"] == origin

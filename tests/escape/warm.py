@@ -62,10 +62,12 @@ class Daemon(serve.Daemon):
     def context_of(self, session, origin):
         """A new context whose kernel is "cold" or from a "zygote"."""
         for _ in range(TRIES):
-            # Where a folder is given nobody warm is asked.
-            context = self.context(session, **({"cwd": "/workspace"} if origin == "cold" else {}))
+            context = self.context(session)
+            if origin == "cold":
+                self.kill_zygotes()
             got = self.cell(session, "'warmth'", context=context)["meta"]["warm"]
             if got == origin:
+                self.warm_up()
                 return context
             self.asked("DELETE", f"/v1/sessions/{session}/contexts/{context}")
             self.warm_up()
