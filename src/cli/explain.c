@@ -69,6 +69,8 @@ int explain_result(const struct result *result, struct buf *to)
 
     failed |= buf_printf(to, "what held this run\n");
     failed |= buf_printf(to, "  %-10s %s\n", "runtime", result->runtime ? result->runtime : "none");
+    if (result->warm)
+        failed |= buf_printf(to, "  %-10s %s\n", "started", result->warm);
     failed |= buf_printf(to, "  %-10s %s\n", "isolation",
                          isolation_name(isolation_of_layers(result->layers)));
     failed |= buf_printf(to, "  %-10s %s\n", "layers", layers[0] ? layers : "none");

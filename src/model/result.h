@@ -63,7 +63,7 @@ struct result {
         *install; /* object: members of meta about a missing module (docs/templates.md); or NULL */
     struct buf note;    /* lines of the engine, behind stderr's text and outside of its limit */
     struct error error; /* .code set: the run could not start or was ended by the engine */
-    char **words;       /* strv: owns runtime, error.code and error.stage of a parsed result */
+    char **words; /* strv: owns runtime, warm, error.code and error.stage of a parsed result */
 };
 
 #define RESULT_TRUNCATED "... (output truncated)" /* the line behind a stream that was cut */

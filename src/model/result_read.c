@@ -160,6 +160,13 @@ static int take_runtime(struct result *result, json_t *json, struct error *err)
     return keep_word(result, plain_text(json), &result->runtime, err);
 }
 
+static int take_warm(struct result *result, json_t *json, struct error *err)
+{
+    if (!plain_text(json))
+        return wrong(err, "warm", "a text");
+    return keep_word(result, plain_text(json), &result->warm, err);
+}
+
 static int take_id(const char *name, const json_t *json, char id[ID_MAX], struct error *err)
 {
     const char *value = plain_text(json);
@@ -409,6 +416,7 @@ static int take_isolation(struct result *result, json_t *json, struct error *err
 
 static const struct row meta_rows[] = {
     {"runtime", .take = take_runtime},
+    {"warm", .take = take_warm},
     {"execution_id", .take = take_execution_id},
     {"session_id", .take = take_session_id},
     {"stdout_truncated", MEMBER(KIND_BOOL, out.is_truncated)},

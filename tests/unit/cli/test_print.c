@@ -189,6 +189,7 @@ static void test_explain_names_each_limit_and_its_holder(void **state)
     (void)state;
     result_init(&result, &limits);
     result.runtime = "local";
+    result.warm = "pool";
     result.layers = LAYER_BIT(LAYER_SECCOMP) | LAYER_BIT(LAYER_LANDLOCK);
     result.missing = LAYER_BIT(LAYER_CGROUP);
     result.memory_by = LIMIT_BY_WATCHDOG;
@@ -196,6 +197,7 @@ static void test_explain_names_each_limit_and_its_holder(void **state)
     result.usage.cpu_us = 12300;
     assert_int_equal(explain_result(&result, &text), 0);
     expect(&text, "local");
+    expect(&text, "started    pool");
     expect(&text, "standard");
     expect(&text, "seccomp, landlock");
     expect(&text, "missing    cgroup");

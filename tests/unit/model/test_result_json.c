@@ -104,6 +104,7 @@ static void fill(struct result *result)
 {
     result_init(result, &LIMITS);
     result->runtime = "docker";
+    result->warm = "pool";
     str_copy(result->execution_id, ID_MAX, "exec_2");
     str_copy(result->session_id, ID_MAX, "s_3");
     result->limits.output_bytes = 4;
@@ -164,7 +165,7 @@ static void test_every_member(void **state)
         "\"missing\":[\"userns\",\"cgroup\"]},"
         "\"error\":{\"code\":\"box_failed\","
         "\"message\":\"mount proc: EPERM (Operation not permitted)\",\"stage\":\"mount proc\","
-        "\"errno\":\"EPERM\"}}}");
+        "\"errno\":\"EPERM\"},\"warm\":\"pool\"}}");
     assert_comes_back(&result);
     result_free(&result);
 }
@@ -245,6 +246,7 @@ static void test_reading_the_least(void **state)
     assert_string_equal(buf_text(&result.out.kept), "a");
     assert_string_equal(buf_text(&result.err.kept), "b");
     assert_null(result.runtime);
+    assert_null(result.warm);
     assert_null(result.error.code);
     result_free(&result);
 }
@@ -300,6 +302,7 @@ static const struct {
     {NULL, "duration", "\"1\""},
     {NULL, "meta", "[]"},
     {"meta", "runtime", "1"},
+    {"meta", "warm", "true"},
     {"meta", "execution_id", "null"},
     {"meta", "execution_id", "\"0123456789012345678901234567890123456789012345678\""},
     {"meta", "session_id", "7"},
