@@ -15,8 +15,9 @@ _exit, kill, getpid, fstat, write = os._exit, os.kill, os.getpid, os.fstat, os.w
 def run(host, number, code, text, env):
     """Does not return."""
     goodbye = Goodbye(host, number)
-    path = host.workspace.rstrip("/") + "/main.py"
-    prepare(host, path, text, env)
+    words, env = take_words(env)
+    path = host.workspace.rstrip("/") + "/" + (words[0] if words else "main.py")
+    prepare(host, words or [path], path, text, env)
     try:
         with kernel._io.open(path, "wb") as file:
             file.write(code)
@@ -57,7 +58,18 @@ class Goodbye:
             pass  # how it ends is seen all the same
 
 
-def prepare(host, path, text, env):
+def take_words(env):
+    """(name of the script and its arguments, the variables): words begin with '='."""
+    words, rest = [], []
+    for entry in env.split(b"\0"):
+        if entry.startswith(b"="):
+            words.append(entry[1:].decode("utf-8", "surrogateescape"))
+        else:
+            rest.append(entry)
+    return words, b"\0".join(rest)
+
+
+def prepare(host, words, path, text, env):
     """Streams, arguments and environment of a program."""
     host.environ = os.environ
     host.set_environment(env)
@@ -71,7 +83,8 @@ def prepare(host, path, text, env):
     sys.stderr = sys.__stderr__ = stderr
     if os.environ.get("PYTHONUNBUFFERED"):
         stdout.reconfigure(line_buffering=True)
-    sys.argv = [path]
+    sys.argv = words
+    sys.orig_argv = [sys.executable] + words
     folder = path.rpartition("/")[0]
     if sys.path and sys.path[0] in (kernel.FOLDER, ""):
         sys.path[0] = folder

@@ -49,6 +49,7 @@ const char ERROR_CONTEXT_TAKEN[] = "context_taken";
 const char ERROR_TOO_MANY_CONTEXTS[] = "too_many_contexts";
 const char ERROR_TEMPLATE_NOT_FOUND[] = "template_not_found";
 const char ERROR_TEMPLATE_NOT_BUILT[] = "template_not_built";
+const char ERROR_RUN_DIFFERS[] = "run_differs";
 const char ERROR_TEMPLATE_IN_USE[] = "template_in_use";
 const char ERROR_INSTALL_FAILED[] = "install_failed";
 const char ERROR_INSTALL_DENIED[] = "install_denied";
@@ -99,6 +100,7 @@ static const char *const codes[] = {
     ERROR_TOO_MANY_CONTEXTS,
     ERROR_TEMPLATE_NOT_FOUND,
     ERROR_TEMPLATE_NOT_BUILT,
+    ERROR_RUN_DIFFERS,
     ERROR_TEMPLATE_IN_USE,
     ERROR_INSTALL_FAILED,
     ERROR_INSTALL_DENIED,

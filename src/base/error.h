@@ -63,6 +63,7 @@ extern const char ERROR_CONTEXT_TAKEN[];       /* another context has the name *
 extern const char ERROR_TOO_MANY_CONTEXTS[];   /* LIMIT_CONTEXTS */
 extern const char ERROR_TEMPLATE_NOT_FOUND[];  /* no template by that name */
 extern const char ERROR_TEMPLATE_NOT_BUILT[];  /* it has to be built first */
+extern const char ERROR_RUN_DIFFERS[];         /* this daemon would run it in another way */
 extern const char ERROR_TEMPLATE_IN_USE[];     /* a session has it */
 extern const char ERROR_INSTALL_FAILED[];      /* pip said no; the text has its last words */
 extern const char ERROR_INSTALL_DENIED[];      /* by the allow or deny list */

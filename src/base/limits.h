@@ -117,6 +117,7 @@
 #define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
+#define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
 #define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 
@@ -141,6 +142,7 @@
 #define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
+#define RUN_PATIENCE_MS 1000        /* of `bailey run`, until a daemon says that it takes the run */
 #define STOP_PATIENCE_MS 5000       /* behind the grace of a stop: the broker's own goodbye */
 #define EGRESS_HEAD_MS 30000        /* a caller of the proxy has said all that it wants */
 #define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */

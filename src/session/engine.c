@@ -60,6 +60,7 @@ static void on_later(void *ctx)
         next = session->next;
         session_settle(session);
     }
+    runs_resume(engine);
     forget_ended(engine);
     engine_check_stopped(engine);
 }

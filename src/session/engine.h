@@ -151,11 +151,24 @@ struct run_spec {
     const char *input; /* standard input; NULL: none */
     size_t input_length;
     uint64_t timeout_ms; /* 0: as configured */
+    const char *name;    /* of its source in /workspace; NULL: as the language has it */
+    json_t *arguments;   /* array of strings behind it, or NULL */
+    bool keeps_nothing;  /* SANDBOX_STORE_CODE is the caller's to do */
+    /*
+     * Output while it comes, to the ctx of done(): the bytes that were taken; less than all stops
+     * the stream until engine_run_resume(). NULL: only in the result.
+     */
+    size_t (*sink)(void *ctx, int stream, const void *data, size_t length);
 };
 /* done() comes once, with a result for every ending; the result is the callee's to free. */
 int engine_run(struct engine *engine, const struct run_spec *spec,
                void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
                struct error *err);
 void engine_run_cancel(struct run *run); /* the box is ended; done() does not come any more */
+void engine_run_resume(struct run *run, int stream); /* the sink has room; not from inside of it */
+const char *engine_run_id(const struct run *run);
+struct run *engine_run_find(struct engine *engine, const char *id); /* NULL: there is none */
+/* The program is killed, what it wrote is still taken, and done() comes, with `cancelled`. */
+void engine_run_stop(struct run *run);
 
 #endif

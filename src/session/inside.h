@@ -459,7 +459,8 @@ void looks_free(struct engine *engine); /* nobody is called any more */
 
 /* run.c */
 void runs_fail(struct engine *engine, const struct error *err);
-void runs_free(struct engine *engine); /* nobody is called any more */
+void runs_resume(struct engine *engine); /* run_ways.c: output that was held back */
+void runs_free(struct engine *engine);   /* nobody is called any more */
 void run_box_ended(struct engine *engine, uint32_t number);
 void run_kernel_ended(struct engine *engine, const struct kernel_end *end);
 

@@ -29,6 +29,9 @@ struct run {
     size_t code_length, code_sent, input_length, input_sent;
     bool has_input; /* some of it is still to be sent */
     char **env;
+    char **words; /* strv: interpreter, name of its source in /workspace, arguments */
+    bool keeps_nothing;
+    size_t (*sink)(void *ctx, int stream, const void *data, size_t length); /* NULL: none */
     struct result result;
     void (*done)(void *ctx, struct result *result); /* NULL: cancelled */
     void *ctx;
@@ -42,11 +45,16 @@ struct run {
     uint32_t call;
     struct check *check; /* of its imports, under way */
     const char *program;
-    uint32_t kernel; /* 0: none came with the box */
-    bool has_status; /* how the kernel ended */
-    int status;      /* as wait(2) */
-    bool has_ended;  /* the cell; its status is waited for */
-    bool is_over;    /* the box is to be given back */
+    uint32_t kernel;       /* 0: none came with the box */
+    bool has_status;       /* how the kernel ended */
+    int status;            /* as wait(2) */
+    bool has_ended;        /* the cell; its status is waited for */
+    bool is_running;       /* the program */
+    bool has_room[2];      /* the sink takes more of the stream */
+    bool is_stopped;       /* by its caller, who waits for the result */
+    bool has_output;       /* something was in /tmp/output */
+    bool is_over;          /* the box is to be given back */
+    struct run_list *list; /* of what it left, under way */
     struct reactor_timer *timer;
 
     /* A module was missing, and may be installed. */
@@ -62,6 +70,13 @@ struct run {
 };
 int run_make(struct run *run, struct error *err); /* the box */
 void run_over(struct run *run, const struct error *err);
+
+/* run_ways.c */
+char **run_words(const struct run *run, const struct run_spec *spec); /* strv; NULL: no memory */
+char **run_cell_env(const struct run *run, struct error *err); /* the words too; strv, or NULL */
+/* It has ended: true: what it left is looked at first, and run_over() follows. */
+bool run_list(struct run *run);
+void run_list_leave(struct run *run);
 
 /* run_again.c */
 /* The program has ended: true: it is looked at first, and run_over() follows. */

@@ -35,6 +35,7 @@ static void run_free(struct run *run)
     box_free(run->box);
     result_free(&run->result);
     strv_free(run->env);
+    strv_free(run->words);
     free(run->code);
     free(run->input);
     free(run);
@@ -65,7 +66,8 @@ static void store_artifact(struct run *run)
     };
     bool failed = result->exit_code != 0 || result->error.code;
 
-    if (config->store_code == STORE_NEVER || (config->store_code == STORE_ON_ERROR && !failed))
+    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
+        (config->store_code == STORE_ON_ERROR && !failed))
         return;
     if (artifact_write(&artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
@@ -132,7 +134,7 @@ static void note_exit(struct run *run)
 /* All of it is known; but it may be that its end leads to something. */
 static void run_ended(struct run *run)
 {
-    if (!run_look(run))
+    if (!run_look(run) && !run_list(run))
         run_over(run, NULL);
 }
 
@@ -163,7 +165,8 @@ static void on_turn(void *ctx)
         run_link(run);
         return;
     }
-    if (!run->is_over && run->has_ended && !run->look) { /* nobody told the status in time */
+    if (!run->is_over && run->has_ended && !run->look &&
+        !run->list) { /* nobody told the status in time */
         note_exit(run);
         run_ended(run);
         return;
@@ -173,6 +176,7 @@ static void on_turn(void *ctx)
     pump_stop(&run->pump);
     check_leave(ptr_take(&run->check));
     local_module_leave(ptr_take(&run->look));
+    run_list_leave(run);
     if (run->make_serial)
         maker->ops->make_cancel(maker, run->make_serial);
     run->make_serial = 0;
@@ -196,7 +200,7 @@ static void on_lost(void *ctx, const struct error *err)
 {
     struct run *run = ctx;
 
-    run_over(run, run->look ? NULL : err); /* the program had ended before */
+    run_over(run, run->look || run->list ? NULL : err); /* the program had ended before */
 }
 
 void engine_run_cancel(struct run *run)
@@ -232,9 +236,12 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
     struct run *run = ctx;
     struct result *result = &run->result;
 
-    if (stream != BOX_EVENTS) /* a script has none: whoever sends some is lying */
-        capture_add(stream == BOX_STDOUT ? &result->out : &result->err, data, length,
-                    result->limits.output_bytes);
+    if (stream == BOX_EVENTS) /* a script has none: whoever sends some is lying */
+        return length;
+    if (run->sink)
+        length = run->sink(run->ctx, (int)stream, data, length);
+    capture_add(stream == BOX_STDOUT ? &result->out : &result->err, data, length,
+                result->limits.output_bytes);
     return length;
 }
 
@@ -264,6 +271,8 @@ static void on_ended(void *ctx, const struct exec_end *end)
     struct result *result = &run->result;
 
     result->duration_ns = end->duration_ns;
+    run->is_running = false;
+    run->has_output = end->has_output;
     result->disk_full = end->disk_full;
     result->oom_killed = end->memory_watchdog;
     result->exit_code = end->exit_code;
@@ -295,7 +304,7 @@ void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
             continue;
         run->has_status = true;
         run->status = end->status;
-        if (run->has_ended && !run->is_over && !run->look) {
+        if (run->has_ended && !run->is_over && !run->look && !run->list) {
             note_exit(run);
             run_ended(run);
         }
@@ -313,9 +322,8 @@ static const struct exec_events exec_events = {
 
 static void start_program(struct run *run)
 {
-    const char *argv[] = {run->program, run->language->script, NULL};
     struct exec_spec spec = {
-        .argv = argv,
+        .argv = (const char *const *)run->words,
         .env = (const char *const *)run->env,
         .stdin_open = run->has_input,
         .ends_box = true,
@@ -323,29 +331,34 @@ static void start_program(struct run *run)
     };
     struct error err = {0};
 
-    if (box_exec(run->box, &spec, &exec_events, run, &run->call, &err) < 0)
+    if (box_exec(run->box, &spec, &exec_events, run, &run->call, &err) < 0) {
         run_over(run, &err);
-    else
-        push_input(run);
+        return;
+    }
+    run->is_running = true;
+    push_input(run);
 }
 
 /* The source in a kernel that was there before it. */
 static void start_cell(struct run *run)
 {
+    struct error err = {0};
+    CLEANUP(strv_freep) char **env = run_cell_env(run, &err);
     struct cell_spec spec = {
         .kernel = run->kernel,
         .code = run->code,
         .code_length = run->code_length,
         .input = run->input,
         .input_length = run->input_length,
-        .env = (const char *const *)run->env,
+        .env = (const char *const *)env,
         .timeout_ms = run->result.limits.timeout_ms,
         .is_script = true,
     };
-    struct error err = {0};
 
-    if (box_cell(run->box, &spec, &exec_events, run, &run->call, &err) < 0)
+    if (!env || box_cell(run->box, &spec, &exec_events, run, &run->call, &err) < 0)
         run_over(run, &err);
+    else
+        run->is_running = true;
 }
 
 static void start(struct run *run)
@@ -418,7 +431,7 @@ static void put_code(struct run *run)
     struct put_spec put = {.path = path, .mode = 0644};
     struct error err = {0};
 
-    str_format(path, sizeof(path), "/workspace/%s", run->language->script);
+    str_format(path, sizeof(path), "/workspace/%s", run->words[1]);
     if (box_put(run->box, &put, &put_events, run, &run->call, &err) < 0)
         run_over(run, &err);
     else
@@ -513,12 +526,15 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
     CLEANUP(json_decrefp) json_t *given = furniture_env(furniture);
 
     run->env = env_vector(given, spec->env);
+    run->words = run_words(run, spec);
+    run->keeps_nothing = spec->keeps_nothing;
+    run->sink = spec->sink;
     run->code = malloc(spec->code_length + 1);
     run->code_length = spec->code_length;
     if (spec->input)
         run->input = malloc(spec->input_length + 1);
     run->input_length = spec->input_length;
-    if (!run->env || !run->code || (spec->input && !run->input) || !run->timer)
+    if (!run->env || !run->words || !run->code || (spec->input && !run->input) || !run->timer)
         return -ENOMEM;
     memcpy(run->code, spec->code, spec->code_length);
     if (spec->input)

@@ -33,7 +33,8 @@ static void on_looked(void *ctx, bool is_there)
         local_module_error(run->module, &err);
         fail(run, &err);
     }
-    run_over(run, NULL);
+    if (!run_list(run))
+        run_over(run, NULL);
 }
 
 bool run_look(struct run *run)
@@ -156,6 +157,7 @@ bool run_install(struct run *run)
 
 void run_leave(struct run *run)
 {
+    run_list_leave(run);
     struct engine *engine = run->engine;
 
     local_module_leave(ptr_take(&run->look));

@@ -15,6 +15,8 @@
 /* Why it must not come out; NULL when it may. Static words. Pure. */
 const char *output_kind_problem(uint32_t mode);
 const char *output_name_problem(const char *name);
+/* Claims what the box's disk never held, and would fill the caller's with zeros. */
+#define OUTPUT_SPARSE "larger than the box's disk (sparse)"
 
 /* A file on its way; -1 descriptors: none. */
 struct output_writer {

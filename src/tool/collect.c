@@ -65,9 +65,8 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     files[listing->count].skipped = output_kind_problem(entry->mode);
     if (!files[listing->count].skipped)
         files[listing->count].skipped = output_name_problem(entry->name);
-    /* Sparse files claim what the box's disk never held, and would fill the caller's with zeros. */
     if (!files[listing->count].skipped && entry->bytes > listing->disk_bytes - listing->bytes)
-        files[listing->count].skipped = "larger than the box's disk (sparse)";
+        files[listing->count].skipped = OUTPUT_SPARSE;
     if (!files[listing->count].skipped)
         listing->bytes += entry->bytes;
     listing->count++;

@@ -46,6 +46,7 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_TOO_MANY_CONTEXTS, 429, "a session has at most 32"},
     {ERROR_TEMPLATE_NOT_FOUND, 404, "no template by that name; `nearest`"},
     {ERROR_TEMPLATE_NOT_BUILT, 409, "build it first: bailey template build NAME"},
+    {ERROR_RUN_DIFFERS, 409, "it is not configured as the run has to be (`like`)"},
     {ERROR_TEMPLATE_IN_USE, 409, "a session has it"},
     {ERROR_INSTALL_FAILED, 409, "the message has pip's last words"},
     {ERROR_INSTALL_DENIED, 403, "by the allow or deny list"},

@@ -168,6 +168,7 @@ HANDLER(warm_get);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);
+HANDLER(run_stop);
 HANDLER(sessions_create);
 HANDLER(sessions_list);
 HANDLER(sessions_get);

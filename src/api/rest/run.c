@@ -1,14 +1,29 @@
-/* run.c - POST /v1/run: code in a box of its own, the one result. */
+/*
+ * run.c - POST /v1/run: code in a box of its own; the one result, or its output as events while it
+ * comes and the result behind it. DELETE ends one.
+ *
+ * The reader's pace is the client's: output that it has not taken holds the program back.
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "api/rest/inside.h"
+#include "base/cleanup.h"
 #include "base/str.h"
+#include "config/shape.h"
+
+#define PENDING_MAX (256 * KIB) /* of events that the client has not taken */
+#define PIECE (32 * KIB)        /* of one stream in one event */
+#define TEXT_MAX (6 * LIMIT_OUTPUT_MAX + MIB)
+#define SHAPE_MAX (64 * KIB)
+#define NAME_MAX_BYTES 255
 
 struct waiting {
     struct http_request *http;
-    struct run *run;
-    json_t *body; /* the run may point into it */
+    struct run *run; /* NULL: it has ended */
+    json_t *body;    /* the run may point into it */
+    struct rest_stream stream;
+    bool is_held[2]; /* the stream waits for the client */
 };
 
 static void waiting_free(struct waiting *waiting)
@@ -16,6 +31,8 @@ static void waiting_free(struct waiting *waiting)
     json_decref(waiting->body);
     free(waiting);
 }
+
+/* ---- the result ---- */
 
 static void on_done(void *ctx, struct result *result)
 {
@@ -34,6 +51,82 @@ static void on_gone(void *ctx)
     waiting_free(waiting);
 }
 
+/* ---- events ---- */
+
+/* Text as text, unless there is a byte in it that JSON cannot have or that would grow much. */
+static json_t *piece_json(const char *data, size_t length)
+{
+    CLEANUP(buf_free) struct buf encoded = BUF_INIT(2 * PIECE);
+    json_t *text = memchr(data, '\0', length) ? NULL : json_stringn(data, length);
+
+    if (text)
+        return json_pack("{s:o, s:s}", "data", text, "encoding", "utf8");
+    if (base64_encode(data, length, &encoded) < 0)
+        return NULL;
+    return json_pack("{s:s%, s:s}", "data", buf_text(&encoded), encoded.length, "encoding",
+                     "base64");
+}
+
+static size_t on_output(void *ctx, int stream, const void *data, size_t length)
+{
+    struct waiting *waiting = ctx;
+    const char *at = data;
+
+    if (waiting->stream.text.length > PENDING_MAX) {
+        waiting->is_held[stream - 1] = true;
+        return 0;
+    }
+    for (size_t left = length, count; left > 0; at += count, left -= count) {
+        count = MIN(left, (size_t)PIECE);
+        rest_stream_event(&waiting->stream, NULL, stream == 1 ? "stdout" : "stderr",
+                          piece_json(at, count));
+    }
+    http_reply_more(waiting->stream.http);
+    return length;
+}
+
+static void on_exit_event(void *ctx, struct result *result)
+{
+    struct waiting *waiting = ctx;
+
+    waiting->run = NULL;
+    rest_stream_event(&waiting->stream, NULL, "exit", result_to_json(result));
+    result_free(result);
+    waiting->stream.is_over = true;
+    http_reply_more(waiting->stream.http);
+}
+
+static void on_fill(void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    for (int i = 0; i < 2; i++) {
+        if (waiting->is_held[i] && waiting->run)
+            engine_run_resume(waiting->run, i + 1);
+        waiting->is_held[i] = false;
+    }
+}
+
+static void on_freed(void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    if (waiting->run)
+        engine_run_cancel(waiting->run);
+    waiting_free(waiting);
+}
+
+static void start_events(struct waiting *waiting)
+{
+    char name[ID_MAX + 32]; /* for a client that wants to end it */
+    const char *headers[] = {rest_event_headers[0], name, NULL};
+
+    str_format(name, sizeof(name), "Bailey-Execution: %s", engine_run_id(waiting->run));
+    rest_stream_start(&waiting->stream, 200, TYPE_EVENTS, headers, -1);
+}
+
+/* ---- the request ---- */
+
 static bool is_enabled(const struct config *config, const char *language)
 {
     for (size_t i = 0; i < strv_length(config->languages); i++)
@@ -42,61 +135,137 @@ static bool is_enabled(const struct config *config, const char *language)
     return false;
 }
 
-/* What the schema cannot say; false: it was answered. */
-static bool check(struct rest_call *call, const char *language)
+/* One name of a file in /workspace, which no interpreter takes for an option. */
+static bool is_name(const char *name)
 {
-    json_t *code = json_object_get(call->body, "code");
-    const char *text = json_string_value(code);
+    return name[0] && name[0] != '-' && !strchr(name, '/') && !str_equal(name, ".") &&
+           !str_equal(name, "..") && strlen(name) <= NAME_MAX_BYTES;
+}
+
+/* Would it run here as its caller would run it? */
+static int check_like(struct rest_call *call, const struct run_spec *spec, const char *like,
+                      struct error *err)
+{
+    CLEANUP(buf_free) struct buf ours = BUF_INIT(SHAPE_MAX);
+    const struct engine_language *language = engine_language(call->rest->engine, spec->language);
+    struct engine_template furniture = {0};
+    const char *differs;
+    char name[64];
+    int r = engine_template(call->rest->engine, spec->template_name, &furniture, err);
+    struct shape shape = {.state = call->rest->info.state,
+                          .fingerprint = language ? language->fingerprint : NULL,
+                          .layer = furniture.layer};
+
+    if (r < 0)
+        return r;
+    if (shape_text(&shape, engine_config(call->rest->engine), &ours) < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    differs = shape_difference(buf_text(&ours), like, name);
+    return differs ? error_set(err, -EPERM, ERROR_RUN_DIFFERS,
+                               "'%s' of this daemon is not what the run has to have", differs)
+                   : 0;
+}
+
+/* What the schema cannot say; false: it was answered. */
+static bool check(struct rest_call *call, const struct run_spec *spec)
+{
+    json_t *like = json_object_get(call->body, "like");
     struct error err = {0};
 
-    if (text[strspn(text, " \t\r\n\f\v")] == '\0') {
+    if (spec->code[strspn(spec->code, " \t\r\n\f\v")] == '\0') {
         rest_fail_field(call->http, "code", "'code' is empty: there is nothing to run");
         return false;
     }
-    if (json_string_length(code) > LIMIT_CODE_BYTES)
+    if (spec->name && !is_name(spec->name)) {
+        rest_fail_field(call->http, "name",
+                        "'name' has to be one name of at most %d bytes without '/' that does not "
+                        "begin with '-'",
+                        NAME_MAX_BYTES);
+        return false;
+    }
+    if (spec->code_length > LIMIT_CODE_BYTES)
         error_set(&err, -EFBIG, ERROR_TOO_LARGE, "'code' is larger than %llu MB",
                   LIMIT_CODE_BYTES / MIB);
-    else if (!is_enabled(engine_config(call->rest->engine), language))
+    else if (!is_enabled(engine_config(call->rest->engine), spec->language))
         error_set(&err, -EPERM, ERROR_NO_INTERPRETER,
-                  "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES", language);
+                  "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
+                  spec->language);
+    else if (like)
+        check_like(call, spec, json_string_value(like), &err);
     if (err.num < 0)
         rest_fail(call->rest, call->http, &err, NULL);
-    return err.num == 0;
+    return err.num == 0 && rest_check_env(call->http, spec->env);
+}
+
+static void read_spec(json_t *body, struct run_spec *spec)
+{
+    json_t *code = json_object_get(body, "code");
+    json_t *input = json_object_get(body, "stdin");
+    json_t *language = json_object_get(body, "language");
+    json_t *timeout = json_object_get(body, "timeout");
+
+    *spec = (struct run_spec){
+        .template_name = json_string_value(json_object_get(body, "template")),
+        .language = language ? json_string_value(language) : "python",
+        .code = json_string_value(code),
+        .code_length = json_string_length(code),
+        .env = json_object_get(body, "env"),
+        .input = json_string_value(input),
+        .input_length = input ? json_string_length(input) : 0,
+        .timeout_ms = (uint64_t)(json_number_value(timeout) * 1000.0 + 0.5),
+        .name = json_string_value(json_object_get(body, "name")),
+        .arguments = json_object_get(body, "arguments"),
+        .keeps_nothing = json_is_false(json_object_get(body, "store")),
+    };
+    if (timeout && spec->timeout_ms == 0)
+        spec->timeout_ms = 1; /* 0 would mean: as configured */
 }
 
 void run_start(struct rest_call *call)
 {
-    json_t *code = json_object_get(call->body, "code");
-    json_t *input = json_object_get(call->body, "stdin");
-    json_t *language = json_object_get(call->body, "language");
-    json_t *timeout = json_object_get(call->body, "timeout");
-    struct run_spec spec = {
-        .template_name = json_string_value(json_object_get(call->body, "template")),
-        .language = language ? json_string_value(language) : "python",
-        .code = json_string_value(code),
-        .code_length = json_string_length(code),
-        .env = json_object_get(call->body, "env"),
-        .input = json_string_value(input),
-        .input_length = input ? json_string_length(input) : 0,
-        .timeout_ms = (uint64_t)(json_number_value(timeout) * 1000.0 + 0.5),
-    };
+    bool wants_events = rest_wants_events(call->http);
     struct waiting *waiting;
+    struct run_spec spec;
     struct error err = {0};
 
-    if (!check(call, spec.language) || !rest_check_env(call->http, spec.env))
+    read_spec(call->body, &spec);
+    if (!check(call, &spec))
         return;
-    if (timeout && spec.timeout_ms == 0)
-        spec.timeout_ms = 1; /* 0 would mean: as configured */
     waiting = malloc(sizeof(*waiting));
     if (!waiting) {
         rest_fail_memory(call->http);
         return;
     }
-    *waiting = (struct waiting){.http = call->http, .body = json_incref(call->body)};
-    if (engine_run(call->rest->engine, &spec, on_done, waiting, &waiting->run, &err) < 0) {
+    *waiting = (struct waiting){.http = call->http,
+                                .body = json_incref(call->body),
+                                .stream = {.http = call->http,
+                                           .text = BUF_INIT(TEXT_MAX),
+                                           .fill = on_fill,
+                                           .freed = on_freed,
+                                           .ctx = waiting}};
+    spec.sink = wants_events ? on_output : NULL;
+    if (engine_run(call->rest->engine, &spec, wants_events ? on_exit_event : on_done, waiting,
+                   &waiting->run, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
         waiting_free(waiting);
+    } else if (wants_events) {
+        start_events(waiting);
+    } else {
+        http_on_gone(call->http, on_gone, waiting);
+    }
+}
+
+void run_stop(struct rest_call *call)
+{
+    const char *id = http_param(call->http, "execution");
+    struct run *run = engine_run_find(call->rest->engine, id);
+    struct error err = {0};
+
+    if (!run) {
+        error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND, "no run '%.60s' is under way", id);
+        rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
-    http_on_gone(call->http, on_gone, waiting);
+    engine_run_stop(run);
+    rest_reply(call->http, 202, json_object());
 }

@@ -91,21 +91,15 @@
 #define B_MKDIR OBJECT(MEMBER("path", S_STRING) "," MEMBER("mode", S_MODE), "\"path\"")
 #define B_MOVE OBJECT(MEMBER("from", S_STRING) "," MEMBER("to", S_STRING), "\"from\",\"to\"")
 #define B_CHMOD OBJECT(MEMBER("path", S_STRING) "," MEMBER("mode", S_MODE), "\"path\",\"mode\"")
-#define B_RUN                                                                                                            \
-    OBJECT(                                                                                                              \
-        MEMBER("code", S_TEXT) "," MEMBER(                                                                               \
-            "language",                                                                                                  \
-            "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"                                        \
-            "\"default\":\"python\"}") "," MEMBER("timeout",                                                             \
-                                                  S_SECONDS) "," MEMBER("env",                                           \
-                                                                        S_ENV) "," MEMBER("stdin",                       \
-                                                                                          S_TEXT) "," MEMBER("template", \
-                                                                                                             S_NAME),    \
-        "\"code\"")
-
 /* clang-format off */
 #define S_LANGUAGE \
     "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],\"default\":\"python\"}"
+#define B_RUN \
+    OBJECT(MEMBER("code", S_TEXT) "," MEMBER("language", S_LANGUAGE) "," \
+           MEMBER("timeout", S_SECONDS) "," MEMBER("env", S_ENV) "," MEMBER("stdin", S_TEXT) "," \
+           MEMBER("template", S_NAME) "," MEMBER("name", S_NAME) "," \
+           MEMBER("arguments", S_WORDS) "," MEMBER("store", S_BOOLEAN) "," \
+           MEMBER("like", S_STRING), "\"code\"")
 #define S_CELL_TIMEOUT "{\"type\":\"number\",\"minimum\":0,\"maximum\":86400,\"default\":60}"
 #define B_CODE                                                                                  \
     OBJECT(MEMBER("code", S_TEXT) "," MEMBER("language", S_LANGUAGE) ","                        \

@@ -91,7 +91,8 @@ class Kernel:
         """The message of a cell; what does not fit into the socket is written while reading."""
         code = code if isinstance(code, bytes) else code.encode()
         text = stdin if isinstance(stdin, bytes) else (stdin or "").encode()
-        pairs = b"".join(("%s=%s" % pair).encode() + b"\0" for pair in (env or {}).items())
+        given = env.items() if isinstance(env, dict) else env or ()
+        pairs = b"".join(("%s=%s" % pair).encode() + b"\0" for pair in given)
         flags += "i" if stdin is not None else ""
         self.number += 1
         head = "cell %d %s %d %d %d\n" % (self.number, flags or "-", len(code), len(text), len(pairs))

@@ -352,6 +352,18 @@ def test_script_says_nothing_to_a_file_in_place_of_its_descriptor(tmp_path):
     assert (status, cell.others, path.read_bytes()) == (3, [], b"")
 
 
+def test_script_has_a_name_and_arguments():
+    """Strings of the environment without a name; they are no variables."""
+    env = [("", "my script.py"), ("A", "b"), ("", "a b"), ("", "="), ("", "")]
+    cell, status, folder = script("import os, sys\nprint(sys.argv, __file__, os.environ['A'], '' in os.environ)\n"
+                                  "print(os.listdir(sys.path[0]))\n1 / 0", env=env)
+    path = folder + "/my script.py"
+    assert status == 1
+    assert cell.stdout.decode() == "%s %s b False\n['my script.py']\n" % (
+        ["my script.py", "a b", "=", ""], path)
+    assert 'File "%s", line 4' % path in cell.stderr.decode()
+
+
 def test_script_input_and_environment():
     cell, status, _ = script("import os, sys\nprint(input(), os.environ['A'], repr(sys.stdin.read()))",
                              stdin="one\ntwo", env={"A": "b"})

@@ -50,8 +50,7 @@ struct given_kernel {
 };
 
 static struct {
-    bool refuses;          /* -EAGAIN: start it cold */
-    bool comes_with_boxes; /* made.kernel */
+    bool refuses; /* -EAGAIN: start it cold */
     unsigned asked;
     struct given_kernel kernels[8];
     unsigned count;
@@ -115,6 +114,14 @@ static inline void shop_kernel(struct maker *maker, uint32_t number, uint32_t id
     }
     shop_give(shop, shop_find(shop, number), id);
     done(ctx, 0);
+}
+
+/* For shop->furnish: boxes have a kernel from the beginning, as those of a pool. */
+static inline void shop_furnish(struct shop *shop, struct shop_box *box, struct made *made)
+{
+    made->kernel = 1;
+    made->is_pooled = true;
+    shop_give(shop, box, made->kernel);
 }
 
 static inline void shop_forget(struct maker *maker, const void *ctx)

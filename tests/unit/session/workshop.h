@@ -73,6 +73,8 @@ struct shop {
     bool refuses_now;   /* make() itself fails */
     uint64_t oom_kills; /* what it says of every box */
     unsigned made, cancelled;
+    /* What a box brings along; NULL: nothing. */
+    void (*furnish)(struct shop *shop, struct shop_box *box, struct made *made);
 };
 
 #define UNTIL(shop, condition)                                  \
@@ -247,6 +249,7 @@ static inline void shop_answer_make(struct shop *shop, const struct shop_ask *as
 {
     struct box_facts facts = {.missing = 1};
     struct error err = {0};
+    struct shop_box *box;
     struct made made;
 
     if (!ask->events)
@@ -256,7 +259,10 @@ static inline void shop_answer_make(struct shop *shop, const struct shop_ask *as
         ask->events->refused(ask->ctx, &err, &facts);
         return;
     }
-    made = shop_made(shop, shop_box_new(shop, ask->key));
+    box = shop_box_new(shop, ask->key);
+    made = shop_made(shop, box);
+    if (shop->furnish)
+        shop->furnish(shop, box, &made);
     ask->events->made(ask->ctx, &made);
 }
 

@@ -1,0 +1,182 @@
+/*
+ * run_ways.c - what a one-shot run does besides running: the words that start it, output to whoever
+ * reads along, an end that its caller asked for, and a look at what it left in /tmp/output.
+ *
+ * What it left is counted and not fetched: the box goes with the run. Names come out of a box and
+ * are hostile; store/output_file.h says which of them would not have been fetched.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "session/missing_job.h"
+#include "store/output_file.h"
+
+#define OUTPUT_FOLDER "/tmp/output"
+
+/* ---- the words ---- */
+
+char **run_words(const struct run *run, const struct run_spec *spec)
+{
+    CLEANUP(strv_freep) char **words = strv_new();
+    int r = words ? strv_push(&words, run->program) : -ENOMEM;
+
+    if (r == 0)
+        r = strv_push(&words, spec->name ? spec->name : run->language->script);
+    for (size_t i = 0; i < json_array_size(spec->arguments) && r == 0; i++)
+        r = strv_push(&words, json_string_value(json_array_get(spec->arguments, i)));
+    return r < 0 ? NULL : ptr_take(&words);
+}
+
+char **run_cell_env(const struct run *run, struct error *err)
+{
+    CLEANUP(strv_freep) char **env = strv_copy((const char *const *)run->env);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
+    int r = env ? 0 : -ENOMEM;
+
+    /* No variable has an empty name: what begins with '=' is a word (docs/kernels.md). */
+    for (char **word = run->words + 1; *word && r == 0; word++) {
+        buf_clear(&text);
+        r = buf_printf(&text, "=%s", *word);
+        if (r == 0)
+            r = strv_push(&env, buf_text(&text));
+    }
+    if (r < 0)
+        error_set(err, r, r == -EFBIG ? ERROR_TOO_LARGE : ERROR_ENGINE, "its arguments: %s",
+                  strerror(-r));
+    return r < 0 ? NULL : ptr_take(&env);
+}
+
+/* ---- who reads along, and who has enough ---- */
+
+void engine_run_resume(struct run *run, int stream)
+{
+    run->has_room[stream - 1] = true;
+    engine_later(run->engine); /* we may be inside of a callback of the box */
+}
+
+void runs_resume(struct engine *engine)
+{
+    for (struct run *run = engine->runs; run; run = run->next) {
+        for (int i = 0; i < 2; i++) {
+            if (!run->has_room[i])
+                continue;
+            run->has_room[i] = false;
+            if (run->box && run->call && !run->is_over)
+                box_resume(run->box, run->call, (enum box_stream)(i + 1));
+        }
+    }
+}
+
+const char *engine_run_id(const struct run *run)
+{
+    return run->result.execution_id;
+}
+
+struct run *engine_run_find(struct engine *engine, const char *id)
+{
+    struct run *run = engine->runs;
+
+    while (run && !str_equal(run->result.execution_id, id))
+        run = run->next;
+    return run;
+}
+
+static void stopped(struct run *run)
+{
+    struct error err = {0};
+
+    error_set(&err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
+    run_over(run, &err);
+}
+
+void engine_run_stop(struct run *run)
+{
+    if (run->is_over || run->is_stopped)
+        return;
+    run->is_stopped = true;
+    if (run->is_running)
+        box_signal(run->box, run->call, SIGKILL);
+    else
+        stopped(run);
+}
+
+/* ---- what it left ---- */
+
+struct run_list {
+    uint32_t op;
+    uint64_t bytes; /* of files that could have been fetched */
+    size_t count;
+    bool has_no_memory;
+};
+
+static void on_entry(void *ctx, const struct box_entry *entry)
+{
+    struct run *run = ctx;
+    struct run_list *list = run->list;
+    const char *skipped;
+
+    if (S_ISDIR(entry->mode))
+        return;
+    run->result.total_output_files++;
+    if (list->count == LIMIT_OUTPUT_FILES)
+        return;
+    list->count++;
+    skipped = output_kind_problem(entry->mode);
+    if (!skipped)
+        skipped = output_name_problem(entry->name);
+    if (!skipped && entry->bytes > run->result.limits.disk_bytes - list->bytes)
+        skipped = OUTPUT_SPARSE;
+    if (!skipped)
+        list->bytes += entry->bytes;
+    else if (result_add_file(&run->result, entry->name, NULL, entry->bytes, skipped) < 0)
+        list->has_no_memory = true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct output_file *)a)->name, ((const struct output_file *)b)->name);
+}
+
+/* A folder that the guest removed has no files: not an error. */
+static void on_listed(void *ctx, const struct error *ignored)
+{
+    struct run *run = ctx;
+    struct result *result = &run->result;
+    struct error err = {0};
+
+    (void)ignored;
+    if (result->file_count > 1)
+        qsort(result->files, result->file_count, sizeof(*result->files), compare_names);
+    if (run->list->has_no_memory)
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    free(ptr_take(&run->list));
+    run_over(run, err.num < 0 ? &err : NULL);
+}
+
+bool run_list(struct run *run)
+{
+    static const struct list_events events = {.entry = on_entry, .done = on_listed};
+    struct error err = {0};
+
+    if (run->is_stopped)
+        stopped(run);
+    if (!run->has_output || run->is_over || run->list)
+        return run->is_over || run->list;
+    run->list = calloc(1, sizeof(*run->list));
+    if (run->list && box_list(run->box, OUTPUT_FOLDER, 0, &events, run, &run->list->op, &err) == 0)
+        return true;
+    free(ptr_take(&run->list));
+    return false;
+}
+
+void run_list_leave(struct run *run)
+{
+    if (run->list && run->list->op && run->box)
+        box_cancel(run->box, run->list->op);
+    free(ptr_take(&run->list));
+}

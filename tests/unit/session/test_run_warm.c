@@ -1,0 +1,288 @@
+/*
+ * test_run_warm.c - one-shot runs in a box that came with a kernel: who says how it ended, what its
+ * script is told, whoever reads along, and an end that was asked for.
+ */
+#include "kernel_shop.h"
+
+#include "session/missing_job.h"
+
+struct told {
+    unsigned done;
+    struct result result;
+    struct buf seen[2];
+    bool is_full; /* nothing is taken */
+    bool was_held[2];
+};
+
+static void on_done(void *ctx, struct result *result)
+{
+    struct told *told = ctx;
+
+    told->done++;
+    told->result = *result;
+    *result = (struct result){0};
+}
+
+static size_t on_output(void *ctx, int stream, const void *data, size_t length)
+{
+    struct told *told = ctx;
+
+    if (told->is_full) {
+        told->was_held[stream - 1] = true;
+        return 0;
+    }
+    assert_int_equal(buf_append(&told->seen[stream - 1], data, length), 0);
+    return length;
+}
+
+static struct run *start(struct shop *shop, struct told *told, struct run_spec spec)
+{
+    struct error err = {0};
+    struct run *run;
+
+    *told = (struct told){.seen = {BUF_INIT(64 * MIB), BUF_INIT(64 * MIB)}};
+    shop->furnish = shop_furnish;
+    shop->config.is_warm = true;
+    spec.language = spec.language ? spec.language : "python";
+    spec.code_length = strlen(spec.code);
+    spec.input_length = spec.input ? strlen(spec.input) : 0;
+    if (engine_run(shop->engine, &spec, on_done, told, &run, &err) < 0)
+        fail_msg("%s", err.text);
+    return run;
+}
+
+static void ended(struct shop *shop, struct told *told)
+{
+    UNTIL(shop, told->done);
+    UNTIL(shop, engine_is_idle(shop->engine));
+    assert_int_equal(told->done, 1);
+}
+
+static void told_free(struct told *told)
+{
+    result_free(&told->result);
+    buf_free(&told->seen[0]);
+    buf_free(&told->seen[1]);
+}
+
+static void check_text(const struct capture *capture, const char *text)
+{
+    assert_string_equal(buf_text(&capture->kept), text);
+    assert_int_equal(capture->total_bytes, strlen(text));
+}
+
+/* Its status is told after the box has told of its end. */
+static void test_status_comes_last(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+    struct run *run = start(shop, &told,
+                            (struct run_spec){.code = "print(given); import sys; "
+                                                      "print('err', file=sys.stderr); sys.exit(3)",
+                                              .input = "in"});
+
+    UNTIL(shop, run->has_ended);
+    assert_int_equal(told.done, 0);
+    shop_reap(shop, true);
+    ended(shop, &told);
+    assert_int_equal(told.result.exit_code, 3);
+    assert_null(told.result.error.code);
+    assert_string_equal(told.result.warm, "pool");
+    check_text(&told.result.out, "in\n");
+    check_text(&told.result.err, "err\n");
+    told_free(&told);
+    assert_null(shop_find(shop, 1));
+}
+
+/* ... or before, and then all of its output is still waited for. */
+static void test_status_comes_first(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+    struct run *run = start(shop, &told,
+                            (struct run_spec){.code = "print('x' * 100000); import os, sys; "
+                                                      "sys.stdout.flush(); os.kill(os.getpid(), "
+                                                      "11)"});
+
+    UNTIL(shop, run->is_running);
+    /* The pipe takes all of it only while the box is read: so that is done by turns. */
+    UNTIL(shop, run->result.out.total_bytes > 100000);
+    shop_reap(shop, true);
+    ended(shop, &told);
+    assert_int_equal(told.result.signal, SIGSEGV);
+    assert_int_equal(told.result.exit_code, 128 + SIGSEGV);
+    assert_int_equal(told.result.out.total_bytes, 100001);
+    told_free(&told);
+}
+
+static void test_status_is_never_told(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+    struct run *run = start(shop, &told, (struct run_spec){.code = "print('fine')"});
+
+    UNTIL(shop, run->has_ended);
+    shop_reap(shop, false);
+    ended(shop, &told);
+    assert_int_equal(told.result.exit_code, 1); /* nobody says that it was well */
+    assert_non_null(strstr(buf_text(&told.result.note), "nobody could tell how"));
+    check_text(&told.result.out, "fine\n");
+    told_free(&told);
+}
+
+static void test_timeout(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+
+    start(shop, &told,
+          (struct run_spec){.code = "print('part', flush=True)\nwhile True: pass",
+                            .timeout_ms = 500});
+    ended(shop, &told);
+    shop_reap(shop, true); /* nobody is left who wants to know */
+    assert_true(told.result.timed_out);
+    assert_int_equal(told.result.exit_code, -1);
+    assert_int_equal(told.result.signal, 0);
+    check_text(&told.result.out, "part\n");
+    told_free(&told);
+}
+
+/* Another language does not get the kernel of Python. */
+static void test_other_languages(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+
+    start(shop, &told, (struct run_spec){.language = "bash", .code = "echo $0"});
+    ended(shop, &told);
+    assert_string_equal(told.result.warm, "cold");
+    check_text(&told.result.out, "main.sh\n");
+    told_free(&told);
+    kill(shop_zygote.kernels[0].pid, SIGKILL);
+    shop_reap(shop, false);
+}
+
+/* The words are strings of the environment that no variable can be. */
+static void test_words(void **state)
+{
+    struct shop *shop = *state;
+    json_t *words = json_pack("[s, s]", "a b", "--x");
+    json_t *env = json_pack("{s:s}", "K", "v");
+    struct told told;
+    struct run *run = start(
+        shop, &told,
+        (struct run_spec){.code = "print(env)", .name = "t.py", .arguments = words, .env = env});
+
+    UNTIL(shop, run->has_ended);
+    shop_reap(shop, true);
+    ended(shop, &told);
+    check_text(&told.result.out, "['K=v', '=t.py', '=a b', '=--x', '']\n");
+    told_free(&told);
+    start(shop, &told,
+          (struct run_spec){
+              .language = "bash", .code = "echo \"$0|$1|$2\"", .name = "t.sh", .arguments = words});
+    ended(shop, &told);
+    check_text(&told.result.out, "t.sh|a b|--x\n");
+    told_free(&told);
+    json_decref(words);
+    json_decref(env);
+    kill(shop_zygote.kernels[1].pid, SIGKILL);
+    shop_reap(shop, false);
+}
+
+/* Whoever reads along gets everything, at his pace, and the result has its beginning. */
+static void test_reader(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+    struct run *run =
+        start(shop, &told,
+              (struct run_spec){.code = "import sys\nfor n in range(200000): print('%9d' % n)\n"
+                                        "print('err', file=sys.stderr)",
+                                .sink = on_output});
+
+    told.is_full = true;
+    UNTIL(shop, told.was_held[0]);
+    assert_int_equal(run->result.out.total_bytes, 0);
+    told.is_full = false;
+    for (int i = 0; i < 2; i++)
+        engine_run_resume(run, i + 1);
+    UNTIL(shop, run->has_ended);
+    shop_reap(shop, true);
+    ended(shop, &told);
+    assert_int_equal(told.seen[0].length, 2000000);
+    assert_memory_equal(told.seen[0].data + 1999980, "   199998\n   199999\n", 20);
+    assert_string_equal(buf_text(&told.seen[1]), "err\n");
+    assert_int_equal(told.result.out.total_bytes, 2000000);
+    assert_true(told.result.out.is_truncated);
+    told_free(&told);
+}
+
+static void test_stopped(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+    struct run *run = start(shop, &told,
+                            (struct run_spec){.code = "print('part', flush=True)\n"
+                                                      "import time; time.sleep(600)"});
+    char id[ID_MAX];
+
+    str_copy(id, sizeof(id), engine_run_id(run));
+    assert_ptr_equal(engine_run_find(shop->engine, id), run);
+    assert_null(engine_run_find(shop->engine, "exec_0"));
+    UNTIL(shop, run->result.out.total_bytes == 5);
+    engine_run_stop(run);
+    engine_run_stop(run);
+    shop_reap(shop, true);
+    ended(shop, &told);
+    assert_ptr_equal(told.result.error.code, ERROR_CANCELLED);
+    assert_int_equal(told.result.signal, SIGKILL);
+    check_text(&told.result.out, "part\n");
+    told_free(&told);
+    assert_null(engine_run_find(shop->engine, id));
+    /* before there is a program */
+    shop->holds[ASK_MAKE] = true;
+    engine_run_stop(start(shop, &told, (struct run_spec){.code = "print(1)"}));
+    ended(shop, &told);
+    assert_ptr_equal(told.result.error.code, ERROR_CANCELLED);
+    told_free(&told);
+    shop_let_go(shop, ASK_MAKE);
+}
+
+/* What it left is counted, and what would not have been fetched is named. */
+static void test_left(void **state)
+{
+    struct shop *shop = *state;
+    struct told told;
+
+    start(shop, &told,
+          (struct run_spec){
+              .language = "bash",
+              .code = "mkdir -p ../tmp/output/d; cd ../tmp/output; touch d/a b; ln -s /etc l"});
+    ended(shop, &told);
+    assert_null(told.result.error.code);
+    assert_int_equal(told.result.total_output_files, 3);
+    assert_int_equal(told.result.file_count, 1);
+    assert_string_equal(told.result.files[0].name, "l");
+    assert_null(told.result.files[0].path);
+    told_free(&told);
+    kill(shop_zygote.kernels[0].pid, SIGKILL);
+    shop_reap(shop, false);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        IN_A_KERNEL_SHOP(test_status_comes_last),
+        IN_A_KERNEL_SHOP(test_status_comes_first),
+        IN_A_KERNEL_SHOP(test_status_is_never_told),
+        IN_A_KERNEL_SHOP(test_timeout),
+        IN_A_KERNEL_SHOP(test_other_languages),
+        IN_A_KERNEL_SHOP(test_words),
+        IN_A_KERNEL_SHOP(test_reader),
+        IN_A_KERNEL_SHOP(test_stopped),
+        IN_A_KERNEL_SHOP(test_left),
+    };
+
+    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+}
