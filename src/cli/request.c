@@ -45,6 +45,7 @@ TAKE_SWITCH(is_json)
 TAKE_SWITCH(has_timing)
 TAKE_SWITCH(has_explain)
 TAKE_SWITCH(is_quiet)
+TAKE_SWITCH(is_alone)
 
 static int take_out(void *target, const char *value, struct error *err)
 {
@@ -134,7 +135,7 @@ static int take_file(void *target, const char *value, struct error *err)
 }
 
 #define CONFIG_KEY(key_) .is_config = true, .key = (key_)
-#define RUN_ONLY 2
+#define RUN_ONLY 3
 #define EXEC_ONLY 3
 
 static const struct option_row options[] = {
@@ -142,6 +143,8 @@ static const struct option_row options[] = {
     {"language", 'l', "NAME", WORDS_LANGUAGE,
      "the source's language; without it the file's extension tells, else Python",
      .take = take_language},
+    {"no-daemon", 0, NULL, WORDS_ANY,
+     "make the box here, even if a daemon is running that has warm ones", .take = take_is_alone},
     {"timeout", 't', "TIME", WORDS_ANY, "how long it may run: 30, 0.5, 250ms, 5m",
      CONFIG_KEY(KEY_TIMEOUT)},
     {"memory", 'm', "SIZE", WORDS_ANY, "memory of the box, its files included: 512m, 1g",
@@ -197,7 +200,11 @@ const struct command run_command = {
                    "is written; the exit status is the program's.\n\n"
                    "The code starts in /workspace, which is empty but for the source and what "
                    "--file copied in. "
-                   "There is no network. What it leaves in /tmp/output is fetched by --out.",
+                   "There is no network. What it leaves in /tmp/output is fetched by --out.\n\n"
+                   "Where a daemon of this user is running, Python goes to one of its warm boxes, "
+                   "with the same result; no daemon is started for it. Runs with --stdin, --file, "
+                   "--out, --env or --timing, and those with other limits or another interpreter "
+                   "than the daemon has, are made here all the same.",
     .options = options,
     .option_count = ARRAY_SIZE(options) - EXEC_ONLY,
     .operand = "FILE",

@@ -25,6 +25,7 @@ struct request {
     char **file_names; /* strv: the halves of every HOST:BOX, owned here for `files` */
     size_t file_count;
     bool has_stdin, is_raw, is_json, has_timing, has_explain, is_quiet, is_detached;
+    bool is_alone; /* no daemon is asked */
 };
 
 /* What doctor, config, version and tool understand: a prefix or a part of these rows. */

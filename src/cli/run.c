@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/daemon_run.h"
 #include "cli/ending.h"
 #include "cli/output.h"
 #include "cli/place.h"
@@ -35,6 +36,7 @@ struct job {
     const struct language_row *language; /* NULL: exec */
     const char *const *argv;
     struct place place;
+    bool asks_daemon;
 };
 
 static int usage_error(struct error *err, const char *text)
@@ -102,8 +104,9 @@ static void say_missing_module(const struct job *job, const struct result *resul
         interpreter.path, (int)MIN(length, (size_t)100), module);
 }
 
-static int execute(const struct job *job)
+static int execute(struct job *job)
 {
+    const struct oneshot_elsewhere elsewhere = {.run = daemon_run, .ctx = &job->place};
     CLEANUP(fd_closep) int cancel_fd = -1;
     const struct request *request = job->request;
     struct ending ending = {.request = request};
@@ -113,6 +116,7 @@ static int execute(const struct job *job)
     struct error err = {0};
     int status;
 
+    log_set_level(job->config->log_level);
     if (signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
     if (job->config->auto_install && job->language && !request->is_quiet)
@@ -138,6 +142,7 @@ static int execute(const struct job *job)
             .sink = request->is_json ? NULL : &sink,
             .cancel_fd = cancel_fd,
             .keep_artifact = true,
+            .elsewhere = job->asks_daemon ? &elsewhere : NULL,
             .state = job->place.state,
         },
         &result, &extra);
@@ -217,12 +222,23 @@ static int load_source(struct job *job, struct source *source, const char *path,
                 : source_from_text(source, job->request->code, err);
 }
 
-/* Where templates are, if one is wanted at all. */
+/* Where templates are, if one is wanted, and where a daemon may be. */
 static int find_place(struct job *job, const struct invocation *invocation, struct error *err)
 {
-    if (str_equal(job->config->template_name, TEMPLATE_PLAIN))
+    const struct request *request = job->request;
+    bool has_template = !str_equal(job->config->template_name, TEMPLATE_PLAIN);
+    struct error ignored = {0};
+    int result;
+
+    job->asks_daemon = job->language && !request->is_alone && !request->has_timing;
+    if (!has_template && !job->asks_daemon)
         return 0;
-    return place_choose(&job->place, job->config, invocation->env, NULL, NULL, err);
+    result = place_choose(&job->place, job->config, invocation->env, NULL, NULL,
+                          has_template ? err : &ignored);
+    if (result == 0 || has_template)
+        return result;
+    job->asks_daemon = false; /* no home: then there is no daemon either */
+    return 0;
 }
 
 static int finish(struct job *job)

@@ -66,7 +66,7 @@ const struct config_row config_table[_KEY_MAX] = {
                          "session and without a client"},
     [KEY_LOG] = {"BAILEY_LOG", "bailey.log", "warning", "error, warning, info or debug",
                  "how much the daemon says on its standard error; debug: of every box, where its "
-                 "time went"},
+                 "time went, and of 'bailey run', why it does not use a daemon"},
     [KEY_SESSION_IDLE] = {"SANDBOX_SESSION_IDLE", "sandbox.session_idle", "15m",
                           "more than 0, at most 86400 seconds; e.g. 15m, 1h",
                           "a session that nobody uses ends after this time"},

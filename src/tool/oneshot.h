@@ -43,6 +43,25 @@ struct oneshot_timing {
 };
 #define ONESHOT_TIMINGS_MAX 64
 
+/* What a run is done with, once that is known. */
+struct oneshot_found {
+    const char *fingerprint; /* of the host's interpreter */
+    const char *layer;       /* of the template: its folder; NULL: none */
+    const char *name;        /* of the source in /workspace */
+};
+
+/*
+ * Somebody else who may do it, with the same result: asked when everything about the run has been
+ * checked. 0: it was done and `result` says how; 1: not there, so it is done here; negative: it
+ * began there and did not come to its end, result->error says why.
+ */
+struct oneshot;
+struct oneshot_elsewhere {
+    int (*run)(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
+               struct result *result);
+    void *ctx;
+};
+
 struct oneshot {
     const struct config *config; /* effective values, flags already laid over */
     const char *language;        /* "python", "bash"; NULL: exec of `argv` as it is */
@@ -59,7 +78,8 @@ struct oneshot {
     int cancel_fd;               /* readable when the caller wants the run to end (signalfd); -1 */
     bool keep_artifact;          /* SANDBOX_STORE_CODE applies */
     const char *artifact_folder; /* NULL: "artifacts" in the working folder */
-    const char *state;           /* the state folder, where templates are; NULL: nowhere */
+    const struct oneshot_elsewhere *elsewhere; /* NULL: nobody */
+    const char *state; /* the state folder, where templates are; NULL: nowhere */
 };
 
 struct oneshot_extra {
