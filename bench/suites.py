@@ -84,7 +84,7 @@ def python_latency(bench, python, env):
         Variant("python3 -c", [python, "-c", HELLO], bench.env, "plain"),
         Variant("bwrap python3 -c", bench.bwrap + binds + [python, "-c", HELLO], bench.env,
                 "bwrap"),
-        Variant("bailey run -c", [bench.bailey, "run", "-c", HELLO], env, "bailey"),
+        Variant("bailey run -c", [bench.bailey, "run", "--no-daemon", "-c", HELLO], env, "bailey"),
     ]
     return measure_latency(bench, Latency("Hello by %s" % bench.shown(python), variants),
                            bench.hot_rounds, bench.paced_rounds)
@@ -93,9 +93,10 @@ def python_latency(bench, python, env):
 def lookup_latency(bench, python):
     """What it costs that bailey finds the interpreter itself; and what a shim in PATH costs."""
     told = dict(bench.env, SANDBOX_PYTHON=python)
+    run = [bench.bailey, "run", "--no-daemon", "-c", HELLO]
     variants = [
-        Variant("bailey run -c, told the interpreter", [bench.bailey, "run", "-c", HELLO], told),
-        Variant("bailey run -c, finds it itself", [bench.bailey, "run", "-c", HELLO], bench.env),
+        Variant("bailey run -c, told the interpreter", run, told),
+        Variant("bailey run -c, finds it itself", run, bench.env),
     ]
     note = "Reported only. "
     in_path = shutil.which("python3", path=bench.env.get("PATH"))
@@ -250,7 +251,7 @@ def output_ways(bench, python):
             bench.harness.piped(output.name, plain, cat, bench.env)),
         "bwrap python3 > /dev/null": discard(boxed),
     }
-    run = [bench.bailey, "run", "--timeout", "10m"]
+    run = [bench.bailey, "run", "--no-daemon", "--timeout", "10m"]
     ours = {"bailey run --json (captured)": run + ["--json", writer],
             "bailey run > /dev/null (streamed)": run + [writer]}
     for name, argv in ours.items():

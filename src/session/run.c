@@ -440,33 +440,13 @@ static void put_code(struct run *run)
 
 /* ---- the kernel that came with the box ---- */
 
-static size_t on_kernel_output(void *ctx, enum box_stream stream, const void *data, size_t length)
-{
-    (void)ctx;
-    (void)stream;
-    (void)data;
-    return length;
-}
-
-static void on_kernel_ended(void *ctx, const struct exec_end *end)
-{
-    (void)ctx, (void)end; /* its end is the cell's, and the maker's to explain */
-}
-
-static void on_kernel_failed(void *ctx, const struct error *err)
-{
-    (void)ctx, (void)err;
-}
-
 static bool take_kernel(struct run *run, const struct made *made)
 {
-    static const struct exec_events events = {
-        .output = on_kernel_output, .ended = on_kernel_ended, .failed = on_kernel_failed};
     struct error err = {0};
 
     if (!made->kernel || !str_equal(run->language->name, "python"))
         return false;
-    if (box_kernel_given(run->box, made->kernel, &events, run, &err) < 0)
+    if (box_kernel_given(run->box, made->kernel, &run_kernel_events, run, &err) < 0)
         return false;
     run->kernel = made->kernel;
     run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);

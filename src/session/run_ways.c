@@ -51,6 +51,29 @@ char **run_cell_env(const struct run *run, struct error *err)
     return r < 0 ? NULL : ptr_take(&env);
 }
 
+/* ---- the kernel that came with the box ---- */
+
+static size_t on_kernel_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    (void)ctx;
+    (void)stream;
+    (void)data;
+    return length;
+}
+
+static void on_kernel_ended(void *ctx, const struct exec_end *end)
+{
+    (void)ctx, (void)end; /* its end is the cell's, and the maker's to explain */
+}
+
+static void on_kernel_failed(void *ctx, const struct error *err)
+{
+    (void)ctx, (void)err;
+}
+
+const struct exec_events run_kernel_events = {
+    .output = on_kernel_output, .ended = on_kernel_ended, .failed = on_kernel_failed};
+
 /* ---- who reads along, and who has enough ---- */
 
 void engine_run_resume(struct run *run, int stream)
