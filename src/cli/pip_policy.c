@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -140,24 +141,6 @@ bool pip_policy_add_listed(struct pip_policy *policy, const char *text)
 
 /* ---- the upstream proxy ---- */
 
-static int append_base64(struct buf *to, const unsigned char *bytes, size_t length)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    int r = 0;
-
-    for (size_t at = 0; at < length && r == 0; at += 3) {
-        size_t left = length - at;
-        unsigned word = (unsigned)bytes[at] << 16 | (left > 1 ? (unsigned)bytes[at + 1] << 8 : 0) |
-                        (left > 2 ? bytes[at + 2] : 0);
-        char four[4] = {digits[word >> 18], digits[word >> 12 & 63],
-                        left > 1 ? digits[word >> 6 & 63] : '=',
-                        left > 2 ? digits[word & 63] : '='};
-
-        r = buf_append(to, four, sizeof(four));
-    }
-    return r;
-}
-
 static int hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -183,7 +166,7 @@ static int write_authorization(const char *user, size_t length, struct buf *to)
     }
     if (r == 0)
         r = buf_append_text(to, "Basic ");
-    return r == 0 ? append_base64(to, (const unsigned char *)buf_text(&plain), plain.length) : r;
+    return r == 0 ? base64_encode(buf_text(&plain), plain.length, to) : r;
 }
 
 bool pip_policy_set_proxy(struct pip_policy *policy, const char *url, const char *no_proxy)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/mcp/inside.h"
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -149,8 +150,8 @@ void mcp_content_picture(struct mcp_content *content, const void *data, size_t l
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_MCP_PICTURE_TEXT);
 
     if (!data || length == 0 ||
-        MCP_BASE64_LENGTH(length) > LIMIT_MCP_PICTURE_TEXT - content->picture_text ||
-        mcp_base64(&text, data, length) < 0)
+        BASE64_LENGTH(length) > LIMIT_MCP_PICTURE_TEXT - content->picture_text ||
+        base64_encode(data, length, &text) < 0)
         return;
     file->picture = json_pack("{s:s,s:s%,s:s}", "type", "image", "data", buf_text(&text),
                               text.length, "mimeType", file->mime);

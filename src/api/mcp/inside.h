@@ -158,8 +158,4 @@ json_t *mcp_content_refusal(const char *text);
 /* reply_text.c: the words of block 1. */
 int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *ret_is_error);
 
-/* base64.c */
-int mcp_base64(struct buf *to, const void *data, size_t length);
-#define MCP_BASE64_LENGTH(bytes) (((bytes) + 2) / 3 * 4)
-
 #endif

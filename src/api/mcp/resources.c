@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/mcp/inside.h"
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -126,7 +127,7 @@ static bool is_text(const char *data, size_t length)
 
 static json_t *file_contents(const char *uri, const char *data, size_t length)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(MCP_BASE64_LENGTH(LIMIT_MCP_RESOURCE));
+    CLEANUP(buf_free) struct buf text = BUF_INIT(BASE64_LENGTH(LIMIT_MCP_RESOURCE));
     const char *mime = mcp_mime(uri);
 
     if (is_text(data, length)) {
@@ -135,7 +136,7 @@ static json_t *file_contents(const char *uri, const char *data, size_t length)
         return json_pack("{s:s,s:s,s:s%}", "uri", uri, "mimeType", mime, "text",
                          length > 0 ? data : "", length);
     }
-    if (mcp_base64(&text, data, length) < 0)
+    if (base64_encode(data, length, &text) < 0)
         return NULL;
     return json_pack("{s:s,s:s,s:s%}", "uri", uri, "mimeType", mime, "blob", buf_text(&text),
                      text.length);

@@ -156,10 +156,6 @@ bool rest_wants_events(const struct http_request *http);
 /* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
 bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 
-/* ---- base64 (base64.c), RFC 4648 with padding ---- */
-int base64_encode(const void *data, size_t length, struct buf *text);
-int base64_decode(const char *text, size_t length, struct buf *data); /* -EINVAL */
-
 /* ---- handlers, by subject ---- */
 #define HANDLER(name) void name(struct rest_call *call)
 HANDLER(info_health);

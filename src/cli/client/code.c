@@ -12,13 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
-#include "cli/client/decode.h"
 #include "cli/client/follow.h"
 #include "cli/client/report.h"
 #include "cli/client_request.h"
@@ -97,7 +97,7 @@ static int save(struct job *job, const struct picture *picture, json_t *value)
     int r;
 
     if (picture->is_base64)
-        r = decode_base64(json_string_value(value), json_string_length(value), &bytes);
+        r = base64_decode(json_string_value(value), json_string_length(value), &bytes);
     else
         r = buf_append(&bytes, json_string_value(value), json_string_length(value));
     if (r < 0)

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/decode.h"
 #include "model/text.h"
 
 #define EVENT_MAX LIMIT_REPLY_JSON /* the last event is the whole result */
@@ -108,7 +108,7 @@ static void take_output(struct follow *follow, int stream, json_t *json)
         return;
     }
     if (str_equal(member_text(json, "encoding"), "base64")) {
-        if (decode_base64(text, length, &bytes) < 0) {
+        if (base64_decode(text, length, &bytes) < 0) {
             fail(follow, -EPROTO, ERROR_ENGINE, "the daemon sent bytes that are not base64");
             return;
         }

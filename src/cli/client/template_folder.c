@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -33,25 +34,6 @@ static const struct shipped {
     {"data", template_data_template_yaml, template_data_requirements_lock,
      &template_data_template_yaml_length, &template_data_requirements_lock_length},
 };
-
-static int base64(const struct buf *data, struct buf *to)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *bytes = (const unsigned char *)buf_text(data);
-    int result = 0;
-
-    for (size_t i = 0; i < data->length && result == 0; i += 3) {
-        size_t rest = data->length - i;
-        uint32_t group = (uint32_t)bytes[i] << 16 | (rest > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                         (rest > 2 ? bytes[i + 2] : 0);
-        char text[4] = {digits[group >> 18], digits[group >> 12 & 63],
-                        rest > 1 ? digits[group >> 6 & 63] : '=',
-                        rest > 2 ? digits[group & 63] : '='};
-
-        result = buf_append(to, text, sizeof(text));
-    }
-    return result;
-}
 
 static int read_file(int folder_fd, const char *folder, const char *name, struct buf *text,
                      struct error *err)
@@ -94,7 +76,7 @@ static int take_files(json_t *template, int folder_fd, const char *folder, struc
             return error_set(err, -EFBIG, ERROR_TOO_LARGE,
                              "the template's files are larger than %llu MB together",
                              LIMIT_TEMPLATE_FILES / MIB);
-        if (base64(&data, &text) < 0 ||
+        if (base64_encode(buf_text(&data), data.length, &text) < 0 ||
             json_object_set_new(files, member_text(row, "path"), json_string(buf_text(&text))) < 0)
             return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory reading the template");
     }

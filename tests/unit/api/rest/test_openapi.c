@@ -215,28 +215,6 @@ static void test_event_ids(void **state)
     assert_false(rest_event_id_parse("99999999999999999999999999999999999999999-1", offset));
 }
 
-static void test_base64(void **state)
-{
-    static const char *const pairs[][2] = {
-        {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foobar", "Zm9vYmFy"}};
-    static const char *const bad[] = {"Z", "Zg", "Zg=", "Z===", "Zm9v!", "Zg==Zg==", "Zm 9v"};
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        CLEANUP(buf_free) struct buf text = BUF_INIT(KIB), data = BUF_INIT(KIB);
-
-        assert_int_equal(base64_encode(pairs[i][0], strlen(pairs[i][0]), &text), 0);
-        assert_string_equal(buf_text(&text), pairs[i][1]);
-        assert_int_equal(base64_decode(pairs[i][1], strlen(pairs[i][1]), &data), 0);
-        assert_string_equal(buf_text(&data), pairs[i][0]);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-        CLEANUP(buf_free) struct buf data = BUF_INIT(KIB);
-
-        assert_true(base64_decode(bad[i], strlen(bad[i]), &data) < 0);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,7 +225,6 @@ int main(void)
         cmocka_unit_test(test_error_codes_are_one_table),
         cmocka_unit_test(test_rows_name_known_errors),
         cmocka_unit_test(test_event_ids),
-        cmocka_unit_test(test_base64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* test_words.c - sizes, spans and times as people say them; keys of a terminal; bytes of events. */
+/* test_words.c - sizes, spans and times as people say them; keys of a terminal. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
-#include "cli/client/decode.h"
 #include "cli/client/keys.h"
 #include "cli/client/transfer.h"
 #include "cli/client/words.h"
@@ -134,39 +133,12 @@ static void test_keys(void **state)
     expect_keys(&keys, "d", KEYS_NONE, "d");
 }
 
-static void expect_decoded(const char *text, int result, const char *wanted, size_t length)
-{
-    CLEANUP(buf_free) struct buf to = BUF_INIT(KIB);
-
-    assert_int_equal(decode_base64(text, strlen(text), &to), result);
-    if (result == 0) {
-        assert_int_equal(to.length, length);
-        assert_memory_equal(buf_text(&to), wanted, length);
-    }
-}
-
-static void test_base64(void **state)
-{
-    static const char *const bad[] = {
-        "A", "AAA", "A===", "AB=C", "====", "AA=A", "AAA!", "AA==AAAA", "AAAA\nAA"};
-
-    (void)state;
-    expect_decoded("", 0, "", 0);
-    expect_decoded("/+8=", 0, "\xff\xef", 2);
-    expect_decoded("AP8A", 0, "\x00\xff\x00", 3);
-    expect_decoded("YQ==", 0, "a", 1);
-    expect_decoded("YWJjZA==", 0, "abcd", 4);
-    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-        expect_decoded(bad[i], -EINVAL, NULL, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_times),         cmocka_unit_test(test_ids_are_cut),
         cmocka_unit_test(test_progress_line), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_base64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
