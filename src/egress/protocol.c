@@ -3,11 +3,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sys/packet.h"
 #include "wire/pack.h"
 
 static void pack_text(struct pack *pack, const char *text, size_t size)
@@ -83,78 +82,24 @@ int egress_message_unpack(const uint8_t *data, size_t length, struct egress_mess
     return 0;
 }
 
-union control {
-    struct cmsghdr align;
-    char space[CMSG_SPACE(sizeof(int))];
-};
-
 int egress_send(int fd, const struct egress_message *message, int with_fd)
 {
     uint8_t data[EGRESS_MESSAGE_MAX];
-    union control control = {0};
     long length = egress_message_pack(message, data, sizeof(data));
-    struct iovec part = {.iov_base = data, .iov_len = (size_t)length};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    ssize_t sent;
 
-    if (length < 0)
-        return (int)length;
-    if (with_fd >= 0) {
-        header.msg_control = &control;
-        header.msg_controllen = CMSG_SPACE(sizeof(int));
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.align), &with_fd, sizeof(int));
-    }
-    do
-        sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    if (sent >= 0)
-        return 1;
-    if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
-        return 0;
-    return errno == ECONNRESET ? -EPIPE : -errno;
-}
-
-/* The descriptor, or -1. The space is for one: the kernel drops more, and says MSG_CTRUNC. */
-static int take_fd(struct msghdr *header)
-{
-    struct cmsghdr *part = CMSG_FIRSTHDR(header);
-    int fd;
-
-    if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
-        part->cmsg_len != CMSG_LEN(sizeof(int)))
-        return -1;
-    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-    return fd;
+    return length < 0 ? (int)length : packet_offer(fd, data, (size_t)length, with_fd);
 }
 
 int egress_receive(int fd, struct egress_message *ret, int *ret_fd)
 {
     CLEANUP(fd_closep) int came = -1;
     uint8_t data[EGRESS_MESSAGE_MAX];
-    union control control;
-    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
-    struct msghdr header = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = &control,
-                            .msg_controllen = CMSG_LEN(sizeof(int))};
+    ssize_t length = packet_take(fd, data, sizeof(data), &came);
     struct egress_message message;
-    ssize_t length;
 
-    do
-        length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    while (length < 0 && errno == EINTR);
-    if (length < 0 && errno == EAGAIN)
-        return 0;
-    if (length < 0)
-        return errno == ECONNRESET ? -EPIPE : -errno;
-    came = take_fd(&header);
-    if (length == 0 && came < 0)
-        return -EPIPE;
-    if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-        egress_message_unpack(data, (size_t)length, &message) < 0 ||
+    if (length <= 0)
+        return (int)length;
+    if (egress_message_unpack(data, (size_t)length, &message) < 0 ||
         (message.type == EGRESS_ADD) != (came >= 0))
         return -EPROTO;
     *ret = message;

@@ -12,39 +12,23 @@
 #include "launcher/inside.h"
 #include "sandbox/sandbox.h"
 #include "sys/calls.h"
+#include "sys/packet.h"
 #include "warden/warden.h"
 
 /* A number from the engine, with the descriptors that came along. */
-static int receive_number(struct child *child, enum frame_type type, uint32_t *ret, int *fds,
-                          size_t *fd_count)
+static int receive_number(struct child *child, enum frame_type type, uint32_t *ret,
+                          int fds[_CONTROLLER_MAX], size_t *fd_count)
 {
     uint8_t data[FRAME_HEADER + 16];
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * _CONTROLLER_MAX)];
-    } control;
-    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    struct cmsghdr *header;
     struct frame frame;
     ssize_t length;
 
-    do
-        length = recvmsg(child->channel_fd, &message, MSG_CMSG_CLOEXEC);
-    while (length < 0 && errno == EINTR);
-    if (length <= 0)
+    *fd_count = _CONTROLLER_MAX;
+    length = packet_receive(child->channel_fd, data, sizeof(data), fds, fd_count, 0);
+    if (length <= 0 && length != -EPROTO)
         _exit(1); /* the engine is gone: nobody to tell */
-    if (frame_decode(data, (size_t)length, &frame) < 0 || frame.type != type)
+    if (length < 0 || frame_decode(data, (size_t)length, &frame) < 0 || frame.type != type)
         return -EPROTO;
-    header = CMSG_FIRSTHDR(&message);
-    *fd_count = 0;
-    if (header && header->cmsg_type == SCM_RIGHTS) {
-        *fd_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(fds, CMSG_DATA(header), *fd_count * sizeof(int));
-    }
     return message_number_unpack(&frame, ret);
 }
 

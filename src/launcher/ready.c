@@ -12,32 +12,22 @@
 #include "base/str.h"
 #include "launcher/inside.h"
 #include "sandbox/sandbox.h"
+#include "sys/packet.h"
 
 static int send_number(int channel_fd, enum frame_type type, uint32_t number, const int *fds,
                        size_t fd_count, struct error *err)
 {
     uint8_t data[FRAME_HEADER + 4];
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * _CONTROLLER_MAX)];
-    } control = {0};
-    struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    int r;
 
     frame_header(data, type, 0, 4);
     message_number_pack(number, data + FRAME_HEADER, 4);
-    if (fd_count > 0) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
-        memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * fd_count);
-    }
+    r = packet_send(channel_fd, data, sizeof(data), fds, fd_count, 0);
     /* A child that is gone has said why before it went; that is read next. */
-    if (sendmsg(channel_fd, &message, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-        return error_errno(err, "starting the box");
-    return 0;
+    if (r == 0 || r == -EPIPE || r == -ECONNRESET)
+        return 0;
+    errno = -r;
+    return error_errno(err, "starting the box");
 }
 
 int ready_send_go(int channel_fd, bool split, bool groups, struct error *err)
@@ -114,31 +104,13 @@ static void descriptors_close(struct descriptors *came)
 
 static ssize_t receive(int channel_fd, void *data, size_t size, struct descriptors *came)
 {
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * READY_FDS_MAX)];
-    } control;
-    struct iovec part = {.iov_base = data, .iov_len = size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     ssize_t length;
 
     /* A peer that closed with frames unread is reported first, its own last words after that. */
     do {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        length = recvmsg(channel_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (length < 0 && (errno == ECONNRESET || errno == EINTR));
-    if (length < 0)
-        return -errno;
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
-        size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
-            continue;
-        count = MIN(count, READY_FDS_MAX - came->count);
-        memcpy(came->fds + came->count, CMSG_DATA(at), count * sizeof(int));
-        came->count += count;
-    }
+        came->count = ARRAY_SIZE(came->fds);
+        length = packet_receive(channel_fd, data, size, came->fds, &came->count, MSG_DONTWAIT);
+    } while (length == -ECONNRESET);
     return length;
 }
 
@@ -180,9 +152,9 @@ int ready_receive(struct launched *launched, const struct launch_spec *spec,
 
     if (length == -EAGAIN)
         return 0;
-    if (length <= 0)
+    if (length <= 0 && length != -EPROTO)
         return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost while it was made");
-    if (frame_decode(data, (size_t)length, &frame) < 0)
+    if (length < 0 || frame_decode(data, (size_t)length, &frame) < 0)
         return nonsense(err);
     if (frame.type == FRAME_FAILED && message_fail_unpack(&frame, &fail) == 0)
         return stage_error(draft, &fail, err);

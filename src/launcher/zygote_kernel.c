@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "launcher/zygotes.h"
 #include "sandbox/sandbox.h"
+#include "sys/packet.h"
 #include "wire/message.h"
 
 static void on_orphan_end(struct loop_source *source, uint32_t events);
@@ -135,12 +136,6 @@ static void choose_limits(const struct engine_box *box, struct zygote_request *r
 static int send_request(struct zygote *zygote, struct zygote_request *request,
                         const int fds[_ZYGOTE_FD_MAX])
 {
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * _ZYGOTE_FD_MAX)];
-    } control = {0};
-    struct iovec part = {.iov_base = request, .iov_len = sizeof(*request)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
     int sent[_ZYGOTE_FD_MAX];
     size_t count = 0;
 
@@ -150,12 +145,7 @@ static int send_request(struct zygote *zygote, struct zygote_request *request,
         request->fds |= 1u << i;
         sent[count++] = fds[i];
     }
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-    control.align.cmsg_level = SOL_SOCKET;
-    control.align.cmsg_type = SCM_RIGHTS;
-    control.align.cmsg_len = CMSG_LEN(sizeof(int) * count);
-    memcpy(CMSG_DATA(&control.align), sent, sizeof(int) * count);
-    return sendmsg(zygote->control.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+    return packet_send(zygote->control.fd, request, sizeof(*request), sent, count, MSG_DONTWAIT);
 }
 
 static int ask_for(struct zygote *zygote, struct engine_box *box, struct zygote_kernel *kernel)
@@ -222,25 +212,12 @@ int zygote_ask(struct zygote *zygote, struct engine_box *box, uint32_t kernel_id
 static int give(const struct engine_box *box, const struct zygote_kernel *kernel, int32_t pid)
 {
     uint8_t data[FRAME_HEADER + 16];
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(kernel->fds))];
-    } control = {0};
     struct message_kernel given = {.pid = pid};
     ssize_t length = message_kernel_pack(&given, data + FRAME_HEADER, sizeof(data) - FRAME_HEADER);
-    struct iovec part = {.iov_base = data, .iov_len = FRAME_HEADER + (size_t)length};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control.space)};
 
     frame_header(data, FRAME_KERNEL, kernel->kernel, (size_t)length);
-    control.align.cmsg_level = SOL_SOCKET;
-    control.align.cmsg_type = SCM_RIGHTS;
-    control.align.cmsg_len = CMSG_LEN(sizeof(kernel->fds));
-    memcpy(CMSG_DATA(&control.align), kernel->fds, sizeof(kernel->fds));
-    return sendmsg(box->launched.channel_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno
-                                                                                        : 0;
+    return packet_send(box->launched.channel_fd, data, FRAME_HEADER + (size_t)length, kernel->fds,
+                       ARRAY_SIZE(kernel->fds), MSG_DONTWAIT);
 }
 
 static void joined(struct zygote_kernel **at, const struct zygote_word *word, pid_t sender)

@@ -7,7 +7,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
+#include "sys/packet.h"
 #include "warden/inside.h"
 #include "wire/pack.h"
 
@@ -127,29 +129,16 @@ void channel_flush(struct warden *warden)
  */
 static ssize_t receive(struct warden *warden, uint8_t *data, size_t size, struct frame *ret)
 {
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(warden->given))];
-    } control;
-    struct iovec part = {.iov_base = data, .iov_len = size};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    ssize_t length = recvmsg(warden->channel.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    struct cmsghdr *first = length > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    bool is_whole = first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS &&
-                    first->cmsg_len == CMSG_LEN(sizeof(warden->given));
+    size_t count = ARRAY_SIZE(warden->given);
+    ssize_t length =
+        packet_receive(warden->channel.fd, data, size, warden->given, &count, MSG_DONTWAIT);
 
     if (length < 0)
-        return -errno;
+        return length;
     /* The host went away, or does not speak our language: either way this box is over. */
-    if (length == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-        frame_decode(data, (size_t)length, ret) < 0 || (first && !is_whole) ||
-        is_whole != (ret->type == FRAME_KERNEL))
+    if (length == 0 || frame_decode(data, (size_t)length, ret) < 0 ||
+        count != (ret->type == FRAME_KERNEL ? ARRAY_SIZE(warden->given) : 0))
         warden_end(warden);
-    if (is_whole)
-        memcpy(warden->given, CMSG_DATA(first), sizeof(warden->given));
     return length;
 }
 
@@ -164,8 +153,6 @@ static void channel_ready(struct loop_source *source, uint32_t events)
         struct frame frame;
         ssize_t length = receive(warden, data, sizeof(data), &frame);
 
-        if (length == -EINTR)
-            continue;
         if (length == -EAGAIN)
             return;
         if (length < 0)

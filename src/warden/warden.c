@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sys/packet.h"
 #include "warden/inside.h"
 
 /*
@@ -86,27 +87,12 @@ static int send_with(struct warden *warden, const struct message_ready *ready, c
                      size_t fd_count)
 {
     uint8_t data[FRAME_HEADER + 512];
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * READY_FDS_MAX)];
-    } control = {0};
     ssize_t length = message_ready_pack(ready, data + FRAME_HEADER, sizeof(data) - FRAME_HEADER);
-    struct iovec part = {.iov_base = data};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
     if (length < 0)
         return (int)length;
     frame_header(data, FRAME_READY, 0, (size_t)length);
-    part.iov_len = FRAME_HEADER + (size_t)length;
-    if (fd_count > 0) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
-        memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * fd_count);
-    }
-    return sendmsg(warden->channel.fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    return packet_send(warden->channel.fd, data, FRAME_HEADER + (size_t)length, fds, fd_count, 0);
 }
 
 static int send_ready(struct warden *warden)

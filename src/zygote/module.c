@@ -34,6 +34,7 @@
 #include "base/clock.h"
 #include "sandbox/filter.h"
 #include "sandbox/sandbox.h"
+#include "sys/packet.h"
 #include "zygote/memory.h"
 #include "zygote/zygote.h"
 
@@ -157,27 +158,13 @@ static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYG
 /* The whole message, or nothing of it: 1, 0 (later), or the launcher is gone. */
 static int receive(struct zygote_request *request, int fds[_ZYGOTE_FD_MAX])
 {
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * _ZYGOTE_FD_MAX)];
-    } control;
-    struct iovec part = {.iov_base = request, .iov_len = sizeof(*request)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    struct cmsghdr *header;
     int came[_ZYGOTE_FD_MAX];
-    size_t count = 0, at = 0;
-    ssize_t length = recvmsg(ZYGOTE_CONTROL_FD, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    size_t count = _ZYGOTE_FD_MAX, at = 0;
+    ssize_t length =
+        packet_receive(ZYGOTE_CONTROL_FD, request, sizeof(*request), came, &count, MSG_DONTWAIT);
 
-    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+    if (length == -EAGAIN)
         return 0;
-    header = length > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_type == SCM_RIGHTS) {
-        count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(came, CMSG_DATA(header), count * sizeof(int));
-    }
     if (length != sizeof(*request) || request->rlimit_count > ZYGOTE_RLIMITS_MAX ||
         count != (size_t)__builtin_popcount(request->fds & ((1u << _ZYGOTE_FD_MAX) - 1)))
         _exit(length == 0 ? 0 : 1);

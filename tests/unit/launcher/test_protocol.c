@@ -4,7 +4,6 @@
  */
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +15,9 @@
 #include "base/layer.h"
 #include "launcher/launcher.h"
 #include "launcher/protocol.h"
+#include "open_fds.h"
 #include "sandbox/sandbox.h"
+#include "sys/packet.h"
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -236,18 +237,6 @@ static void test_too_small(void **state)
 
 /* ---- over a socket ---- */
 
-static unsigned open_fds(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static void make_pair(int pair[2])
 {
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
@@ -296,46 +285,25 @@ static void test_descriptors_where_they_do_not_belong(void **state)
     assert_int_equal(open_fds(), before);
 }
 
-static void send_raw(int to, const void *data, size_t length, int fd, size_t fd_count)
-{
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * 16)];
-    } control = {0};
-    struct iovec part = {.iov_base = (void *)data, .iov_len = length};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    int fds[16];
-
-    for (size_t i = 0; i < fd_count; i++)
-        fds[i] = fd;
-    if (fd_count > 0) {
-        header.msg_control = &control;
-        header.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
-        memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * fd_count);
-    }
-    assert_int_equal(sendmsg(to, &header, MSG_NOSIGNAL), length);
-}
-
 static void test_hostile_packets_leave_nothing(void **state)
 {
     uint8_t data[2 * LAUNCHER_MESSAGE_MAX] = {0};
     size_t length = pack(&samples[LAUNCHER_MADE - 1], data);
     struct launcher_message message;
     unsigned before = open_fds();
-    int pair[2], fd = -1;
+    int pair[2], fds[PACKET_FDS_MAX], fd = -1;
 
     (void)state;
     make_pair(pair);
-    for (size_t count = 2; count <= 16; count++) { /* more descriptors than one */
-        send_raw(pair[0], data, length, pair[0], count);
+    for (size_t i = 0; i < PACKET_FDS_MAX; i++)
+        fds[i] = pair[0];
+    for (size_t count = 2; count <= PACKET_FDS_MAX; count++) { /* more descriptors than one */
+        assert_int_equal(packet_send(pair[0], data, length, fds, count, 0), 0);
         assert_int_equal(launcher_receive(pair[1], &message, &fd), -EPROTO);
     }
-    send_raw(pair[0], data, sizeof(data), pair[0], 1); /* longer than any message */
+    assert_int_equal(packet_send(pair[0], data, sizeof(data), fds, 1, 0), 0); /* too long */
     assert_int_equal(launcher_receive(pair[1], &message, &fd), -EPROTO);
-    send_raw(pair[0], "\377", 1, pair[0], 1);
+    assert_int_equal(packet_send(pair[0], "\377", 1, fds, 1, 0), 0);
     assert_int_equal(launcher_receive(pair[1], &message, &fd), -EPROTO);
     assert_int_equal(fd, -1);
     close(pair[0]);

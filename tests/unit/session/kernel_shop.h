@@ -11,6 +11,7 @@
 
 #include "workshop.h"
 
+#include "sys/packet.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 
@@ -60,18 +61,9 @@ static struct {
 static inline void shop_give(struct shop *shop, struct shop_box *box, uint32_t id)
 {
     struct message_kernel message;
-    uint8_t header[FRAME_HEADER], payload[8];
+    uint8_t data[FRAME_HEADER + 8];
     int talk[2], out[2], err[2];
-    struct iovec parts[2] = {{header, sizeof(header)}, {payload, 0}};
-    union {
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr packet = {.msg_iov = parts,
-                            .msg_iovlen = 2,
-                            .msg_control = control.bytes,
-                            .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&packet);
+    size_t length;
     struct given_kernel *kernel = &shop_zygote.kernels[shop_zygote.count++];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk), 0);
@@ -87,13 +79,11 @@ static inline void shop_give(struct shop *shop, struct shop_box *box, uint32_t i
         _exit(127);
     }
     message.pid = kernel->pid;
-    parts[1].iov_len = (size_t)message_kernel_pack(&message, payload, sizeof(payload));
-    frame_header(header, FRAME_KERNEL, id, parts[1].iov_len);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(3 * sizeof(int));
-    memcpy(CMSG_DATA(rights), (int[]){talk[0], out[0], err[0]}, 3 * sizeof(int));
-    assert_true(sendmsg(box->channel, &packet, 0) > 0);
+    length = (size_t)message_kernel_pack(&message, data + FRAME_HEADER, 8);
+    frame_header(data, FRAME_KERNEL, id, length);
+    assert_int_equal(packet_send(box->channel, data, FRAME_HEADER + length,
+                                 (int[]){talk[0], out[0], err[0]}, 3, 0),
+                     0);
     for (int i = 0; i < 2; i++) {
         close(talk[i]);
         close(out[i]);

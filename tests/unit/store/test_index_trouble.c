@@ -4,7 +4,6 @@
  */
 #include "scratch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "open_fds.h"
 #include "store/index.h"
 #include "sys/calls.h"
 
@@ -94,18 +94,6 @@ static unsigned count_sessions(struct index *index)
     unsigned count = 0;
 
     return index_each_session(index, count_session, &count, NULL) < 0 ? UINT32_MAX : count;
-}
-
-static unsigned count_fds(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
 }
 
 /* ---- no space ---------------------------------------------------------------------------------
@@ -267,7 +255,7 @@ static void assert_refused(struct place *place, int num, const char *words)
 {
     static char before[FILE_MAX], after[FILE_MAX];
     size_t length = read_index(place, before);
-    unsigned fds = count_fds();
+    unsigned fds = open_fds();
     struct index *index = NULL;
     struct error err = {0};
 
@@ -276,7 +264,7 @@ static void assert_refused(struct place *place, int num, const char *words)
     assert_string_equal(err.code, ERROR_ENGINE);
     if (!strstr(err.text, words) || !strstr(err.text, place->scratch.path))
         fail_msg("'%s' is not in: %s", words, err.text);
-    assert_int_equal(count_fds(), fds);
+    assert_int_equal(open_fds(), fds);
     assert_int_equal(read_index(place, after), length);
     assert_memory_equal(before, after, length);
 }
@@ -319,7 +307,7 @@ static void test_any_damage_is_survived(void **state)
 {
     static char good[FILE_MAX], bad[FILE_MAX];
     struct place *place = *state;
-    unsigned seed = 12345, fds = count_fds();
+    unsigned seed = 12345, fds = open_fds();
     size_t length, sum = 0;
 
     make_index(place);
@@ -341,7 +329,7 @@ static void test_any_damage_is_survived(void **state)
         }
         index_close(index);
     }
-    assert_int_equal(count_fds(), fds);
+    assert_int_equal(open_fds(), fds);
 }
 
 static void test_newer_and_foreign_ones_are_left_alone(void **state)

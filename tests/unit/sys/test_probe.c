@@ -1,10 +1,5 @@
 /* test_probe.c - doctor's probes: they say what is so, also where the kernel refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "open_fds.h"
 #include "sys/cgroup.h"
 #include "sys/probe.h"
 
@@ -77,15 +73,6 @@ static void test_host(void **state)
     assert_true(host.landlock_abi >= 0);
 }
 
-static int count_fds(void)
-{
-    int count = 0;
-
-    for (int fd = 0; fd < 1024; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 /* Groups of probes whose process is gone, so that other doctors at work are not counted. */
 static int count_left_groups(const struct cgroup_site *site)
 {
@@ -107,7 +94,7 @@ static void test_rows(void **state)
 {
     struct probe_row rows[_LAYER_MAX];
     struct cgroup_site site;
-    int fds = count_fds();
+    unsigned fds = open_fds();
     int groups;
 
     (void)state;
@@ -124,7 +111,7 @@ static void test_rows(void **state)
     assert_int_equal(rows[LAYER_NO_NEW_PRIVS].result, 0);
 
     /* nothing is left behind */
-    assert_int_equal(count_fds(), fds);
+    assert_int_equal(open_fds(), fds);
     assert_int_equal(count_left_groups(&site), groups);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "sys/calls.h"
+#include "sys/packet.h"
 
 /* ---- the kernel ---- */
 
@@ -221,26 +222,12 @@ static inline void start_kernel(struct room *room, uint32_t id, uint32_t flags)
 static inline void give_fds(struct room *room, enum frame_type type, uint32_t id,
                             const void *payload, size_t length, const int *fds, size_t count)
 {
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(8 * sizeof(int))];
-    } control = {0};
     uint8_t data[64];
-    struct iovec part = {.iov_base = data, .iov_len = FRAME_HEADER + length};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
     frame_header(data, type, id, length);
     if (length > 0)
         memcpy(data + FRAME_HEADER, payload, length);
-    if (count > 0) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.align = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                                         .cmsg_type = SCM_RIGHTS,
-                                         .cmsg_len = CMSG_LEN(count * sizeof(int))};
-        memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
-    }
-    assert_int_equal(sendmsg(room->fd, &message, MSG_NOSIGNAL), (ssize_t)part.iov_len);
+    assert_int_equal(packet_send(room->fd, data, FRAME_HEADER + length, fds, count, 0), 0);
 }
 
 /* As a zygote would make it: our child, in a session of its own, with its descriptors. */

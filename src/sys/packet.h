@@ -1,0 +1,36 @@
+/*
+ * packet.h - one packet with descriptors on a SOCK_SEQPACKET socket (SCM_RIGHTS, unix(7)).
+ *
+ * Called by whoever hands descriptors to another process: launcher, zygotes, wardens, proxy. EINTR
+ * is retried; whether it waits is said by `flags` (MSG_DONTWAIT) and the socket. What comes is
+ * close-on-exec. Safe between clone and exec: nothing allocates or locks.
+ */
+#ifndef BAILEY_SYS_PACKET_H
+#define BAILEY_SYS_PACKET_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define PACKET_FDS_MAX 16
+
+/* 0, or a negative errno; a peer that is gone is -EPIPE or -ECONNRESET, never a signal. */
+int packet_send(int fd, const void *data, size_t length, const int *fds, size_t fd_count,
+                int flags);
+
+/*
+ * The packet's length (0: the peer is gone, or an empty packet), or a negative errno. *fd_count is
+ * how many descriptors there is room for in `fds`, then how many came: the caller's from then on.
+ * -EPROTO: the packet was longer, or had more descriptors, than there is room for; as after every
+ * other error nothing is kept of it, and *fd_count is 0.
+ */
+ssize_t packet_receive(int fd, void *data, size_t size, int *fds, size_t *fd_count, int flags);
+
+/*
+ * The same for an event loop, with one descriptor or none (-1). packet_offer(): 1 sent, 0 there is
+ * no room now. packet_take(): the length, never 0 for a packet; 0 there is none now; *ret_fd is
+ * written when it is above 0. -EPIPE: the peer is gone. An empty packet with a descriptor: -EPROTO.
+ */
+int packet_offer(int fd, const void *data, size_t length, int with_fd);
+ssize_t packet_take(int fd, void *data, size_t size, int *ret_fd);
+
+#endif
