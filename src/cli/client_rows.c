@@ -12,41 +12,29 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client_request.h"
+#include "cli/take.h"
 
-#define TAKE_TEXT(field)                                                        \
-    static int take_##field(void *target, const char *value, struct error *err) \
-    {                                                                           \
-        (void)err;                                                              \
-        ((struct client_request *)target)->field = value;                       \
-        return 0;                                                               \
-    }
-#define TAKE_SWITCH(field)                                                      \
-    static int take_##field(void *target, const char *value, struct error *err) \
-    {                                                                           \
-        (void)value;                                                            \
-        (void)err;                                                              \
-        ((struct client_request *)target)->field = true;                        \
-        return 0;                                                               \
-    }
+#define TEXT(member) TAKE_TEXT(take_##member, struct client_request, member)
+#define SWITCH(member) TAKE_SWITCH(take_##member, struct client_request, member)
 
-TAKE_TEXT(session)
-TAKE_TEXT(name)
-TAKE_TEXT(config_file)
-TAKE_TEXT(cwd)
-TAKE_TEXT(attach)
-TAKE_TEXT(template_name)
-TAKE_TEXT(language)
-TAKE_TEXT(context)
-TAKE_TEXT(code)
-TAKE_TEXT(out)
-TAKE_TEXT(timeout)
-TAKE_SWITCH(has_stdin)
-TAKE_SWITCH(is_json)
-TAKE_SWITCH(is_quiet)
-TAKE_SWITCH(is_raw)
-TAKE_SWITCH(is_all)
-TAKE_SWITCH(is_recursive)
-TAKE_SWITCH(follows)
+TEXT(session)
+TEXT(name)
+TEXT(config_file)
+TEXT(cwd)
+TEXT(attach)
+TEXT(template_name)
+TEXT(language)
+TEXT(context)
+TEXT(code)
+TEXT(out)
+TEXT(timeout)
+SWITCH(has_stdin)
+SWITCH(is_json)
+SWITCH(is_quiet)
+SWITCH(is_raw)
+SWITCH(is_all)
+SWITCH(is_recursive)
+SWITCH(follows)
 
 static int take_env(void *target, const char *value, struct error *err)
 {

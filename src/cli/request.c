@@ -16,36 +16,24 @@
 #include "base/str.h"
 #include "cli/client_request.h"
 #include "cli/run.h"
+#include "cli/take.h"
 
-#define TAKE_TEXT(field)                                                        \
-    static int take_##field(void *target, const char *value, struct error *err) \
-    {                                                                           \
-        (void)err;                                                              \
-        ((struct request *)target)->field = value;                              \
-        return 0;                                                               \
-    }
-#define TAKE_SWITCH(field)                                                      \
-    static int take_##field(void *target, const char *value, struct error *err) \
-    {                                                                           \
-        (void)value;                                                            \
-        (void)err;                                                              \
-        ((struct request *)target)->field = true;                               \
-        return 0;                                                               \
-    }
+#define TEXT(member) TAKE_TEXT(take_##member, struct request, member)
+#define SWITCH(member) TAKE_SWITCH(take_##member, struct request, member)
 
-TAKE_TEXT(code)
-TAKE_TEXT(language)
-TAKE_TEXT(config_file)
-TAKE_TEXT(session)
-TAKE_TEXT(cwd)
-TAKE_SWITCH(is_detached)
-TAKE_SWITCH(has_stdin)
-TAKE_SWITCH(is_raw)
-TAKE_SWITCH(is_json)
-TAKE_SWITCH(has_timing)
-TAKE_SWITCH(has_explain)
-TAKE_SWITCH(is_quiet)
-TAKE_SWITCH(is_alone)
+TEXT(code)
+TEXT(language)
+TEXT(config_file)
+TEXT(session)
+TEXT(cwd)
+SWITCH(is_detached)
+SWITCH(has_stdin)
+SWITCH(is_raw)
+SWITCH(is_json)
+SWITCH(has_timing)
+SWITCH(has_explain)
+SWITCH(is_quiet)
+SWITCH(is_alone)
 
 static int take_out(void *target, const char *value, struct error *err)
 {
@@ -237,20 +225,8 @@ const struct command exec_command = {
     .refuse = run_refuse,
 };
 
-static int report_json(void *target, const char *value, struct error *err)
-{
-    (void)value;
-    (void)err;
-    ((struct report_request *)target)->is_json = true;
-    return 0;
-}
-
-static int report_config(void *target, const char *value, struct error *err)
-{
-    (void)err;
-    ((struct report_request *)target)->config_file = value;
-    return 0;
-}
+TAKE_SWITCH(report_json, struct report_request, is_json)
+TAKE_TEXT(report_config, struct report_request, config_file)
 
 const struct option_row report_options[REPORT_OPTION_COUNT] = {
     {"json", 'j', NULL, WORDS_ANY, "print JSON", .take = report_json},

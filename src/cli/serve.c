@@ -24,6 +24,7 @@
 #include "cli/place.h"
 #include "cli/request.h"
 #include "cli/say.h"
+#include "cli/take.h"
 #include "config/config.h"
 #include "launcher/serve.h"
 #include "model/text.h"
@@ -39,34 +40,10 @@ struct serve_request {
     int ready_fd;
 };
 
-static int take_socket(void *target, const char *value, struct error *err)
-{
-    (void)err;
-    ((struct serve_request *)target)->socket = value;
-    return 0;
-}
-
-static int take_state(void *target, const char *value, struct error *err)
-{
-    (void)err;
-    ((struct serve_request *)target)->state = value;
-    return 0;
-}
-
-static int take_on_demand(void *target, const char *value, struct error *err)
-{
-    (void)value;
-    (void)err;
-    ((struct serve_request *)target)->is_on_demand = true;
-    return 0;
-}
-
-static int take_config(void *target, const char *value, struct error *err)
-{
-    (void)err;
-    ((struct serve_request *)target)->config_file = value;
-    return 0;
-}
+TAKE_TEXT(take_socket, struct serve_request, socket)
+TAKE_TEXT(take_state, struct serve_request, state)
+TAKE_SWITCH(take_on_demand, struct serve_request, is_on_demand)
+TAKE_TEXT(take_config, struct serve_request, config_file)
 
 static int take_ready_fd(void *target, const char *value, struct error *err)
 {

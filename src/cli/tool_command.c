@@ -13,6 +13,7 @@
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/signals.h"
+#include "cli/take.h"
 #include "tool/tool.h"
 
 static int unknown_tool(const char *name)
@@ -112,12 +113,7 @@ static int run_tool(const struct invocation *invocation)
     return print_guest_text(&reply);
 }
 
-static int take_config(void *target, const char *value, struct error *err)
-{
-    (void)err;
-    ((struct report_request *)target)->config_file = value;
-    return 0;
-}
+TAKE_TEXT(take_config, struct report_request, config_file)
 
 /* Only bailey-engine looks at the other options. */
 static int take_nothing(void *target, const char *value, struct error *err)
