@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/client.h"
+#include "cli/client/action.h"
 #include "cli/client/commands.h"
 #include "cli/client/table.h"
 #include "cli/client/words.h"
@@ -14,20 +14,8 @@
 #include "cli/say.h"
 #include "model/text.h"
 
-struct context_job {
-    const struct invocation *invocation;
-    struct client_request request;
-    struct client client;
-};
-
-static void job_free(struct context_job *job)
-{
-    client_close(&job->client);
-    client_request_free(&job->request);
-}
-
 /* /v1/sessions/ID/contexts, and one of them with a tail. */
-static int context_path(const struct context_job *job, const char *context, const char *tail,
+static int context_path(const struct action_job *job, const char *context, const char *tail,
                         struct buf *path, struct error *err)
 {
     int r =
@@ -43,7 +31,6 @@ static int print_table(json_t *contexts)
     static const char *const headings[] = {"ID",     "NAME",      "LANGUAGE", "STATE",
                                            ">CELLS", "LAST USED", "FOLDER",   NULL};
     CLEANUP(table_free) struct table table;
-    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
     int64_t now_s = words_now();
     json_t *context;
     size_t i;
@@ -64,43 +51,54 @@ static int print_table(json_t *contexts)
         table_cell(&table, cell);
         table_cell(&table, member_text(context, "cwd"));
     }
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the table");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return table_show(&table);
 }
 
-static int action_ls(struct context_job *job, struct error *err)
+/* The session, and whether options are there that only `new` has; then the daemon. */
+static int begin(struct action_job *job, bool is_new, struct error *err)
+{
+    const struct client_request *request = &job->request;
+
+    if (!request->session || !request->session[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "-s needs a session; 'bailey session ls' lists them");
+    if (!is_new && (request->language || request->name || request->cwd))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--language, --name and --cwd are for 'new'");
+    return action_open(job, err);
+}
+
+static int action_ls(struct action_job *job)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *reply = NULL;
+    struct error err = {0};
 
-    if (context_path(job, NULL, NULL, &path, err) < 0 ||
-        client_call(&job->client, "GET", buf_text(&path), NULL, &reply, err) < 0)
-        return client_fail(job->request.is_json, err);
+    if (begin(job, false, &err) < 0 || context_path(job, NULL, NULL, &path, &err) < 0 ||
+        client_call(&job->client, "GET", buf_text(&path), NULL, &reply, &err) < 0)
+        return client_fail(job->request.is_json, &err);
     if (job->request.is_json)
         return print_json(json_incref(reply));
     return print_table(json_object_get(reply, "contexts"));
 }
 
-static int action_new(struct context_job *job, struct error *err)
+static int action_new(struct action_job *job)
 {
     const struct client_request *request = &job->request;
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
     CLEANUP(json_freep) json_t *context = NULL;
-    json_t *body = json_pack("{s:s*, s:s*, s:s*}", "language", request->language, "name",
-                             request->name, "cwd", request->cwd);
+    struct error err = {0};
+    json_t *body;
 
+    if (begin(job, true, &err) < 0 || context_path(job, NULL, NULL, &path, &err) < 0)
+        return client_fail(request->is_json, &err);
+    body = json_pack("{s:s*, s:s*, s:s*}", "language", request->language, "name", request->name,
+                     "cwd", request->cwd);
     if (!body)
-        error_set(err, -EINVAL, ERROR_BAD_INPUT, "an argument is not UTF-8");
-    if (!body || context_path(job, NULL, NULL, &path, err) < 0) {
-        json_decref(body);
-        return client_fail(request->is_json, err);
-    }
-    if (client_call(&job->client, "POST", buf_text(&path), body, &context, err) < 0)
-        return client_fail(request->is_json, err);
+        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "an argument is not UTF-8");
+    if (!body || client_call(&job->client, "POST", buf_text(&path), body, &context, &err) < 0)
+        return client_fail(request->is_json, &err);
     if (request->is_json)
         return print_json(json_incref(context));
     buf_printf(&text, "%s\n", member_text(context, "id"));
@@ -108,18 +106,21 @@ static int action_new(struct context_job *job, struct error *err)
 }
 
 /* The same call for each that is named. */
-static int each_context(struct context_job *job, const char *method, const char *tail)
+static int each_context(struct action_job *job, const char *method, const char *tail)
 {
-    const struct parsed *parsed = &job->invocation->parsed;
-    json_t *done = json_array();
+    struct error err = {0};
+    json_t *done;
     int status = 0;
 
-    for (size_t i = 1; i < parsed->operand_count; i++) {
+    if (begin(job, false, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    done = json_array();
+    for (size_t i = 0; i < job->operand_count; i++) {
         CLEANUP(buf_free) struct buf path = PATH_BUF;
         json_t *context = NULL;
-        struct error err = {0};
 
-        if (context_path(job, parsed->operands[i], tail, &path, &err) < 0 ||
+        err = (struct error){0};
+        if (context_path(job, job->operands[i], tail, &path, &err) < 0 ||
             client_call(&job->client, method, buf_text(&path), NULL, &context, &err) < 0)
             status = client_fail(job->request.is_json, &err);
         else
@@ -131,71 +132,30 @@ static int each_context(struct context_job *job, const char *method, const char 
     return status;
 }
 
-static int action_restart(struct context_job *job, struct error *err)
+static int action_restart(struct action_job *job)
 {
-    (void)err;
     return each_context(job, "POST", "/restart");
 }
 
-static int action_interrupt(struct context_job *job, struct error *err)
+static int action_interrupt(struct action_job *job)
 {
-    (void)err;
     return each_context(job, "POST", "/interrupt");
 }
 
-static int action_rm(struct context_job *job, struct error *err)
+static int action_rm(struct action_job *job)
 {
-    (void)err;
     return each_context(job, "DELETE", "");
 }
 
-static const struct action {
-    const char *name;
-    size_t operands_min, operands_max; /* behind the action */
-    bool is_new;                       /* takes --language, --name and --cwd */
-    int (*run)(struct context_job *job, struct error *err);
-} actions[] = {
-    {"ls", 0, 0, false, action_ls},
-    {"new", 0, 0, true, action_new},
-    {"restart", 1, 32, false, action_restart},
-    {"interrupt", 1, 32, false, action_interrupt},
-    {"rm", 1, 32, false, action_rm},
+static const struct action actions[] = {
+    {"ls", 0, 0, NULL, NULL, action_ls},
+    {"new", 0, 0, NULL, NULL, action_new},
+    {"restart", 1, 32, NULL, NULL, action_restart},
+    {"interrupt", 1, 32, NULL, NULL, action_interrupt},
+    {"rm", 1, 32, NULL, NULL, action_rm},
 };
-
-static const struct action *action_find(const struct context_job *job, struct error *err)
-{
-    const struct parsed *parsed = &job->invocation->parsed;
-    const struct client_request *request = &job->request;
-    const struct action *found = NULL;
-
-    for (size_t i = 0; i < ARRAY_SIZE(actions) && parsed->operand_count > 0; i++) {
-        if (str_equal(actions[i].name, parsed->operands[0]))
-            found = &actions[i];
-    }
-    if (!found || parsed->operand_count - 1 < found->operands_min ||
-        parsed->operand_count - 1 > found->operands_max)
-        error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey context %s", context_command.usage);
-    else if (!request->session || !request->session[0])
-        error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                  "-s needs a session; 'bailey session ls' lists them");
-    else if (!found->is_new && (request->language || request->name || request->cwd))
-        error_set(err, -EINVAL, ERROR_BAD_INPUT, "--language, --name and --cwd are for 'new'");
-    else
-        return found;
-    return NULL;
-}
 
 int context_run(const struct invocation *invocation)
 {
-    CLEANUP(job_free) struct context_job job = {.invocation = invocation};
-    const struct action *action;
-    struct error err = {0};
-
-    if (client_request_load(invocation, &job.request, &err) < 0)
-        return client_fail(job.request.is_json, &err);
-    action = action_find(&job, &err);
-    if (!action ||
-        client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) < 0)
-        return client_fail(job.request.is_json, &err);
-    return action->run(&job, &err);
+    return action_run(invocation, actions, ARRAY_SIZE(actions));
 }

@@ -91,7 +91,6 @@ static int list_table(json_t *reply)
 {
     static const char *const headings[] = {"TYPE", "MODE", ">SIZE", "CHANGED", "NAME", NULL};
     CLEANUP(table_free) struct table table;
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
     json_t *entries = json_object_get(reply, "entries");
     CLEANUP(freep) json_t **list = sorted(entries);
     int64_t now_s = words_now();
@@ -100,11 +99,7 @@ static int list_table(json_t *reply)
     table_begin(&table, headings);
     for (size_t i = 0; i < json_array_size(entries); i++)
         entry_row(&table, list ? list[i] : json_array_get(entries, i), now_s);
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the table");
-        return STATUS_BAD_INPUT;
-    }
-    status = print_text(&text);
+    status = table_show(&table);
     if (json_is_true(json_object_get(reply, "truncated")))
         say("there are more; name a folder below to see them");
     return status;

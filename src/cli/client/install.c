@@ -53,7 +53,6 @@ static int print_installed(const struct install_job *job, json_t *answer)
 static int list(struct install_job *job, const char *path, struct error *err)
 {
     static const char *const headings[] = {"PACKAGE", "VERSION", NULL};
-    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
     CLEANUP(table_free) struct table table = {0};
     CLEANUP(json_freep) json_t *reply = NULL;
     json_t *item;
@@ -69,11 +68,7 @@ static int list(struct install_job *job, const char *path, struct error *err)
         table_cell(&table, member_text(item, "name"));
         table_cell(&table, member_text(item, "version"));
     }
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the table");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return table_show(&table);
 }
 
 static int install(struct install_job *job, const char *path, const struct parsed *parsed,

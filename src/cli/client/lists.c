@@ -14,17 +14,6 @@
 #include "cli/client_request.h"
 #include "cli/say.h"
 
-static int print_table(const struct table *table)
-{
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
-
-    if (table_print(table, &text) < 0) {
-        say("out of memory printing the table");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
-}
-
 /* ---- outputs ---- */
 
 static int outputs_table(json_t *reply)
@@ -52,7 +41,7 @@ static int outputs_table(json_t *reply)
                    skipped[0] ? ")" : "");
         table_cell(&table, path[0] ? path : stays);
     }
-    return print_table(&table);
+    return table_show(&table);
 }
 
 int outputs_run(const struct invocation *invocation)
@@ -160,7 +149,7 @@ static int ps_table(json_t *all)
         report_command(json_object_get(process, "argv"), &command);
         table_cell(&table, buf_text(&command));
     }
-    return print_table(&table);
+    return table_show(&table);
 }
 
 int ps_run(const struct invocation *invocation)

@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/client.h"
+#include "cli/client/action.h"
 #include "cli/client/commands.h"
 #include "cli/client/report.h"
 #include "cli/client/spot.h"
@@ -26,20 +26,6 @@
 #include "cli/client_request.h"
 #include "cli/say.h"
 #include "model/text.h"
-
-struct session_job {
-    const struct invocation *invocation;
-    struct client_request request;
-    struct client client;
-    const char *const *operands; /* behind the action */
-    size_t operand_count;
-};
-
-static void job_free(struct session_job *job)
-{
-    client_close(&job->client);
-    client_request_free(&job->request);
-}
 
 /* ---- new ---- */
 
@@ -108,7 +94,7 @@ static int open_datasets(char *const *words, struct dataset **ret, struct error 
     return 0;
 }
 
-static int send_dataset(struct session_job *job, const char *id, const struct dataset *dataset,
+static int send_dataset(struct action_job *job, const char *id, const struct dataset *dataset,
                         struct error *err)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
@@ -124,7 +110,7 @@ static int send_dataset(struct session_job *job, const char *id, const struct da
 }
 
 /* A session without its data would be a trap: it goes again. */
-static void take_back(struct session_job *job, const char *id)
+static void take_back(struct action_job *job, const char *id)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     struct error ignored = {0};
@@ -168,7 +154,7 @@ static int print_id(json_t *session)
     return print_text(&text);
 }
 
-static int session_get(struct session_job *job, const char *id, json_t **ret, struct error *err)
+static int session_get(struct action_job *job, const char *id, json_t **ret, struct error *err)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     int result = client_session_path(&path, id, "", err);
@@ -176,7 +162,7 @@ static int session_get(struct session_job *job, const char *id, json_t **ret, st
     return result < 0 ? result : client_call(&job->client, "GET", buf_text(&path), NULL, ret, err);
 }
 
-static int action_new(struct session_job *job)
+static int action_new(struct action_job *job)
 {
     CLEANUP(datasets_free) struct dataset *datasets = NULL;
     CLEANUP(json_freep) json_t *session = NULL;
@@ -185,9 +171,7 @@ static int action_new(struct session_job *job)
     struct error err = {0};
 
     if (open_datasets(job->request.data, &datasets, &err) < 0 ||
-        new_body(&job->request, &body, &err) < 0 ||
-        client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                    &err) < 0) {
+        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0) {
         json_decref(body);
         return client_fail(job->request.is_json, &err);
     }
@@ -233,7 +217,6 @@ static int list_table(json_t *sessions)
     static const char *const headings[] = {"ID",   "NAME",    "STATE",    "CREATED",
                                            "USED", "EXPIRES", ">RUNNING", NULL};
     CLEANUP(table_free) struct table table;
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
     size_t i, id_length = client_id_length(sessions, "id");
     int64_t now_s = words_now();
     json_t *session;
@@ -243,14 +226,10 @@ static int list_table(json_t *sessions)
     {
         list_row(&table, session, id_length, now_s);
     }
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the table");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return table_show(&table);
 }
 
-static int action_ls(struct session_job *job)
+static int action_ls(struct action_job *job)
 {
     CLEANUP(buf_free) struct buf ids = BUF_INIT(MIB);
     CLEANUP(json_freep) json_t *reply = NULL;
@@ -258,8 +237,7 @@ static int action_ls(struct session_job *job)
     struct error err = {0};
     size_t i;
 
-    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                    &err) < 0 ||
+    if (action_open(job, &err) < 0 ||
         client_call(&job->client, "GET",
                     job->request.is_all ? "/v1/sessions?all=true" : "/v1/sessions", NULL, &reply,
                     &err) < 0)
@@ -281,7 +259,6 @@ static int show_text(json_t *session)
 {
     static const char *const headings[] = {"KEY", "VALUE", NULL};
     CLEANUP(table_free) struct table table;
-    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
     const char *key;
     json_t *value;
 
@@ -297,28 +274,22 @@ static int show_text(json_t *session)
         table_cell(&table, key);
         table_cell(&table, buf_text(&cell));
     }
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the session");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return table_show(&table);
 }
 
-static int action_show(struct session_job *job)
+static int action_show(struct action_job *job)
 {
     CLEANUP(json_freep) json_t *session = NULL;
     struct error err = {0};
 
-    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                    &err) < 0 ||
-        session_get(job, job->operands[0], &session, &err) < 0)
+    if (action_open(job, &err) < 0 || session_get(job, job->operands[0], &session, &err) < 0)
         return client_fail(job->request.is_json, &err);
     return job->request.is_json ? print_json(json_incref(session)) : show_text(session);
 }
 
 /* ---- extend, rm ---- */
 
-static int action_extend(struct session_job *job)
+static int action_extend(struct action_job *job)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *session = NULL;
@@ -331,8 +302,7 @@ static int action_extend(struct session_job *job)
                   "'%.40s' is no time to extend by: write 90, 30m or 2h", job->operands[1]);
         return client_fail(job->request.is_json, &err);
     }
-    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                    &err) < 0 ||
+    if (action_open(job, &err) < 0 ||
         client_session_path(&path, job->operands[0], "/extend", &err) < 0 ||
         client_call(&job->client, "POST", buf_text(&path),
                     json_pack("{s:I}", "seconds", (json_int_t)(ms / 1000)), &session, &err) < 0)
@@ -344,14 +314,13 @@ static int action_extend(struct session_job *job)
     return 0;
 }
 
-static int action_rm(struct session_job *job)
+static int action_rm(struct action_job *job)
 {
     struct error err = {0};
     json_t *ended = json_array();
     int status = 0;
 
-    if (client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                    &err) < 0) {
+    if (action_open(job, &err) < 0) {
         json_decref(ended);
         return client_fail(job->request.is_json, &err);
     }
@@ -374,13 +343,7 @@ static int action_rm(struct session_job *job)
 
 /* ---- which ---- */
 
-static const struct action {
-    const char *name;
-    size_t operands_min, operands_max;
-    const char *usage;
-    const char *options; /* of the rows, those that it understands */
-    int (*run)(struct session_job *job);
-} actions[] = {
+static const struct action actions[] = {
     {"new", 0, 0, "new [--name N] [--data NAME=FILE]...",
      "name template data env idle max-age quiet", action_new},
     {"ls", 0, 0, "ls [-a]", "all quiet", action_ls},
@@ -389,68 +352,7 @@ static const struct action {
     {"rm", 1, 63, "rm ID...", "", action_rm},
 };
 
-static const struct action *action_find(const char *name, struct error *err)
-{
-    const char *names[WORDS_LIST_MAX];
-    const char *nearest;
-
-    for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
-        if (str_equal(actions[i].name, name))
-            return &actions[i];
-    words_list(WORDS_SESSION_ACTION, names);
-    nearest = name ? str_nearest(name, names) : NULL;
-    if (nearest)
-        error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                  "unknown action '%.60s'; did you mean 'bailey "
-                  "session %s'?",
-                  name, nearest);
-    else
-        error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey session %s", session_command.usage);
-    return NULL;
-}
-
-static bool has_word(const char *words, const char *word)
-{
-    size_t length = strlen(word);
-
-    for (const char *at = words; (at = strstr(at, word)); at += length)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
-            return true;
-    return false;
-}
-
-static int check_action(const struct action *action, const struct session_job *job,
-                        struct error *err)
-{
-    const struct parsed *parsed = &job->invocation->parsed;
-
-    for (size_t i = 0; i < parsed->use_count; i++) {
-        const char *name = parsed->uses[i].row->name;
-
-        if (!has_word(action->options, name) && !has_word("json config", name))
-            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                             "--%s is not for 'session %s'; usage: bailey session %s", name,
-                             action->name, action->usage);
-    }
-    if (job->operand_count < action->operands_min || job->operand_count > action->operands_max)
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey session %s", action->usage);
-    return 0;
-}
-
 int session_run(const struct invocation *invocation)
 {
-    CLEANUP(job_free) struct session_job job = {.invocation = invocation};
-    const struct action *action;
-    struct error err = {0};
-
-    if (client_request_load(invocation, &job.request, &err) < 0)
-        return client_fail(job.request.is_json, &err);
-    action = action_find(invocation->parsed.operands[0], &err);
-    if (!action)
-        return client_fail(job.request.is_json, &err);
-    job.operands = invocation->parsed.operands + 1;
-    job.operand_count = invocation->parsed.operand_count - 1;
-    if (check_action(action, &job, &err) < 0)
-        return client_fail(job.request.is_json, &err);
-    return action->run(&job);
+    return action_run(invocation, actions, ARRAY_SIZE(actions));
 }

@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/command.h"
 #include "cli/sanitize.h"
+#include "cli/say.h"
 
 #define GAP 2
 
@@ -71,4 +73,15 @@ void table_free(struct table *table)
 {
     strv_free(table->cells);
     *table = (struct table){0};
+}
+
+int table_show(const struct table *table)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+
+    if (table_print(table, &text) < 0) {
+        say("out of memory printing the table");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
 }

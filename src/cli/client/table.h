@@ -1,5 +1,6 @@
 /*
- * table.h - columns for people: aligned, harmless on a terminal, no colours. Pure.
+ * table.h - columns for people: aligned, harmless on a terminal, no colours. Pure but for
+ * table_show().
  *
  * Cells are copied and made harmless (a guest chose many of the names); the last column is not
  * padded, a column that is marked so is flush right.
@@ -25,7 +26,8 @@ struct table {
 void table_begin(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *text); /* NULL or empty: "-" */
 int table_print(const struct table *table, struct buf *to);
-void table_free(struct table *table); /* for CLEANUP() */
+int table_show(const struct table *table); /* on standard output; returns the exit status */
+void table_free(struct table *table);      /* for CLEANUP() */
 
 /* The columns that a text takes on a terminal: code points, roughly. */
 size_t table_width(const char *text);

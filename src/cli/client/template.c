@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/client.h"
+#include "cli/client/action.h"
 #include "cli/client/commands.h"
 #include "cli/client/progress.h"
 #include "cli/client/table.h"
@@ -19,26 +19,6 @@
 #include "cli/client_request.h"
 #include "cli/say.h"
 #include "model/text.h"
-
-struct template_job {
-    const struct invocation *invocation;
-    struct client_request request;
-    struct client client;
-    const char *const *operands; /* behind the action */
-    size_t operand_count;
-};
-
-static void job_free(struct template_job *job)
-{
-    client_close(&job->client);
-    client_request_free(&job->request);
-}
-
-static int open_daemon(struct template_job *job, struct error *err)
-{
-    return client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                       err);
-}
 
 static int template_path(struct buf *path, const char *name, const char *tail, struct error *err)
 {
@@ -50,7 +30,7 @@ static int template_path(struct buf *path, const char *name, const char *tail, s
 
 /* ---- build ---- */
 
-static int print_built(const struct template_job *job, json_t *built)
+static int print_built(const struct action_job *job, json_t *built)
 {
     char size[WORDS_SIZE];
 
@@ -65,7 +45,7 @@ static int print_built(const struct template_job *job, json_t *built)
     return 0;
 }
 
-static int action_build(struct template_job *job)
+static int action_build(struct action_job *job)
 {
     CLEANUP(json_freep) json_t *template = NULL;
     CLEANUP(json_freep) json_t *built = NULL;
@@ -77,7 +57,7 @@ static int action_build(struct template_job *job)
     int r;
 
     if (template_load(job->operand_count ? job->operands[0] : NULL, &template, &err) < 0 ||
-        open_daemon(job, &err) < 0)
+        action_open(job, &err) < 0)
         return client_fail(job->request.is_json, &err);
     call.body = template;
     r = progress_post(&job->client, &call, &built, &err);
@@ -95,7 +75,6 @@ static int list_table(json_t *templates)
     static const char *const headings[] = {"NAME",  "STATE", "PYTHON",      ">PACKAGES",
                                            ">SIZE", "BUILT", "DESCRIPTION", NULL};
     CLEANUP(table_free) struct table table;
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
     int64_t now_s = words_now();
     json_t *template;
     size_t i;
@@ -118,14 +97,10 @@ static int list_table(json_t *templates)
         table_cell(&table, words);
         table_cell(&table, member_text(template, "description"));
     }
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the table");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return table_show(&table);
 }
 
-static int action_ls(struct template_job *job)
+static int action_ls(struct action_job *job)
 {
     CLEANUP(buf_free) struct buf names = BUF_INIT(MIB);
     CLEANUP(json_freep) json_t *reply = NULL;
@@ -133,7 +108,7 @@ static int action_ls(struct template_job *job)
     struct error err = {0};
     size_t i;
 
-    if (open_daemon(job, &err) < 0 ||
+    if (action_open(job, &err) < 0 ||
         client_call(&job->client, "GET", "/v1/templates", NULL, &reply, &err) < 0)
         return client_fail(job->request.is_json, &err);
     if (job->request.is_json)
@@ -169,17 +144,17 @@ static void show_member(struct table *table, const char *key, json_t *value)
     table_cell(table, buf_text(&cell));
 }
 
-static int action_show(struct template_job *job)
+static int action_show(struct action_job *job)
 {
     static const char *const headings[] = {"KEY", "VALUE", NULL};
-    CLEANUP(buf_free) struct buf path = PATH_BUF, text = BUF_INIT(MIB);
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *template = NULL;
     CLEANUP(table_free) struct table table = {0};
     struct error err = {0};
     const char *key;
     json_t *value;
 
-    if (open_daemon(job, &err) < 0 || template_path(&path, job->operands[0], "", &err) < 0 ||
+    if (action_open(job, &err) < 0 || template_path(&path, job->operands[0], "", &err) < 0 ||
         client_call(&job->client, "GET", buf_text(&path), NULL, &template, &err) < 0)
         return client_fail(job->request.is_json, &err);
     if (job->request.is_json)
@@ -189,22 +164,18 @@ static int action_show(struct template_job *job)
     {
         show_member(&table, key, value);
     }
-    if (table_print(&table, &text) < 0) {
-        say("out of memory printing the template");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return table_show(&table);
 }
 
 /* ---- verify, rm: each that is named ---- */
 
-static int each_named(struct template_job *job, const char *method, const char *tail,
-                      int (*report)(struct template_job *job, const char *name, json_t *reply))
+static int each_named(struct action_job *job, const char *method, const char *tail,
+                      int (*report)(struct action_job *job, const char *name, json_t *reply))
 {
     struct error err = {0};
     int status = 0;
 
-    if (open_daemon(job, &err) < 0)
+    if (action_open(job, &err) < 0)
         return client_fail(job->request.is_json, &err);
     for (size_t i = 0; i < job->operand_count; i++) {
         CLEANUP(buf_free) struct buf path = PATH_BUF;
@@ -222,7 +193,7 @@ static int each_named(struct template_job *job, const char *method, const char *
     return status;
 }
 
-static int report_verify(struct template_job *job, const char *name, json_t *reply)
+static int report_verify(struct action_job *job, const char *name, json_t *reply)
 {
     bool is_intact = json_is_true(json_object_get(reply, "intact"));
 
@@ -237,72 +208,33 @@ static int report_verify(struct template_job *job, const char *name, json_t *rep
     return is_intact ? 0 : 1;
 }
 
-static int report_rm(struct template_job *job, const char *name, json_t *reply)
+static int report_rm(struct action_job *job, const char *name, json_t *reply)
 {
     (void)name;
     return job->request.is_json ? print_json(json_incref(reply)) : 0;
 }
 
-static int action_verify(struct template_job *job)
+static int action_verify(struct action_job *job)
 {
     return each_named(job, "POST", "/verify", report_verify);
 }
 
-static int action_rm(struct template_job *job)
+static int action_rm(struct action_job *job)
 {
     return each_named(job, "DELETE", "", report_rm);
 }
 
 /* ---- which ---- */
 
-static const struct action {
-    const char *name;
-    size_t operands_min, operands_max;
-    const char *usage;
-    int (*run)(struct template_job *job);
-} actions[] = {
-    {"build", 0, 1, "build [NAME|FOLDER]", action_build},
-    {"ls", 0, 0, "ls", action_ls},
-    {"show", 1, 1, "show NAME", action_show},
-    {"verify", 1, 63, "verify NAME...", action_verify},
-    {"rm", 1, 63, "rm NAME...", action_rm},
+static const struct action actions[] = {
+    {"build", 0, 1, "build [NAME|FOLDER]", NULL, action_build},
+    {"ls", 0, 0, "ls", NULL, action_ls},
+    {"show", 1, 1, "show NAME", NULL, action_show},
+    {"verify", 1, 63, "verify NAME...", NULL, action_verify},
+    {"rm", 1, 63, "rm NAME...", NULL, action_rm},
 };
-
-static const struct action *action_find(const char *name, struct error *err)
-{
-    const char *names[WORDS_LIST_MAX];
-    const char *nearest;
-
-    for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
-        if (str_equal(actions[i].name, name))
-            return &actions[i];
-    words_list(WORDS_TEMPLATE_ACTION, names);
-    nearest = name ? str_nearest(name, names) : NULL;
-    if (nearest)
-        error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                  "unknown action '%.60s'; did you mean 'bailey template %s'?", name, nearest);
-    else
-        error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey template %s",
-                  template_command.usage);
-    return NULL;
-}
 
 int template_run(const struct invocation *invocation)
 {
-    CLEANUP(job_free) struct template_job job = {.invocation = invocation};
-    const struct action *action;
-    struct error err = {0};
-
-    if (client_request_load(invocation, &job.request, &err) < 0)
-        return client_fail(job.request.is_json, &err);
-    action = action_find(invocation->parsed.operands[0], &err);
-    if (!action)
-        return client_fail(job.request.is_json, &err);
-    job.operands = invocation->parsed.operands + 1;
-    job.operand_count = invocation->parsed.operand_count - 1;
-    if (job.operand_count < action->operands_min || job.operand_count > action->operands_max) {
-        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey template %s", action->usage);
-        return client_fail(job.request.is_json, &err);
-    }
-    return action->run(&job);
+    return action_run(invocation, actions, ARRAY_SIZE(actions));
 }

@@ -1,0 +1,95 @@
+/* action.c - which action of a command it is; see action.h. */
+#include "cli/client/action.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+static void job_free(struct action_job *job)
+{
+    client_close(&job->client);
+    client_request_free(&job->request);
+}
+
+static int show_usage(const struct command *command, const char *usage, struct error *err)
+{
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey %s %s", command->name,
+                     usage ? usage : command->usage);
+}
+
+static const struct action *find(const struct command *command, const char *name,
+                                 const struct action *rows, size_t count, struct error *err)
+{
+    const char *names[WORDS_LIST_MAX];
+    const char *nearest;
+
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(rows[i].name, name))
+            return &rows[i];
+    words_list(command->operands, names);
+    nearest = name ? str_nearest(name, names) : NULL;
+    if (nearest)
+        error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                  "unknown action '%.60s'; did you mean 'bailey %s %s'?", name, command->name,
+                  nearest);
+    else
+        show_usage(command, NULL, err);
+    return NULL;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *at = words; (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+static int check(const struct action *action, const struct action_job *job, struct error *err)
+{
+    const struct command *command = job->invocation->command;
+    const struct parsed *parsed = &job->invocation->parsed;
+
+    for (size_t i = 0; action->options && i < parsed->use_count; i++) {
+        const char *name = parsed->uses[i].row->name;
+
+        if (!has_word(action->options, name) && !has_word("json config", name))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "--%s is not for '%s %s'; usage: bailey %s %s", name, command->name,
+                             action->name, command->name,
+                             action->usage ? action->usage : command->usage);
+    }
+    if (job->operand_count < action->operands_min || job->operand_count > action->operands_max)
+        return show_usage(command, action->usage, err);
+    return 0;
+}
+
+int action_run(const struct invocation *invocation, const struct action *rows, size_t count)
+{
+    CLEANUP(job_free) struct action_job job = {.invocation = invocation};
+    const struct parsed *parsed = &invocation->parsed;
+    const struct action *action;
+    struct error err = {0};
+
+    if (client_request_load(invocation, &job.request, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    action = find(invocation->command, parsed->operand_count > 0 ? parsed->operands[0] : NULL, rows,
+                  count, &err);
+    if (!action)
+        return client_fail(job.request.is_json, &err);
+    job.operands = parsed->operands + 1;
+    job.operand_count = parsed->operand_count - 1;
+    if (check(action, &job, &err) < 0)
+        return client_fail(job.request.is_json, &err);
+    return action->run(&job);
+}
+
+int action_open(struct action_job *job, struct error *err)
+{
+    return client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                       err);
+}

@@ -1,0 +1,38 @@
+/*
+ * action.h - commands whose first operand is an action (`bailey session new|ls|...`): a row each.
+ *
+ * action_run() takes the options, finds the row, checks how many operands there are and which
+ * options were written, and calls the row with all of that; what is wrong is told, with the action
+ * that was likely meant. The names are those of the command's `operands` (command.h).
+ */
+#ifndef BAILEY_CLI_CLIENT_ACTION_H
+#define BAILEY_CLI_CLIENT_ACTION_H
+
+#include <stddef.h>
+
+#include "cli/client/client.h"
+#include "cli/client_request.h"
+
+struct action_job {
+    const struct invocation *invocation;
+    struct client_request request;
+    struct client client;        /* action_open() */
+    const char *const *operands; /* behind the action */
+    size_t operand_count;
+};
+
+struct action {
+    const char *name;
+    size_t operands_min, operands_max;
+    const char *usage;   /* what follows "bailey COMMAND "; NULL: the command's own */
+    const char *options; /* those that it takes beside --json and --config; NULL: all there are */
+    int (*run)(struct action_job *job); /* returns the exit status */
+};
+
+/* Returns the exit status. */
+int action_run(const struct invocation *invocation, const struct action *rows, size_t count);
+
+/* Reaches the daemon, and starts one when there is none. */
+int action_open(struct action_job *job, struct error *err);
+
+#endif
