@@ -2,6 +2,7 @@
 #include "model/text.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -96,4 +97,18 @@ int text_of_json(json_t *json, size_t flags, struct buf *to)
     if (json_dump_callback(json, sink_add, &sink, flags) < 0 && sink.failure == 0)
         return -ENOMEM;
     return sink.failure;
+}
+
+const char **text_list_of_json(json_t *array)
+{
+    const char **list = calloc(json_array_size(array) + 1, sizeof(*list));
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(array, i, one)
+    {
+        if (list)
+            list[i] = json_string_value(one);
+    }
+    return list;
 }

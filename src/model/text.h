@@ -29,4 +29,8 @@ json_t *text_to_json(const char *data, size_t length);
 /* A document as text, appended to `to`: whole, or an error (jansson alone may drop a piece). */
 int text_of_json(json_t *json, size_t flags, struct buf *to);
 
+/* The strings of an array, NULL-terminated; one that is no string ends the list. The list is the
+ * caller's to free, its strings are borrowed from the array. NULL: no memory. */
+const char **text_list_of_json(json_t *array);
+
 #endif

@@ -100,25 +100,10 @@ static void reply_background(struct tool_call *call, struct execution *execution
                                "to get its result."));
 }
 
-/* The strings of an array, borrowed; NULL: no memory. */
-static const char **argv_of(json_t *array)
-{
-    const char **argv = calloc(json_array_size(array) + 1, sizeof(*argv));
-    json_t *one;
-    size_t i;
-
-    json_array_foreach(array, i, one)
-    {
-        if (argv)
-            argv[i] = json_string_value(one);
-    }
-    return argv;
-}
-
 void sandbox_exec_start(struct tool_call *call)
 {
     json_t *command = call_parameter(call, "command");
-    CLEANUP(freep) const char **argv = argv_of(command);
+    CLEANUP(freep) const char **argv = text_list_of_json(command);
     bool is_background = json_is_true(call_parameter(call, "background"));
     struct execution *execution;
     struct error err = {0};

@@ -4,14 +4,10 @@
 #include "api/rest/inside.h"
 #include "base/str.h"
 
-#define TIMEOUT_S 60
-
 static void fill_request(json_t *body, struct cell_request *request)
 {
     json_t *code = json_object_get(body, "code");
     json_t *input = json_object_get(body, "stdin");
-    json_t *timeout = json_object_get(body, "timeout");
-    double seconds = timeout ? json_number_value(timeout) : TIMEOUT_S;
 
     request->code = json_string_value(code);
     request->code_length = json_string_length(code);
@@ -19,18 +15,16 @@ static void fill_request(json_t *body, struct cell_request *request)
     request->input_length = input ? json_string_length(input) : 0;
     request->env = json_object_get(body, "env");
     request->is_background = json_is_true(json_object_get(body, "background"));
-    request->timeout_ms = (uint64_t)(seconds * 1000.0 + 0.5);
-    if (seconds > 0 && request->timeout_ms == 0)
-        request->timeout_ms = 1; /* 0 would mean: until the session ends */
+    request->timeout_ms = rest_timeout_ms(body);
 }
 
 void code_start(struct rest_call *call)
 {
     const char *context = json_string_value(json_object_get(call->body, "context"));
     const char *language = json_string_value(json_object_get(call->body, "language"));
-    struct rest_following following = {
-        .is_owner = true, .collects = !json_is_false(json_object_get(call->body, "collect"))};
     struct cell_request request = {0};
+    struct execution *execution;
+    struct session *session;
     struct error err = {0};
 
     fill_request(call->body, &request);
@@ -39,17 +33,13 @@ void code_start(struct rest_call *call)
         rest_fail_field(call->http, "code", "'code' is empty: there is nothing to run");
         return;
     }
-    if (!rest_check_env(call->http, request.env) || !rest_session(call, false, &following.session))
+    if (!rest_check_env(call->http, request.env) || !rest_session(call, false, &session))
         return;
-    if (session_find_context(following.session, context, language, &request.context, &err) < 0 ||
-        session_cell(following.session, &request, &following.execution, &err) < 0)
+    if (session_find_context(session, context, language, &request.context, &err) < 0 ||
+        session_cell(session, &request, &execution, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
-    else if (rest_wants_events(call->http))
-        rest_follow(call, &following);
-    else if (request.is_background)
-        rest_reply(call->http, 202, execution_json(following.execution));
     else
-        rest_await(call, &following);
+        rest_answer_started(call, session, execution);
 }
 
 /* ---- contexts ---- */

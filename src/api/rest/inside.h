@@ -134,7 +134,7 @@ extern const char *const rest_event_headers[]; /* of every stream of events */
 /* One event with JSON as data, which is taken over; a failure breaks the stream. */
 void rest_stream_event(struct rest_stream *stream, const char *id, const char *event, json_t *data);
 
-/* ---- executions (follow.c, await.c) ---- */
+/* ---- executions (follow.c, await.c, started.c) ---- */
 
 /* How an execution is followed to its end. */
 struct rest_following {
@@ -152,6 +152,12 @@ void rest_await(struct rest_call *call, const struct rest_following *following);
 
 /* Whether the client asked for events instead of the result. */
 bool rest_wants_events(const struct http_request *http);
+/* One that this call started: its events, itself when it is left in the background, or its result.
+ */
+void rest_answer_started(struct rest_call *call, struct session *session,
+                         struct execution *execution);
+/* `timeout` of the body: 60 s without it; only an explicit 0 is 0, "until the session ends". */
+uint64_t rest_timeout_ms(json_t *body);
 
 /* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
 bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -94,6 +95,31 @@ static void test_json_strings(void **state)
     json_decref(json);
 }
 
+static void test_lists(void **state)
+{
+    json_t *array = json_pack("[s,s,s]", "a", "", "c");
+    json_t *odd = json_pack("[s,i,s]", "a", 1, "c"), *none = json_array();
+    const char **list = text_list_of_json(array);
+
+    (void)state;
+    assert_non_null(list);
+    assert_string_equal(list[0], "a");
+    assert_string_equal(list[1], "");
+    assert_string_equal(list[2], "c");
+    assert_null(list[3]);
+    free(list);
+    list = text_list_of_json(odd);
+    assert_string_equal(list[0], "a");
+    assert_null(list[1]);
+    free(list);
+    list = text_list_of_json(none);
+    assert_null(list[0]);
+    free(list);
+    json_decref(array);
+    json_decref(odd);
+    json_decref(none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +127,7 @@ int main(void)
         cmocka_unit_test(test_a_cut_of_ours_is_not_invalid),
         cmocka_unit_test(test_the_ceiling_holds),
         cmocka_unit_test(test_json_strings),
+        cmocka_unit_test(test_lists),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
