@@ -55,7 +55,8 @@ const char ERROR_INSTALL_FAILED[] = "install_failed";
 const char ERROR_INSTALL_DENIED[] = "install_denied";
 const char ERROR_NO_NETWORK[] = "no_network";
 
-/* In the order of error.h. */
+/* In the order of error.h. Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
+ * word of ERROR_NOT_FOUND. */
 static const char *const codes[] = {
     ERROR_BAD_INPUT,
     ERROR_BAD_CONFIG,
@@ -106,14 +107,29 @@ static const char *const codes[] = {
     ERROR_INSTALL_DENIED,
     ERROR_NO_NETWORK,
 };
+#define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
+
+unsigned error_code_number(const char *word)
+{
+    unsigned engine = 0;
+
+    for (unsigned i = 0; word && i < CODE_COUNT; i++) {
+        if (strcmp(codes[i], word) == 0)
+            return i + 1;
+        if (codes[i] == ERROR_ENGINE)
+            engine = i + 1;
+    }
+    return engine;
+}
+
+const char *error_code_word(unsigned number)
+{
+    return number > 0 && number <= CODE_COUNT ? codes[number - 1] : NULL;
+}
 
 const char *error_code_find(const char *word)
 {
-    for (size_t i = 0; word && i < sizeof(codes) / sizeof(codes[0]); i++) {
-        if (strcmp(codes[i], word) == 0)
-            return codes[i];
-    }
-    return ERROR_ENGINE;
+    return word ? error_code_word(error_code_number(word)) : ERROR_ENGINE;
 }
 
 __attribute__((format(printf, 4, 0))) static void fill(struct error *err, int num, const char *code,

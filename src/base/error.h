@@ -72,6 +72,11 @@ extern const char ERROR_NO_NETWORK[];          /* the package index cannot be re
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
 const char *error_code_find(const char *word);
 
+/* The same words by their numbers, from 1 on, for programs of ours that speak to each other: what
+ * comes out is one of ours, whoever sent it. 0 for NULL; one that nobody knows is ERROR_ENGINE. */
+unsigned error_code_number(const char *word);
+const char *error_code_word(unsigned number); /* NULL: there is none */
+
 struct error {
     int num;           /* negative errno; 0 while unset */
     const char *code;  /* one of the words above; NULL while unset */

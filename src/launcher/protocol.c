@@ -11,25 +11,9 @@
 #include "sandbox/sandbox.h"
 #include "wire/pack.h"
 
-/* Words travel as their place in a table: what comes out is one of ours, whoever sent it. */
-static const char *const codes[] = {
-    NULL,
-    ERROR_BAD_INPUT,
-    ERROR_BAD_CONFIG,
-    ERROR_NOT_FOUND,
-    ERROR_COMMAND_NOT_FOUND,
-    ERROR_NOT_EXECUTABLE,
-    ERROR_NO_INTERPRETER,
-    ERROR_REFUSED,
-    ERROR_BLOCKED_IMPORT,
-    ERROR_BOX_FAILED,
-    ERROR_BOX_LOST,
-    ERROR_TOO_LARGE,
-    ERROR_CANCELLED,
-    ERROR_ENGINE,
-};
-
-/* Stages of the launcher's own; those of sandbox/ follow by their number. */
+/* Words travel as their place in a table (those of errors in base/error.h): what comes out is one
+ * of ours, whoever sent it. Stages of the launcher's own; those of sandbox/ follow by their number.
+ */
 static const char *const own_stages[] = {NULL, "clone namespaces", "write id maps"};
 
 #define STAGE_COUNT (ARRAY_SIZE(own_stages) + SANDBOX_STAGES_MAX)
@@ -48,15 +32,6 @@ static uint8_t stage_number(const char *word)
             return (uint8_t)i;
     }
     return 0;
-}
-
-static uint8_t code_number(const char *word)
-{
-    for (size_t i = 0; word && i < ARRAY_SIZE(codes); i++) {
-        if (str_equal(codes[i], word))
-            return (uint8_t)i;
-    }
-    return word ? (uint8_t)ARRAY_SIZE(codes) - 1 : 0;
 }
 
 /* ---- to bytes ---- */
@@ -81,7 +56,7 @@ static void pack_text(struct pack *pack, const char *text, size_t size)
 static void pack_error(struct pack *pack, const struct error *error)
 {
     pack_u32(pack, (uint32_t)-error->num);
-    pack_u8(pack, code_number(error->code));
+    pack_u8(pack, (uint8_t)error_code_number(error->code));
     pack_u8(pack, stage_number(error->stage));
     pack_bytes(pack, error->text, strnlen(error->text, sizeof(error->text) - 1));
 }
@@ -330,14 +305,14 @@ static bool unpack_error(struct unpack *unpack, bool is_needed, struct error *er
     const void *text = unpack_rest(unpack, &length);
 
     if (unpack->failed || (number == 0 && is_needed) || number > 4095 ||
-        (code == 0) != (number == 0) || code >= ARRAY_SIZE(codes) || stage >= STAGE_COUNT ||
-        length >= sizeof(error->text) || memchr(text, 0, length))
+        (code == 0) != (number == 0) || (code != 0 && !error_code_word(code)) ||
+        stage >= STAGE_COUNT || length >= sizeof(error->text) || memchr(text, 0, length))
         return false;
     /* "unknown stage" has no number of its own: nothing says it. */
     if (stage != stage_number(stage_word(stage)))
         return false;
     error->num = -(int)number;
-    error->code = codes[code];
+    error->code = error_code_word(code);
     error->stage = stage_word(stage);
     memcpy(error->text, text, length);
     error->text[length] = 0;

@@ -148,6 +148,30 @@ static void words_are_stable_and_different(void **state)
         assert_string_equal(words[i].word, words[i].text);
 }
 
+static void words_have_numbers(void **state)
+{
+    unsigned count = 1;
+
+    (void)state;
+    /* Programs of two versions may speak to each other: these stay. */
+    assert_int_equal(error_code_number(ERROR_BAD_INPUT), 1);
+    assert_int_equal(error_code_number(ERROR_REFUSED), 7);
+    assert_int_equal(error_code_number(ERROR_ENGINE), 13);
+    assert_int_equal(error_code_number(ERROR_NO_NETWORK), 47);
+    for (const char *word; (word = error_code_word(count)); count++) {
+        assert_int_equal(error_code_number(word), count);
+        assert_ptr_equal(error_code_find(word), word);
+    }
+    assert_true(count > 47 && count < 255);
+    assert_null(error_code_word(0));
+    assert_null(error_code_word(UINT32_MAX));
+    assert_int_equal(error_code_number(NULL), 0);
+    assert_int_equal(error_code_number("nobody knows it"), 13);
+    assert_ptr_equal(error_code_find("nobody knows it"), ERROR_ENGINE);
+    assert_ptr_equal(error_code_find(NULL), ERROR_ENGINE);
+    assert_ptr_equal(error_code_find(ERROR_NO_ROUTE), ERROR_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +185,7 @@ int main(void)
         cmocka_unit_test(prefix_keeps_the_facts),
         cmocka_unit_test(long_texts_are_cut),
         cmocka_unit_test(words_are_stable_and_different),
+        cmocka_unit_test(words_have_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,14 @@ static void test_words_come_back_as_ours(void **state)
     message.refused.error.stage = "write id maps";
     assert_int_equal(unpack_exact(data, pack(&message, data), &message), 0);
     assert_string_equal(message.refused.error.stage, "write id maps");
+    for (unsigned i = 1; error_code_word(i); i++) {
+        message.refused.error.code = error_code_word(i);
+        assert_int_equal(unpack_exact(data, pack(&message, data), &message), 0);
+        assert_ptr_equal(message.refused.error.code, error_code_word(i));
+    }
+    message.refused.error.code = "no code of ours";
+    assert_int_equal(unpack_exact(data, pack(&message, data), &message), 0);
+    assert_ptr_equal(message.refused.error.code, ERROR_ENGINE);
 }
 
 /* The text of a REFUSED or SEALED is what is left: shorter and longer ones are other texts. */
