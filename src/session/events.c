@@ -77,8 +77,10 @@ static json_t *clean_truncated(json_t *truncated, json_t *bundle)
 
     json_array_foreach(truncated, i, one)
     {
-        if (i < BUNDLE_MAX && json_is_string(one) &&
-            json_object_get(bundle, json_string_value(one)))
+        const char *mime = json_string_value(one);
+
+        if (i < BUNDLE_MAX && mime && strlen(mime) == json_string_length(one) &&
+            json_object_get(bundle, mime))
             json_array_append(list, one);
     }
     return list;

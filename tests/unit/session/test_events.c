@@ -49,6 +49,8 @@ static void test_strange_members(void **state)
                  "\"truncated\":[\"text/html\",\"image/png\",7],\"count\":9}",
                  "{\"type\":\"display\",\"data\":{\"text/html\":\"<b>\"},\"truncated\":["
                  "\"text/html\"]}");
+    check_parsed("{\"type\":\"display\",\"data\":{\"a/b\":\"\"},\"truncated\":[\"a/b\\u0000c\"]}",
+                 "{\"type\":\"display\",\"data\":{\"a/b\":\"\"},\"truncated\":[]}");
     check_parsed("{\"type\":\"error\",\"name\":[],\"traceback\":{\"a\":1}}",
                  "{\"type\":\"error\",\"name\":\"\",\"value\":\"\",\"traceback\":\"\"}");
     check_parsed("{\"type\":\"result\",\"count\":-1,\"data\":{\"text/plain\":\"\"}}",
