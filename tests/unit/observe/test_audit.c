@@ -1,4 +1,5 @@
 /* test_audit.c - the audit log: lines, rotation, what is lost and told, torn and planted files. */
+#include "bad_day.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -13,15 +14,6 @@
 
 #include "base/limits.h"
 #include "observe/audit.h"
-
-/* In a child process, where cmocka's asserts would go on with the parent's tests. */
-#define CHECK(claim)                                                              \
-    do {                                                                          \
-        if (!(claim)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #claim); \
-            _exit(1);                                                             \
-        }                                                                         \
-    } while (0)
 
 struct place {
     struct scratch scratch;
@@ -276,28 +268,6 @@ static void test_a_rotation_that_fails_loses_lines_and_says_so(void **state)
 
 /* ---- bad days, each in a child of its own -----------------------------------------------------
  */
-
-static void in_child(struct place *place, void (*run)(struct place *place))
-{
-    pid_t pid = fork();
-    int status = 0;
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        run(place);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-}
-
-static void limit_files(uint64_t bytes)
-{
-    struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
-
-    signal(SIGXFSZ, SIG_IGN);
-    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-}
 
 static void run_full(struct place *place)
 {

@@ -2,6 +2,7 @@
  * test_index_trouble.c - the index when the disk is full, the file is damaged, foreign or planted,
  * the process is killed, and where its folder has no path.
  */
+#include "bad_day.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -16,17 +17,6 @@
 #include "open_fds.h"
 #include "store/index.h"
 #include "sys/calls.h"
-
-#define SKIPPED 77
-
-/* In a child process, where cmocka's asserts would go on with the parent's tests. */
-#define CHECK(claim)                                                              \
-    do {                                                                          \
-        if (!(claim)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #claim); \
-            _exit(1);                                                             \
-        }                                                                         \
-    } while (0)
 
 struct place {
     struct scratch scratch;
@@ -53,23 +43,6 @@ static int tear_down(void **state)
     scratch_remove(&place->scratch);
     free(place);
     return 0;
-}
-
-/* Runs it in a child; skips when that says so. */
-static void in_child(struct place *place, void (*run)(struct place *place))
-{
-    pid_t pid = fork();
-    int status = 0;
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        run(place);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
-        skip();
-    assert_int_equal(status, 0);
 }
 
 static int put_session(struct index *index, unsigned number, struct error *err)
@@ -123,7 +96,7 @@ static void enter_namespace(void)
 
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
         fprintf(stderr, "skipped: no user namespace can be made here: %s\n", strerror(errno));
-        _exit(SKIPPED);
+        _exit(BAD_DAY_SKIPPED);
     }
     snprintf(map, sizeof(map), "0 %u 1", uid);
     CHECK(fd_write_text_at(AT_FDCWD, "/proc/self/uid_map", map) == 0);
@@ -140,7 +113,7 @@ static int make_small_folder(struct place *place)
     enter_namespace();
     if (sys_mount("none", place->scratch.path, "tmpfs", 0, "size=512k") < 0) {
         fprintf(stderr, "skipped: no tmpfs can be mounted here: %s\n", strerror(errno));
-        _exit(SKIPPED);
+        _exit(BAD_DAY_SKIPPED);
     }
     fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK(fd >= 0);
@@ -529,7 +502,7 @@ static void run_confined(struct place *place)
 
     if (fd < 0) {
         fprintf(stderr, "skipped: no Landlock here: %s\n", strerror(errno));
-        _exit(SKIPPED);
+        _exit(BAD_DAY_SKIPPED);
     }
     CHECK(sys_landlock_add_rule(fd, LANDLOCK_RULE_PATH_BENEATH, &rule) == 0);
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);

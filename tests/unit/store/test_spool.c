@@ -1,5 +1,6 @@
 /* test_spool.c - output on disk by offset: what is kept, what is given back, full disks, restarts.
  */
+#include "bad_day.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -19,15 +20,6 @@
 #define STEP (64 * KIB)
 #define KEEP (256 * KIB)
 #define CHUNK 10007 /* no boundary fits it */
-
-/* In a child process, where cmocka's asserts would go on with the parent's tests. */
-#define CHECK(claim)                                                              \
-    do {                                                                          \
-        if (!(claim)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #claim); \
-            _exit(1);                                                             \
-        }                                                                         \
-    } while (0)
 
 struct place {
     struct scratch scratch;
@@ -251,29 +243,6 @@ static void test_names_and_planted_files(void **state)
 
 /* ---- bad days, each in a child of its own -----------------------------------------------------
  */
-
-static void in_child(struct place *place, void (*run)(struct place *place))
-{
-    pid_t pid = fork();
-    int status = 0;
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        run(place);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-}
-
-/* The file may have this many bytes: the write that goes over it is cut short first. */
-static void limit_files(uint64_t bytes)
-{
-    struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
-
-    signal(SIGXFSZ, SIG_IGN);
-    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-}
 
 static void run_short_writes(struct place *place)
 {

@@ -22,7 +22,6 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         struct message_size size;
         struct message_kernel kernel;
         struct message_cell cell;
-        struct message_path path;
         uint64_t start_ns;
         uint32_t number;
     } to;
@@ -52,8 +51,6 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         return message_kernel_unpack(frame, &to.kernel);
     case FRAME_CELL:
         return message_cell_unpack(frame, &to.cell);
-    case FRAME_PUT:
-        return message_path_unpack(frame, &to.path);
     default:
         return message_number_unpack(frame, &to.number);
     }
@@ -339,39 +336,6 @@ static void test_resume_and_size(void **state)
     assert_int_equal(message_size_unpack(&frame, &back), -EPROTO);
 }
 
-static void test_path(void **state)
-{
-    static char longest[LIMIT_PATH_BYTES + 1];
-    static uint8_t data[LIMIT_PATH_BYTES + 64];
-    struct message_path path = {.mode = 0100644,
-                                .bytes = UINT64_MAX,
-                                .path = "/tmp/a b",
-                                .path_length = 8},
-                        back;
-    ssize_t length = message_path_pack(&path, data, sizeof(data));
-    struct frame frame = frame_of(data, length);
-
-    (void)state;
-    assert_int_equal(message_path_unpack(&frame, &back), 0);
-    assert_int_equal(back.mode, 0100644);
-    assert_true(back.bytes == UINT64_MAX);
-    assert_int_equal(back.path_length, 8);
-    assert_memory_equal(back.path, "/tmp/a b", 8);
-    check_lengths(FRAME_PUT, data, length, MESSAGE_PATH_HEADER);
-    data[MESSAGE_PATH_HEADER + 2] = 0; /* a NUL in the name */
-    assert_int_equal(message_path_unpack(&frame, &back), -EPROTO);
-
-    memset(longest, 'x', sizeof(longest));
-    path.path = longest;
-    path.path_length = LIMIT_PATH_BYTES;
-    frame = frame_of(data, message_path_pack(&path, data, sizeof(data)));
-    assert_int_equal(message_path_unpack(&frame, &back), 0);
-    path.path_length = LIMIT_PATH_BYTES + 1;
-    frame = frame_of(data, message_path_pack(&path, data, sizeof(data)));
-    assert_int_equal(message_path_unpack(&frame, &back), -EPROTO);
-    assert_int_equal(message_path_pack(&path, data, 100), -EMSGSIZE);
-}
-
 static void test_kernel(void **state)
 {
     struct message_kernel kernel = {.pid = INT32_MAX}, back;
@@ -428,12 +392,17 @@ static void test_cell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ready),     cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_exec),      cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_ack),       cmocka_unit_test(test_started_and_numbers),
-        cmocka_unit_test(test_exited),    cmocka_unit_test(test_path),
-        cmocka_unit_test(test_inventory), cmocka_unit_test(test_resume_and_size),
-        cmocka_unit_test(test_kernel),    cmocka_unit_test(test_cell),
+        cmocka_unit_test(test_ready),
+        cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_ack),
+        cmocka_unit_test(test_started_and_numbers),
+        cmocka_unit_test(test_exited),
+        cmocka_unit_test(test_inventory),
+        cmocka_unit_test(test_resume_and_size),
+        cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_cell),
     };
 
     return cmocka_run_group_tests_name("wire/message", tests, NULL, NULL);

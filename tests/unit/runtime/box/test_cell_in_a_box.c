@@ -1,22 +1,14 @@
 /*
  * test_cell_in_a_box.c - kernels in a real box, behind all its walls: a shell that keeps its
  * variables, is interrupted and is killed with its children.
- *
- * Run by root it goes through all of it twice: once with an id each for warden and guest, once as
- * somebody who has only one.
  */
-#include "scratch.h"
+#include "runtime/box/real_box.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
-#include "base/limits.h"
-#include "launcher/launcher.h"
-#include "runtime/box/box.h"
 
 /* What happened to one call. */
 struct seen {
@@ -37,24 +29,11 @@ struct room {
 static int set_up(void **state)
 {
     struct room *room = calloc(1, sizeof(*room));
-    struct launch_spec spec = {.memory_bytes = 512 * MIB,
-                               .disk_bytes = 256 * MIB,
-                               .pids = 32,
-                               .minimum = ISOLATION_STANDARD,
-                               .id_base = 1879048192};
-    struct error err = {0};
 
     scratch_make(&room->scratch);
     assert_int_equal(chmod(room->scratch.path, 0755), 0);
     *state = room;
-    if (launcher_make(&spec, &room->launched, &err) < 0) {
-        print_message("no box with namespaces can be made here: %s\n", err.text);
-        return 0;
-    }
-    if (box_new(room->launched.channel_fd, NULL, &room->box, &err) < 0)
-        return -1;
-    room->launched.channel_fd = -1;
-    return 0;
+    return real_box_make(NULL, &room->launched, &room->box);
 }
 
 static int tear_down(void **state)
@@ -67,12 +46,6 @@ static int tear_down(void **state)
     free(room);
     return 0;
 }
-
-#define NEEDS_A_BOX(room) \
-    do {                  \
-        if (!(room)->box) \
-            skip();       \
-    } while (0)
 
 static void saw_started(void *ctx)
 {
@@ -261,21 +234,5 @@ static int run(const char *name)
 
 int main(void)
 {
-    int failed = run("runtime/box cells in a box"), status = 0;
-    pid_t pid;
-
-    if (geteuid() != 0)
-        return failed;
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        if (setgid(4000000) < 0 ||
-            setuid(4000000) < 0) /* nobody has this one, nor a range for it */
-            _exit(2);
-        prctl(PR_SET_DUMPABLE, 1); /* as after an exec: its /proc is its own */
-        failed = run("runtime/box cells in a box of one id");
-        fflush(NULL);
-        _exit(failed != 0);
-    }
-    return waitpid(pid, &status, 0) != pid || status != 0 || failed;
+    return real_box_main(run, "runtime/box cells in a box", "runtime/box cells in a box of one id");
 }
