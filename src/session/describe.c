@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "runtime/outcome.h"
 #include "session/inside.h"
 
 json_t *time_json(uint64_t ms)
@@ -77,12 +78,15 @@ static const char *state_word(const struct execution *execution)
     return words[execution->state];
 }
 
-/* As in the one result: -1 on a timeout, 128 + n for a signal. */
-static int exit_code(const struct execution *execution)
+/* The flags are what is known: the memory's may come later than the end, or all from the index. */
+static struct exec_end end_of(const struct execution *execution)
 {
-    if (execution->flags & EXECUTION_TIMED_OUT)
-        return -1;
-    return execution->end.signal ? 128 + execution->end.signal : execution->end.exit_code;
+    struct exec_end end = execution->end;
+
+    end.timed_out = execution->flags & EXECUTION_TIMED_OUT;
+    end.disk_full = execution->flags & EXECUTION_DISK_FULL;
+    end.memory_watchdog = execution->flags & EXECUTION_OOM;
+    return end;
 }
 
 static void execution_id(const struct execution *execution, char id[ID_MAX])
@@ -93,7 +97,8 @@ static void execution_id(const struct execution *execution, char id[ID_MAX])
 json_t *execution_json(const struct execution *execution)
 {
     bool has_exited = execution->state == EXECUTION_EXITED;
-    bool has_signal = has_exited && execution->end.signal;
+    const struct exec_end end = end_of(execution);
+    bool has_signal = has_exited && end.signal;
     char id[ID_MAX];
 
     execution_id(execution, id);
@@ -103,10 +108,9 @@ json_t *execution_json(const struct execution *execution)
         execution->cell ? execution->cell->context_id : NULL, "number",
         (json_int_t)execution->number, "argv", execution->argv, "state", state_word(execution),
         "started_at", time_json(execution->started_ms), "ended_at", time_json(execution->ended_ms),
-        "exit_code", has_exited ? json_integer(exit_code(execution)) : json_null(), "signal",
-        has_signal ? json_integer(execution->end.signal) : json_null(), "timed_out",
-        (execution->flags & EXECUTION_TIMED_OUT) != 0, "oom_killed",
-        (execution->flags & EXECUTION_OOM) != 0, "background",
+        "exit_code", has_exited ? json_integer(outcome_exit_code(&end)) : json_null(), "signal",
+        has_signal ? json_integer(end.signal) : json_null(), "timed_out", end.timed_out,
+        "oom_killed", end.memory_watchdog, "background",
         (execution->flags & EXECUTION_BACKGROUND) != 0, "pty",
         (execution->flags & EXECUTION_PTY) != 0, "stdout_bytes",
         (json_int_t)execution_written(execution, 1), "stderr_bytes",
@@ -140,27 +144,20 @@ static void fill_capture(const struct execution *execution, int stream, uint64_t
 
 static void fill_end(const struct execution *execution, struct result *result)
 {
-    const struct exec_end *end = &execution->end;
+    const struct exec_end end = end_of(execution);
 
-    result->duration_ns = end->duration_ns;
-    result->disk_full = execution->flags & EXECUTION_DISK_FULL;
-    result->oom_killed = execution->flags & EXECUTION_OOM;
-    result->timed_out = execution->flags & EXECUTION_TIMED_OUT;
-    result->exit_code = execution->state == EXECUTION_FAILED ? 1 : exit_code(execution);
-    result->usage = end->usage;
-    if (result->timed_out)
-        result_note(result, "timed out after %g s", (double)execution->timeout_ms / 1000);
-    else
-        result->signal = end->signal;
-    if (execution->state == EXECUTION_FAILED)
+    outcome_end(result, &end);
+    result->usage = end.usage;
+    if (execution->state == EXECUTION_FAILED) {
+        result->exit_code = 1;
         result->error = execution->error;
+    }
 }
 
 void execution_result(const struct execution *execution, uint64_t output_bytes,
                       struct result *result)
 {
     const struct session *session = execution->session;
-    const struct box_facts *facts = &session->facts;
     struct limits limits = session->limits;
 
     limits.timeout_ms = execution->timeout_ms;
@@ -171,12 +168,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     str_copy(result->session_id, sizeof(result->session_id), session->id);
     fill_capture(execution, 1, output_bytes, &result->out);
     fill_capture(execution, 2, output_bytes, &result->err);
-    result->layers = facts->layers;
-    result->missing = facts->missing;
-    result->memory_by = facts->memory_by;
-    result->pids_by = facts->pids_by;
-    result->cpu_by = facts->cpu_by;
-    result->disk_by = facts->disk_by;
+    outcome_walls(result, &session->facts);
     fill_end(execution, result);
     if (execution->cell)
         result->install = json_incref(execution->cell->install_meta);

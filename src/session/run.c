@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "runtime/outcome.h"
 #include "session/missing_job.h"
 #include "store/artifact.h"
 
@@ -73,16 +74,6 @@ static void store_artifact(struct run *run)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
 }
 
-static void note_facts(struct result *result, const struct box_facts *facts)
-{
-    result->layers = facts->layers;
-    result->missing = facts->missing;
-    result->memory_by = facts->memory_by;
-    result->pids_by = facts->pids_by;
-    result->cpu_by = facts->cpu_by;
-    result->disk_by = facts->disk_by;
-}
-
 static void tell(struct run *run)
 {
     struct engine *engine = run->engine;
@@ -105,10 +96,8 @@ static void on_used(void *ctx, const struct box_facts *facts)
 {
     struct run *run = ctx;
 
-    if (facts) {
-        run->result.usage = facts->usage;
-        run->result.oom_killed |= facts->oom_kills > 0;
-    }
+    if (facts)
+        outcome_usage(&run->result, facts);
     tell(run);
 }
 
@@ -268,22 +257,10 @@ static void push_input(void *ctx)
 static void on_ended(void *ctx, const struct exec_end *end)
 {
     struct run *run = ctx;
-    struct result *result = &run->result;
 
-    result->duration_ns = end->duration_ns;
+    outcome_end(&run->result, end);
     run->is_running = false;
     run->has_output = end->has_output;
-    result->disk_full = end->disk_full;
-    result->oom_killed = end->memory_watchdog;
-    result->exit_code = end->exit_code;
-    if (end->timed_out) {
-        result->timed_out = true;
-        result->exit_code = -1;
-        result_note(result, "timed out after %g s", (double)result->limits.timeout_ms / 1000);
-    } else if (end->signal) {
-        result->signal = end->signal;
-        result->exit_code = 128 + end->signal;
-    }
     if (!run->kernel || (!end->is_unseen && !end->kernel_died)) {
         run_ended(run);
         return;
@@ -461,7 +438,7 @@ static void on_made(void *ctx, const struct made *made)
     run->make_serial = 0;
     run->number = made->number;
     run->box = made->box;
-    note_facts(&run->result, &made->facts);
+    outcome_walls(&run->result, &made->facts);
     if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
@@ -477,7 +454,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
     struct run *run = ctx;
 
     run->make_serial = 0;
-    note_facts(&run->result, facts);
+    outcome_walls(&run->result, facts);
     run_over(run, err);
 }
 

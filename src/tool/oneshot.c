@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "guest_files.h"
 #include "runtime/local/local.h"
+#include "runtime/outcome.h"
 #include "runtime/runtime.h"
 #include "session/imports.h"
 #include "store/artifact.h"
@@ -45,20 +46,11 @@ struct run {
 
 static void run_free(struct run *run)
 {
-    const struct box_facts *facts = &run->facts;
-    struct result *result = run->result;
-
     if (run->drive.box)
         run->runtime->ops->destroy(run->drive.box, &run->facts);
     if (!run->is_elsewhere) {
-        result->layers = facts->layers;
-        result->missing = facts->missing;
-        result->memory_by = facts->memory_by;
-        result->pids_by = facts->pids_by;
-        result->cpu_by = facts->cpu_by;
-        result->disk_by = facts->disk_by;
-        result->usage = facts->usage;
-        result->oom_killed |= facts->oom_kills > 0;
+        outcome_walls(run->result, &run->facts);
+        outcome_usage(run->result, &run->facts);
     }
     drive_free(&run->drive);
     interpreter_free(&run->interpreter);
@@ -237,25 +229,6 @@ static int check_imports(struct run *run, struct error *err)
     return r;
 }
 
-static void note_end(struct run *run)
-{
-    struct result *result = run->result;
-    const struct exec_end *end = &run->drive.end;
-
-    result->duration_ns = end->duration_ns;
-    result->disk_full = end->disk_full;
-    result->oom_killed = end->memory_watchdog;
-    result->exit_code = end->exit_code;
-    if (end->timed_out) {
-        result->timed_out = true;
-        result->exit_code = -1;
-        result_note(result, "timed out after %g s", (double)result->limits.timeout_ms / 1000);
-    } else if (end->signal) {
-        result->signal = end->signal;
-        result->exit_code = 128 + end->signal;
-    }
-}
-
 /* Without a mount namespace an interpreter cannot be shown past a folder that only its owner
  * enters. */
 static void explain_unreachable(const struct run *run, struct error *err)
@@ -295,7 +268,7 @@ static int run_program(struct run *run, struct error *err)
         explain_unreachable(run, err);
         return r;
     }
-    note_end(run);
+    outcome_end(run->result, &run->drive.end);
     if (run->drive.is_cancelled)
         return cancelled(run, err);
     return run->drive.end.has_output ? transfer_collect(&run->drive, err) : 0;

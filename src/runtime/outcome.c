@@ -1,0 +1,37 @@
+/* outcome.c - facts and endings in the one result; see outcome.h. */
+#include "runtime/outcome.h"
+
+void outcome_walls(struct result *result, const struct box_facts *facts)
+{
+    result->layers = facts->layers;
+    result->missing = facts->missing;
+    result->memory_by = facts->memory_by;
+    result->pids_by = facts->pids_by;
+    result->cpu_by = facts->cpu_by;
+    result->disk_by = facts->disk_by;
+}
+
+void outcome_usage(struct result *result, const struct box_facts *facts)
+{
+    result->usage = facts->usage;
+    result->oom_killed |= facts->oom_kills > 0;
+}
+
+int outcome_exit_code(const struct exec_end *end)
+{
+    if (end->timed_out)
+        return -1;
+    return end->signal ? 128 + end->signal : end->exit_code;
+}
+
+void outcome_end(struct result *result, const struct exec_end *end)
+{
+    result->duration_ns = end->duration_ns;
+    result->disk_full = end->disk_full;
+    result->oom_killed = end->memory_watchdog;
+    result->timed_out = end->timed_out;
+    result->signal = end->timed_out ? 0 : end->signal;
+    result->exit_code = outcome_exit_code(end);
+    if (end->timed_out)
+        result_note(result, "timed out after %g s", (double)result->limits.timeout_ms / 1000);
+}

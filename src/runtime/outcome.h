@@ -1,0 +1,26 @@
+/*
+ * outcome.h - what is known of a box, and of the end of a command in it, as the one result says it.
+ * Pure. Called by whoever runs something: session/ and tool/.
+ */
+#ifndef BAILEY_RUNTIME_OUTCOME_H
+#define BAILEY_RUNTIME_OUTCOME_H
+
+#include "model/result.h"
+#include "runtime/box/box.h"
+#include "runtime/runtime.h"
+
+/* Which layers hold, and what holds each limit. */
+void outcome_walls(struct result *result, const struct box_facts *facts);
+
+/* What the whole box used, and whether memory ended something in it: nobody inside can forge it. */
+void outcome_usage(struct result *result, const struct box_facts *facts);
+
+/*
+ * The status as design.md has it: the program's own, 128+n and `signal` for a signal, -1 with a
+ * note for the deadline of `result`'s limits. The usage stays as it was: `end` has the warden's
+ * word.
+ */
+void outcome_end(struct result *result, const struct exec_end *end);
+int outcome_exit_code(const struct exec_end *end); /* the same status alone */
+
+#endif
