@@ -55,7 +55,7 @@ const char ERROR_INSTALL_FAILED[] = "install_failed";
 const char ERROR_INSTALL_DENIED[] = "install_denied";
 const char ERROR_NO_NETWORK[] = "no_network";
 
-/* In the order of error.h. Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
+/* Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
  * word of ERROR_NOT_FOUND. */
 static const char *const codes[] = {
     ERROR_BAD_INPUT,
@@ -101,11 +101,11 @@ static const char *const codes[] = {
     ERROR_TOO_MANY_CONTEXTS,
     ERROR_TEMPLATE_NOT_FOUND,
     ERROR_TEMPLATE_NOT_BUILT,
-    ERROR_RUN_DIFFERS,
     ERROR_TEMPLATE_IN_USE,
     ERROR_INSTALL_FAILED,
     ERROR_INSTALL_DENIED,
     ERROR_NO_NETWORK,
+    ERROR_RUN_DIFFERS,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

@@ -20,13 +20,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/client/decode.h"
 #include "config/shape.h"
 #include "http/plain.h"
 #include "http/sse.h"
@@ -143,7 +143,7 @@ static void take_output(struct call *call, int stream, json_t *event)
     size_t length = json_string_length(value);
 
     if (str_equal(json_string_value(json_object_get(event, "encoding")), "base64")) {
-        call->is_broken |= !data || decode_base64(data, length, &decoded) < 0;
+        call->is_broken |= !data || base64_decode(data, length, &decoded) < 0;
         data = buf_text(&decoded);
         length = decoded.length;
     }

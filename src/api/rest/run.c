@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/rest/inside.h"
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "config/shape.h"
