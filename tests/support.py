@@ -411,13 +411,19 @@ def reap_orphans():
                 pass
 
 
+def _is_zygote(pid, everybody):
+    """A warm interpreter of a daemon that lives: one that has ended was replaced by another number."""
+    parent = everybody.get(everybody.get(pid, (0, "", ""))[0], (0, "", ""))
+    return parent[2] == "launcher" and b"/bailey/driver/zygote.py" in _read(f"/proc/{pid}/cmdline")
+
+
 def processes():
     """Everything beneath us, and every process that runs the binary under test."""
-    found = descendants()
-    for pid, (_, state, name) in _processes().items():
+    found, everybody = descendants(), _processes()
+    for pid, (_, state, name) in everybody.items():
         if pid not in found and _is_ours(pid):
             found[pid] = f"{state} {name}"
-    return {f"process {pid} ({what[2:]})" for pid, what in found.items()}
+    return {f"process {pid} ({what[2:]})" for pid, what in found.items() if not _is_zygote(pid, everybody)}
 
 
 def mounts():
