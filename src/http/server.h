@@ -35,8 +35,25 @@ struct http_route {
     const void *row; /* the caller's own */
 };
 
+/* Certificate chain and key, PEM. */
+struct http_tls {
+    const char *certificate, *key;
+};
+
+/*
+ * Names under which browsers may reach this server, and pages that may. A request with an Origin
+ * that is neither in `origins` nor the server's own is refused (403) before any handler; so is a
+ * Host that is none of `hosts`, unless the list is empty or the listener is a unix socket.
+ */
+struct http_browsers {
+    const char *const *hosts;   /* NULL-terminated "name" or "name:port"; NULL: not checked */
+    const char *const *origins; /* NULL-terminated "https://a.example"; "*": any; NULL: none */
+};
+
 struct http_server_spec {
-    int listen_fd; /* borrowed */
+    int listen_fd; /* borrowed; unix or TCP */
+    const struct http_tls *tls;           /* NULL: plain */
+    const struct http_browsers *browsers; /* NULL: nothing is checked (a unix socket) */
     const struct http_route *routes;
     size_t route_count;
     void *ctx; /* of the handlers */
@@ -57,7 +74,13 @@ uint64_t http_server_clients_ever(const struct http_server *server);
 /* Every request is gone(). From inside a callback too: nobody is called after it. NULL is fine. */
 void http_server_stop(struct http_server *server);
 
+/* New certificate for connections that come from now on; those that are there keep theirs. */
+int http_server_set_tls(struct http_server *server, const struct http_tls *tls, struct error *err);
+
 /* The request. Strings are valid while it lives. */
+bool http_is_local(const struct http_request *request);     /* over a unix socket */
+const char *http_peer(const struct http_request *request);  /* "127.0.0.1:4711", "" if local */
+
 const void *http_row(const struct http_request *request);
 const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request);

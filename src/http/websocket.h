@@ -1,0 +1,48 @@
+/*
+ * websocket.h - a request that becomes a WebSocket (RFC 6455, by wslay): messages both ways, pings,
+ * closing, bounded memory.
+ *
+ * Made by http_upgrade() inside a handler; from then on the request is gone and the socket lives
+ * until closed() was called, once, whatever happened. Frames, masking, UTF-8 and control frames are
+ * checked; what breaks the protocol is closed with its code. A message over message_max is closed
+ * with 1009. The writer is asked: sending fails with -EAGAIN while more than LIMIT_WS_QUEUE bytes
+ * wait, and drained() says when there is room again, so a slow reader slows its own source. Pings
+ * go out every LIMIT_WS_PING_MS; who answers none is gone. One thread, never blocks.
+ */
+#ifndef BAILEY_HTTP_WEBSOCKET_H
+#define BAILEY_HTTP_WEBSOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct http_request;
+struct websocket;
+
+struct websocket_events {
+    void (*message)(void *ctx, bool is_text, const void *data, size_t length);
+    void (*drained)(void *ctx);                 /* may be NULL */
+    void (*closed)(void *ctx, unsigned status); /* 1006: without a word */
+};
+
+struct websocket_spec {
+    const char *protocol; /* the one of Sec-WebSocket-Protocol that is chosen; NULL: none */
+    size_t message_max;
+    const struct websocket_events *events;
+    void *ctx;
+};
+
+/*
+ * Whether the request asks for a WebSocket at all (method, Upgrade, Connection, version 13, a key
+ * of 16 bytes). -EPROTO: it does and is wrong: answer 400, or 426 with the version.
+ */
+int http_wants_websocket(const struct http_request *request);
+/* Answers 101. On failure nothing was answered. */
+int http_upgrade(struct http_request *request, const struct websocket_spec *spec,
+                 struct websocket **ret, struct error *err);
+
+int websocket_send(struct websocket *socket, bool is_text, const void *data, size_t length);
+void websocket_close(struct websocket *socket, unsigned status, const char *reason);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * principal.h - who asks: a tenant, by a key or over the daemon's own socket. Plain data.
+ *
+ * Every door makes one for each request before anything else is looked at, and everything below
+ * gets it: sessions, files, outputs, events and counts of another tenant are not there for it
+ * (session_not_found, in the same time as for one that never was).
+ */
+#ifndef BAILEY_MODEL_PRINCIPAL_H
+#define BAILEY_MODEL_PRINCIPAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TENANT_MAX 64 /* [a-z0-9][a-z0-9-]*, with its NUL */
+#define KEY_ID_MAX 24 /* hexadecimal, with its NUL */
+#define TENANT_LOCAL "local"
+
+/* What a key may be used for. */
+enum scope {
+    SCOPE_RUN,      /* "run": one-shot runs, tools, /execute */
+    SCOPE_SESSIONS, /* "sessions": sessions, commands, cells, packages, events */
+    SCOPE_FILES,    /* "files": files, datasets, outputs */
+    SCOPE_METRICS,  /* "metrics": /metrics */
+    SCOPE_ADMIN,    /* "admin": keys, templates, audit, reload, every tenant's counts */
+    _SCOPE_MAX,
+};
+#define SCOPE_BIT(scope) (1u << (scope))
+#define SCOPE_ALL (SCOPE_BIT(_SCOPE_MAX) - 1)
+const char *scope_name(enum scope scope);
+int scope_from_name(const char *name, enum scope *ret); /* -EINVAL */
+
+struct principal {
+    char tenant[TENANT_MAX];
+    char key[KEY_ID_MAX]; /* empty: over the daemon's own socket */
+    uint32_t scopes;      /* SCOPE_BIT()s */
+    bool is_local;        /* whoever may open the socket is the daemon's owner: every scope */
+};
+
+/* Over the unix socket. */
+extern const struct principal principal_local;
+
+/* 0, or -EINVAL: not a tenant's name. */
+int tenant_check(const char *name);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * metrics.h - numbers about the daemon for Prometheus: counters, gauges, histograms.
+ *
+ * Never fails the caller and allocates nothing after metrics_new() but for a label set that is seen
+ * for the first time. What exists is one table (metrics.c), printed to docs/metrics.md; names,
+ * labels and help are there. A label whose values come from outside (tenant) has at most
+ * LIMIT_METRIC_VALUES of them; what comes later is counted as "other". One thread, no I/O.
+ */
+#ifndef BAILEY_OBSERVE_METRICS_H
+#define BAILEY_OBSERVE_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct metrics;
+
+enum metric {
+    METRIC_BOX_MADE,        /* bailey_box_creation_seconds{origin="pool|zygote|cold"} histogram */
+    METRIC_RUN,             /* bailey_execution_seconds{kind="run|exec|cell",tenant} histogram */
+    METRIC_RESULTS,         /* bailey_results_total{kind,result="ok|error|timeout|oom|refused",tenant} */
+    METRIC_FILE_OPERATIONS, /* bailey_file_operations_total{operation,result} */
+    METRIC_FILE_BYTES,      /* bailey_file_bytes_total{direction="in|out"} */
+    METRIC_OUTPUT_BYTES,    /* bailey_output_bytes_total{tenant} */
+    METRIC_REQUESTS,        /* bailey_http_requests_total{door,status="2xx|..."} */
+    METRIC_REQUEST_TIME,    /* bailey_http_request_seconds{door} histogram */
+    METRIC_HTTP_BYTES,      /* bailey_http_bytes_total{direction} */
+    METRIC_REFUSED,         /* bailey_refused_total{reason="unauthorized|forbidden|quota|queue|origin"} */
+    METRIC_QUOTA,           /* bailey_quota_refused_total{quota,tenant} */
+    METRIC_RETRIES,         /* bailey_retries_total{what="zygote|broker|box"} */
+    METRIC_SESSIONS,        /* bailey_sessions{tenant} gauge */
+    METRIC_RUNNING,         /* bailey_running{tenant} gauge */
+    METRIC_POOL,            /* bailey_pool_boxes{state="ready|wanted"} gauge */
+    METRIC_ZYGOTES,         /* bailey_zygotes{tier,state="ready|starting"} gauge */
+    METRIC_QUEUE,           /* bailey_queue_depth gauge: makes that wait for the launcher */
+    METRIC_STREAMS,         /* bailey_streams{door="sse|ws"} gauge */
+    METRIC_CONNECTIONS,     /* bailey_http_connections gauge */
+    METRIC_GENERATION,      /* bailey_broker_generation gauge */
+    _METRIC_MAX,
+};
+
+struct metrics *metrics_new(void); /* NULL: no memory; every call takes that */
+void metrics_free(struct metrics *metrics);
+
+/* Label values in the order of the table, as many as the metric has; NULL for none. */
+void metrics_add(struct metrics *metrics, enum metric metric, const char *const *values,
+                 uint64_t number);
+void metrics_set(struct metrics *metrics, enum metric metric, const char *const *values,
+                 double number);
+void metrics_observe(struct metrics *metrics, enum metric metric, const char *const *values,
+                     double seconds);
+
+/* The whole in the text format 0.0.4. */
+int metrics_write(const struct metrics *metrics, struct buf *text);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * tenant.h - what a tenant may use and has used: sessions, runs at once, CPU seconds, memory, disk,
+ * requests a second, bytes out; and whose turn it is when all want at once.
+ *
+ * Counted here and nowhere else; the quotas are the configuration's (SANDBOX_QUOTA_*; 0: no limit)
+ * and may be set for one tenant (config: tenants: NAME: ...). The local tenant has none but what
+ * the machine has. CPU seconds and bytes are per window of an hour that slides by minutes.
+ * One thread, no I/O.
+ */
+#ifndef BAILEY_SESSION_TENANT_H
+#define BAILEY_SESSION_TENANT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/principal.h"
+
+struct config;
+struct tenants;
+
+enum quota {
+    QUOTA_SESSIONS, /* "sessions": alive */
+    QUOTA_RUNS,     /* "runs": programs at once */
+    QUOTA_CPU,      /* "cpu": seconds in an hour */
+    QUOTA_MEMORY,   /* "memory": bytes of limits of what is alive */
+    QUOTA_DISK,     /* "disk": bytes kept: outputs, datasets, packages */
+    QUOTA_REQUESTS, /* "requests": a second, with a burst of ten times that */
+    QUOTA_BYTES,    /* "bytes": sent in an hour */
+    _QUOTA_MAX,
+};
+const char *quota_name(enum quota quota);
+
+struct tenants *tenants_new(const struct config *config); /* NULL: no memory */
+void tenants_free(struct tenants *tenants);
+
+/*
+ * Takes `amount` of it: 0, or -EDQUOT (ERROR_QUOTA) with a text that names the quota, its limit and
+ * what to do, and *ret_retry_s how long to wait at most.
+ */
+int tenant_take(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount,
+                unsigned *ret_retry_s, struct error *err);
+/* Gives back what is held (sessions, runs, memory, disk). */
+void tenant_give(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
+/* Counts what was used already and cannot be refused any more (CPU seconds, bytes). */
+void tenant_used(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
+uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);
+
+#endif

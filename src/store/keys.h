@@ -1,0 +1,47 @@
+/*
+ * keys.h - API keys in the index: made, found, changed, removed. Text is bly_<id>.<secret>.
+ *
+ * Only a salted hash of the secret (HMAC-SHA-256, by GnuTLS) is kept; the text of a key exists in
+ * the reply that made it and nowhere else. A key is looked up by its id and its hash compared in
+ * constant time; for an id that is not known, one that is expired or revoked, the same work is done
+ * and the same error told. Blocks for the disk as index.h does; what was found is remembered, so
+ * that a request costs a hash and no query.
+ */
+#ifndef BAILEY_STORE_KEYS_H
+#define BAILEY_STORE_KEYS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/principal.h"
+#include "store/index.h"
+
+#define KEY_PREFIX "bly_"
+#define KEY_TEXT_MAX 96  /* with its NUL */
+#define KEY_NAME_MAX 100 /* what a person calls it, with its NUL */
+
+struct key_row {
+    char id[KEY_ID_MAX];
+    char tenant[TENANT_MAX];
+    char name[KEY_NAME_MAX];
+    uint32_t scopes;
+    uint64_t created_ms;
+    uint64_t expires_ms; /* 0: never */
+    uint64_t used_ms;    /* to the minute; 0: never */
+};
+
+/* `row` says tenant, name, scopes and expiry; the rest is filled in. Errors: disk_full. */
+int keys_add(struct index *index, struct key_row *row, char text[KEY_TEXT_MAX], struct error *err);
+/* A new secret under the same id; the old one is good for grace_ms more. -ENOENT: key_not_found. */
+int keys_rotate(struct index *index, const char *id, uint64_t grace_ms, char text[KEY_TEXT_MAX],
+                struct error *err);
+int keys_remove(struct index *index, const char *id, struct error *err); /* -ENOENT */
+int keys_each(struct index *index, void (*each)(void *ctx, const struct key_row *row), void *ctx,
+              struct error *err);
+int keys_count(struct index *index, unsigned *ret, struct error *err); /* that are not expired */
+
+/* Who has this text; -EACCES (ERROR_UNAUTHORIZED) and nothing else for everything that is wrong. */
+int keys_check(struct index *index, const char *text, uint64_t now_ms, struct principal *ret,
+               struct error *err);
+
+#endif
