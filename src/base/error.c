@@ -54,6 +54,12 @@ const char ERROR_TEMPLATE_IN_USE[] = "template_in_use";
 const char ERROR_INSTALL_FAILED[] = "install_failed";
 const char ERROR_INSTALL_DENIED[] = "install_denied";
 const char ERROR_NO_NETWORK[] = "no_network";
+const char ERROR_UNAUTHORIZED[] = "unauthorized";
+const char ERROR_FORBIDDEN[] = "forbidden";
+const char ERROR_QUOTA[] = "quota_exceeded";
+const char ERROR_BUSY[] = "busy";
+const char ERROR_KEY_NOT_FOUND[] = "key_not_found";
+const char ERROR_LINK_EXPIRED[] = "link_expired";
 
 /* Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
  * word of ERROR_NOT_FOUND. */
@@ -106,6 +112,12 @@ static const char *const codes[] = {
     ERROR_INSTALL_DENIED,
     ERROR_NO_NETWORK,
     ERROR_RUN_DIFFERS,
+    ERROR_UNAUTHORIZED,
+    ERROR_FORBIDDEN,
+    ERROR_QUOTA,
+    ERROR_BUSY,
+    ERROR_KEY_NOT_FOUND,
+    ERROR_LINK_EXPIRED,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

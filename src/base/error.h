@@ -68,6 +68,13 @@ extern const char ERROR_TEMPLATE_IN_USE[];     /* a session has it */
 extern const char ERROR_INSTALL_FAILED[];      /* pip said no; the text has its last words */
 extern const char ERROR_INSTALL_DENIED[];      /* by the allow or deny list */
 extern const char ERROR_NO_NETWORK[];          /* the package index cannot be reached */
+extern const char ERROR_UNAUTHORIZED[];        /* no key, or not one that is good */
+extern const char
+    ERROR_FORBIDDEN[];           /* the key's scopes do not have it; or a page of another origin */
+extern const char ERROR_QUOTA[]; /* of a tenant; the text names it */
+extern const char ERROR_BUSY[];  /* too much waits already */
+extern const char ERROR_KEY_NOT_FOUND[]; /* no API key by that id */
+extern const char ERROR_LINK_EXPIRED[];  /* a signed link that is too old, or was changed */
 
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
 const char *error_code_find(const char *word);

@@ -180,6 +180,9 @@ void config_free(struct config *config)
     strv_free(config->index_hosts);
     strv_free(config->install_allow);
     strv_free(config->install_deny);
+    strv_free(config->listen);
+    strv_free(config->hosts);
+    strv_free(config->cors_origins);
     memset(config, 0, sizeof(*config));
 }
 

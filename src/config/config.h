@@ -58,6 +58,24 @@ enum config_key {
     KEY_INSTALL_DENY,
     KEY_INSTALL_TIMEOUT,
     KEY_INSTALL_SIZE,
+    KEY_LISTEN,
+    KEY_TLS_CERTIFICATE,
+    KEY_TLS_KEY,
+    KEY_HOSTS,
+    KEY_CORS_ORIGINS,
+    KEY_EXECUTE_OPEN,
+    KEY_QUEUE,
+    KEY_LINK_TIME,
+    KEY_LOG_FORMAT,
+    KEY_AUDIT_SIZE,
+    KEY_AUDIT_KEEP,
+    KEY_QUOTA_SESSIONS,
+    KEY_QUOTA_RUNS,
+    KEY_QUOTA_CPU,
+    KEY_QUOTA_MEMORY,
+    KEY_QUOTA_DISK,
+    KEY_QUOTA_REQUESTS,
+    KEY_QUOTA_BYTES,
     KEY_DOCKER_IMAGE,
     KEY_DOCKER_NETWORK,
     KEY_DOCKER_CPU,
@@ -113,6 +131,20 @@ struct config {
     uint64_t session_quota_bytes; /* of saved outputs */
     uint32_t max_sessions;
     char **dataset_folders; /* strv of absolute paths; empty: none */
+
+    /* the server */
+    char **listen;                         /* strv of ADDRESS:PORT; "none" alone: no TCP */
+    const char *tls_certificate, *tls_key; /* NULL: plain */
+    char **hosts, **cors_origins;          /* strv */
+    bool execute_is_open;                  /* POST /execute without a key */
+    uint32_t queue;                        /* boxes that may wait for the launcher */
+    uint64_t link_ms;                      /* a signed link's life */
+    bool log_is_json;
+    uint64_t audit_bytes; /* of one file */
+    uint32_t audit_keep;  /* files, the one that is written included */
+    struct {
+        uint64_t sessions, runs, cpu_seconds, memory_bytes, disk_bytes, requests, bytes;
+    } quota; /* of one tenant; 0: none */
 };
 
 /* What a key is, for config, help, man pages and docs: all print from this table. */

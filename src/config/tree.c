@@ -87,7 +87,8 @@ static bool is_section(const char *path)
 static bool takes_list(int key)
 {
     return key == KEY_BLOCKED_IMPORTS || key == KEY_LANGUAGES || key == KEY_DATASET_FOLDERS ||
-           key == KEY_INDEX_HOSTS || key == KEY_INSTALL_ALLOW || key == KEY_INSTALL_DENY;
+           key == KEY_INDEX_HOSTS || key == KEY_INSTALL_ALLOW || key == KEY_INSTALL_DENY ||
+           key == KEY_LISTEN || key == KEY_HOSTS || key == KEY_CORS_ORIGINS;
 }
 
 /* A sequence of words, as the text with commas that the environment has too. */

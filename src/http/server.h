@@ -51,7 +51,7 @@ struct http_browsers {
 };
 
 struct http_server_spec {
-    int listen_fd; /* borrowed; unix or TCP */
+    int listen_fd;                        /* borrowed; unix or TCP */
     const struct http_tls *tls;           /* NULL: plain */
     const struct http_browsers *browsers; /* NULL: nothing is checked (a unix socket) */
     const struct http_route *routes;
@@ -78,8 +78,8 @@ void http_server_stop(struct http_server *server);
 int http_server_set_tls(struct http_server *server, const struct http_tls *tls, struct error *err);
 
 /* The request. Strings are valid while it lives. */
-bool http_is_local(const struct http_request *request);     /* over a unix socket */
-const char *http_peer(const struct http_request *request);  /* "127.0.0.1:4711", "" if local */
+bool http_is_local(const struct http_request *request);    /* over a unix socket */
+const char *http_peer(const struct http_request *request); /* "127.0.0.1:4711", "" if local */
 
 const void *http_row(const struct http_request *request);
 const char *http_method(const struct http_request *request);

@@ -16,26 +16,26 @@
 struct metrics;
 
 enum metric {
-    METRIC_BOX_MADE,        /* bailey_box_creation_seconds{origin="pool|zygote|cold"} histogram */
-    METRIC_RUN,             /* bailey_execution_seconds{kind="run|exec|cell",tenant} histogram */
-    METRIC_RESULTS,         /* bailey_results_total{kind,result="ok|error|timeout|oom|refused",tenant} */
+    METRIC_BOX_MADE, /* bailey_box_creation_seconds{origin="pool|zygote|cold"} histogram */
+    METRIC_RUN,      /* bailey_execution_seconds{kind="run|exec|cell",tenant} histogram */
+    METRIC_RESULTS,  /* bailey_results_total{kind,result="ok|error|timeout|oom|refused",tenant} */
     METRIC_FILE_OPERATIONS, /* bailey_file_operations_total{operation,result} */
     METRIC_FILE_BYTES,      /* bailey_file_bytes_total{direction="in|out"} */
     METRIC_OUTPUT_BYTES,    /* bailey_output_bytes_total{tenant} */
     METRIC_REQUESTS,        /* bailey_http_requests_total{door,status="2xx|..."} */
     METRIC_REQUEST_TIME,    /* bailey_http_request_seconds{door} histogram */
     METRIC_HTTP_BYTES,      /* bailey_http_bytes_total{direction} */
-    METRIC_REFUSED,         /* bailey_refused_total{reason="unauthorized|forbidden|quota|queue|origin"} */
-    METRIC_QUOTA,           /* bailey_quota_refused_total{quota,tenant} */
-    METRIC_RETRIES,         /* bailey_retries_total{what="zygote|broker|box"} */
-    METRIC_SESSIONS,        /* bailey_sessions{tenant} gauge */
-    METRIC_RUNNING,         /* bailey_running{tenant} gauge */
-    METRIC_POOL,            /* bailey_pool_boxes{state="ready|wanted"} gauge */
-    METRIC_ZYGOTES,         /* bailey_zygotes{tier,state="ready|starting"} gauge */
-    METRIC_QUEUE,           /* bailey_queue_depth gauge: makes that wait for the launcher */
-    METRIC_STREAMS,         /* bailey_streams{door="sse|ws"} gauge */
-    METRIC_CONNECTIONS,     /* bailey_http_connections gauge */
-    METRIC_GENERATION,      /* bailey_broker_generation gauge */
+    METRIC_REFUSED,  /* bailey_refused_total{reason="unauthorized|forbidden|quota|queue|origin"} */
+    METRIC_QUOTA,    /* bailey_quota_refused_total{quota,tenant} */
+    METRIC_RETRIES,  /* bailey_retries_total{what="zygote|broker|box"} */
+    METRIC_SESSIONS, /* bailey_sessions{tenant} gauge */
+    METRIC_RUNNING,  /* bailey_running{tenant} gauge */
+    METRIC_POOL,     /* bailey_pool_boxes{state="ready|wanted"} gauge */
+    METRIC_ZYGOTES,  /* bailey_zygotes{tier,state="ready|starting"} gauge */
+    METRIC_QUEUE,    /* bailey_queue_depth gauge: makes that wait for the launcher */
+    METRIC_STREAMS,  /* bailey_streams{door="sse|ws"} gauge */
+    METRIC_CONNECTIONS, /* bailey_http_connections gauge */
+    METRIC_GENERATION,  /* bailey_broker_generation gauge */
     _METRIC_MAX,
 };
 
