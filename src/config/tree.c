@@ -23,7 +23,11 @@ struct tree {
 };
 
 /* The known paths, then the mappings on the way to them. */
-static const char *const sections[] = {"sandbox", "docker", "providers",
+static const char *const sections[] = {"sandbox",
+                                       "server",
+                                       "quota",
+                                       "docker",
+                                       "providers",
                                        "providers.code_interpreter",
                                        "providers.code_interpreter.settings"};
 

@@ -2,10 +2,10 @@
  * tenant.h - what a tenant may use and has used: sessions, runs at once, CPU seconds, memory, disk,
  * requests a second, bytes out; and whose turn it is when all want at once.
  *
- * Counted here and nowhere else; the quotas are the configuration's (SANDBOX_QUOTA_*; 0: no limit)
- * and may be set for one tenant (config: tenants: NAME: ...). The local tenant has none but what
- * the machine has. CPU seconds and bytes are per window of an hour that slides by minutes.
- * One thread, no I/O.
+ * Counted here and nowhere else; the quotas are the configuration's (SANDBOX_QUOTA_*; 0: no limit),
+ * the same for every tenant. The local tenant has none but what the machine has. CPU time (in
+ * microseconds) and bytes are those of the last hour, which slides by minutes. Beyond LIMIT_TENANTS
+ * all others share one tenant's quotas. One thread, no I/O.
  */
 #ifndef BAILEY_SESSION_TENANT_H
 #define BAILEY_SESSION_TENANT_H
@@ -21,7 +21,7 @@ struct tenants;
 enum quota {
     QUOTA_SESSIONS, /* "sessions": alive */
     QUOTA_RUNS,     /* "runs": programs at once */
-    QUOTA_CPU,      /* "cpu": seconds in an hour */
+    QUOTA_CPU,      /* "cpu": in an hour */
     QUOTA_MEMORY,   /* "memory": bytes of limits of what is alive */
     QUOTA_DISK,     /* "disk": bytes kept: outputs, datasets, packages */
     QUOTA_REQUESTS, /* "requests": a second, with a burst of ten times that */
@@ -31,6 +31,7 @@ enum quota {
 const char *quota_name(enum quota quota);
 
 struct tenants *tenants_new(const struct config *config); /* NULL: no memory */
+void tenants_configure(struct tenants *tenants, const struct config *config); /* anew */
 void tenants_free(struct tenants *tenants);
 
 /*
