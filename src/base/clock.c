@@ -18,6 +18,14 @@ uint64_t clock_now_ms(void)
     return clock_now_ns() / 1000000;
 }
 
+uint64_t clock_wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void utc_now(struct tm *ret_tm, int *ret_millis)
 {
     struct timespec now;

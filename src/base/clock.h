@@ -7,6 +7,7 @@
 
 uint64_t clock_now_ns(void); /* CLOCK_MONOTONIC; the same inside and outside of a box */
 uint64_t clock_now_ms(void);
+uint64_t clock_wall_ms(void); /* since 1970; may jump */
 
 /* "20261115T081504.123Z": sorts by name, no colons. `size` at least 24. */
 void clock_stamp(char *text, size_t size);

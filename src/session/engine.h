@@ -23,6 +23,7 @@ struct index;
 struct maker;
 struct made;
 struct session;
+struct tenants;
 
 /* Descriptors and names of the state folders; all borrowed. */
 struct engine_folders {
@@ -110,6 +111,7 @@ void engine_look(struct engine *engine, void (*done)(void *ctx, json_t *state), 
 void engine_look_cancel(struct engine *engine, void *ctx);
 
 struct session_spec {
+    const char *tenant;        /* NULL: TENANT_LOCAL */
     const char *template_name; /* NULL: as configured */
     const char *name;          /* NULL: none */
     json_t *env;               /* object of strings, or NULL; borrowed */
@@ -138,6 +140,10 @@ int engine_find_any(struct engine *engine, const char *word, struct session **re
 /* Live ones first, newest first. */
 void engine_each(struct engine *engine, bool with_ended,
                  void (*each)(void *ctx, struct session *session), void *ctx);
+/* Of whom a session is; doors ask before they show anything of it. */
+const char *session_tenant(const struct session *session);
+/* Quotas; never NULL. */
+struct tenants *engine_tenants(struct engine *engine);
 
 /* ---- one-shot runs (run.c): a fresh box each, gone afterwards ---- */
 struct run;

@@ -164,8 +164,8 @@ static int refuse(enum quota quota, uint64_t limit, unsigned retry_s, unsigned *
                      rows[quota].is_hourly ? " in an hour" : "", *ret_retry_s, rows[quota].key);
 }
 
-static int take_request(const struct tenants *tenants, struct tenant *tenant,
-                        unsigned *ret_retry_s, struct error *err)
+static int take_request(const struct tenants *tenants, struct tenant *tenant, unsigned *ret_retry_s,
+                        struct error *err)
 {
     double rate = (double)tenants->limits[QUOTA_REQUESTS];
     uint64_t now = clock_now_ms();

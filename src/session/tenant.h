@@ -30,7 +30,7 @@ enum quota {
 };
 const char *quota_name(enum quota quota);
 
-struct tenants *tenants_new(const struct config *config); /* NULL: no memory */
+struct tenants *tenants_new(const struct config *config);                     /* NULL: no memory */
 void tenants_configure(struct tenants *tenants, const struct config *config); /* anew */
 void tenants_free(struct tenants *tenants);
 

@@ -56,14 +56,22 @@ static const char version_2[] =
     " cells INTEGER NOT NULL, started_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL, note TEXT,"
     " PRIMARY KEY (session, number)) WITHOUT ROWID;";
 
-static const char *const migrations[] = {version_1, version_2, NULL};
+/* What there was before tenants belongs to the daemon's owner. */
+static const char version_3[] =
+    "ALTER TABLE session ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';"
+    "CREATE TABLE key (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,"
+    " scopes INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"
+    " used_ms INTEGER NOT NULL, salt TEXT NOT NULL, hash TEXT NOT NULL, old_hash TEXT NOT NULL,"
+    " old_until_ms INTEGER NOT NULL) WITHOUT ROWID;";
+
+static const char *const migrations[] = {version_1, version_2, version_3, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
 
 #define SESSION_COLUMNS                                                                            \
     "id, name, env, created_ms, used_ms, expires_ms, idle_ms, next_execution, has_box, ended_ms, " \
-    "reason, template"
+    "reason, template, tenant"
 #define EXECUTION_COLUMNS                                                                        \
     "session, number, call, argv, started_ms, deadline_ms, flags, ended_ms, exit_code, signal, " \
     "duration_ns, out_bytes, err_bytes, error_code, error_text, cpu_us, max_rss_bytes, "         \
@@ -72,16 +80,19 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
 #define CONTEXT_COLUMNS                                                                   \
     "session, number, language, name, cwd, is_default, kernel, warm, cells, started_ms, " \
     "used_ms, note"
+#define KEY_COLUMNS                                                                     \
+    "id, tenant, name, scopes, created_ms, expires_ms, used_ms, salt, hash, old_hash, " \
+    "old_until_ms"
 #define FILE_COLUMNS "session, kind, name, bytes, time_ns, type, is_fetched"
 
 static const char *const texts[_STATEMENT_MAX] = {
-    [PUT_SESSION] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+    [PUT_SESSION] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
                     " ON CONFLICT (id) DO UPDATE SET name = excluded.name, env = excluded.env,"
                     " created_ms = excluded.created_ms, used_ms = excluded.used_ms,"
                     " expires_ms = excluded.expires_ms, idle_ms = excluded.idle_ms,"
                     " next_execution = excluded.next_execution, has_box = excluded.has_box,"
                     " ended_ms = excluded.ended_ms, reason = excluded.reason,"
-                    " template = excluded.template",
+                    " template = excluded.template, tenant = excluded.tenant",
     /* The order comes from an index: sorting would hold every environment in memory. */
     [EACH_SESSION] = "SELECT " SESSION_COLUMNS " FROM session ORDER BY created_ms, id",
     [PRUNE] = "DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ended_ms <> 0"
@@ -116,6 +127,14 @@ static const char *const texts[_STATEMENT_MAX] = {
         " started_ms = excluded.started_ms, used_ms = excluded.used_ms, note = excluded.note",
     [EACH_CONTEXT] = "SELECT " CONTEXT_COLUMNS " FROM context WHERE session = ? ORDER BY number",
     [DROP_CONTEXT] = "DELETE FROM context WHERE session = ? AND number = ?",
+    [PUT_KEY] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+                " ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, name = excluded.name,"
+                " scopes = excluded.scopes, expires_ms = excluded.expires_ms,"
+                " used_ms = excluded.used_ms, salt = excluded.salt, hash = excluded.hash,"
+                " old_hash = excluded.old_hash, old_until_ms = excluded.old_until_ms",
+    [GET_KEY] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
+    [EACH_KEY] = "SELECT " KEY_COLUMNS " FROM key ORDER BY created_ms, id",
+    [DROP_KEY] = "DELETE FROM key WHERE id = ?",
     [PUT_FILE] = "INSERT INTO file (" FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?)"
                  " ON CONFLICT (session, kind, name) DO UPDATE SET bytes = excluded.bytes,"
                  " time_ns = excluded.time_ns, type = excluded.type,"
@@ -307,6 +326,7 @@ int index_put_session(struct index *index, const struct index_session *session, 
     index_put_number(&place, session->ended_ms);
     index_put_text(&place, session->reason);
     index_put_text(&place, session->template_name);
+    index_put_text(&place, session->tenant ? session->tenant : TENANT_LOCAL);
     return index_run(&place, err);
 }
 
@@ -332,6 +352,7 @@ static void session_row(struct place *place, void *ctx)
     session.ended_ms = index_take_number(place);
     session.reason = index_take_text(place);
     session.template_name = index_take_text(place);
+    session.tenant = index_take_text(place);
     if (place->code == SQLITE_OK)
         call->each(call->ctx, &session);
 }

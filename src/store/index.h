@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/id.h"
+#include "model/principal.h"
 
 struct index;
 
@@ -41,6 +42,7 @@ struct index_session {
     uint64_t ended_ms;         /* 0: it lives */
     const char *reason;        /* why it ended; NULL */
     const char *template_name; /* NULL: the one that is configured */
+    const char *tenant;        /* put: NULL is TENANT_LOCAL */
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);

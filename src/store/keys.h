@@ -1,11 +1,10 @@
 /*
  * keys.h - API keys in the index: made, found, changed, removed. Text is bly_<id>.<secret>.
  *
- * Only a salted hash of the secret (HMAC-SHA-256, by GnuTLS) is kept; the text of a key exists in
- * the reply that made it and nowhere else. A key is looked up by its id and its hash compared in
- * constant time; for an id that is not known, one that is expired or revoked, the same work is done
- * and the same error told. Blocks for the disk as index.h does; what was found is remembered, so
- * that a request costs a hash and no query.
+ * Only a salted hash of the secret (HMAC-SHA-256) is kept; the text of a key exists in the reply
+ * that made it and nowhere else. A key is looked up by its id and its hash compared in constant
+ * time; for an id that is not known or has expired the same work is done and the same error told.
+ * Blocks for the disk as index.h does.
  */
 #ifndef BAILEY_STORE_KEYS_H
 #define BAILEY_STORE_KEYS_H

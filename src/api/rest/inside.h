@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "http/server.h"
+#include "model/principal.h"
 #include "session/engine.h"
 #include "session/session.h"
 
@@ -57,6 +58,8 @@ struct rest_route {
     const char *type;    /* of the reply */
     const char *reply;   /* its schema; NULL: bytes or events */
     const char *errors;  /* codes of its own, divided by blanks; the common ones are not named */
+    enum scope scope;    /* that a key needs for it */
+    bool is_open;        /* nobody is asked for a key */
     void (*handle)(struct rest_call *call);
 };
 extern const struct rest_route rest_routes[];
@@ -72,6 +75,7 @@ struct rest_call {
     struct rest *rest;
     struct http_request *http;
     const struct rest_route *route;
+    struct principal who;
     json_t *query; /* object: arguments by name, typed as the row says */
     json_t *body;  /* BODY_JSON: what fits the row's schema; NULL otherwise */
 };

@@ -1,0 +1,38 @@
+/*
+ * gate.h - who asks, and what is there for them: the one check that every door makes first.
+ *
+ * A door calls gate_admit() before it looks at anything else of a request, and gate_session()
+ * wherever it takes a session from outside. Errors are told in the door's own shape. Counts what it
+ * refuses (metrics) and records it (audit). One thread; blocks for the index only.
+ */
+#ifndef BAILEY_API_GATE_H
+#define BAILEY_API_GATE_H
+
+#include "base/error.h"
+#include "http/server.h"
+#include "model/principal.h"
+
+struct engine;
+struct index;
+struct metrics;
+struct session;
+
+struct gate {
+    struct engine *engine;
+    struct index *index;
+    struct metrics *metrics;
+};
+
+/*
+ * Who this is, if the key has the scope and the tenant its quota of requests. Errors: -EACCES
+ * (unauthorized: 401 with WWW-Authenticate), -EPERM (forbidden: 403, the text names the scope),
+ * -EDQUOT (quota_exceeded: 429, *ret_retry_s).
+ */
+int gate_admit(const struct gate *gate, const struct http_request *http, enum scope scope,
+               struct principal *ret, unsigned *ret_retry_s, struct error *err);
+
+/* As engine_find() and engine_find_any(), for this principal. */
+int gate_session(const struct gate *gate, const struct principal *who, const char *word,
+                 bool with_ended, struct session **ret, struct error *err);
+
+#endif
