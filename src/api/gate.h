@@ -26,10 +26,10 @@ struct gate {
 /*
  * Who this is, if the key has the scope and the tenant its quota of requests. Errors: -EACCES
  * (unauthorized: 401 with WWW-Authenticate), -EPERM (forbidden: 403, the text names the scope),
- * -EDQUOT (quota_exceeded: 429, *ret_retry_s).
+ * -EDQUOT (quota_exceeded: 429; the error's `quota` and `retry_s` say which and when).
  */
 int gate_admit(const struct gate *gate, const struct http_request *http, enum scope scope,
-               struct principal *ret, unsigned *ret_retry_s, struct error *err);
+               struct principal *ret, struct error *err);
 
 /* As engine_find() and engine_find_any(), for this principal. */
 int gate_session(const struct gate *gate, const struct principal *who, const char *word,

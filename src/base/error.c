@@ -150,6 +150,8 @@ __attribute__((format(printf, 4, 0))) static void fill(struct error *err, int nu
     err->num = num;
     err->code = code;
     err->stage = NULL;
+    err->quota = NULL;
+    err->retry_s = 0;
     if (vsnprintf(err->text, sizeof(err->text), format, args) < 0)
         err->text[0] = '\0';
 }

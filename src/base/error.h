@@ -88,6 +88,8 @@ struct error {
     int num;           /* negative errno; 0 while unset */
     const char *code;  /* one of the words above; NULL while unset */
     const char *stage; /* static string; NULL unless a stage of bring-up failed */
+    const char *quota; /* static string; NULL unless one is used up (ERROR_QUOTA) */
+    unsigned retry_s;  /* when it may be worth trying again; 0: nobody knows */
     char text[ERROR_TEXT_MAX];
 };
 

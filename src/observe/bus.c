@@ -1,10 +1,11 @@
 /*
  * bus.c - a ring of the newest events, and readers that each know how far they are; see bus.h.
  *
- * Ids are consecutive, so that an event's place in the ring follows from its id. Before the oldest
- * one is overwritten, each reader that still had to read it is moved on, and counts it when it was
- * for it: a reader never points to something that is gone, and one that waits for a quiet session
- * is not told of gaps that others made.
+ * Events have consecutive numbers inside, from which their places in the ring follow. Their ids are
+ * the time in microseconds: numbers would tell a tenant how much others do. Before the oldest one
+ * is overwritten, each reader that still had to read it is moved on, and counts it when it was for
+ * it: a reader never points to something that is gone, and one that waits for a quiet session is
+ * not told of gaps that others made.
  */
 #include "observe/bus.h"
 
@@ -19,8 +20,9 @@
 struct bus_reader {
     struct bus *bus; /* NULL: it is gone */
     struct bus_reader *previous, *next;
-    char session[ID_MAX]; /* empty: all */
-    uint64_t next_id;
+    char tenant[TENANT_MAX]; /* empty: all */
+    char session[ID_MAX];    /* empty: all */
+    uint64_t next_number;
     uint64_t missed;
     bool has_gap;     /* to be told before anything else */
     json_t *gap_data; /* of the gap that was told last */
@@ -29,8 +31,9 @@ struct bus_reader {
 };
 
 struct bus {
-    struct bus_event ring[LIMIT_EVENTS]; /* an event is at its id modulo the size */
-    uint64_t oldest_id, next_id;         /* the same: none are kept */
+    struct bus_event ring[LIMIT_EVENTS]; /* an event is at its number modulo the size */
+    uint64_t oldest, next;               /* numbers; the same: none are kept */
+    uint64_t gone_id, newest_id;         /* of the one before the oldest, and of the last */
     struct bus_reader *readers;
     struct bus_reader *to_notify; /* the next one, while it is being told */
     bool is_notifying;
@@ -68,7 +71,7 @@ struct bus *bus_new(void)
     struct bus *bus = calloc(1, sizeof(*bus));
 
     if (bus)
-        bus->oldest_id = bus->next_id = wall_us();
+        bus->gone_id = bus->newest_id = wall_us();
     return bus;
 }
 
@@ -83,36 +86,38 @@ void bus_free(struct bus *bus)
     free(bus);
 }
 
-static struct bus_event *event_of(struct bus *bus, uint64_t id)
+static struct bus_event *event_of(struct bus *bus, uint64_t number)
 {
-    return &bus->ring[id % LIMIT_EVENTS];
+    return &bus->ring[number % LIMIT_EVENTS];
 }
 
-static bool is_for(const struct bus_reader *reader, const char *session)
+static bool is_for(const struct bus_reader *reader, const struct bus_event *event)
 {
-    return !reader->session[0] || str_equal(reader->session, session);
+    return (!reader->tenant[0] || str_equal(reader->tenant, event->tenant)) &&
+           (!reader->session[0] || str_equal(reader->session, event->session));
 }
 
 static void drop_oldest(struct bus *bus)
 {
-    struct bus_event *event = event_of(bus, bus->oldest_id);
+    struct bus_event *event = event_of(bus, bus->oldest);
 
     for (struct bus_reader *reader = bus->readers; reader; reader = reader->next) {
-        if (reader->next_id != event->id)
+        if (reader->next_number != bus->oldest)
             continue;
-        reader->next_id++;
-        if (is_for(reader, event->session)) {
+        reader->next_number++;
+        if (is_for(reader, event)) {
             reader->missed++;
             reader->has_gap = true;
         }
     }
     json_decref(event->data);
     event->data = NULL;
-    bus->oldest_id++;
+    bus->gone_id = event->id;
+    bus->oldest++;
 }
 
 /* Whatever a reader does to the list meanwhile: bus_unsubscribe() keeps to_notify right. */
-static void notify_readers(struct bus *bus, const char *session)
+static void notify_readers(struct bus *bus, const struct bus_event *event)
 {
     bus->is_notifying = true;
     bus->to_notify = bus->readers;
@@ -120,33 +125,52 @@ static void notify_readers(struct bus *bus, const char *session)
         struct bus_reader *reader = bus->to_notify;
 
         bus->to_notify = reader->next;
-        if (reader->notify && is_for(reader, session))
+        if (reader->notify && is_for(reader, event))
             reader->notify(reader->ctx);
     }
     bus->is_notifying = false;
 }
 
-void bus_publish(struct bus *bus, enum event_type type, const char *session, json_t *data)
+void bus_publish(struct bus *bus, enum event_type type, const char *tenant, const char *session,
+                 json_t *data)
 {
+    uint64_t now_us = wall_us();
     struct bus_event *event;
 
-    if (bus->next_id - bus->oldest_id == LIMIT_EVENTS)
+    if (bus->next - bus->oldest == LIMIT_EVENTS)
         drop_oldest(bus);
-    event = event_of(bus, bus->next_id);
-    event->id = bus->next_id++;
-    event->time_ms = wall_us() / 1000;
+    event = event_of(bus, bus->next++);
+    event->id = bus->newest_id = MAX(now_us, bus->newest_id + 1);
+    event->time_ms = now_us / 1000;
     event->type = type;
     event->data = data;
+    str_copy(event->tenant, sizeof(event->tenant), tenant ? tenant : TENANT_LOCAL);
     str_copy(event->session, sizeof(event->session), session ? session : "");
     if (!bus->is_notifying)
-        notify_readers(bus, event->session);
+        notify_readers(bus, event);
 }
 
 /* ---- readers ----------------------------------------------------------------------------------
  */
 
-struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t last_id,
-                                 void (*notify)(void *ctx), void *ctx)
+/* The first that is newer than this id. */
+static uint64_t number_behind(struct bus *bus, uint64_t id)
+{
+    uint64_t low = bus->oldest, high = bus->next;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (event_of(bus, middle)->id <= id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct bus_reader *bus_subscribe(struct bus *bus, const char *tenant, const char *session,
+                                 uint64_t last_id, void (*notify)(void *ctx), void *ctx)
 {
     struct bus_reader *reader = calloc(1, sizeof(*reader));
 
@@ -155,12 +179,13 @@ struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t 
     reader->bus = bus;
     reader->notify = notify;
     reader->ctx = ctx;
+    str_copy(reader->tenant, sizeof(reader->tenant), tenant ? tenant : "");
     str_copy(reader->session, sizeof(reader->session), session ? session : "");
-    reader->next_id = bus->next_id;
+    reader->next_number = bus->next;
     if (last_id != 0) {
         /* From the client: any number. One that was never given out comes from another life. */
-        reader->has_gap = last_id >= bus->next_id || last_id < bus->oldest_id - 1;
-        reader->next_id = reader->has_gap ? bus->oldest_id : last_id + 1;
+        reader->has_gap = last_id > bus->newest_id || last_id < bus->gone_id;
+        reader->next_number = reader->has_gap ? bus->oldest : number_behind(bus, last_id);
     }
     /* In front: a walk that is going on does not come to it. */
     reader->next = bus->readers;
@@ -172,9 +197,13 @@ struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t 
 
 static void make_gap(struct bus_reader *reader, struct bus_event *ret)
 {
+    struct bus *bus = reader->bus;
+
     if (reader->missed > 0)
         reader->gap_data = json_pack("{s:I}", "missed", (json_int_t)reader->missed);
-    *ret = (struct bus_event){.id = reader->next_id - 1,
+    *ret = (struct bus_event){.id = reader->next_number == bus->oldest
+                                        ? bus->gone_id
+                                        : event_of(bus, reader->next_number - 1)->id,
                               .time_ms = wall_us() / 1000,
                               .type = EVENT_GAP,
                               .data = reader->gap_data};
@@ -195,10 +224,10 @@ bool bus_next(struct bus_reader *reader, struct bus_event *ret)
         make_gap(reader, ret);
         return true;
     }
-    while (reader->next_id != bus->next_id) {
-        const struct bus_event *event = event_of(bus, reader->next_id++);
+    while (reader->next_number != bus->next) {
+        const struct bus_event *event = event_of(bus, reader->next_number++);
 
-        if (is_for(reader, event->session)) {
+        if (is_for(reader, event)) {
             *ret = *event;
             return true;
         }

@@ -2,7 +2,8 @@
  * bus.h - the events of the daemon: published once, kept for a while, read by whoever subscribed.
  *
  * Never fails the publisher: publishing allocates nothing. Ids only grow, also over a restart of
- * the broker (they begin at the wall clock's microseconds). A subscriber reads at its own pace;
+ * the broker: they are the wall clock's microseconds, so that nobody can count what others do. A
+ * subscriber gets the events of its tenant, or of all; it reads at its own pace;
  * what it missed because it was slower than LIMIT_EVENTS is told as one gap. One thread, no I/O.
  */
 #ifndef BAILEY_OBSERVE_BUS_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/id.h"
+#include "model/principal.h"
 
 typedef struct json_t json_t;
 struct bus;
@@ -34,6 +36,7 @@ struct bus_event {
     uint64_t id;
     uint64_t time_ms;
     enum event_type type;
+    char tenant[TENANT_MAX];
     char session[ID_MAX]; /* empty: none */
     json_t *data;         /* borrowed; an object, may be NULL */
 };
@@ -41,18 +44,22 @@ struct bus_event {
 struct bus *bus_new(void); /* NULL: no memory */
 void bus_free(struct bus *bus);
 
-/* Takes over `data` (an object or NULL) and its contents: the caller changes neither any more. */
-void bus_publish(struct bus *bus, enum event_type type, const char *session, json_t *data);
+/*
+ * Of a tenant (NULL: TENANT_LOCAL). Takes over `data` (an object or NULL) and its contents: the
+ * caller changes neither any more.
+ */
+void bus_publish(struct bus *bus, enum event_type type, const char *tenant, const char *session,
+                 json_t *data);
 
 /*
- * Reads events of one session (NULL: all) behind last_id (0: only new ones). A last_id that is not
- * known any more, or not yet, begins with a gap, then all that is kept. notify() (may be NULL) is
- * called from inside bus_publish() for each event that is to be read. It may read, subscribe and
- * unsubscribe whomever it likes, itself too; it may not publish (such an event is kept, but nobody
- * is told before the next). NULL: no memory.
+ * Reads events of a tenant (NULL: all) and of one session (NULL: all) behind last_id (0: only new
+ * ones). A last_id that is not known any more, or not yet, begins with a gap, then all that is
+ * kept. notify() (may be NULL) is called from inside bus_publish() for each event that is to be
+ * read. It may read, subscribe and unsubscribe whomever it likes, itself too; it may not publish
+ * (such an event is kept, but nobody is told before the next). NULL: no memory.
  */
-struct bus_reader *bus_subscribe(struct bus *bus, const char *session, uint64_t last_id,
-                                 void (*notify)(void *ctx), void *ctx);
+struct bus_reader *bus_subscribe(struct bus *bus, const char *tenant, const char *session,
+                                 uint64_t last_id, void (*notify)(void *ctx), void *ctx);
 /*
  * True and the event, valid until the next publish or read; false: nothing more now. A gap has the
  * id of the last event that was missed, and {"missed": how many} where that is known.

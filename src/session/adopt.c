@@ -74,6 +74,13 @@ static const char *known_reason(const char *reason)
 
 /* ---- rows ---- */
 
+/* Nobody is refused what runs already. */
+static void count_running(struct session *session)
+{
+    session->running++;
+    tenant_hold(session->engine->tenants, session->tenant, QUOTA_RUNS, 1);
+}
+
 static void load_execution(void *ctx, const struct index_execution *row)
 {
     struct session *session = ctx;
@@ -105,7 +112,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     if (row->ended_ms)
         execution->state = row->error_code ? EXECUTION_FAILED : EXECUTION_EXITED;
     else
-        session->running++;
+        count_running(session);
     session->next_execution = MAX(session->next_execution, row->number + 1);
     if (output_find(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
@@ -137,6 +144,8 @@ static void load_session(void *ctx, const struct index_session *row)
     if (!session)
         return;
     str_copy(session->id, sizeof(session->id), row->id);
+    if (row->tenant)
+        str_copy(session->tenant, sizeof(session->tenant), row->tenant);
     session->name = row->name ? strdup(row->name) : NULL;
     session->template_name = row->template_name ? strdup(row->template_name) : NULL;
     if (env) {
@@ -159,6 +168,7 @@ static void load_session(void *ctx, const struct index_session *row)
     } else {
         engine->alive++;
     }
+    usage_adopt(session);
 }
 
 /* ---- boxes ---- */
@@ -308,6 +318,8 @@ static void adopt(struct session *session, const struct made *made)
     if (session_furnish(session, &furniture, &err) < 0)
         log_warning("session %s: %s, continuing without it", session->id, err.text);
     session_stand(session, made);
+    session->held_memory = session->limits.memory_bytes;
+    tenant_hold(engine->tenants, session->tenant, QUOTA_MEMORY, session->held_memory);
     engine->adopting++;
     if (box_hello(session->box, engine->generation, &adopt_events, session, &err) < 0)
         on_done(session, &err);

@@ -265,7 +265,7 @@ static void on_started(void *ctx)
         execution->cell->kernel->is_placed = true;
     if (!execution->cell->install) /* else it may run again */
         request_free(execution->cell);
-    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
+    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     execution_tell(execution, true);
 }
@@ -475,17 +475,18 @@ int session_cell(struct session *session, const struct cell_request *request,
                  struct execution **ret, struct error *err)
 {
     struct execution *execution;
-    int r = execution_may_start(session, err);
+    int r = env_check(request->env, err);
 
-    if (r == 0)
-        r = env_check(request->env, err);
     if (r == 0 && MAX(request->code_length, request->input_length) > LIMIT_CODE_BYTES)
         r = error_set(err, -EFBIG, ERROR_TOO_LARGE, "code and input: at most %llu MB each",
                       (unsigned long long)(LIMIT_CODE_BYTES / MIB));
+    if (r == 0)
+        r = execution_may_start(session, err);
     if (r < 0)
         return r;
     execution = execution_new(session, session->next_execution);
     if (!execution || cell_new(execution, request) < 0) {
+        usage_execution_over(session, NULL);
         if (execution)
             execution_free(execution);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");

@@ -172,11 +172,12 @@ int dataset_write(struct dataset_upload *upload, const void *data, size_t length
 
     if (upload->session->state >= SESSION_ENDING)
         return session_ended_error(upload->session, err);
-    r = fd_write_all(upload->fd, data, length);
+    r = usage_data(upload->session, length, err);
     if (r < 0)
-        return disk_error(r, err);
+        return r;
     upload->bytes += length;
-    return 0;
+    r = fd_write_all(upload->fd, data, length);
+    return r < 0 ? disk_error(r, err) : 0;
 }
 
 void dataset_cancel(struct dataset_upload *upload)
@@ -186,8 +187,10 @@ void dataset_cancel(struct dataset_upload *upload)
     if (!upload)
         return;
     session = upload->session;
-    if (upload->temporary[0])
+    if (upload->temporary[0]) {
+        usage_data_over(session, upload->bytes);
         unlinkat(session->engine->spec.folders.data_fd, upload->temporary, 0);
+    }
     fd_closep(&upload->fd);
     fd_closep(&upload->from_fd);
     if (upload->timer)
@@ -220,7 +223,7 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
         upload->temporary[0] = 0;
     if (r == 0)
         bus_publish(
-            session->engine->spec.bus, EVENT_FILE_CHANGED, session->id,
+            session->engine->spec.bus, EVENT_FILE_CHANGED, session->tenant, session->id,
             json_pack("{s:s, s:s+}", "kind", "dataset", "path", "/tmp/data/", upload->file));
     dataset_cancel(upload);
     return r;

@@ -116,11 +116,14 @@ int engine_new(const struct engine_spec *spec, struct engine **ret, struct error
     if (!engine)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     engine->spec = *spec;
+    engine->tenants = tenants_new(spec->config);
+    engine->turns = turns_new(engine);
     templates_load(engine);
     engine->later = reactor_timer(spec->reactor, on_later, engine);
     engine->expiry = reactor_timer(spec->reactor, on_expiry, engine);
     engine->sweeper = reactor_timer(spec->reactor, engine_sweep, engine);
-    if (!engine->later || !engine->expiry || !engine->sweeper) {
+    if (!engine->later || !engine->expiry || !engine->sweeper || !engine->tenants ||
+        !engine->turns) {
         engine_free(engine);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
@@ -146,6 +149,8 @@ void engine_free(struct engine *engine)
     ops->timer_remove(engine->expiry);
     ops->timer_remove(engine->sweeper);
     ops->timer_remove(engine->grace);
+    turns_free(engine->turns);
+    tenants_free(engine->tenants);
     free(engine);
 }
 
@@ -269,6 +274,30 @@ unsigned engine_session_count(const struct engine *engine)
     return engine->alive;
 }
 
+unsigned engine_session_count_of(const struct engine *engine, const char *tenant)
+{
+    unsigned count = 0;
+
+    for (const struct session *session = engine->sessions; session; session = session->next)
+        count += is_alive(session) && str_equal(session->tenant, tenant);
+    return count;
+}
+
+struct tenants *engine_tenants(struct engine *engine)
+{
+    return engine->tenants;
+}
+
+struct index *engine_index(struct engine *engine)
+{
+    return engine->spec.index;
+}
+
+unsigned engine_queue_depth(const struct engine *engine)
+{
+    return turns_waiting(engine->turns);
+}
+
 const struct config *engine_config(const struct engine *engine)
 {
     return engine->spec.config;
@@ -315,7 +344,8 @@ static bool is_name(const char *name)
                length;
 }
 
-static int check_name(struct engine *engine, const char *name, struct error *err)
+static int check_name(struct engine *engine, const char *tenant, const char *name,
+                      struct error *err)
 {
     if (!name)
         return 0;
@@ -325,7 +355,8 @@ static int check_name(struct engine *engine, const char *name, struct error *err
                          "\"s_\"",
                          LIMIT_NAME);
     for (const struct session *session = engine->sessions; session; session = session->next) {
-        if (is_alive(session) && str_equal(session->name, name))
+        if (is_alive(session) && str_equal(session->tenant, tenant) &&
+            str_equal(session->name, name))
             return error_set(err, -EEXIST, ERROR_NAME_TAKEN,
                              "the name '%s' belongs to the session %s; use it, or another name",
                              name, session->id);
@@ -355,28 +386,38 @@ int env_check(json_t *env, struct error *err)
     return 0;
 }
 
-int engine_create(struct engine *engine, const struct session_spec *spec, struct session **ret,
-                  struct error *err)
+static int check_create(struct engine *engine, const struct session_spec *spec,
+                        struct engine_template *furniture, struct error *err)
 {
-    const struct config *config = engine->spec.config;
-    struct engine_template furniture = {0};
-    struct session *session;
-    int r = check_name(engine, spec->name, err);
+    int r = check_name(engine, spec->tenant ? spec->tenant : TENANT_LOCAL, spec->name, err);
 
     if (r == 0)
-        r = engine_template(engine, spec->template_name, &furniture, err);
+        r = engine_template(engine, spec->template_name, furniture, err);
     if (r == 0)
         r = env_check(spec->env, err);
     if (r < 0)
         return r;
     if (engine->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
-    if (engine->alive >= config->max_sessions)
+    if (engine->alive >= engine->spec.config->max_sessions)
         return error_set(
             err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
             "%u sessions live, which is all that SANDBOX_MAX_SESSIONS allows; the next "
             "place is free in %u s at the latest, or at once when one is deleted",
             engine->alive, engine_retry_s(engine));
+    return 0;
+}
+
+int engine_create(struct engine *engine, const struct session_spec *spec, struct session **ret,
+                  struct error *err)
+{
+    const struct config *config = engine->spec.config;
+    struct engine_template furniture = {0};
+    struct session *session;
+    int r = check_create(engine, spec, &furniture, err);
+
+    if (r < 0)
+        return r;
     session = session_new(engine);
     if (!session || id_make(session->id, "s") < 0 ||
         (spec->name && !(session->name = strdup(spec->name))) ||
@@ -385,6 +426,8 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
             session_free(session);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
+    if (spec->tenant)
+        str_copy(session->tenant, sizeof(session->tenant), spec->tenant);
     if (spec->env)
         json_object_update(session->env, spec->env);
     session->idle_ms = spec->idle_ms ? spec->idle_ms : config->session_idle_ms;
@@ -393,13 +436,15 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
     session->limits = config->limits;
     session_take_furniture(session, &furniture);
     session->is_draft = spec->is_draft;
-    r = session_record(session, err);
+    r = usage_session(session, err);
+    if (r == 0)
+        r = session_record(session, err);
     if (r < 0) { /* one that the next broker would not know is none */
         session_free(session);
         return r;
     }
     engine->alive++;
-    bus_publish(engine->spec.bus, EVENT_SESSION_CREATED, session->id,
+    bus_publish(engine->spec.bus, EVENT_SESSION_CREATED, session->tenant, session->id,
                 json_pack("{s:s?}", "name", session->name));
     engine_expect(engine);
     *ret = session;
@@ -415,33 +460,56 @@ static bool fits(const struct session *session, const char *word)
     return strlen(bare) >= PREFIX_MIN && str_starts(session->id + 2, bare);
 }
 
-int engine_find_any(struct engine *engine, const char *word, struct session **ret,
-                    struct error *err)
+/* Exact words first: of those that live, of the local tenant before others. */
+static struct session *find_exact(struct engine *engine, const char *tenant, const char *word,
+                                  bool *ret_is_ambiguous)
 {
-    struct session *found = NULL, *ended = NULL;
-    unsigned fitting[2] = {0}; /* ended, alive */
+    struct session *found = NULL;
+    unsigned rank = 0, count = 0;
 
     for (struct session *session = engine->sessions; session; session = session->next) {
-        bool is_exact = str_equal(session->id, word) || str_equal(session->name, word);
+        unsigned own;
 
-        if (is_exact && is_alive(session)) {
-            *ret = session;
-            return 0;
-        }
-        if (is_exact && !ended)
-            ended = session;
+        if (tenant && !str_equal(session->tenant, tenant))
+            continue; /* whatever it is called: it is not there */
+        if (!str_equal(session->id, word) && !str_equal(session->name, word))
+            continue;
+        own = is_alive(session) ? 2 + str_equal(session->tenant, TENANT_LOCAL) : 1;
+        count = own == 2 && rank == 2 ? count + 1 : own > rank ? 1 : count;
+        if (own > rank)
+            found = session;
+        rank = MAX(rank, own);
     }
-    for (struct session *session = engine->sessions; session && !ended; session = session->next) {
-        if (!fits(session, word))
+    *ret_is_ambiguous = rank == 2 && count > 1;
+    return found;
+}
+
+static int ambiguous(const char *word, struct error *err)
+{
+    return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
+                     "'%.48s' fits several sessions; use more of the id", word);
+}
+
+static int find_any(struct engine *engine, const char *tenant, const char *word,
+                    struct session **ret, struct error *err)
+{
+    bool is_ambiguous;
+    struct session *found = find_exact(engine, tenant, word, &is_ambiguous);
+    bool is_exact = found;
+    unsigned fitting[2] = {0}; /* ended, alive */
+
+    if (is_ambiguous)
+        return ambiguous(word, err);
+    for (struct session *session = engine->sessions; session && !is_exact;
+         session = session->next) {
+        if ((tenant && !str_equal(session->tenant, tenant)) || !fits(session, word))
             continue;
         if (!found || (is_alive(session) && !is_alive(found)))
             found = session;
         fitting[is_alive(session)]++;
     }
     if (fitting[1] > 1 || (fitting[1] == 0 && fitting[0] > 1))
-        return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
-                         "'%.48s' fits several sessions; use more of the id", word);
-    found = ended ? ended : found;
+        return ambiguous(word, err);
     if (!found)
         return error_set(err, -ENOENT, ERROR_SESSION_NOT_FOUND,
                          "there is no session '%.64s'; 'bailey session ls' lists them", word);
@@ -449,11 +517,28 @@ int engine_find_any(struct engine *engine, const char *word, struct session **re
     return 0;
 }
 
+int engine_find_of(struct engine *engine, const char *tenant, const char *word, bool with_ended,
+                   struct session **ret, struct error *err)
+{
+    struct session *session;
+    int r = find_any(engine, tenant, word, &session, err);
+
+    if (r == 0 && !with_ended && !is_alive(session))
+        return session_ended_error(session, err);
+    if (r == 0)
+        *ret = session;
+    return r;
+}
+
+int engine_find_any(struct engine *engine, const char *word, struct session **ret,
+                    struct error *err)
+{
+    return engine_find_of(engine, NULL, word, true, ret, err);
+}
+
 int engine_find(struct engine *engine, const char *word, struct session **ret, struct error *err)
 {
-    int r = engine_find_any(engine, word, ret, err);
-
-    return r == 0 && !is_alive(*ret) ? session_ended_error(*ret, err) : r;
+    return engine_find_of(engine, NULL, word, false, ret, err);
 }
 
 void engine_each(struct engine *engine, bool with_ended,

@@ -120,8 +120,8 @@ struct session_spec {
     bool is_draft; /* should the broker die before session_complete(), there is no session */
 };
 /*
- * Errors: name_taken, bad_input, too_many_sessions (with err->num -EAGAIN and engine_retry_s()),
- * disk_full: it could not be recorded.
+ * Names are unique in a tenant. Errors: name_taken, bad_input, too_many_sessions (with err->num
+ * -EAGAIN and engine_retry_s()), quota_exceeded, disk_full: it could not be recorded.
  */
 int engine_create(struct engine *engine, const struct session_spec *spec, struct session **ret,
                   struct error *err);
@@ -130,8 +130,8 @@ engine_retry_s(const struct engine *engine); /* until a place will be free, at t
 
 /*
  * By id, by the beginning of one (at least 4 characters behind "s_", or without it) while that is
- * unique (among those that live, when one of them fits), or by name. Errors: session_not_found,
- * session_ambiguous, session_ended.
+ * unique (among those that live, when one of them fits), or by name (of several tenants' the local
+ * one's comes first). Errors: session_not_found, session_ambiguous, session_ended.
  */
 int engine_find(struct engine *engine, const char *word, struct session **ret, struct error *err);
 /* The same, also for sessions that ended. */
@@ -142,14 +142,21 @@ void engine_each(struct engine *engine, bool with_ended,
                  void (*each)(void *ctx, struct session *session), void *ctx);
 /* Of whom a session is; doors ask before they show anything of it. */
 const char *session_tenant(const struct session *session);
+/* As engine_find() and engine_find_any(), among the sessions of a tenant: no other is there. */
+int engine_find_of(struct engine *engine, const char *tenant, const char *word, bool with_ended,
+                   struct session **ret, struct error *err);
+unsigned engine_session_count_of(const struct engine *engine, const char *tenant); /* alive */
 /* Quotas; never NULL. */
 struct tenants *engine_tenants(struct engine *engine);
+struct index *engine_index(struct engine *engine);
+unsigned engine_queue_depth(const struct engine *engine); /* boxes that wait to be made */
 
 /* ---- one-shot runs (run.c): a fresh box each, gone afterwards ---- */
 struct run;
 struct result;
 struct run_spec {
     const char *template_name; /* NULL: as configured */
+    const char *tenant;        /* NULL: TENANT_LOCAL */
     const char *language;      /* "python" */
     const char *code;
     size_t code_length;
@@ -173,6 +180,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
 void engine_run_cancel(struct run *run); /* the box is ended; done() does not come any more */
 void engine_run_resume(struct run *run, int stream); /* the sink has room; not from inside of it */
 const char *engine_run_id(const struct run *run);
+const char *engine_run_tenant(const struct run *run);
 struct run *engine_run_find(struct engine *engine, const char *id); /* NULL: there is none */
 /* The program is killed, what it wrote is still taken, and done() comes, with `cancelled`. */
 void engine_run_stop(struct run *run);

@@ -153,6 +153,7 @@ void execution_end(struct execution *execution, enum execution_state state)
     execution->input_fd = -1;
     output_close(execution); /* there may be thousands */
     session->running--;
+    usage_execution_over(session, &execution->end);
     execution_save(execution);
     session->spooled += execution_kept(execution);
     input_remove(execution);
@@ -161,7 +162,7 @@ void execution_end(struct execution *execution, enum execution_state state)
         box_forget(session->box, execution->call);
     session_touch(session);
     engine_expect(session->engine);
-    bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->id,
+    bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->tenant, session->id,
                 execution_json(execution));
     input_tell(execution);
     execution_tell(execution, false);
@@ -243,7 +244,7 @@ static void on_started(void *ctx)
 
     execution->state = EXECUTION_RUNNING;
     execution->flags |= EXECUTION_STARTED;
-    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->id,
+    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     if (execution->rows)
         box_resize(session->box, execution->call, execution->rows, execution->columns);
@@ -263,7 +264,7 @@ static void tell_output(struct execution *execution)
         return;
     execution->told_ms = now;
     str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
-    bus_publish(session->engine->spec.bus, EVENT_OUTPUT, session->id,
+    bus_publish(session->engine->spec.bus, EVENT_OUTPUT, session->tenant, session->id,
                 json_pack("{s:s, s:I, s:I}", "execution_id", id, "stdout_bytes",
                           (json_int_t)execution->out[0].length, "stderr_bytes",
                           (json_int_t)execution->out[1].length));
@@ -408,7 +409,7 @@ int execution_may_start(struct session *session, struct error *err)
                          "one to end, or end one",
                          session->running);
     executions_trim(session, LIMIT_EXECUTIONS - 1); /* the oldest make room */
-    return 0;
+    return usage_execution(session, err);
 }
 
 int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
@@ -420,8 +421,10 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     if (r < 0)
         return r;
     execution = execution_new(session, session->next_execution);
-    if (!execution)
+    if (!execution) {
+        usage_execution_over(session, NULL);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
     execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
@@ -437,6 +440,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     if (r == 0)
         r = execution_record(execution, err);
     if (r < 0) {
+        usage_execution_over(session, NULL);
         execution_free(execution);
         return r;
     }

@@ -26,6 +26,8 @@
 #include "runtime/maker.h"
 #include "session/engine.h"
 #include "session/session.h"
+#include "session/tenant.h"
+#include "session/turns.h"
 #include "store/index.h"
 #include "store/spool.h"
 
@@ -71,6 +73,7 @@ struct session {
     struct session *next;
     struct engine *engine;
     char id[ID_MAX];
+    char tenant[TENANT_MAX];
     char *name;  /* NULL: none */
     json_t *env; /* object of strings */
     enum session_state state;
@@ -114,6 +117,14 @@ struct session {
     json_t *packages;       /* that; NULL: nothing, or not looked at yet */
     char **asked_packages;  /* strv: as they were asked for */
     struct package_order *package_orders; /* under way */
+
+    /* what it holds of its tenant's quotas (usage.c) */
+    bool is_counted;         /* as one that lives */
+    uint64_t held_memory;    /* of its box */
+    uint64_t held_data;      /* bytes of datasets and packages */
+    uint64_t held_output;    /* bytes of saved outputs: they stay when it ends */
+    uint64_t held_packages;  /* the part of held_data that is packages */
+    uint64_t counted_cpu_us; /* of its executions that have ended */
 };
 
 enum execution_state {
@@ -265,6 +276,8 @@ struct execution {
 
 struct engine {
     struct engine_spec spec;
+    struct tenants *tenants;
+    struct turns *turns;
     struct maker *maker;
     uint32_t generation;
     struct session *sessions; /* newest first, ended ones too */
@@ -298,6 +311,22 @@ void engine_later(struct engine *engine);  /* session_settle() for whoever needs
 void engine_expect(struct engine *engine); /* the expiry timer is set anew */
 void engine_check_stopped(struct engine *engine);
 
+/* usage.c: what is taken of a tenant's quotas, and given back */
+int usage_take(struct engine *engine, const char *tenant, enum quota quota, uint64_t amount,
+               struct error *err);
+int usage_session(struct session *session, struct error *err); /* it begins to live */
+void usage_session_over(struct session *session);
+int usage_box(struct session *session, struct error *err); /* one is to be made; safe twice */
+void usage_box_over(struct session *session, const struct box_facts *facts); /* NULL: no box was */
+int usage_execution(struct session *session, struct error *err);             /* a program more */
+void usage_execution_over(struct session *session, const struct exec_end *end); /* NULL: none ran */
+int usage_data(struct session *session, uint64_t bytes, struct error *err);
+void usage_data_over(struct session *session, uint64_t bytes);
+int usage_output(struct session *session, uint64_t before, uint64_t now, struct error *err);
+void usage_packages(struct session *session, uint64_t bytes); /* in place of those before */
+void usage_adopt(struct session *session);                    /* an earlier broker's */
+void usage_forget(struct session *session);                   /* nobody knows it any more */
+
 /* state.c */
 void session_become(struct session *session, enum session_state state);
 
@@ -322,7 +351,7 @@ json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
 /* Checked, numbered and recorded: what session_exec() and session_cell() have in common. */
-int execution_may_start(struct session *session, struct error *err);
+int execution_may_start(struct session *session, struct error *err); /* it counts from now on */
 int execution_record(struct execution *execution, struct error *err);
 void execution_number_now(struct execution *execution, const struct box *box); /* call, started */
 void execution_end(struct execution *execution, enum execution_state state);

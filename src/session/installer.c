@@ -168,7 +168,7 @@ static void on_turn(void *ctx)
     job->state = JOB_ENDING;
     pump_stop(&job->pump);
     if (job->make_serial)
-        maker->ops->make_cancel(maker, job->make_serial);
+        turns_cancel(job->engine->turns, job->make_serial);
     job->make_serial = 0;
     if (job->box)
         maker->ops->end(maker, job->number, ptr_take(&job->box), on_box_gone, job);
@@ -396,7 +396,8 @@ static int job_make(struct install_job *job, struct error *err)
     request.limits.disk_bytes = MAX(request.limits.disk_bytes, INSTALL_MEMORY / 2);
     job->memory_bytes = request.limits.memory_bytes;
     job->state = JOB_MAKING;
-    return maker->ops->make(maker, &request, &make_events, job, &job->make_serial, err);
+    return turns_make(job->engine->turns, TENANT_LOCAL, &request, &make_events, job,
+                      &job->make_serial, err);
 }
 
 static struct install_job *job_new(struct engine *engine, const struct install_spec *spec,

@@ -36,7 +36,10 @@ struct run {
     void (*done)(void *ctx, struct result *result); /* NULL: cancelled */
     void *ctx;
 
-    char key[ID_MAX]; /* of its box */
+    char tenant[TENANT_MAX];
+    uint64_t held_memory; /* of its tenant's quota */
+    bool is_counted;      /* as one that runs */
+    char key[ID_MAX];     /* of its box */
     char layer[LAYER_TEXT];
     unsigned tier;
     uint32_t make_serial, number;

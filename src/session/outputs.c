@@ -303,7 +303,7 @@ static void announce(struct session *session, const struct output *output)
         return;
     buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
     buf_printf(&url, "/v1/sessions/%s/outputs/%s", session->id, output->name);
-    bus_publish(session->engine->spec.bus, EVENT_VISUALIZATION, session->id,
+    bus_publish(session->engine->spec.bus, EVENT_VISUALIZATION, session->tenant, session->id,
                 json_pack("{s:o, s:o, s:s, s:I, s:o}", "name",
                           text_to_json(output->name, strlen(output->name)), "path",
                           text_to_json(buf_text(&path), path.length), "mime", output->type->mime,
@@ -342,6 +342,7 @@ static void on_fetched(void *ctx, const struct error *err)
     struct outputs *outputs = session->outputs;
     struct output *output = &outputs->known[outputs->at];
     int r = err->num < 0 ? err->num : outputs->write_error;
+    bool is_over_quota;
 
     outputs->call = 0;
     if (is_over(session, err)) {
@@ -349,6 +350,9 @@ static void on_fetched(void *ctx, const struct error *err)
         finish(session, err);
         return;
     }
+    if (r == 0)
+        r = usage_output(session, output->disk_bytes, outputs->seen, NULL);
+    is_over_quota = r == -EDQUOT;
     if (r == 0)
         r = output_writer_end(&outputs->writer);
     output_writer_cancel(&outputs->writer);
@@ -359,7 +363,9 @@ static void on_fetched(void *ctx, const struct error *err)
         output->disk_bytes = outputs->seen;
         announce(session, output);
     } else {
-        output->skipped = r == -ENOSPC ? "no space in the state folder" : "could not be read";
+        output->skipped = is_over_quota  ? "the quota 'disk' is used up"
+                          : r == -ENOSPC ? "no space in the state folder"
+                                         : "could not be read";
         output->is_left = true;
         log_warning("output '%s' of %s: %s", output->name, session->id, strerror(-r));
     }

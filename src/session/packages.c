@@ -222,6 +222,7 @@ static void keep(struct package_order *order)
 {
     struct session *session = order->session;
 
+    usage_packages(session, order->end.bytes);
     order->end.added = added_packages(session->packages, order->end.packages);
     str_copy(session->package_layer, sizeof(session->package_layer), order->end.layer);
     json_decref(session->packages);
@@ -421,8 +422,11 @@ int session_install(struct session *session, const char *const *packages,
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err)
                                              : check_names(session, packages, err);
 
+    if (r == 0)
+        r = usage_data(session, 1, err); /* how much it will be is not known yet */
     if (r < 0)
         return r;
+    usage_data_over(session, 1);
     session_touch(session);
     order = order_new(session, packages);
     if (!order)

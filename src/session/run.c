@@ -21,6 +21,30 @@
 
 #define STATUS_PATIENCE_MS 1000 /* for the maker's word about a kernel that has ended */
 
+/* What its tenant may have: one more that runs, and its memory. */
+static int run_take(struct run *run, struct error *err)
+{
+    uint64_t memory = run->result.limits.memory_bytes;
+    int r = usage_take(run->engine, run->tenant, QUOTA_CPU, 0, err);
+
+    if (r == 0)
+        r = usage_take(run->engine, run->tenant, QUOTA_MEMORY, memory, err);
+    if (r < 0)
+        return r;
+    run->held_memory = memory;
+    r = usage_take(run->engine, run->tenant, QUOTA_RUNS, 1, err);
+    run->is_counted = r == 0;
+    return r;
+}
+
+static void run_give_back(struct run *run)
+{
+    tenant_give(run->engine->tenants, run->tenant, QUOTA_MEMORY, run->held_memory);
+    tenant_give(run->engine->tenants, run->tenant, QUOTA_RUNS, run->is_counted);
+    run->held_memory = 0;
+    run->is_counted = false;
+}
+
 static void run_free(struct run *run)
 {
     for (struct run **at = &run->engine->runs; *at; at = &(*at)->next) {
@@ -29,6 +53,7 @@ static void run_free(struct run *run)
             break;
         }
     }
+    run_give_back(run);
     run->engine->spec.reactor->ops->timer_remove(run->timer);
     pump_stop(&run->pump);
     check_leave(run->check);
@@ -79,6 +104,7 @@ static void tell(struct run *run)
     struct engine *engine = run->engine;
     struct result *result = &run->result;
 
+    tenant_used(engine->tenants, run->tenant, QUOTA_CPU, result->usage.cpu_us);
     if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
         result->exit_code = 1;
     if (run_install(run))
@@ -148,7 +174,6 @@ static void end_box(struct run *run)
 static void on_turn(void *ctx)
 {
     struct run *run = ctx;
-    struct maker *maker = run->engine->maker;
 
     if (!run->is_over && run->link) {
         run_link(run);
@@ -167,7 +192,7 @@ static void on_turn(void *ctx)
     local_module_leave(ptr_take(&run->look));
     run_list_leave(run);
     if (run->make_serial)
-        maker->ops->make_cancel(maker, run->make_serial);
+        turns_cancel(run->engine->turns, run->make_serial);
     run->make_serial = 0;
     if (run->box)
         end_box(run);
@@ -514,8 +539,8 @@ int run_make(struct run *run, struct error *err)
 
     request.tier = request.is_warm ? run->tier : 0;
     run->has_input = run->input;
-    return engine->maker->ops->make(engine->maker, &request, &make_events, run, &run->make_serial,
-                                    err);
+    return turns_make(engine->turns, run->tenant, &request, &make_events, run, &run->make_serial,
+                      err);
 }
 
 static void begin_result(struct run *run, const struct limits *limits)
@@ -546,6 +571,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     if (spec->timeout_ms)
         limits.timeout_ms = spec->timeout_ms;
     run->engine = engine;
+    str_copy(run->tenant, sizeof(run->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     run->language = language;
     run->program = furniture_program(language, furniture.layer);
     run->timer = reactor_timer(engine->spec.reactor, on_turn, run);
@@ -558,6 +584,8 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     r = copy_spec(run, spec, &furniture);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0)
+        r = run_take(run, err);
     if (r == 0)
         r = run_make(run, err);
     if (r < 0) {

@@ -100,6 +100,11 @@ const char *engine_run_id(const struct run *run)
     return run->result.execution_id;
 }
 
+const char *engine_run_tenant(const struct run *run)
+{
+    return run->tenant;
+}
+
 struct run *engine_run_find(struct engine *engine, const char *id)
 {
     struct run *run = engine->runs;

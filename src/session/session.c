@@ -18,6 +18,7 @@ struct session *session_new(struct engine *engine)
     if (!session)
         return NULL;
     session->engine = engine;
+    str_copy(session->tenant, sizeof(session->tenant), TENANT_LOCAL);
     session->env = json_object();
     session->created_ms = session->used_ms = engine_now_ms();
     session->next_execution = 1;
@@ -51,6 +52,7 @@ void session_tell_box(struct session *session, struct box *box, const struct err
 
 void session_free(struct session *session)
 {
+    usage_forget(session);
     for (struct session **at = &session->engine->sessions; *at; at = &(*at)->next) {
         if (*at == session) {
             *at = session->next;
@@ -89,6 +91,11 @@ const char *session_id(const struct session *session)
     return session->id;
 }
 
+const char *session_tenant(const struct session *session)
+{
+    return session->tenant;
+}
+
 enum session_state session_state(const struct session *session)
 {
     return session->state;
@@ -114,6 +121,7 @@ int session_record(struct session *session, struct error *err)
         .ended_ms = session->ended_ms,
         .reason = session->is_draft && !session->ended_ms ? DRAFT_REASON : session->reason,
         .template_name = session->template_name,
+        .tenant = session->tenant,
     };
 
     str_copy(row.id, sizeof(row.id), session->id);
@@ -218,6 +226,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 
     session->make_serial = 0;
     session->facts = *facts;
+    usage_box_over(session, NULL);
     if (session->state == SESSION_STARTING)
         session_become(session, SESSION_NEW); /* the next use tries again */
     session_tell_box(session, NULL, err);
@@ -249,8 +258,10 @@ static void start_box(struct session *session)
         r = packages_prepare(session, &err);
     session_become(session, SESSION_STARTING);
     if (r == 0)
-        r = engine->maker->ops->make(engine->maker, &request, &make_events, session,
-                                     &session->make_serial, &err);
+        r = usage_box(session, &err);
+    if (r == 0)
+        r = turns_make(engine->turns, session->tenant, &request, &make_events, session,
+                       &session->make_serial, &err);
     if (r < 0)
         on_refused(session, &err, &session->facts);
 }
@@ -320,14 +331,15 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     struct session *session = ctx;
     struct engine *engine = session->engine;
 
-    (void)facts;
+    usage_box_over(session, facts);
+    usage_data_over(session, session->held_data);
     session_become(session, SESSION_ENDED);
     datasets_remove(session);
     packages_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     outputs_gone(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
-    bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->id,
+    bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
     while (session->mourners) {
         struct mourner *mourner = session->mourners;
@@ -376,7 +388,7 @@ static void leave(struct session *session)
     session->is_leaving = true;
     session_ended_error(session, &err);
     if (session->make_serial) {
-        maker->ops->make_cancel(maker, session->make_serial);
+        turns_cancel(session->engine->turns, session->make_serial);
         session->make_serial = 0;
     }
     session_tell_box(session, NULL, &err);
@@ -425,6 +437,7 @@ void session_end(struct session *session, const char *reason, void (*done)(void 
     session->ended_ms = engine_now_ms();
     session_become(session, SESSION_ENDING);
     session_save(session); /* first: whoever finds half of it gone knows that it was to go */
+    usage_session_over(session);
     session->engine->alive--;
     session->engine->ended++;
     engine_later(session->engine);

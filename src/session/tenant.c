@@ -151,21 +151,24 @@ static unsigned wait_s(const struct hour *hour, uint64_t limit)
 
 /* ---- taking and giving ---- */
 
-static int refuse(enum quota quota, uint64_t limit, unsigned retry_s, unsigned *ret_retry_s,
-                  struct error *err)
+static int refuse(enum quota quota, uint64_t limit, unsigned retry_s, struct error *err)
 {
     uint64_t shown = quota == QUOTA_CPU ? limit / 1000000 : limit;
+    unsigned wait = MAX(retry_s, 1u);
 
-    *ret_retry_s = MAX(retry_s, 1u);
-    return error_set(err, -EDQUOT, ERROR_QUOTA,
-                     "the quota '%s' is used up (%llu%s): try again in %u s, end what is not "
-                     "needed, or let the operator raise %s",
-                     rows[quota].name, (unsigned long long)shown,
-                     rows[quota].is_hourly ? " in an hour" : "", *ret_retry_s, rows[quota].key);
+    error_set(err, -EDQUOT, ERROR_QUOTA,
+              "the quota '%s' is used up (%llu%s): try again in %u s, end what is not needed, or "
+              "let the operator raise %s",
+              rows[quota].name, (unsigned long long)shown,
+              rows[quota].is_hourly ? " in an hour" : "", wait, rows[quota].key);
+    if (err) {
+        err->quota = rows[quota].name;
+        err->retry_s = wait;
+    }
+    return -EDQUOT;
 }
 
-static int take_request(const struct tenants *tenants, struct tenant *tenant, unsigned *ret_retry_s,
-                        struct error *err)
+static int take_request(const struct tenants *tenants, struct tenant *tenant, struct error *err)
 {
     double rate = (double)tenants->limits[QUOTA_REQUESTS];
     uint64_t now = clock_now_ms();
@@ -174,30 +177,29 @@ static int take_request(const struct tenants *tenants, struct tenant *tenant, un
     tenant->tokens = MIN(tenant->tokens, rate * BURST_SECONDS);
     tenant->tokens_ms = now;
     if (tenant->tokens < 1)
-        return refuse(QUOTA_REQUESTS, tenants->limits[QUOTA_REQUESTS], 1, ret_retry_s, err);
+        return refuse(QUOTA_REQUESTS, tenants->limits[QUOTA_REQUESTS], 1, err);
     tenant->tokens -= 1;
     return 0;
 }
 
 int tenant_take(struct tenants *tenants, const char *name, enum quota quota, uint64_t amount,
-                unsigned *ret_retry_s, struct error *err)
+                struct error *err)
 {
     struct tenant *tenant = get(tenants, name);
     struct hour *hour = &tenant->hours[quota];
     uint64_t limit = str_equal(name, TENANT_LOCAL) ? 0 : tenants->limits[quota];
 
-    *ret_retry_s = 0;
     if (quota == QUOTA_REQUESTS)
-        return limit ? take_request(tenants, tenant, ret_retry_s, err) : 0;
+        return limit ? take_request(tenants, tenant, err) : 0;
     if (rows[quota].is_hourly) { /* refused once it is used up; what a call uses is not known yet */
         turn(hour, clock_now_ms() / MINUTE_MS);
         if (limit && sum(hour) >= limit)
-            return refuse(quota, limit, wait_s(hour, limit), ret_retry_s, err);
+            return refuse(quota, limit, wait_s(hour, limit), err);
         hour->used[hour->minute % MINUTES] += amount;
         return 0;
     }
     if (limit && (amount > limit || tenant->held[quota] > limit - amount))
-        return refuse(quota, limit, 1, ret_retry_s, err);
+        return refuse(quota, limit, 1, err);
     tenant->held[quota] += amount;
     return 0;
 }
@@ -207,6 +209,13 @@ void tenant_give(struct tenants *tenants, const char *name, enum quota quota, ui
     struct tenant *tenant = get(tenants, name);
 
     tenant->held[quota] -= MIN(amount, tenant->held[quota]);
+}
+
+void tenant_hold(struct tenants *tenants, const char *name, enum quota quota, uint64_t amount)
+{
+    struct tenant *tenant = get(tenants, name);
+
+    tenant->held[quota] += MIN(amount, UINT64_MAX - tenant->held[quota]);
 }
 
 void tenant_used(struct tenants *tenants, const char *name, enum quota quota, uint64_t amount)

@@ -36,12 +36,15 @@ void tenants_free(struct tenants *tenants);
 
 /*
  * Takes `amount` of it: 0, or -EDQUOT (ERROR_QUOTA) with a text that names the quota, its limit and
- * what to do, and *ret_retry_s how long to wait at most.
+ * what to do; the error's `quota` and `retry_s` say the same to programs. Of CPU seconds and bytes
+ * an amount of 0 asks whether there is anything left.
  */
 int tenant_take(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount,
-                unsigned *ret_retry_s, struct error *err);
+                struct error *err);
 /* Gives back what is held (sessions, runs, memory, disk). */
 void tenant_give(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
+/* Counts what is held already and cannot be refused any more: an earlier broker gave it. */
+void tenant_hold(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
 /* Counts what was used already and cannot be refused any more (CPU seconds, bytes). */
 void tenant_used(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
 uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);

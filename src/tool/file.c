@@ -137,6 +137,7 @@ void call_get(struct tool_call *call, void (*done)(struct tool_call *call, const
 void call_file_changed(struct tool_call *call)
 {
     bus_publish(
-        engine_bus(call->tools->engine), EVENT_FILE_CHANGED, call->session_id,
+        engine_bus(call->tools->engine), EVENT_FILE_CHANGED, session_tenant(call->session),
+        call->session_id,
         json_pack("{s:s, s:s, s:s}", "kind", "written", "path", call->path, "type", "file"));
 }

@@ -100,7 +100,8 @@ void file_call_start(struct file_call *file,
 
 void file_call_publish(struct file_call *file, const char *kind, const char *path, bool is_folder)
 {
-    bus_publish(engine_bus(file->rest->engine), EVENT_FILE_CHANGED, session_id(file->session),
+    bus_publish(engine_bus(file->rest->engine), EVENT_FILE_CHANGED, session_tenant(file->session),
+                session_id(file->session),
                 json_pack("{s:s, s:o, s:s}", "kind", kind, "path", text_to_json(path, strlen(path)),
                           "type", is_folder ? "folder" : "file"));
 }

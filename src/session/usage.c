@@ -1,0 +1,176 @@
+/*
+ * usage.c - what sessions take of their tenant's quotas and give back: one place for each, so that
+ * what was taken is given back once, however a session ends; see tenant.h.
+ */
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "session/inside.h"
+
+int usage_take(struct engine *engine, const char *tenant, enum quota quota, uint64_t amount,
+               struct error *err)
+{
+    return tenant_take(engine->tenants, tenant, quota, amount, err);
+}
+
+static void give(struct session *session, enum quota quota, uint64_t amount)
+{
+    tenant_give(session->engine->tenants, session->tenant, quota, amount);
+}
+
+/* ---- the session ---- */
+
+int usage_session(struct session *session, struct error *err)
+{
+    int r = usage_take(session->engine, session->tenant, QUOTA_SESSIONS, 1, err);
+
+    session->is_counted = r == 0;
+    return r;
+}
+
+void usage_session_over(struct session *session)
+{
+    if (session->is_counted)
+        give(session, QUOTA_SESSIONS, 1);
+    session->is_counted = false;
+}
+
+/* ---- its box ---- */
+
+int usage_box(struct session *session, struct error *err)
+{
+    uint64_t bytes = session->engine->spec.config->limits.memory_bytes;
+    int r;
+
+    if (session->held_memory)
+        return 0;
+    r = usage_take(session->engine, session->tenant, QUOTA_MEMORY, bytes, err);
+    if (r == 0)
+        session->held_memory = bytes;
+    return r;
+}
+
+/* CPU time that no execution of it was told for: of what was left behind, and of kernels. */
+void usage_box_over(struct session *session, const struct box_facts *facts)
+{
+    uint64_t used = facts ? facts->usage.cpu_us : 0;
+
+    if (used > session->counted_cpu_us)
+        tenant_used(session->engine->tenants, session->tenant, QUOTA_CPU,
+                    used - session->counted_cpu_us);
+    give(session, QUOTA_MEMORY, session->held_memory);
+    session->held_memory = 0;
+    session->counted_cpu_us = 0;
+}
+
+/* ---- programs ---- */
+
+int usage_execution(struct session *session, struct error *err)
+{
+    struct engine *engine = session->engine;
+    bool has_memory = session->held_memory;
+    int r = usage_take(engine, session->tenant, QUOTA_CPU, 0, err);
+
+    /* Said here, and not when its box is made: a call that cannot be done is not begun. */
+    if (r == 0 && session->state == SESSION_NEW)
+        r = turns_check(engine->turns, session->tenant, err);
+    if (r == 0 && session->state == SESSION_NEW)
+        r = usage_box(session, err);
+    if (r == 0 && !has_memory)
+        usage_box_over(session, NULL); /* whoever makes the box takes it again at once */
+    return r < 0 ? r : usage_take(engine, session->tenant, QUOTA_RUNS, 1, err);
+}
+
+void usage_execution_over(struct session *session, const struct exec_end *end)
+{
+    uint64_t used = end ? end->usage.cpu_us : 0;
+
+    give(session, QUOTA_RUNS, 1);
+    if (used == 0)
+        return;
+    /* The warden's word; what it kept to itself is counted when the box ends. */
+    session->counted_cpu_us += used;
+    tenant_used(session->engine->tenants, session->tenant, QUOTA_CPU, used);
+}
+
+/* ---- the disk ---- */
+
+int usage_data(struct session *session, uint64_t bytes, struct error *err)
+{
+    int r = usage_take(session->engine, session->tenant, QUOTA_DISK, bytes, err);
+
+    if (r == 0)
+        session->held_data += bytes;
+    return r;
+}
+
+void usage_data_over(struct session *session, uint64_t bytes)
+{
+    bytes = MIN(bytes, session->held_data);
+    session->held_data -= bytes;
+    give(session, QUOTA_DISK, bytes);
+}
+
+int usage_output(struct session *session, uint64_t before, uint64_t now, struct error *err)
+{
+    int r = 0;
+
+    if (now > before)
+        r = usage_take(session->engine, session->tenant, QUOTA_DISK, now - before, err);
+    if (r < 0)
+        return r;
+    if (now < before)
+        give(session, QUOTA_DISK, before - now);
+    session->held_output += now;
+    session->held_output -= MIN(before, session->held_output);
+    return 0;
+}
+
+void usage_packages(struct session *session, uint64_t bytes)
+{
+    usage_data_over(session, session->held_packages);
+    tenant_hold(session->engine->tenants, session->tenant, QUOTA_DISK, bytes);
+    session->held_data += bytes;
+    session->held_packages = bytes;
+}
+
+/* ---- after another broker ---- */
+
+static void add_data(void *ctx, const struct index_file *row)
+{
+    ((struct session *)ctx)->held_data += row->bytes;
+}
+
+static void add_output(void *ctx, const struct index_file *row)
+{
+    if (row->is_fetched)
+        ((struct session *)ctx)->held_output += row->bytes;
+}
+
+void usage_adopt(struct session *session)
+{
+    struct engine *engine = session->engine;
+    struct error err = {0};
+    int r = index_each_file(engine->spec.index, session->id, 'o', add_output, session, &err);
+
+    if (session->state != SESSION_ENDED) {
+        session->is_counted = true;
+        tenant_hold(engine->tenants, session->tenant, QUOTA_SESSIONS, 1);
+        if (r == 0)
+            r = index_each_file(engine->spec.index, session->id, 'd', add_data, session, &err);
+    }
+    if (r < 0)
+        log_warning("files of %s: %s, continuing without counting them", session->id, err.text);
+    tenant_hold(engine->tenants, session->tenant, QUOTA_DISK,
+                session->held_data + session->held_output);
+}
+
+void usage_forget(struct session *session)
+{
+    usage_session_over(session);
+    usage_box_over(session, NULL);
+    usage_data_over(session, session->held_data);
+    give(session, QUOTA_DISK, session->held_output);
+    session->held_output = 0;
+}
