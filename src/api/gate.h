@@ -3,7 +3,8 @@
  *
  * A door calls gate_admit() before it looks at anything else of a request, and gate_session()
  * wherever it takes a session from outside. Errors are told in the door's own shape. Counts what it
- * refuses (metrics) and records it (audit). One thread; blocks for the index only.
+ * refuses (metrics) and records it (audit); counts the bytes of the reply for the tenant. One
+ * thread; blocks for the index only.
  */
 #ifndef BAILEY_API_GATE_H
 #define BAILEY_API_GATE_H
@@ -24,12 +25,16 @@ struct gate {
 };
 
 /*
- * Who this is, if the key has the scope and the tenant its quota of requests. Errors: -EACCES
- * (unauthorized: 401 with WWW-Authenticate), -EPERM (forbidden: 403, the text names the scope),
- * -EDQUOT (quota_exceeded: 429; the error's `quota` and `retry_s` say which and when).
+ * Who this is, if the key (Authorization: Bearer, or X-API-Key; two that differ are refused) has
+ * the scope and the tenant its quota of requests. Errors: -EACCES (unauthorized: 401 with
+ * WWW-Authenticate), -EPERM (forbidden: 403, the text names the scope), -EDQUOT (quota_exceeded:
+ * 429; the error's `quota` and `retry_s` say which and when).
  */
-int gate_admit(const struct gate *gate, const struct http_request *http, enum scope scope,
+int gate_admit(const struct gate *gate, struct http_request *http, enum scope scope,
                struct principal *ret, struct error *err);
+
+/* Whose events, sessions and runs it may see; NULL: everybody's (the owner over the socket). */
+const char *gate_tenant(const struct principal *who);
 
 /* As engine_find() and engine_find_any(), for this principal. */
 int gate_session(const struct gate *gate, const struct principal *who, const char *word,

@@ -66,6 +66,8 @@ struct http_request {
 
     void (*gone)(void *ctx);
     void *gone_ctx;
+    void (*over)(void *ctx, uint64_t bytes);
+    void *over_ctx;
 
     struct MHD_Response *response; /* made and not queued yet */
     unsigned status;

@@ -51,6 +51,15 @@ void http_request_free(struct http_request *request)
     free(request);
 }
 
+bool http_on_over(struct http_request *request, void (*over)(void *ctx, uint64_t bytes), void *ctx)
+{
+    if (request->over)
+        return false;
+    request->over = over;
+    request->over_ctx = ctx;
+    return true;
+}
+
 void http_request_pause(struct http_request *request)
 {
     if (request->is_paused || request->is_gone)

@@ -176,6 +176,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     if (server->spec.done && request->has_begun && !server->is_late)
         server->spec.done(server->spec.ctx, request->method, http_path(request), request->status,
                           request->sent, clock_now_ms() - request->started_ms);
+    if (request->over)
+        request->over(request->over_ctx, request->sent);
     http_request_free(request);
 }
 

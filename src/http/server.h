@@ -100,6 +100,12 @@ int64_t http_body_length(const struct http_request *request); /* Content-Length;
 void http_on_gone(struct http_request *request, void (*gone)(void *ctx), void *ctx);
 
 /*
+ * Who is told once, when the request is over (answered or not), how many bytes of a reply were
+ * sent. Only one can be: false, and nobody is added, for a second.
+ */
+bool http_on_over(struct http_request *request, void (*over)(void *ctx, uint64_t bytes), void *ctx);
+
+/*
  * STREAM_BODY: data() takes what it can (less than length: it is called again after
  * http_body_resume()), end() comes once after the last byte. A reply may be sent at any time; what
  * still comes is then dropped.

@@ -52,12 +52,13 @@ json_t *session_json(struct session *session)
     uint64_t expires = session->state < SESSION_ENDING ? session_deadline_ms(session) : 0;
 
     return json_pack(
-        "{s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
+        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
         "s:{s:I, s:I, s:I, s:I}, s:o}",
-        "id", session->id, "name", session->name, "template", session->template_name, "state",
-        session_state_name(session->state), "created_at", time_json(session->created_ms),
-        "last_used_at", time_json(MIN(session->used_ms, engine_now_ms())), "expires_at",
-        time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
+        "id", session->id, "tenant", session->tenant, "name", session->name, "template",
+        session->template_name, "state", session_state_name(session->state), "created_at",
+        time_json(session->created_ms), "last_used_at",
+        time_json(MIN(session->used_ms, engine_now_ms())), "expires_at", time_json(expires),
+        "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
         session->reason, "env", session->env, "datasets", session_datasets_json(session), "running",
         (json_int_t)session->running, "executions", (json_int_t)(session->next_execution - 1),

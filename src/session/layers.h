@@ -65,8 +65,8 @@ unsigned template_users(const struct engine *engine, const struct template *temp
 
 /* packages.c */
 struct install_end;
-void install_audit(struct engine *engine, const char *session, char *const *wanted,
-                   const struct install_end *end, const struct error *err);
+void install_audit(struct engine *engine, const char *tenant, const char *session,
+                   char *const *wanted, const struct install_end *end, const struct error *err);
 /* The folder that is bound at /bailey/packages; before the box is made. */
 int packages_prepare(struct session *session, struct error *err);
 void packages_remove(struct session *session);

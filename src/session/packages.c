@@ -139,16 +139,17 @@ void packages_free(struct session *session)
     session->asked_packages = NULL;
 }
 
-void install_audit(struct engine *engine, const char *session, char *const *wanted,
-                   const struct install_end *end, const struct error *err)
+void install_audit(struct engine *engine, const char *tenant, const char *session,
+                   char *const *wanted, const struct install_end *end, const struct error *err)
 {
     json_t *names = json_array();
 
     for (; wanted && *wanted; wanted++)
         json_array_append_new(names, json_string(*wanted));
     audit_write(engine->spec.audit, "install",
-                json_pack("{s:s*, s:o, s:s, s:O*, s:I}", "session_id", session, "packages", names,
-                          "outcome", err->num < 0 && err->code ? err->code : "ok", "installed",
+                json_pack("{s:s, s:s*, s:o, s:s, s:O*, s:I}", "tenant", tenant, "session_id",
+                          session, "packages", names, "outcome",
+                          err->num < 0 && err->code ? err->code : "ok", "installed",
                           err->num < 0 ? NULL : end->added, "duration_ms", (json_int_t)end->ms));
 }
 
@@ -159,7 +160,8 @@ static void order_tell(struct package_order *order, const struct error *err)
     struct install_end end = order->end;
     struct error copy = *err;
 
-    install_audit(order->session->engine, order->session->id, order->wanted, &end, err);
+    install_audit(order->session->engine, order->session->tenant, order->session->id, order->wanted,
+                  &end, err);
     order->end.packages = order->end.added = NULL;
     order_free(order);
     events->done(ctx, copy.num < 0 ? NULL : &end, &copy);

@@ -123,7 +123,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 
     run->installation = NULL;
     told.added = told.packages;
-    install_audit(run->engine, NULL, run->wanted, &told, err);
+    install_audit(run->engine, run->tenant, NULL, run->wanted, &told, err);
     if (failure.num == 0 && link_layer(run, end, &failure) == 0) {
         layers_remember(run->engine, end->layer, end->bytes);
         run->install = missing_installed(run->package, end->packages);

@@ -33,6 +33,8 @@ static const struct {
     {ERROR_SESSION_ENDED, "The session is gone with its files. Leave 'session' out for a new one "
                           "and write the files again."},
     {ERROR_TOO_MANY_SESSIONS, "Use a session that is there, or wait until one has ended."},
+    {ERROR_QUOTA, "Wait for retry_after_s, or end what is not needed."},
+    {ERROR_BUSY, "The engine has too much to do. Call again in a second."},
     {ERROR_EXECUTION_NOT_FOUND, "Use the execution_id that sandbox_exec gave."},
     {ERROR_PATH_INVALID, "Invalid path. Use /tmp/ or /workspace/ only."},
     {ERROR_PATH_IS_FOLDER, "Name a file in that folder."},
@@ -118,15 +120,16 @@ static void audit(struct tool_call *call)
 {
     json_t *success = json_object_get(call->reply, "success");
     json_t *exit_code = json_object_get(call->reply, "exit_code");
-    json_t *fields = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:O*, s:I}", "tool", call->row->name,
-                               "session_id", call->session_id[0] ? call->session_id : NULL,
-                               "execution_id", call->execution_id[0] ? call->execution_id : NULL,
-                               "file_path", call->path[0] ? call->path : NULL, "outcome",
-                               json_is_false(success) && json_object_get(call->reply, "code")
-                                   ? json_string_value(json_object_get(call->reply, "code"))
-                                   : "ok",
-                               "exit_code", exit_code, "duration_ms",
-                               (json_int_t)(clock_now_ms() - call->started_ms));
+    json_t *fields = json_pack(
+        "{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s, s:O*, s:I}", "tool", call->row->name, "tenant",
+        call->who.tenant, "key", call->who.key[0] ? call->who.key : NULL, "session_id",
+        call->session_id[0] ? call->session_id : NULL, "execution_id",
+        call->execution_id[0] ? call->execution_id : NULL, "file_path",
+        call->path[0] ? call->path : NULL, "outcome",
+        json_is_false(success) && json_object_get(call->reply, "code")
+            ? json_string_value(json_object_get(call->reply, "code"))
+            : "ok",
+        "exit_code", exit_code, "duration_ms", (json_int_t)(clock_now_ms() - call->started_ms));
 
     if (fields && call->trace)
         json_object_set_new(fields, "reasoning_trace",
@@ -173,12 +176,26 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
     if (reply && str_equal(err->code, ERROR_TOO_MANY_SESSIONS))
         json_object_set_new(reply, "retry_after_s",
                             json_integer(engine_retry_s(call->tools->engine)));
+    else if (reply && err->retry_s)
+        json_object_set_new(reply, "retry_after_s", json_integer(err->retry_s));
+    if (reply && err->quota)
+        json_object_set_new(reply, "quota", json_string(err->quota));
     if (reply && err->stage)
         json_object_set_new(reply, "stage", json_string(err->stage));
     call_reply(call, reply);
 }
 
 /* ---- the session ---- */
+
+int call_find(const struct tool_call *call, const char *word, bool with_ended, struct session **ret,
+              struct error *err)
+{
+    /* The owner may use anybody's by its id; a name is one of its own, or will be. */
+    bool is_any = call->who.is_local && str_starts(word, "s_");
+
+    return engine_find_of(call->tools->engine, is_any ? NULL : call->who.tenant, word, with_ended,
+                          ret, err);
+}
 
 /* Whether the word is the name (not the id) of a session that has ended; says so in the note. */
 static bool was_name(struct tool_call *call, const char *word)
@@ -187,7 +204,7 @@ static bool was_name(struct tool_call *call, const char *word)
     struct session *session;
     struct error ignored;
 
-    if (engine_find_any(call->tools->engine, word, &session, &ignored) < 0)
+    if (call_find(call, word, true, &session, &ignored) < 0)
         return false;
     json = session_json(session);
     if (!str_equal(json_string_value(json_object_get(json, "name")), word))
@@ -203,7 +220,7 @@ static bool was_name(struct tool_call *call, const char *word)
 static int find_or_make(struct tool_call *call, const char *word, struct error *err)
 {
     struct engine *engine = call->tools->engine;
-    int r = word ? engine_find(engine, word, &call->session, err) : -ENOENT;
+    int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
     if (r < 0 && word && str_starts(word, "s_"))
         return r; /* an id: never made up anew */
@@ -211,7 +228,8 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
         !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
         return r;
     if (r < 0)
-        r = engine_create(engine, &(struct session_spec){.name = word}, &call->session, err);
+        r = engine_create(engine, &(struct session_spec){.tenant = call->who.tenant, .name = word},
+                          &call->session, err);
     if (r == 0)
         str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
     return r;
@@ -303,8 +321,9 @@ static const struct tool_handler *handler_of(const struct tool_row *row)
     return NULL;
 }
 
-void tool_start(struct tools *tools, const struct tool_row *row, json_t *input, const char *session,
-                void (*done)(void *ctx, json_t *reply), void *ctx, struct tool_call **ret)
+void tool_start(struct tools *tools, const struct principal *who, const struct tool_row *row,
+                json_t *input, const char *session, void (*done)(void *ctx, json_t *reply),
+                void *ctx, struct tool_call **ret)
 {
     struct tool_call *call = calloc(1, sizeof(*call));
     const struct tool_handler *handler = handler_of(row);
@@ -317,6 +336,7 @@ void tool_start(struct tools *tools, const struct tool_row *row, json_t *input, 
     }
     *call = (struct tool_call){
         .tools = tools,
+        .who = *who,
         .row = row,
         .handler = handler,
         .input = json_incref(input),

@@ -25,6 +25,7 @@ struct tools {
 
 struct tool_call {
     struct tools *tools;
+    struct principal who;
     const struct tool_row *row;
     const struct tool_handler *handler;
     json_t *input;      /* what came; holds the parameters */
@@ -91,6 +92,9 @@ void call_reply(struct tool_call *call, json_t *reply);
 void call_fail(struct tool_call *call, const struct error *err, const char *hint);
 const char *call_hint(const char *code); /* what can be done about an error */
 void call_release(struct tool_call *call);
+/* A session of who calls; the owner may name anybody's by its id. */
+int call_find(const struct tool_call *call, const char *word, bool with_ended, struct session **ret,
+              struct error *err);
 bool call_session(struct tool_call *call); /* found or made; false: the call has failed */
 json_t *call_parameter(const struct tool_call *call, const char *name); /* NULL: not given */
 uint64_t call_timeout_ms(const struct tool_call *call, uint64_t fallback_ms);

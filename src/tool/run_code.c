@@ -112,6 +112,7 @@ static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct r
         timeout_ms = 1; /* 0 would mean: as configured */
     if (engine_run(call->tools->engine,
                    &(struct run_spec){
+                       .tenant = call->who.tenant,
                        .language = language_of(call),
                        .code = json_string_value(code),
                        .code_length = json_string_length(code),

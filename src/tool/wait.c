@@ -38,8 +38,8 @@ static int stay_inside(struct tool_call *call, const char *id, struct error *err
     struct session *own = NULL;
     struct error ignored = {0};
 
-    if (call->word && (engine_find_any(call->tools->engine, call->word, &own, &ignored) < 0 ||
-                       own != call->session))
+    if (call->word &&
+        (call_find(call, call->word, true, &own, &ignored) < 0 || own != call->session))
         return error_set(err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
                          "this session has no execution '%.128s'; give the 'session' that it was "
                          "started in",
@@ -61,7 +61,7 @@ void sandbox_wait_start(struct tool_call *call)
         r = error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
                       "'execution_id' has to be as sandbox_exec gave it: session, dot, number");
     else
-        r = engine_find_any(call->tools->engine, session, &call->session, &err);
+        r = call_find(call, session, true, &call->session, &err);
     if (r == 0)
         r = stay_inside(call, id, &err);
     if (r == 0) {

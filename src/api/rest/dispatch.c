@@ -164,11 +164,29 @@ static bool read_body(struct rest_call *call)
     return false;
 }
 
+/* Before anything else of the request is looked at; false: it was answered. */
+static bool admit(struct rest_call *call)
+{
+    struct error err = {0};
+
+    if (call->route->is_open) {
+        if (http_is_local(call->http))
+            call->who = principal_local;
+        return true;
+    }
+    if (gate_admit(&call->rest->gate, call->http, call->route->scope, &call->who, &err) == 0)
+        return true;
+    rest_fail(call->rest, call->http, &err, NULL);
+    return false;
+}
+
 void rest_dispatch(struct http_request *http, void *ctx)
 {
-    struct rest_call call = {
-        .rest = ctx, .http = http, .route = http_row(http), .query = json_object()};
+    struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
 
+    if (!admit(&call))
+        return;
+    call.query = json_object();
     if (!call.query)
         rest_fail_memory(http);
     else if (read_query(&call) && (call.route->body != BODY_JSON || read_body(&call)))

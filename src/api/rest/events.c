@@ -62,8 +62,8 @@ static void listen_to(struct rest_call *call, struct session *session)
     listener = calloc(1, sizeof(*listener));
     if (listener)
         listener->reader =
-            bus_subscribe(engine_bus(call->rest->engine), session ? session_id(session) : NULL,
-                          last_id, on_notify, listener);
+            bus_subscribe(engine_bus(call->rest->engine), gate_tenant(&call->who),
+                          session ? session_id(session) : NULL, last_id, on_notify, listener);
     if (!listener || !listener->reader) {
         free(listener);
         rest_fail_memory(call->http);

@@ -1,5 +1,6 @@
 /* info.c - GET /healthz and GET /v1/info: is it there, and what is it. */
 #include "api/rest/inside.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 void info_health(struct rest_call *call)
@@ -35,15 +36,23 @@ void info_get(struct rest_call *call)
 {
     const struct rest_info *info = &call->rest->info;
     const struct config *config = engine_config(call->rest->engine);
+    struct engine *engine = call->rest->engine;
+    const char *tenant = gate_tenant(&call->who); /* the host's own is its owner's to know */
+    unsigned most = config->max_sessions;
     char started[40];
+
+    if (tenant && config->quota.sessions && !str_equal(tenant, TENANT_LOCAL))
+        most = (unsigned)MIN((uint64_t)most, config->quota.sessions);
 
     rest_time(call->rest->started_ms, started, sizeof(started));
     rest_reply(call->http, 200,
                json_pack("{s:s, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o}", "version",
-                         BAILEY_VERSION, "launcher_pid", (int)info->launcher_pid, "broker_pid",
-                         (int)info->broker_pid, "generation", (int)info->generation, "socket",
-                         info->socket, "state", info->state, "started_at", started, "sessions",
-                         (int)engine_session_count(call->rest->engine), "max_sessions",
-                         (int)config->max_sessions, "limits", limits_json(&config->limits),
+                         BAILEY_VERSION, "launcher_pid", tenant ? 0 : info->launcher_pid,
+                         "broker_pid", tenant ? 0 : info->broker_pid, "generation",
+                         (int)info->generation, "socket", tenant ? NULL : info->socket, "state",
+                         tenant ? NULL : info->state, "started_at", started, "sessions",
+                         (int)(tenant ? engine_session_count_of(engine, tenant)
+                                      : engine_session_count(engine)),
+                         "max_sessions", (int)most, "limits", limits_json(&config->limits),
                          "languages", languages(call->rest->engine)));
 }

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "api/gate.h"
 #include "api/rest/rest.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -24,6 +25,7 @@ struct tools;
 struct rest {
     struct reactor *reactor;
     struct engine *engine;
+    struct gate gate;
     struct tools *tools;
     struct rest_info info;
     uint64_t started_ms; /* wall clock */
@@ -216,6 +218,10 @@ HANDLER(templates_delete);
 HANDLER(templates_verify);
 HANDLER(events_all);
 HANDLER(events_session);
+HANDLER(keys_list);
+HANDLER(keys_create);
+HANDLER(keys_rotate_one);
+HANDLER(keys_delete);
 #undef HANDLER
 
 #endif

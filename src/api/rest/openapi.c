@@ -11,6 +11,7 @@
 
 /* Codes that every address can answer with. */
 static const char common_errors[] = "bad_input unknown_parameter engine";
+static const char key_errors[] = "unauthorized forbidden quota_exceeded"; /* ... that need a key */
 
 static json_t *parse(const char *text)
 {
@@ -101,7 +102,9 @@ static json_t *make_responses(const struct rest_route *route)
                             json_pack("{s:s, s:{s:{s:{s:s}}}}", "description",
                                       "started in the background", "content", TYPE_JSON, "schema",
                                       "$ref", "#/components/schemas/Process"));
-    if (add_errors(responses, common_errors) < 0 || add_errors(responses, route->errors) < 0 ||
+    if (add_errors(responses, common_errors) < 0 ||
+        (!route->is_open && add_errors(responses, key_errors) < 0) ||
+        add_errors(responses, route->errors) < 0 ||
         (route->body == BODY_JSON && add_errors(responses, "bad_json too_large") < 0)) {
         json_decref(responses);
         return NULL;
@@ -109,11 +112,22 @@ static json_t *make_responses(const struct rest_route *route)
     return responses;
 }
 
+/* A key with the row's scope, in one header or the other; over the unix socket none is needed. */
+static json_t *make_security(const struct rest_route *route)
+{
+    const char *scope = scope_name(route->scope);
+
+    if (route->is_open)
+        return json_array();
+    return json_pack("[{s:[s]}, {s:[s]}]", "bearer", scope, "header", scope);
+}
+
 static json_t *make_operation(const struct rest_route *route)
 {
     json_t *operation =
-        json_pack("{s:s, s:s, s:o, s:o}", "operationId", route->name, "summary", route->summary,
-                  "parameters", make_params(route), "responses", make_responses(route));
+        json_pack("{s:s, s:s, s:o, s:o, s:o}", "operationId", route->name, "summary",
+                  route->summary, "parameters", make_params(route), "responses",
+                  make_responses(route), "security", make_security(route));
 
     if (operation && route->body != BODY_NONE &&
         json_object_set_new(operation, "requestBody", make_body(route)) < 0) {
@@ -161,6 +175,9 @@ static json_t *make_paths(void)
 /* The schemas, with every code as the enum of an error's. */
 static json_t *make_components(void)
 {
+    static const char schemes[] =
+        "{\"bearer\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"an API key: bly_ID."
+        "SECRET\"},\"header\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"X-API-Key\"}}";
     json_t *components = json_loads(openapi_components, 0, NULL);
     json_t *code = NULL, *codes = json_array();
     const char *const way[] = {"schemas", "Error", "properties", "error", "properties", "code"};
@@ -170,7 +187,8 @@ static json_t *make_components(void)
         code = json_object_get(code, way[i]);
     for (size_t i = 0; codes && i < rest_error_count; i++)
         json_array_append_new(codes, json_string(rest_errors[i].code));
-    if (json_object_set_new(code, "enum", codes) < 0) {
+    if (json_object_set_new(code, "enum", codes) < 0 ||
+        json_object_set_new(components, "securitySchemes", parse(schemes)) < 0) {
         json_decref(components);
         return NULL;
     }
@@ -182,7 +200,7 @@ json_t *openapi_json(void)
     return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi", "3.1.0", "info",
                      "title", "Bailey", "version", BAILEY_VERSION, "description",
                      "Sessions, commands, files and tools in sandboxes, over the daemon's unix "
-                     "socket.",
+                     "socket (no key) or TCP (a key with the scope that the operation names).",
                      "servers", "url", "http://bailey", "paths", make_paths(), "components",
                      make_components());
 }

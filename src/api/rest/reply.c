@@ -64,14 +64,18 @@ static json_t *error_json(const char *code, const char *message, json_t *extra)
 void rest_fail(struct rest *rest, struct http_request *http, const struct error *err, json_t *extra)
 {
     const char *code = err->code ? err->code : ERROR_ENGINE;
+    unsigned seconds =
+        str_equal(code, ERROR_TOO_MANY_SESSIONS) ? engine_retry_s(rest->engine) : err->retry_s;
     const char *headers[2] = {NULL, NULL};
     char retry[64];
 
     if (!extra)
         extra = json_object();
-    if (extra && str_equal(code, ERROR_TOO_MANY_SESSIONS)) {
-        unsigned seconds = engine_retry_s(rest->engine);
-
+    if (extra && err->quota)
+        json_object_set_new(extra, "quota", json_string(err->quota));
+    if (str_equal(code, ERROR_UNAUTHORIZED))
+        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
+    if (extra && seconds) {
         json_object_set_new(extra, "retry_after_s", json_integer(seconds));
         str_format(retry, sizeof(retry), "Retry-After: %u", seconds);
         headers[0] = retry;
@@ -117,13 +121,13 @@ bool rest_check_env(struct http_request *http, json_t *env)
 }
 
 /* Why and when a session ended, as members of the error. */
-static json_t *ending(struct rest *rest, const char *word)
+static json_t *ending(const struct rest_call *call, const char *word)
 {
     CLEANUP(json_decrefp) json_t *json = NULL;
     struct session *session;
     struct error ignored;
 
-    if (engine_find_any(rest->engine, word, &session, &ignored) < 0)
+    if (gate_session(&call->rest->gate, &call->who, word, true, &session, &ignored) < 0)
         return NULL;
     json = session_json(session);
     return json_pack("{s:O?, s:O?}", "ended_at", json_object_get(json, "ended_at"), "reason",
@@ -134,13 +138,12 @@ bool rest_session(const struct rest_call *call, bool with_ended, struct session 
 {
     const char *word = http_param(call->http, "id");
     struct error err = {0};
-    int r = with_ended ? engine_find_any(call->rest->engine, word, ret, &err)
-                       : engine_find(call->rest->engine, word, ret, &err);
+    int r = gate_session(&call->rest->gate, &call->who, word, with_ended, ret, &err);
 
     if (r == 0)
         return true;
     rest_fail(call->rest, call->http, &err,
-              str_equal(err.code, ERROR_SESSION_ENDED) ? ending(call->rest, word) : NULL);
+              str_equal(err.code, ERROR_SESSION_ENDED) ? ending(call, word) : NULL);
     return false;
 }
 

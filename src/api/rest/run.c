@@ -230,6 +230,7 @@ void run_start(struct rest_call *call)
     struct error err = {0};
 
     read_spec(call->body, &spec);
+    spec.tenant = call->who.tenant;
     if (!check(call, &spec))
         return;
     waiting = malloc(sizeof(*waiting));
@@ -260,9 +261,10 @@ void run_stop(struct rest_call *call)
 {
     const char *id = http_param(call->http, "execution");
     struct run *run = engine_run_find(call->rest->engine, id);
+    const char *tenant = gate_tenant(&call->who);
     struct error err = {0};
 
-    if (!run) {
+    if (!run || (tenant && !str_equal(engine_run_tenant(run), tenant))) {
         error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND, "no run '%.60s' is under way", id);
         rest_fail(call->rest, call->http, &err, NULL);
         return;

@@ -33,8 +33,8 @@ const char openapi_components[] =
     "\"Dataset\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"path\":" STRING
     ",\"bytes\":" INTEGER "},\"required\":[\"name\",\"path\",\"bytes\"]},"
 
-    "\"Session\":{\"type\":\"object\",\"properties\":{\"id\":" STRING ",\"name\":" STRING_OR_NULL
-    ",\"template\":" STRING_OR_NULL
+    "\"Session\":{\"type\":\"object\",\"properties\":{\"id\":" STRING ",\"tenant\":" STRING
+    ",\"name\":" STRING_OR_NULL ",\"template\":" STRING_OR_NULL
     ",\"state\":{\"type\":\"string\",\"enum\":[\"new\",\"starting\",\"ready\",\"ending\","
     "\"ended\"]},\"created_at\":" STRING ",\"last_used_at\":" STRING
     ",\"expires_at\":" STRING_OR_NULL ",\"idle_timeout_s\":" NUMBER ",\"ended_at\":" STRING_OR_NULL
@@ -87,6 +87,11 @@ const char openapi_components[] =
     ",\"files\":" INTEGER ",\"tiers\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
     "\"env\":" ANY_OBJECT ",\"built_at\":" STRING_OR_NULL ",\"used_by\":" INTEGER
     ",\"was_there\":" BOOLEAN "},\"required\":[\"name\",\"state\"]},"
+
+    "\"Key\":{\"type\":\"object\",\"properties\":{\"id\":" STRING ",\"tenant\":" STRING
+    ",\"name\":" STRING ",\"scopes\":" STRINGS ",\"created_at\":" STRING
+    ",\"expires_at\":" STRING_OR_NULL ",\"used_at\":" STRING_OR_NULL ",\"key\":" STRING
+    "},\"required\":[\"id\",\"tenant\",\"name\",\"scopes\",\"created_at\"]},"
 
     "\"Package\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"version\":" STRING
     "},\"required\":[\"name\",\"version\"]},"

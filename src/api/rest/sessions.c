@@ -197,6 +197,7 @@ void sessions_create(struct rest_call *call)
 {
     json_t *datasets = json_object_get(call->body, "datasets");
     struct session_spec spec = {
+        .tenant = call->who.tenant,
         .template_name = json_string_value(json_object_get(call->body, "template")),
         .name = json_string_value(json_object_get(call->body, "name")),
         .env = json_object_get(call->body, "env"),
@@ -233,18 +234,27 @@ void sessions_create(struct rest_call *call)
 
 /* ---- looked at ---- */
 
+struct listing {
+    const char *tenant; /* NULL: all */
+    json_t *sessions;
+};
+
 static void add_session(void *ctx, struct session *session)
 {
-    json_array_append_new(ctx, session_json(session));
+    struct listing *listing = ctx;
+
+    if (!listing->tenant || str_equal(session_tenant(session), listing->tenant))
+        json_array_append_new(listing->sessions, session_json(session));
 }
 
 void sessions_list(struct rest_call *call)
 {
-    json_t *sessions = json_array();
+    struct listing listing = {.tenant = gate_tenant(&call->who), .sessions = json_array()};
 
-    if (sessions)
-        engine_each(call->rest->engine, rest_query_bool(call, "all"), add_session, sessions);
-    rest_reply(call->http, 200, sessions ? json_pack("{s:o}", "sessions", sessions) : NULL);
+    if (listing.sessions)
+        engine_each(call->rest->engine, rest_query_bool(call, "all"), add_session, &listing);
+    rest_reply(call->http, 200,
+               listing.sessions ? json_pack("{s:o}", "sessions", listing.sessions) : NULL);
 }
 
 void sessions_get(struct rest_call *call)

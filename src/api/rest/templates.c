@@ -13,10 +13,23 @@
 #include "model/text.h"
 #include "session/template.h"
 
+/* How many sessions have it is nobody's business but the owner's. */
+static void hide_users(const struct rest_call *call, json_t *template)
+{
+    if (gate_tenant(&call->who))
+        json_object_del(template, "used_by");
+}
+
 void templates_list(struct rest_call *call)
 {
-    rest_reply(call->http, 200,
-               json_pack("{s:o}", "templates", template_list_json(call->rest->engine)));
+    json_t *list = template_list_json(call->rest->engine), *template;
+    size_t i;
+
+    json_array_foreach(list, i, template)
+    {
+        hide_users(call, template);
+    }
+    rest_reply(call->http, 200, json_pack("{s:o}", "templates", list));
 }
 
 void templates_get(struct rest_call *call)
@@ -26,8 +39,10 @@ void templates_get(struct rest_call *call)
 
     if (template_json(call->rest->engine, http_param(call->http, "name"), &json, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
-    else
+    else {
+        hide_users(call, json);
         rest_reply(call->http, 200, json);
+    }
 }
 
 void templates_delete(struct rest_call *call)

@@ -1,0 +1,181 @@
+/* keys.c - API keys: listed, made, given a new secret, removed. Their text is in the reply that
+ * makes it and nowhere else. */
+#include "store/keys.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "observe/audit.h"
+
+#define TENANT_FALLBACK "default"
+#define SCOPES_FALLBACK (SCOPE_BIT(SCOPE_RUN) | SCOPE_BIT(SCOPE_SESSIONS) | SCOPE_BIT(SCOPE_FILES))
+
+static json_t *time_or_null(uint64_t ms)
+{
+    char text[40];
+
+    rest_time(ms, text, sizeof(text));
+    return ms ? json_string(text) : json_null();
+}
+
+static json_t *scopes_json(uint32_t scopes)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; list && i < _SCOPE_MAX; i++) {
+        if (scopes & SCOPE_BIT(i))
+            json_array_append_new(list, json_string(scope_name((enum scope)i)));
+    }
+    return list;
+}
+
+/* `text` NULL: without it. */
+static json_t *key_json(const struct key_row *row, const char *text)
+{
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s*}", "id", row->id, "tenant",
+                     row->tenant, "name", text_to_json(row->name, strlen(row->name)), "scopes",
+                     scopes_json(row->scopes), "created_at", time_or_null(row->created_ms),
+                     "expires_at", time_or_null(row->expires_ms), "used_at",
+                     time_or_null(row->used_ms), "key", text);
+}
+
+/* Who changed which key, and how; never its text. */
+static void note_change(const struct rest_call *call, const char *change, const char *id,
+                        const struct key_row *row)
+{
+    audit_write(engine_audit(call->rest->engine), "key",
+                json_pack("{s:s, s:o, s:s*, s:o*, s:s, s:s*}", "change", change, "key_id",
+                          text_to_json(id, strlen(id)), "key_tenant", row ? row->tenant : NULL,
+                          "scopes", row ? scopes_json(row->scopes) : NULL, "tenant",
+                          call->who.tenant, "key", call->who.key[0] ? call->who.key : NULL));
+}
+
+/* ---- listed ---- */
+
+static void add_key(void *ctx, const struct key_row *row)
+{
+    json_array_append_new(ctx, key_json(row, NULL));
+}
+
+void keys_list(struct rest_call *call)
+{
+    CLEANUP(json_decrefp) json_t *keys = json_array();
+    struct error err = {0};
+
+    if (keys && keys_each(call->rest->gate.index, add_key, keys, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, keys ? json_pack("{s:O}", "keys", keys) : NULL);
+}
+
+/* ---- made ---- */
+
+/* The schema has checked the words. */
+static uint32_t read_scopes(json_t *list)
+{
+    uint32_t scopes = list ? 0 : SCOPES_FALLBACK;
+    json_t *word;
+    size_t i;
+
+    json_array_foreach(list, i, word)
+    {
+        enum scope scope;
+
+        if (scope_from_name(json_string_value(word), &scope) == 0)
+            scopes |= SCOPE_BIT(scope);
+    }
+    return scopes;
+}
+
+/* False: it was answered. */
+static bool read_key(struct rest_call *call, struct key_row *row)
+{
+    const char *tenant = json_string_value(json_object_get(call->body, "tenant"));
+    const char *name = json_string_value(json_object_get(call->body, "name"));
+    double expires_s = json_number_value(json_object_get(call->body, "expires_s"));
+
+    *row = (struct key_row){.scopes = read_scopes(json_object_get(call->body, "scopes"))};
+    if (expires_s > 0)
+        row->expires_ms = clock_wall_ms() + (uint64_t)(expires_s * 1000.0 + 0.5);
+    if (tenant && tenant_check(tenant) < 0) {
+        rest_fail_field(call->http, "tenant",
+                        "'tenant' has to be 1 to %d small letters, digits and '-', and does not "
+                        "begin with '-'",
+                        TENANT_MAX - 1);
+        return false;
+    }
+    if (name && !str_copy(row->name, sizeof(row->name), name)) {
+        rest_fail_field(call->http, "name", "'name' has to be at most %d bytes", KEY_NAME_MAX - 1);
+        return false;
+    }
+    str_copy(row->tenant, sizeof(row->tenant), tenant ? tenant : TENANT_FALLBACK);
+    return true;
+}
+
+void keys_create(struct rest_call *call)
+{
+    char text[KEY_TEXT_MAX];
+    struct error err = {0};
+    struct key_row row;
+
+    if (!read_key(call, &row))
+        return;
+    if (keys_add(call->rest->gate.index, &row, text, &err) < 0) {
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    note_change(call, "new", row.id, &row);
+    rest_reply(call->http, 201, key_json(&row, text));
+    explicit_bzero(text, sizeof(text));
+}
+
+/* ---- changed ---- */
+
+struct looking {
+    const char *id;
+    struct key_row row;
+};
+
+static void look_at(void *ctx, const struct key_row *row)
+{
+    struct looking *looking = ctx;
+
+    if (str_equal(row->id, looking->id))
+        looking->row = *row;
+}
+
+void keys_rotate_one(struct rest_call *call)
+{
+    struct looking looking = {.id = http_param(call->http, "id")};
+    double grace_s = json_number_value(json_object_get(call->body, "grace_s"));
+    struct index *index = call->rest->gate.index;
+    char text[KEY_TEXT_MAX];
+    struct error err = {0};
+
+    if (keys_rotate(index, looking.id, (uint64_t)(grace_s * 1000.0 + 0.5), text, &err) < 0 ||
+        keys_each(index, look_at, &looking, &err) < 0) {
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    note_change(call, "rotate", looking.id, &looking.row);
+    rest_reply(call->http, 200, key_json(&looking.row, text));
+    explicit_bzero(text, sizeof(text));
+}
+
+void keys_delete(struct rest_call *call)
+{
+    const char *id = http_param(call->http, "id");
+    struct error err = {0};
+
+    if (keys_remove(call->rest->gate.index, id, &err) < 0) {
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    note_change(call, "rm", id, NULL);
+    rest_reply(call->http, 200, json_pack("{s:s}", "id", id));
+}
