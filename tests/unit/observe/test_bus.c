@@ -23,7 +23,7 @@ static int tear_down(void **state)
 
 static void publish(struct bus *bus, const char *session, int number)
 {
-    bus_publish(bus, EVENT_OUTPUT, session, json_pack("{s:i}", "n", number));
+    bus_publish(bus, EVENT_OUTPUT, NULL, session, json_pack("{s:i}", "n", number));
 }
 
 /* The next event has this number; returns its id. */
