@@ -63,6 +63,8 @@
 #define LIMIT_CLIENTS 1024               /* connections at once */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
+#define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */
+#define LIMIT_METRICS_TEXT (16 * MIB)    /* all of them, written out */
 #define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, and of the one before it */
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 

@@ -2,9 +2,10 @@
  * metrics.h - numbers about the daemon for Prometheus: counters, gauges, histograms.
  *
  * Never fails the caller and allocates nothing after metrics_new() but for a label set that is seen
- * for the first time. What exists is one table (metrics.c), printed to docs/metrics.md; names,
- * labels and help are there. A label whose values come from outside (tenant) has at most
- * LIMIT_METRIC_VALUES of them; what comes later is counted as "other". One thread, no I/O.
+ * for the first time (no memory: that one is not counted). What exists is one table
+ * (metrics_table.c), printed to docs/metrics.md; names, labels and help are there. The label whose
+ * values come from outside (tenant) has at most LIMIT_METRIC_VALUES of them; what comes later is
+ * counted as "other". One thread, no I/O.
  */
 #ifndef BAILEY_OBSERVE_METRICS_H
 #define BAILEY_OBSERVE_METRICS_H
@@ -47,6 +48,10 @@ void metrics_add(struct metrics *metrics, enum metric metric, const char *const 
                  uint64_t number);
 void metrics_set(struct metrics *metrics, enum metric metric, const char *const *values,
                  double number);
+/* A gauge by so much up or down, and all of its label sets to 0. */
+void metrics_move(struct metrics *metrics, enum metric metric, const char *const *values,
+                  int64_t number);
+void metrics_zero(struct metrics *metrics, enum metric metric);
 void metrics_observe(struct metrics *metrics, enum metric metric, const char *const *values,
                      double seconds);
 
