@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-
-#define LOG_LINE_MAX 4096
+#include "base/log_json.h"
+#include "base/str.h"
 
 static enum log_level current_level = LOG_WARNING;
+static bool is_json;
+static const struct log_field *current_about;
 
 static const char *const prefixes[] = {
     [LOG_ERROR] = "bailey: ",
@@ -35,6 +37,16 @@ enum log_level log_get_level(void)
     return current_level;
 }
 
+void log_set_json(bool is_wanted)
+{
+    is_json = is_wanted;
+}
+
+void log_set_about(const struct log_field *fields)
+{
+    current_about = fields;
+}
+
 /* Several lines in one message are fine, everything else below blank is not. */
 static void make_harmless(char *text, size_t length)
 {
@@ -46,32 +58,87 @@ static void make_harmless(char *text, size_t length)
     }
 }
 
-void log_write(enum log_level level, const char *format, ...)
+/* The text behind the level's prefix, as a line for people. */
+static void write_text(enum log_level level, const char *text, bool is_cut)
 {
     static const char cut[] = " ...";
     char line[LOG_LINE_MAX];
+    size_t prefix = strlen(prefixes[level]), length = strlen(text);
+
+    memcpy(line, prefixes[level], prefix);
+    if (length > sizeof(line) - 2 - prefix) {
+        length = sizeof(line) - 2 - prefix;
+        is_cut = true;
+    }
+    memcpy(line + prefix, text, length);
+    length += prefix;
+    if (is_cut)
+        memcpy(line + length - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
+    make_harmless(line, length);
+    line[length++] = '\n';
+    (void)fd_write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
+}
+
+/* A value from outside does not begin a line of its own. */
+static void keep_in_line(char *text)
+{
+    for (; *text; text++)
+        if (*text == '\n' || *text == '\t')
+            *text = '?';
+}
+
+static void write_json(enum log_level level, const char *text, const struct log_field *fields)
+{
+    char line[LOG_LINE_MAX];
+    size_t length = log_json_line(line, level, text, fields, current_about);
+
+    (void)fd_write_all(STDERR_FILENO, line, length);
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+    char text[LOG_LINE_MAX];
     int saved_errno = errno;
-    size_t prefix, length;
     va_list args;
     int wanted;
 
     if (level > current_level)
         return;
-    prefix = strlen(prefixes[level]);
-    memcpy(line, prefixes[level], prefix);
-    /* One byte is kept back for the newline, which takes the NUL's place or follows the text. */
     va_start(args, format);
-    wanted = vsnprintf(line + prefix, sizeof(line) - prefix - 1, format, args);
+    wanted = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (wanted < 0)
-        wanted = 0;
-    length = prefix + (size_t)wanted;
-    if (length > sizeof(line) - 2) {
-        length = sizeof(line) - 2;
-        memcpy(line + length - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
+        text[0] = '\0';
+    if (is_json)
+        write_json(level, text, NULL);
+    else
+        write_text(level, text, wanted >= (int)sizeof(text));
+    errno = saved_errno;
+}
+
+void log_fields(enum log_level level, const char *message, const struct log_field *fields)
+{
+    char text[LOG_LINE_MAX];
+    int saved_errno = errno;
+    size_t length = strlen(message);
+
+    if (level > current_level)
+        return;
+    if (is_json) {
+        write_json(level, message, fields);
+        errno = saved_errno;
+        return;
     }
-    make_harmless(line, length);
-    line[length++] = '\n';
-    (void)fd_write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
+    str_copy(text, sizeof(text), message);
+    for (; fields->name && length < sizeof(text) - 1; fields++) {
+        if (fields->text && fields->text[0])
+            str_format(text + length, sizeof(text) - length, " %s=%s", fields->name, fields->text);
+        else if (!fields->text)
+            str_format(text + length, sizeof(text) - length, " %s=%llu", fields->name,
+                       (unsigned long long)fields->number);
+        keep_in_line(text + length);
+        length = strlen(text);
+    }
+    write_text(level, text, false);
     errno = saved_errno;
 }
