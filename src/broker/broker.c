@@ -24,6 +24,7 @@
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/bus.h"
+#include "observe/metrics.h"
 #include "runtime/maker.h"
 #include "session/engine.h"
 #include "store/index.h"
@@ -53,6 +54,7 @@ struct broker {
     struct index *index;
     struct bus *bus;
     struct audit *audit;
+    struct metrics *metrics;
     struct engine *engine;
     struct maker *maker;
     struct rest *rest;
@@ -141,6 +143,7 @@ static int open_all(struct broker *broker, struct error *err)
     if (r < 0)
         return r;
     log_set_level(broker->config.log_level);
+    log_set_json(broker->config.log_is_json);
     state = json_string_value(json_object_get(broker->settings, "state"));
     broker->output = BUF_INIT(LIMIT_PATH_BYTES * 2);
     broker->artifacts = BUF_INIT(LIMIT_PATH_BYTES * 2);
@@ -155,6 +158,7 @@ static int open_all(struct broker *broker, struct error *err)
     if (r < 0)
         return r;
     broker->bus = bus_new();
+    broker->metrics = metrics_new();
     broker->audit = audit_open(BROKER_FOLDER_FD + FOLDER_LOGS);
     return broker->bus ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
 }
@@ -239,6 +243,8 @@ static void on_ready(void *ctx, uint32_t generation)
     struct broker *broker = ctx;
 
     broker->info.generation = generation;
+    if (generation > 1)
+        metrics_add(broker->metrics, METRIC_RETRIES, &(const char *){"broker"}, generation - 1);
     engine_start(broker->engine, generation, on_engine_ready, broker);
 }
 
@@ -340,6 +346,7 @@ static int start(struct broker *broker, struct error *err)
         .index = broker->index,
         .bus = broker->bus,
         .audit = broker->audit,
+        .metrics = broker->metrics,
     };
     int r = confine(broker, err);
 
@@ -369,6 +376,7 @@ static void broker_free(struct broker *broker)
         uv_reactor_free(broker->reactor);
     }
     audit_close(broker->audit);
+    metrics_free(broker->metrics);
     bus_free(broker->bus);
     index_close(broker->index);
     config_free(&broker->config);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "base/layer.h"
+#include "base/trace.h"
 #include "model/spec.h"
 
 typedef struct json_t json_t;
@@ -44,7 +45,8 @@ struct result {
     const char *runtime; /* "local"; static */
     const char *warm;    /* "pool", "zygote", "cold"; static; NULL: nobody says */
     char execution_id[ID_MAX];
-    char session_id[ID_MAX]; /* empty: null */
+    char session_id[ID_MAX];     /* empty: null */
+    char trace_id[TRACE_ID_MAX]; /* of whoever asked (traceparent); empty: there was none */
     struct capture out, err;
     int exit_code;
     int signal;           /* 0: null */

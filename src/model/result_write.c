@@ -364,6 +364,11 @@ static json_t *make_meta(const struct writer *writer)
         json_decref(meta);
         return NULL;
     }
+    if (meta && writer->result->trace_id[0] &&
+        json_object_set_new(meta, "trace_id", text(writer->result->trace_id)) < 0) {
+        json_decref(meta);
+        return NULL;
+    }
     if (meta && writer->result->install && json_object_update(meta, writer->result->install) < 0) {
         json_decref(meta);
         return NULL;

@@ -167,6 +167,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     result->runtime = session->engine->spec.config->type;
     execution_id(execution, result->execution_id);
     str_copy(result->session_id, sizeof(result->session_id), session->id);
+    str_copy(result->trace_id, sizeof(result->trace_id), execution->trace);
     fill_capture(execution, 1, output_bytes, &result->out);
     fill_capture(execution, 2, output_bytes, &result->err);
     outcome_walls(result, &session->facts);

@@ -313,6 +313,21 @@ struct audit *engine_audit(struct engine *engine)
     return engine->spec.audit;
 }
 
+struct metrics *engine_metrics(struct engine *engine)
+{
+    return engine->spec.metrics;
+}
+
+void engine_set_caller(struct engine *engine, const struct caller *caller)
+{
+    engine->caller = caller;
+}
+
+const struct caller *engine_caller(const struct engine *engine)
+{
+    return engine->caller ? engine->caller : &caller_engine;
+}
+
 const struct engine_language *engine_language(const struct engine *engine, const char *name)
 {
     for (size_t i = 0; i < engine->spec.language_count; i++) {

@@ -18,10 +18,12 @@
 typedef struct json_t json_t;
 struct audit;
 struct bus;
+struct caller;
 struct engine;
 struct index;
 struct maker;
 struct made;
+struct metrics;
 struct session;
 struct tenants;
 
@@ -55,6 +57,7 @@ struct engine_spec {
     struct index *index;
     struct bus *bus;
     struct audit *audit;
+    struct metrics *metrics; /* NULL: nothing is counted */
 };
 int engine_new(const struct engine_spec *spec, struct engine **ret, struct error *err);
 void engine_free(struct engine *engine);
@@ -83,6 +86,18 @@ unsigned engine_session_count(const struct engine *engine); /* alive */
 const struct config *engine_config(const struct engine *engine);
 struct bus *engine_bus(struct engine *engine);
 struct audit *engine_audit(struct engine *engine);
+struct metrics *engine_metrics(struct engine *engine);
+
+/*
+ * Whoever's request is handled at this moment: what is started from inside of it is theirs, in the
+ * audit and in results. Set by a door around its handler; borrowed; NULL: nobody's. Never NULL when
+ * asked for.
+ */
+void engine_set_caller(struct engine *engine, const struct caller *caller);
+const struct caller *engine_caller(const struct engine *engine);
+
+/* Gauges of what is there now (sessions, programs, boxes that wait), for who reads the metrics. */
+void engine_measure(struct engine *engine);
 const struct engine_language *engine_language(const struct engine *engine, const char *name);
 
 /*

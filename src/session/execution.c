@@ -78,6 +78,7 @@ void execution_free(struct execution *execution)
         free(waiter);
     }
     request_free(execution->asked);
+    account_free(execution->account);
     output_free(execution);
     cell_free(execution);
     fd_closep(&execution->input_fd);
@@ -154,6 +155,7 @@ void execution_end(struct execution *execution, enum execution_state state)
     output_close(execution); /* there may be thousands */
     session->running--;
     usage_execution_over(session, &execution->end);
+    account_execution(execution);
     execution_save(execution);
     session->spooled += execution_kept(execution);
     input_remove(execution);
@@ -412,6 +414,13 @@ int execution_may_start(struct session *session, struct error *err)
     return usage_execution(session, err);
 }
 
+void execution_by(struct execution *execution, struct account *account)
+{
+    execution->account = account;
+    if (account)
+        str_copy(execution->trace, sizeof(execution->trace), account->caller.trace.id);
+}
+
 int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
                  struct error *err)
 {
@@ -429,6 +438,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
     execution->timeout_ms = spec->timeout_ms;
+    execution_by(execution, account_words(session->engine, spec->argv));
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");

@@ -24,6 +24,7 @@
 #include "observe/audit.h"
 #include "observe/bus.h"
 #include "runtime/maker.h"
+#include "session/account.h"
 #include "session/engine.h"
 #include "session/session.h"
 #include "session/tenant.h"
@@ -86,6 +87,7 @@ struct session {
 
     /* the box */
     uint32_t make_serial; /* STARTING */
+    uint64_t make_asked_ns;
     uint32_t number;
     struct box *box; /* NULL: none */
     struct pump pump;
@@ -272,12 +274,15 @@ struct execution {
     uint64_t told_ms;           /* when the bus last heard of its output */
     struct exec_request *asked; /* WAITING: what to start (execution.c) */
     struct cell *cell;          /* NULL: a command */
+    struct account *account;    /* until it has ended; NULL: nobody knows who asked */
+    char trace[TRACE_ID_MAX];   /* of who asked; empty: none */
 };
 
 struct engine {
     struct engine_spec spec;
     struct tenants *tenants;
     struct turns *turns;
+    const struct caller *caller; /* of the moment; NULL: nobody */
     struct maker *maker;
     uint32_t generation;
     struct session *sessions; /* newest first, ended ones too */
@@ -351,7 +356,8 @@ json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
 /* Checked, numbered and recorded: what session_exec() and session_cell() have in common. */
-int execution_may_start(struct session *session, struct error *err); /* it counts from now on */
+int execution_may_start(struct session *session, struct error *err);     /* it counts from now on */
+void execution_by(struct execution *execution, struct account *account); /* takes it over */
 int execution_record(struct execution *execution, struct error *err);
 void execution_number_now(struct execution *execution, const struct box *box); /* call, started */
 void execution_end(struct execution *execution, enum execution_state state);

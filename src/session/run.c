@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/outcome.h"
@@ -62,6 +63,7 @@ static void run_free(struct run *run)
     result_free(&run->result);
     strv_free(run->env);
     strv_free(run->words);
+    account_free(run->account);
     free(run->code);
     free(run->input);
     free(run);
@@ -110,6 +112,7 @@ static void tell(struct run *run)
     if (run_install(run))
         return;
     result->install = ptr_take(&run->install);
+    account_run(run);
     store_artifact(run);
     if (run->done)
         run->done(run->ctx, result);
@@ -463,6 +466,7 @@ static void on_made(void *ctx, const struct made *made)
     run->make_serial = 0;
     run->number = made->number;
     run->box = made->box;
+    account_box(run->engine, made, run->make_asked_ns);
     outcome_walls(&run->result, &made->facts);
     if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -539,6 +543,7 @@ int run_make(struct run *run, struct error *err)
 
     request.tier = request.is_warm ? run->tier : 0;
     run->has_input = run->input;
+    run->make_asked_ns = clock_now_ns();
     return turns_make(engine->turns, run->tenant, &request, &make_events, run, &run->make_serial,
                       err);
 }
@@ -579,6 +584,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     id_make(run->key, "r");
     str_copy(run->layer, sizeof(run->layer), furniture.layer ? furniture.layer : "");
     run->tier = engine_tier(engine, &furniture, spec->code, spec->code_length);
+    run->account = account_new(engine, spec->code, spec->code_length);
     run->next = engine->runs;
     engine->runs = run;
     r = copy_spec(run, spec, &furniture);

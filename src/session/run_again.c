@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "observe/metrics.h"
 #include "session/missing_job.h"
 
 static void fail(struct run *run, const struct error *err)
@@ -74,6 +75,7 @@ static void begin_again(struct run *run)
     run->result.runtime = runtime;
     run->result.warm = warm;
     run->is_again = true;
+    metrics_add(run->engine->spec.metrics, METRIC_RETRIES, &(const char *){"box"}, 1);
     run->code_sent = run->input_sent = 0;
     run->call = run->kernel = run->number = 0;
     run->has_status = run->has_ended = false;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/layers.h"
@@ -210,6 +211,7 @@ static void on_made(void *ctx, const struct made *made)
     struct session *session = ctx;
 
     session->make_serial = 0;
+    account_box(session->engine, made, session->make_asked_ns);
     session_stand(session, made);
     if (session->state != SESSION_STARTING)
         return; /* ended meanwhile: the box is given back by session_settle() */
@@ -257,6 +259,7 @@ static void start_box(struct session *session)
     if (r == 0)
         r = packages_prepare(session, &err);
     session_become(session, SESSION_STARTING);
+    session->make_asked_ns = clock_now_ns();
     if (r == 0)
         r = usage_box(session, &err);
     if (r == 0)

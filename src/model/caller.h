@@ -1,0 +1,28 @@
+/*
+ * caller.h - who asked for something, and by which request: goes with a run or a command to its
+ * result, to the audit and to the log. Plain data.
+ */
+#ifndef BAILEY_MODEL_CALLER_H
+#define BAILEY_MODEL_CALLER_H
+
+#include "base/trace.h"
+#include "model/principal.h"
+
+typedef struct json_t json_t;
+
+struct caller {
+    struct principal who;
+    char request[REQUEST_ID_MAX]; /* empty: by none */
+    struct trace trace;
+};
+
+/* The engine itself, or whom nobody knows any more. */
+extern const struct caller caller_engine;
+
+/*
+ * Adds what is known of tenant, key, local, request_id, trace_id and parent_id to an object, unless
+ * it has them; NULL is fine.
+ */
+void caller_describe(const struct caller *caller, json_t *object);
+
+#endif

@@ -1,0 +1,225 @@
+/* account.c - ends of programs, boxes and sessions for the metrics and the audit; see account.h. */
+#include "session/account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/layer.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "observe/audit.h"
+#include "observe/metrics.h"
+#include "runtime/outcome.h"
+#include "session/missing_job.h"
+
+/* ---- what was asked for ---- */
+
+static struct account *make(struct engine *engine, const char *data, size_t length)
+{
+    struct account *account = calloc(1, sizeof(*account));
+    uint8_t digest[SHA256_BYTES];
+
+    if (!account)
+        return NULL;
+    account->caller = *engine_caller(engine);
+    sha256(data, length, digest);
+    sha256_text(digest, account->hash);
+    if (engine->spec.config->store_code != STORE_NEVER && length <= LIMIT_AUDIT_CODE) {
+        account->code = malloc(length + 1);
+        account->length = length;
+        if (account->code)
+            memcpy(account->code, data, length);
+    }
+    return account;
+}
+
+struct account *account_new(struct engine *engine, const char *code, size_t length)
+{
+    return make(engine, code, length);
+}
+
+struct account *account_words(struct engine *engine, const char *const *words)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
+
+    for (; *words; words++) {
+        if (buf_append(&text, *words, strlen(*words) + 1) < 0)
+            return NULL;
+    }
+    return make(engine, buf_text(&text), text.length);
+}
+
+void account_free(struct account *account)
+{
+    if (!account)
+        return;
+    free(account->code);
+    free(account);
+}
+
+/* ---- how it ended ---- */
+
+static bool is_refusal(const char *code)
+{
+    const char *const codes[] = {ERROR_REFUSED,       ERROR_BLOCKED_IMPORT, ERROR_INSTALL_DENIED,
+                                 ERROR_QUOTA,         ERROR_BUSY,           ERROR_TOO_MANY_SESSIONS,
+                                 ERROR_SHUTTING_DOWN, ERROR_NO_INTERPRETER, ERROR_FORBIDDEN};
+
+    for (size_t i = 0; code && i < ARRAY_SIZE(codes); i++)
+        if (str_equal(codes[i], code))
+            return true;
+    return false;
+}
+
+struct ending {
+    const char *kind; /* "run", "exec", "cell" */
+    const char *tenant;
+    const char *error; /* NULL: none */
+    bool timed_out, oom_killed;
+    int exit_code, signal;
+    uint64_t duration_ns, bytes;
+    uint32_t layers;
+};
+
+static const char *result_word(const struct ending *ending)
+{
+    if (ending->timed_out)
+        return "timeout";
+    if (ending->oom_killed)
+        return "oom";
+    if (is_refusal(ending->error))
+        return "refused";
+    return ending->error || ending->exit_code != 0 || ending->signal ? "error" : "ok";
+}
+
+static void count(struct engine *engine, const struct ending *ending)
+{
+    struct metrics *metrics = engine->spec.metrics;
+    const char *const times[] = {ending->kind, ending->tenant};
+    const char *const results[] = {ending->kind, result_word(ending), ending->tenant};
+
+    metrics_add(metrics, METRIC_RESULTS, results, 1);
+    if (ending->duration_ns > 0)
+        metrics_observe(metrics, METRIC_RUN, times, (double)ending->duration_ns / 1e9);
+    metrics_add(metrics, METRIC_OUTPUT_BYTES, &ending->tenant, ending->bytes);
+}
+
+static json_t *layers_json(uint32_t layers)
+{
+    json_t *array = json_array();
+
+    for (int i = 0; array && i < _LAYER_MAX; i++)
+        if (layers & LAYER_BIT(i))
+            json_array_append_new(array, json_string(layer_table[i].name));
+    return array;
+}
+
+/* The code itself, where it is configured and was kept. */
+static void add_code(json_t *fields, const struct engine *engine, const struct account *account,
+                     const char *result)
+{
+    enum store_code wanted = engine->spec.config->store_code;
+
+    if (account->code &&
+        (wanted == STORE_ALWAYS || (wanted == STORE_ON_ERROR && !str_equal(result, "ok"))))
+        json_object_set_new(fields, "code", text_to_json(account->code, account->length));
+}
+
+/* Takes over `fields`: what this kind has besides. */
+static void record(struct engine *engine, const struct account *account,
+                   const struct ending *ending, json_t *fields)
+{
+    const char *result = result_word(ending);
+    json_t *all =
+        json_pack("{s:s, s:s, s:i, s:s*, s:I, s:o*, s:s*}", "result", result, "tenant",
+                  ending->tenant, "exit_code", ending->exit_code, "error", ending->error,
+                  "duration_ms", (json_int_t)(ending->duration_ns / 1000000), "layers",
+                  layers_json(ending->layers), "code_sha256", account ? account->hash : NULL);
+
+    if (all && fields)
+        json_object_update_missing(all, fields);
+    if (all && ending->signal)
+        json_object_set_new(all, "signal", json_integer(ending->signal));
+    if (all && account) {
+        caller_describe(&account->caller, all);
+        add_code(all, engine, account, result);
+    }
+    json_decref(fields);
+    if (all)
+        audit_write(engine->spec.audit, ending->kind, all);
+}
+
+void account_run(struct run *run)
+{
+    struct result *result = &run->result;
+    const struct account *account = run->account;
+    struct ending ending = {
+        .kind = "run",
+        .tenant = run->tenant,
+        .error = result->error.code,
+        .timed_out = result->timed_out,
+        .oom_killed = result->oom_killed,
+        .exit_code = result->exit_code,
+        .signal = result->signal,
+        .duration_ns = result->duration_ns,
+        .bytes = result->out.total_bytes + result->err.total_bytes,
+        .layers = result->layers,
+    };
+
+    if (account)
+        str_copy(result->trace_id, sizeof(result->trace_id), account->caller.trace.id);
+    count(run->engine, &ending);
+    record(run->engine, account, &ending,
+           json_pack("{s:s, s:s, s:s*}", "execution_id", result->execution_id, "language",
+                     run->language->name, "warm", result->warm));
+}
+
+void account_execution(struct execution *execution)
+{
+    struct session *session = execution->session;
+    const struct exec_end *end = &execution->end;
+    struct ending ending = {
+        .kind = execution->cell ? "cell" : "exec",
+        .tenant = session_tenant(session),
+        .error = execution->error.code,
+        .timed_out = execution->flags & EXECUTION_TIMED_OUT,
+        .oom_killed = execution->flags & EXECUTION_OOM,
+        .exit_code = execution->error.code ? 1 : outcome_exit_code(end),
+        .signal = execution->error.code ? 0 : end->signal,
+        .duration_ns = end->duration_ns,
+        .bytes = execution_written(execution, 1) + execution_written(execution, 2),
+        .layers = session->facts.layers,
+    };
+    char id[ID_MAX];
+
+    str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
+    count(session->engine, &ending);
+    record(session->engine, execution->account, &ending,
+           json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "execution_id", id, "language",
+                     execution->cell ? execution->cell->language : NULL));
+    account_free(ptr_take(&execution->account)); /* its trace stays, for results */
+}
+
+/* ---- boxes and sessions ---- */
+
+void account_box(struct engine *engine, const struct made *made, uint64_t asked_ns)
+{
+    const char *origin = made->is_pooled ? "pool" : made->kernel ? "zygote" : "cold";
+
+    if (asked_ns > 0)
+        metrics_observe(engine->spec.metrics, METRIC_BOX_MADE, &origin,
+                        (double)(clock_now_ns() - asked_ns) / 1e9);
+}
+
+void account_session(struct engine *engine, const char *action, const char *session,
+                     const char *tenant, const char *reason)
+{
+    json_t *fields =
+        json_pack("{s:s, s:s, s:s*}", "session_id", session, "tenant", tenant, "reason", reason);
+
+    caller_describe(engine_caller(engine), fields);
+    if (fields)
+        audit_write(engine->spec.audit, action, fields);
+}

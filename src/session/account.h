@@ -1,0 +1,43 @@
+/*
+ * account.h - what happened to a program, told once to the metrics and to the audit: who asked,
+ * what (its hash), how it ended, and which walls held. Inside of session/.
+ */
+#ifndef BAILEY_SESSION_ACCOUNT_H
+#define BAILEY_SESSION_ACCOUNT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sha256.h"
+#include "model/caller.h"
+
+struct engine;
+struct execution;
+struct made;
+struct run;
+struct error;
+
+/* From its request to its end. */
+struct account {
+    struct caller caller;
+    char hash[SHA256_TEXT]; /* of the code, or of a command's words with a NUL behind each */
+    char *code;             /* a copy, where SANDBOX_STORE_CODE may want it; NULL: none */
+    size_t length;
+};
+
+/* The caller is the engine's of this moment. NULL: no memory, and it is told without. */
+struct account *account_new(struct engine *engine, const char *code, size_t length);
+struct account *account_words(struct engine *engine, const char *const *words);
+void account_free(struct account *account); /* NULL is fine */
+
+/* Its result is complete. */
+void account_run(struct run *run);
+/* It has ended. */
+void account_execution(struct execution *execution);
+/* A box stands; asked_ns: when it was asked for (0: nobody knows). */
+void account_box(struct engine *engine, const struct made *made, uint64_t asked_ns);
+/* Something about a session: "session.created", "session.ended". Borrows. */
+void account_session(struct engine *engine, const char *action, const char *session,
+                     const char *tenant, const char *reason);
+
+#endif
