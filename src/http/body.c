@@ -101,6 +101,7 @@ enum MHD_Result http_request_begin(struct http_request *request, const char *met
 {
     request->has_begun = true;
     request->method = method;
+    http_request_name(request);
     if (look_at_headers(request)) {
         find_row(request);
         if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {

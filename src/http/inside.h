@@ -15,6 +15,7 @@
 #include <microhttpd.h>
 
 #include "base/buf.h"
+#include "base/trace.h"
 #include "http/route.h"
 #include "http/server.h"
 #include "http/target.h"
@@ -62,7 +63,10 @@ struct http_request {
     struct link *link;
     struct MHD_Connection *connection;
     struct http_request *next, *previous; /* all that are under way */
-    uint64_t started_ms;
+    uint64_t started_ns;
+    char id[REQUEST_ID_MAX];
+    struct trace trace;
+    char tenant[64]; /* whose it is; empty: nobody said */
 
     struct http_target target;
     int target_error; /* what target_parse() said */
@@ -105,6 +109,7 @@ struct http_request {
 struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,
                                       const char *target);
 void http_request_free(struct http_request *request);
+void http_request_name(struct http_request *request); /* its id and trace, from its headers */
 void http_request_lose(struct http_request *request); /* the client left; safe twice */
 void http_request_pause(struct http_request *request);
 void http_request_wake(struct http_request *request);

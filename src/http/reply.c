@@ -40,6 +40,8 @@ static void answer(struct http_request *request, unsigned status, const char *ty
     if (request->must_close)
         MHD_add_response_header(response, "Connection", "close");
     http_request_let_page(request, response);
+    if (request->id[0])
+        MHD_add_response_header(response, "X-Request-Id", request->id);
     request->response = response;
     http_request_wake(request);
 }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "http/inside.h"
 
@@ -21,7 +22,7 @@ struct http_request *http_request_new(struct http_server *server, struct MHD_Con
     request->server = server;
     request->connection = connection;
     request->link = info->socket_context;
-    request->started_ms = clock_now_ms();
+    request->started_ns = clock_now_ns();
     request->target_error = target_parse(&request->target, target ? target : "");
     request->method = "";
     request->body_length = -1;
@@ -109,6 +110,35 @@ bool http_is_local(const struct http_request *request)
 const char *http_peer(const struct http_request *request)
 {
     return request->link->peer;
+}
+
+void http_request_name(struct http_request *request)
+{
+    const char *given = http_header(request, "X-Request-Id");
+    const char *trace = http_header(request, "traceparent");
+    char made[ID_MAX];
+
+    if (given && request_id_is_valid(given))
+        str_copy(request->id, sizeof(request->id), given);
+    else if (id_make(made, "req") == 0)
+        str_copy(request->id, sizeof(request->id), made);
+    if (trace)
+        (void)trace_parse(trace, &request->trace); /* a malformed one is none */
+}
+
+const char *http_request_id(const struct http_request *request)
+{
+    return request->id;
+}
+
+const struct trace *http_trace(const struct http_request *request)
+{
+    return &request->trace;
+}
+
+void http_set_tenant(struct http_request *request, const char *tenant)
+{
+    str_copy(request->tenant, sizeof(request->tenant), tenant);
 }
 
 const void *http_row(const struct http_request *request)

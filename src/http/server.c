@@ -217,6 +217,24 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     return http_request_end(request);
 }
 
+static void tell_done(struct http_server *server, const struct http_request *request)
+{
+    struct http_done done = {
+        .method = request->method,
+        .path = http_path(request),
+        .status = request->status,
+        .bytes_in = request->body_received,
+        .bytes = request->sent,
+        .duration_us = (clock_now_ns() - request->started_ns) / 1000,
+        .id = request->id,
+        .trace_id = request->trace.id,
+        .tenant = request->tenant,
+        .row = http_row(request),
+    };
+
+    server->spec.done(server->spec.ctx, &done);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode code)
 {
@@ -231,8 +249,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     request->is_paused = false; /* it can not be woken any more */
     http_request_lose(request); /* unless it was answered, or for the end of its stream */
     if (server->spec.done && request->has_begun && !server->is_late)
-        server->spec.done(server->spec.ctx, request->method, http_path(request), request->status,
-                          request->sent, clock_now_ms() - request->started_ms);
+        tell_done(server, request);
     if (request->over)
         request->over(request->over_ctx, request->sent);
     http_request_free(request);

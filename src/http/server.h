@@ -19,6 +19,7 @@
 
 struct http_server;
 struct http_request;
+struct trace;
 
 enum http_body {
     HTTP_NO_BODY,     /* one that comes is read and dropped up to 64 KiB, then 413 */
@@ -50,6 +51,16 @@ struct http_browsers {
     const char *const *origins; /* NULL-terminated "https://a.example"; "*": any; NULL: none */
 };
 
+/* A request that is over. */
+struct http_done {
+    const char *method, *path; /* without its query, where links have their signatures */
+    unsigned status;           /* 0: its client left before there was one */
+    uint64_t bytes_in, bytes;  /* of bodies */
+    uint64_t duration_us;
+    const char *id, *trace_id, *tenant; /* empty: none */
+    const void *row;                    /* NULL: there was none */
+};
+
 struct http_server_spec {
     int listen_fd;              /* borrowed; unix or TCP */
     const struct http_tls *tls; /* NULL: plain */
@@ -64,9 +75,8 @@ struct http_server_spec {
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */
     void (*refuse)(struct http_request *request, unsigned status, const char *why, void *ctx);
-    /* The request is over: method, path, status, bytes, ms; for logs. May be NULL. */
-    void (*done)(void *ctx, const char *method, const char *path, unsigned status, uint64_t bytes,
-                 uint64_t duration_ms);
+    /* The request is over: for logs and counts. The strings live until it returns. May be NULL. */
+    void (*done)(void *ctx, const struct http_done *done);
 };
 int http_server_start(struct reactor *reactor, const struct http_server_spec *spec,
                       struct http_server **ret, struct error *err);
@@ -82,6 +92,14 @@ int http_server_set_tls(struct http_server *server, const struct http_tls *tls, 
 /* The request. Strings are valid while it lives. */
 bool http_is_local(const struct http_request *request);    /* over a unix socket */
 const char *http_peer(const struct http_request *request); /* "127.0.0.1:4711", "" if local */
+
+/*
+ * Every request has an id: the client's X-Request-Id where that is a sound one, else a new one. It
+ * stands in the reply. The trace is that of a valid traceparent; empty: there was none.
+ */
+const char *http_request_id(const struct http_request *request);
+const struct trace *http_trace(const struct http_request *request);
+void http_set_tenant(struct http_request *request, const char *tenant); /* for done() */
 
 const void *http_row(const struct http_request *request);
 const char *http_method(const struct http_request *request);

@@ -190,7 +190,7 @@ void rest_dispatch(struct http_request *http, void *ctx)
     if (!call.query)
         rest_fail_memory(http);
     else if (read_query(&call) && (call.route->body != BODY_JSON || read_body(&call)))
-        call.route->handle(&call);
+        rest_handle(&call);
     json_decref(call.query);
     json_decref(call.body);
 }

@@ -110,6 +110,15 @@ bool rest_execution(const struct rest_call *call, struct session **ret_session,
 void rest_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 
+/* ---- what is said of it (observe.c) ---- */
+
+struct caller;
+void rest_handle(struct rest_call *call); /* the row's handler, with its caller known to all */
+/* Of this request; for a door whose messages come later (engine_set_caller()). */
+void rest_caller(const struct rest_call *call, struct caller *ret);
+void rest_done(void *ctx, const struct http_done *done);
+void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err);
+
 /* ---- errors (errors.c) ---- */
 
 struct rest_error_row {
@@ -173,6 +182,8 @@ bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 HANDLER(info_health);
 HANDLER(info_get);
 HANDLER(warm_get);
+HANDLER(metrics_get);
+HANDLER(audit_get);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);

@@ -69,6 +69,7 @@ void rest_fail(struct rest *rest, struct http_request *http, const struct error 
     const char *headers[2] = {NULL, NULL};
     char retry[64];
 
+    rest_denied(rest, http, err);
     if (!extra)
         extra = json_object();
     if (extra && err->quota)

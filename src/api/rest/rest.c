@@ -6,16 +6,7 @@
 
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "tool/call.h"
-
-static void on_done(void *ctx, const char *method, const char *path, unsigned status,
-                    uint64_t bytes, uint64_t duration_ms)
-{
-    (void)ctx;
-    log_debug("%s %s: %u, %llu bytes, %llu ms", method, path, status, (unsigned long long)bytes,
-              (unsigned long long)duration_ms);
-}
 
 static void fill_routes(struct http_route *routes)
 {
@@ -63,7 +54,7 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                                   .client_max = LIMIT_CLIENTS,
                                   .no_route = rest_no_route,
                                   .refuse = rest_refuse,
-                                  .done = on_done,
+                                  .done = rest_done,
                               },
                               &rest->server, err);
     } else {

@@ -283,15 +283,12 @@ static inline void no_route(struct http_request *request, bool is_path, const ch
     http_reply(request, is_path ? 405 : 404, NULL, NULL, text, (size_t)length);
 }
 
-static inline void count_done(void *ctx, const char *method, const char *path, unsigned status,
-                              uint64_t bytes, uint64_t duration_ms)
+static inline void count_done(void *ctx, const struct http_done *done)
 {
     (void)ctx;
-    (void)bytes;
-    (void)duration_ms;
-    assert_true(method[0] && path);
+    assert_true(done->method[0] && done->path && done->id[0]);
     seen.done++;
-    seen.last_status = status;
+    seen.last_status = done->status;
 }
 
 static const struct http_route routes[] = {

@@ -1,0 +1,211 @@
+/*
+ * observe.c - what the REST door says of itself: whose request is handled, lines of the log, counts
+ * of requests, refusals in the audit, and GET /metrics.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "model/caller.h"
+#include "model/text.h"
+#include "observe/audit.h"
+#include "observe/metrics.h"
+
+#define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
+
+/* ---- a request while it is handled ---- */
+
+void rest_caller(const struct rest_call *call, struct caller *ret)
+{
+    *ret = (struct caller){.who = call->who, .trace = *http_trace(call->http)};
+    str_copy(ret->request, sizeof(ret->request), http_request_id(call->http));
+}
+
+/* "s_..." of "/v1/sessions/s_.../files"; false: it is not about one session. */
+static bool session_of(const char *path, char *ret, size_t size)
+{
+    static const char prefix[] = "/v1/sessions/";
+    size_t length;
+
+    if (!str_starts(path, prefix))
+        return false;
+    path += sizeof(prefix) - 1;
+    length = strcspn(path, "/");
+    return length > 0 && str_format(ret, size, "%.*s", (int)MIN(length, size), path) == 0;
+}
+
+void rest_handle(struct rest_call *call)
+{
+    struct engine *engine = call->rest->engine;
+    struct caller caller;
+    char session[LIMIT_NAME + 1] = "";
+    const struct log_field about[] = {{"request_id", http_request_id(call->http), 0},
+                                      {"trace_id", http_trace(call->http)->id, 0},
+                                      {"tenant", caller.who.tenant, 0},
+                                      {"session", session, 0},
+                                      {NULL, NULL, 0}};
+
+    rest_caller(call, &caller);
+    if (!session_of(http_path(call->http), session, sizeof(session)))
+        session[0] = '\0';
+    http_set_tenant(call->http, call->who.tenant);
+    engine_set_caller(engine, &caller);
+    log_set_about(about);
+    call->route->handle(call);
+    log_set_about(NULL);
+    engine_set_caller(engine, NULL);
+}
+
+/* ---- and when it is over ---- */
+
+static const char *door_of(const char *path)
+{
+    static const struct {
+        const char *prefix, *door;
+    } doors[] = {
+        {"/v1/", "rest"},        {"/mcp", "mcp"},        {"/execute", "execute"},
+        {"/metrics", "metrics"}, {"/healthz", "health"}, {"/health", "health"},
+        {"/docs", "docs"},       {"/openapi", "docs"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(doors); i++)
+        if (str_starts(path, doors[i].prefix))
+            return doors[i].door;
+    return "other";
+}
+
+static void count(struct metrics *metrics, const struct http_done *done)
+{
+    static const char *const classes[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    const char *door = door_of(done->path), *in = "in", *out = "out";
+    const char *const values[] = {door, classes[MIN(done->status / 100, 5u)]};
+
+    metrics_add(metrics, METRIC_REQUESTS, values, 1);
+    metrics_observe(metrics, METRIC_REQUEST_TIME, &door, (double)done->duration_us / 1e6);
+    metrics_add(metrics, METRIC_HTTP_BYTES, &in, done->bytes_in);
+    metrics_add(metrics, METRIC_HTTP_BYTES, &out, done->bytes);
+}
+
+/* The path only: a query has signatures of links, headers have keys, bodies have code. */
+void rest_done(void *ctx, const struct http_done *done)
+{
+    struct rest *rest = ctx;
+    char session[LIMIT_NAME + 1] = "";
+    const struct log_field fields[] = {
+        {"method", done->method, 0},     {"path", done->path, 0},
+        {"status", NULL, done->status},  {"ms", NULL, done->duration_us / 1000},
+        {"bytes", NULL, done->bytes},    {"request_id", done->id, 0},
+        {"tenant", done->tenant, 0},     {"session", session, 0},
+        {"trace_id", done->trace_id, 0}, {NULL, NULL, 0}};
+
+    if (!session_of(done->path, session, sizeof(session)))
+        session[0] = '\0';
+    count(engine_metrics(rest->engine), done);
+    log_fields(LOG_INFO, "request", fields);
+}
+
+/* What the engine would not do. Who has no key, or not the scope, is the gate's to tell. */
+static bool is_denial(const char *code)
+{
+    const char *const codes[] = {ERROR_REFUSED,      ERROR_BLOCKED_IMPORT, ERROR_INSTALL_DENIED,
+                                 ERROR_PATH_REFUSED, ERROR_READ_ONLY,      ERROR_TOO_MANY_SESSIONS,
+                                 ERROR_BUSY,         ERROR_LINK_EXPIRED};
+
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+        if (str_equal(codes[i], code))
+            return true;
+    return false;
+}
+
+void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err)
+{
+    char session[LIMIT_NAME + 1] = "";
+    json_t *fields;
+
+    if (!is_denial(err->code))
+        return;
+    if (!session_of(http_path(http), session, sizeof(session)))
+        session[0] = '\0';
+    fields = json_pack("{s:s, s:o, s:s, s:s*}", "method", http_method(http), "path",
+                       text_to_json(http_path(http), strlen(http_path(http))), "error", err->code,
+                       "session_id", session[0] ? session : NULL);
+    if (!fields)
+        return;
+    if (http_request_id(http)[0])
+        json_object_set_new(fields, "request_id", json_string(http_request_id(http)));
+    if (http_trace(http)->id[0])
+        json_object_set_new(fields, "trace_id", json_string(http_trace(http)->id));
+    caller_describe(engine_caller(rest->engine), fields);
+    audit_write(engine_audit(rest->engine), "denied", fields);
+}
+
+/* ---- GET /metrics ---- */
+
+struct scrape {
+    struct rest *rest;
+    struct http_request *http;
+};
+
+static void measure_warm(struct metrics *metrics, json_t *state)
+{
+    json_t *pool = json_object_get(state, "pool"), *zygote;
+    const char *ready = "ready", *wanted = "wanted";
+    size_t i;
+
+    metrics_set(metrics, METRIC_POOL, &ready, json_number_value(json_object_get(pool, "boxes")));
+    metrics_set(metrics, METRIC_POOL, &wanted, json_number_value(json_object_get(pool, "size")));
+    metrics_zero(metrics, METRIC_ZYGOTES);
+    json_array_foreach(json_object_get(state, "zygotes"), i, zygote)
+    {
+        char tier[32];
+        const char *const values[] = {
+            tier, json_is_true(json_object_get(zygote, "ready")) ? "ready" : "starting"};
+
+        str_format(tier, sizeof(tier), "%d",
+                   (int)json_integer_value(json_object_get(zygote, "tier")));
+        metrics_move(metrics, METRIC_ZYGOTES, values, 1);
+    }
+}
+
+static void on_seen(void *ctx, json_t *state)
+{
+    struct scrape *scrape = ctx;
+    struct rest *rest = scrape->rest;
+    struct metrics *metrics = engine_metrics(rest->engine);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
+
+    if (state)
+        measure_warm(metrics, state);
+    json_decref(state);
+    engine_measure(rest->engine);
+    metrics_set(metrics, METRIC_CONNECTIONS, NULL, http_server_clients(rest->server));
+    if (metrics_write(metrics, &text) < 0)
+        rest_fail_memory(scrape->http);
+    else
+        http_reply(scrape->http, 200, TYPE_METRICS, NULL, buf_text(&text), text.length);
+    free(scrape);
+}
+
+static void on_gone(void *ctx)
+{
+    struct scrape *scrape = ctx;
+
+    engine_look_cancel(scrape->rest->engine, scrape);
+    free(scrape);
+}
+
+void metrics_get(struct rest_call *call)
+{
+    struct scrape *scrape = calloc(1, sizeof(*scrape));
+
+    if (!scrape) {
+        rest_fail_memory(call->http);
+        return;
+    }
+    *scrape = (struct scrape){.rest = call->rest, .http = call->http};
+    http_on_gone(call->http, on_gone, scrape);
+    engine_look(call->rest->engine, on_seen, scrape);
+}
