@@ -65,7 +65,9 @@
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
 #define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */
 #define LIMIT_METRICS_TEXT (16 * MIB)    /* all of them, written out */
-#define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, and of the one before it */
+#define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, where nobody says otherwise */
+#define LIMIT_AUDIT_KEEP 8               /* of such files, likewise */
+#define LIMIT_AUDIT_FILES 20000          /* that are looked at */
 #define LIMIT_AUDIT_CODE (64 * KIB)      /* of code in a line, where SANDBOX_STORE_CODE says so */
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 

@@ -105,7 +105,7 @@ static void test_a_line(void **state)
                           "time", "never"));
     audit_write(place->audit, "bare", NULL);
     json = read_line(place, 0);
-    assert_int_equal(json_object_size(json), 3);
+    assert_int_equal(json_object_size(json), 5);
     assert_string_equal(json_string_value(json_object_get(json, "action")), "exec");
     assert_string_equal(json_string_value(json_object_get(json, "argv")),
                         "a\nb\x1b[31m\xe2\x80\xae");
@@ -113,7 +113,7 @@ static void test_a_line(void **state)
     json_decref(json);
     json = read_line(place, 1);
     assert_string_equal(json_string_value(json_object_get(json, "action")), "bare");
-    assert_int_equal(json_object_size(json), 2);
+    assert_int_equal(json_object_size(json), 4);
     json_decref(json);
     assert_null(read_line(place, 2));
     for (const char *at = read_file(place, "audit.jsonl"); *at; at++)
@@ -143,8 +143,9 @@ static void test_a_torn_line_gets_its_end(void **state)
     write_number(place->audit, 1);
     write_number(place->audit, 2);
     assert_null(read_line(place, 0));
-    assert_int_equal(number_of(place, 1, "n"), 1);
-    assert_int_equal(number_of(place, 2, "n"), 2);
+    assert_int_equal(number_of(place, 1, "broken"), 1);
+    assert_int_equal(number_of(place, 2, "n"), 1);
+    assert_int_equal(number_of(place, 3, "n"), 2);
 }
 
 static void test_none_takes_every_call(void **state)
@@ -220,15 +221,16 @@ static void test_rotation(void **state)
     struct place *place = *state;
 
     scratch_write(&place->scratch, "audit.jsonl.1", "older\n");
-    make_full(place, 100);
+    make_full(place, 200);
     open_audit(place);
-    write_number(place->audit, 1); /* about 60 bytes: it fits */
-    assert_true(size_of(place, "audit.jsonl") > (off_t)LIMIT_AUDIT_BYTES - 100);
+    write_number(place->audit, 1); /* about 150 bytes: it fits */
+    assert_true(size_of(place, "audit.jsonl") > (off_t)LIMIT_AUDIT_BYTES - 200);
     assert_int_equal(size_of(place, "audit.jsonl.1"), 6);
     write_number(place->audit, 2);
     assert_int_equal(number_of(place, 0, "n"), 2);
-    assert_true(size_of(place, "audit.jsonl.1") > (off_t)LIMIT_AUDIT_BYTES - 100);
-    assert_true(size_of(place, "audit.jsonl.1") <= (off_t)LIMIT_AUDIT_BYTES);
+    assert_int_equal(size_of(place, "audit.jsonl.1"), 6);
+    assert_true(size_of(place, "audit.jsonl.2") > (off_t)LIMIT_AUDIT_BYTES - 200);
+    assert_true(size_of(place, "audit.jsonl.2") <= (off_t)LIMIT_AUDIT_BYTES);
     write_number(place->audit, 3);
     assert_int_equal(number_of(place, 1, "n"), 3);
 }
@@ -243,7 +245,8 @@ static void test_one_that_is_over_the_limit_already(void **state)
     open_audit(place);
     write_number(place->audit, 1);
     assert_int_equal(number_of(place, 0, "n"), 1);
-    assert_int_equal(size_of(place, "audit.jsonl.1"), LIMIT_AUDIT_BYTES + 5);
+    /* what was broken got its end and a line that says so */
+    assert_true(size_of(place, "audit.jsonl.1") > (off_t)LIMIT_AUDIT_BYTES + 6);
 }
 
 static void test_a_rotation_that_fails_loses_lines_and_says_so(void **state)
@@ -252,12 +255,13 @@ static void test_a_rotation_that_fails_loses_lines_and_says_so(void **state)
 
     make_full(place, 0);
     open_audit(place);
-    /* A folder cannot be replaced by a file. */
-    assert_int_equal(mkdir(scratch_path(&place->scratch, "audit.jsonl.1"), 0700), 0);
+    /* A folder cannot be replaced by a file: the number behind the last is taken by one. */
+    scratch_write(&place->scratch, "audit.jsonl.999999999", "");
+    assert_int_equal(mkdir(scratch_path(&place->scratch, "audit.jsonl.1000000000"), 0700), 0);
     write_number(place->audit, 1);
     write_number(place->audit, 2);
     assert_int_equal(size_of(place, "audit.jsonl"), LIMIT_AUDIT_BYTES);
-    assert_int_equal(rmdir(scratch_path(&place->scratch, "audit.jsonl.1")), 0);
+    assert_int_equal(rmdir(scratch_path(&place->scratch, "audit.jsonl.1000000000")), 0);
     write_number(place->audit, 3);
     write_number(place->audit, 4);
     assert_int_equal(number_of(place, 0, "n"), 3);
@@ -311,8 +315,10 @@ static void run_torn(struct place *place)
     CHECK(size_of(place, "audit.jsonl") == 20);
     limit_files(RLIM_INFINITY);
     write_number(place->audit, 2);
-    CHECK(number_of(place, 1, "n") == 2);
+    CHECK(number_of(place, 1, "broken") == 1);
     CHECK(number_of(place, 1, "lost") == 1);
+    CHECK(number_of(place, 2, "n") == 2);
+    CHECK(number_of(place, 2, "lost") == -1);
 }
 
 static void test_half_a_line_that_cannot_be_cut_off(void **state)
