@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/trace.h"
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
@@ -61,16 +62,20 @@ static void note_refusal(const struct gate *gate, const struct http_request *htt
                          const struct principal *who, const struct error *err)
 {
     const char *path = http_path(http), *method = http_method(http);
+    json_t *fields;
 
     metrics_add(gate->metrics, METRIC_REFUSED, (const char *const[]){reason_of(err), NULL}, 1);
     if (err->quota)
         metrics_add(gate->metrics, METRIC_QUOTA,
                     (const char *const[]){err->quota, who->tenant, NULL}, 1);
-    audit_write(engine_audit(gate->engine), "denied",
-                json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s, s:o}", "outcome", err->code, "quota",
-                          err->quota, "tenant", who->tenant[0] ? who->tenant : NULL, "key",
-                          who->key[0] ? who->key : NULL, "peer", http_peer(http), "method", method,
-                          "path", text_to_json(path, strlen(path))));
+    fields = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s, s:o, s:s*, s:s*}", "error", err->code,
+                       "quota", err->quota, "tenant", who->tenant[0] ? who->tenant : NULL, "key",
+                       who->key[0] ? who->key : NULL, "peer", http_peer(http), "method", method,
+                       "path", text_to_json(path, strlen(path)), "request_id",
+                       http_request_id(http)[0] ? http_request_id(http) : NULL, "trace_id",
+                       http_trace(http)->id[0] ? http_trace(http)->id : NULL);
+    if (fields)
+        audit_write(engine_audit(gate->engine), "denied", fields);
 }
 
 /* ---- the key ---- */

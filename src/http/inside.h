@@ -63,7 +63,7 @@ struct http_request {
     struct link *link;
     struct MHD_Connection *connection;
     struct http_request *next, *previous; /* all that are under way */
-    uint64_t started_ns;
+    uint64_t started_ms, started_ns;
     char id[REQUEST_ID_MAX];
     struct trace trace;
     char tenant[64]; /* whose it is; empty: nobody said */

@@ -22,6 +22,7 @@ struct http_request *http_request_new(struct http_server *server, struct MHD_Con
     request->server = server;
     request->connection = connection;
     request->link = info->socket_context;
+    request->started_ms = clock_now_ms();
     request->started_ns = clock_now_ns();
     request->target_error = target_parse(&request->target, target ? target : "");
     request->method = "";
@@ -139,6 +140,11 @@ const struct trace *http_trace(const struct http_request *request)
 void http_set_tenant(struct http_request *request, const char *tenant)
 {
     str_copy(request->tenant, sizeof(request->tenant), tenant);
+}
+
+void *http_ctx(const struct http_request *request)
+{
+    return request->server->spec.ctx;
 }
 
 const void *http_row(const struct http_request *request)

@@ -101,6 +101,7 @@ const char *http_request_id(const struct http_request *request);
 const struct trace *http_trace(const struct http_request *request);
 void http_set_tenant(struct http_request *request, const char *tenant); /* for done() */
 
+void *http_ctx(const struct http_request *request); /* of its server */
 const void *http_row(const struct http_request *request);
 const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request);

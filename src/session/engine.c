@@ -318,6 +318,11 @@ struct metrics *engine_metrics(struct engine *engine)
     return engine->spec.metrics;
 }
 
+int engine_logs_fd(const struct engine *engine)
+{
+    return engine->spec.folders.logs_fd;
+}
+
 void engine_set_caller(struct engine *engine, const struct caller *caller)
 {
     engine->caller = caller;

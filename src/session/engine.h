@@ -87,6 +87,7 @@ const struct config *engine_config(const struct engine *engine);
 struct bus *engine_bus(struct engine *engine);
 struct audit *engine_audit(struct engine *engine);
 struct metrics *engine_metrics(struct engine *engine);
+int engine_logs_fd(const struct engine *engine); /* borrowed */
 
 /*
  * Whoever's request is handled at this moment: what is started from inside of it is theirs, in the

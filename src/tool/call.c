@@ -134,6 +134,7 @@ static void audit(struct tool_call *call)
     if (fields && call->trace)
         json_object_set_new(fields, "reasoning_trace",
                             text_to_json(call->trace, strlen(call->trace)));
+    caller_describe(&call->caller, fields);
     if (fields)
         audit_write(engine_audit(call->tools->engine), "tool", fields);
 }
@@ -341,6 +342,7 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
         .handler = handler,
         .input = json_incref(input),
         .started_ms = clock_now_ms(),
+        .caller = *engine_caller(tools->engine),
         .done = done,
         .ctx = ctx,
         .is_starting = true,

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/reactor.h"
+#include "model/caller.h"
 #include "session/engine.h"
 #include "session/session.h"
 #include "tool/call.h"
@@ -36,6 +37,7 @@ struct tool_call {
     char session_id[ID_MAX];
     char note[200];        /* about the session, for the reply; empty: none */
     char execution_id[80]; /* of what ran, for the audit; empty: none */
+    struct caller caller;  /* who asked, likewise */
     uint64_t started_ms;
     void (*done)(void *ctx, json_t *reply);
     void *ctx;

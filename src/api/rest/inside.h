@@ -71,6 +71,7 @@ extern const size_t rest_route_count;
 #define TYPE_JSON "application/json"
 #define TYPE_BYTES "application/octet-stream"
 #define TYPE_EVENTS "text/event-stream"
+#define TYPE_LINES "application/x-ndjson"
 
 /* A request that fits its row; on dispatch.c's stack. */
 struct rest_call {
@@ -136,9 +137,10 @@ unsigned rest_error_status(const char *code); /* 500 for a word that is not in t
 struct rest_stream {
     struct http_request *http;
     struct buf text;
-    size_t low;     /* this little: 0 when it is empty */
-    bool is_over;   /* what is in `text` is the last */
-    bool is_broken; /* nobody may take what was sent for the whole */
+    struct metrics *counted; /* as one of the streams of events; NULL: it is none */
+    size_t low;              /* this little: 0 when it is empty */
+    bool is_over;            /* what is in `text` is the last */
+    bool is_broken;          /* nobody may take what was sent for the whole */
     void (*fill)(void *ctx);
     void (*freed)(void *ctx); /* frees the owner; text is freed before */
     void *ctx;

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/caller.h"
 #include "model/text.h"
 #include "observe/audit.h"
 
@@ -48,11 +49,13 @@ static json_t *key_json(const struct key_row *row, const char *text)
 static void note_change(const struct rest_call *call, const char *change, const char *id,
                         const struct key_row *row)
 {
-    audit_write(engine_audit(call->rest->engine), "key",
-                json_pack("{s:s, s:o, s:s*, s:o*, s:s, s:s*}", "change", change, "key_id",
-                          text_to_json(id, strlen(id)), "key_tenant", row ? row->tenant : NULL,
-                          "scopes", row ? scopes_json(row->scopes) : NULL, "tenant",
-                          call->who.tenant, "key", call->who.key[0] ? call->who.key : NULL));
+    json_t *fields = json_pack("{s:s, s:o, s:s*, s:o*}", "change", change, "key_id",
+                               text_to_json(id, strlen(id)), "key_tenant", row ? row->tenant : NULL,
+                               "scopes", row ? scopes_json(row->scopes) : NULL);
+
+    caller_describe(engine_caller(call->rest->engine), fields);
+    if (fields)
+        audit_write(engine_audit(call->rest->engine), "key", fields);
 }
 
 /* ---- listed ---- */

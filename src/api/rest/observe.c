@@ -108,16 +108,28 @@ void rest_done(void *ctx, const struct http_done *done)
 }
 
 /* What the engine would not do. Who has no key, or not the scope, is the gate's to tell. */
-static bool is_denial(const char *code)
+static bool is_denial(const struct error *err)
 {
     const char *const codes[] = {ERROR_REFUSED,      ERROR_BLOCKED_IMPORT, ERROR_INSTALL_DENIED,
                                  ERROR_PATH_REFUSED, ERROR_READ_ONLY,      ERROR_TOO_MANY_SESSIONS,
                                  ERROR_BUSY,         ERROR_LINK_EXPIRED};
 
     for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-        if (str_equal(codes[i], code))
+        if (str_equal(codes[i], err->code))
             return true;
-    return false;
+    /* Requests and bytes are the gate's. */
+    return err->quota && !str_equal(err->quota, "requests") && !str_equal(err->quota, "bytes");
+}
+
+static void count_denial(struct rest *rest, const struct error *err)
+{
+    struct metrics *metrics = engine_metrics(rest->engine);
+    const char *tenant = engine_caller(rest->engine)->who.tenant;
+
+    if (err->quota)
+        metrics_add(metrics, METRIC_QUOTA, (const char *const[]){err->quota, tenant}, 1);
+    if (err->quota || str_equal(err->code, ERROR_BUSY))
+        metrics_add(metrics, METRIC_REFUSED, &(const char *){err->quota ? "quota" : "queue"}, 1);
 }
 
 void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err)
@@ -125,8 +137,9 @@ void rest_denied(struct rest *rest, const struct http_request *http, const struc
     char session[LIMIT_NAME + 1] = "";
     json_t *fields;
 
-    if (!is_denial(err->code))
+    if (!is_denial(err))
         return;
+    count_denial(rest, err);
     if (!session_of(http_path(http), session, sizeof(session)))
         session[0] = '\0';
     fields = json_pack("{s:s, s:o, s:s, s:s*}", "method", http_method(http), "path",

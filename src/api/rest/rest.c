@@ -37,7 +37,9 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     *rest = (struct rest){.reactor = reactor,
                           .engine = engine,
-                          .gate = {.engine = engine, .index = engine_index(engine)},
+                          .gate = {.engine = engine,
+                                   .index = engine_index(engine),
+                                   .metrics = engine_metrics(engine)},
                           .info = *info};
     clock_gettime(CLOCK_REALTIME, &now);
     rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;

@@ -509,5 +509,6 @@ const struct rest_route rest_routes[] = {
 
 #include "api/rest/routes_keys.h"
 #include "api/rest/routes_warm.h"
+#include "api/rest/routes_watch.h"
 };
 const size_t rest_route_count = ARRAY_SIZE(rest_routes);

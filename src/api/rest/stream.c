@@ -3,8 +3,10 @@
 
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "http/sse.h"
 #include "model/text.h"
+#include "observe/metrics.h"
 
 const char *const rest_event_headers[] = {"Cache-Control: no-store", NULL};
 
@@ -30,6 +32,7 @@ static void on_freed(void *ctx)
     struct rest_stream *stream = ctx;
 
     buf_free(&stream->text);
+    metrics_move(stream->counted, METRIC_STREAMS, &(const char *){"sse"}, -1); /* NULL: not one */
     stream->freed(stream->ctx);
 }
 
@@ -38,6 +41,9 @@ void rest_stream_start(struct rest_stream *stream, unsigned status, const char *
 {
     static const struct http_source source = {.more = on_more, .freed = on_freed};
 
+    if (str_equal(type, TYPE_EVENTS))
+        stream->counted = ((const struct rest *)http_ctx(stream->http))->gate.metrics;
+    metrics_move(stream->counted, METRIC_STREAMS, &(const char *){"sse"}, 1);
     http_reply_stream(stream->http, status, type, headers, length, &source, stream);
 }
 

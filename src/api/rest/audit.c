@@ -1,0 +1,141 @@
+/*
+ * audit.c - GET /v1/audit: lines of the audit as they were written, those that fit, and on request
+ * those that come.
+ */
+#include "observe/audit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/inside.h"
+#include "base/str.h"
+
+#define PIECE (256 * KIB) /* made at once for a client */
+
+struct listing {
+    struct rest_stream stream;
+    struct engine *engine;
+    struct audit_reader *reader;
+    struct reactor *reactor;
+    struct reactor_timer *timer; /* there is more to look at, in a turn of its own */
+    bool follows;
+};
+
+static void on_more(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    http_reply_more(listing->stream.http);
+}
+
+static void on_fill(void *ctx)
+{
+    struct listing *listing = ctx;
+    struct rest_stream *stream = &listing->stream;
+    const char *line;
+    size_t length;
+    int r = 1;
+
+    while (stream->text.length < PIECE &&
+           (r = audit_reader_next(listing->reader, &line, &length)) > 0) {
+        if (buf_append(&stream->text, line, length) < 0)
+            r = -ENOMEM;
+        if (r < 0)
+            break;
+    }
+    if (r == -EAGAIN && stream->text.length == 0)
+        listing->reactor->ops->timer_set(listing->timer, 0);
+    else if (r < 0 && r != -EAGAIN)
+        stream->is_broken = true;
+    else if (r == 0)
+        stream->is_over = !listing->follows;
+}
+
+static void on_freed(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    audit_unfollow(engine_audit(listing->engine), listing);
+    listing->reactor->ops->timer_remove(listing->timer);
+    audit_reader_free(listing->reader);
+    free(listing);
+}
+
+/* "2026-11-15", or with its time, in UTC; as a text that lines' own times compare with. */
+static bool read_since(const char *text, char ret[40])
+{
+    static const char form[] = "dddd-dd-ddTdd:dd:dd";
+    size_t i = 0;
+
+    if (!str_copy(ret, 40, text))
+        return false;
+    for (; form[i] && text[i]; i++) {
+        if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
+            return false;
+    }
+    if (i == 10 && !text[i])
+        return true;
+    if (form[i])
+        return false;
+    if (text[i] == '.')
+        i += 1 + strspn(text + i + 1, "0123456789");
+    if (!str_equal(text + i, "Z"))
+        return false;
+    ret[i] = '\0'; /* "04" comes before "04.123Z", "04Z" would not */
+    return true;
+}
+
+static struct listing *listing_new(struct rest_call *call, const struct audit_filter *filter,
+                                   uint64_t tail, struct error *err)
+{
+    struct listing *listing = calloc(1, sizeof(*listing));
+    struct engine *engine = call->rest->engine;
+
+    if (!listing)
+        return NULL;
+    *listing = (struct listing){
+        .engine = engine,
+        .reactor = call->rest->reactor,
+        .follows = rest_query_bool(call, "follow"),
+        .stream = {.http = call->http,
+                   .text = BUF_INIT(PIECE + LIMIT_AUDIT_LINE),
+                   .fill = on_fill,
+                   .freed = on_freed,
+                   .ctx = listing},
+    };
+    listing->timer = reactor_timer(listing->reactor, on_more, listing);
+    if (listing->timer)
+        listing->reader = audit_reader_new(engine_logs_fd(engine), filter, tail, err);
+    if (listing->reader &&
+        (!listing->follows || audit_follow(engine_audit(engine), on_more, listing)))
+        return listing;
+    on_freed(listing);
+    return NULL;
+}
+
+void audit_get(struct rest_call *call)
+{
+    const char *given = rest_query_text(call, "since");
+    char since[40];
+    struct audit_filter filter = {
+        .session = rest_query_text(call, "session"),
+        .tenant = rest_query_text(call, "tenant"),
+        .action = rest_query_text(call, "action"),
+        .since = given ? since : NULL,
+    };
+    struct error err = {0};
+    struct listing *listing;
+
+    if (given && !read_since(given, since)) {
+        rest_fail_field(call->http, "since",
+                        "'since' has to be a time in UTC, such as 2026-11-15T08:15:04Z");
+        return;
+    }
+    listing = listing_new(call, &filter, rest_query_u64(call, "tail", UINT64_MAX), &err);
+    if (listing)
+        rest_stream_start(&listing->stream, 200, TYPE_LINES, rest_event_headers, -1);
+    else if (err.code)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_fail_memory(call->http);
+}
