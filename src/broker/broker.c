@@ -160,6 +160,7 @@ static int open_all(struct broker *broker, struct error *err)
     broker->bus = bus_new();
     broker->metrics = metrics_new();
     broker->audit = audit_open(BROKER_FOLDER_FD + FOLDER_LOGS);
+    audit_configure(broker->audit, broker->config.audit_bytes, broker->config.audit_keep);
     return broker->bus ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
 }
 

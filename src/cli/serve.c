@@ -312,6 +312,7 @@ static int serve(struct preparation *made, struct error *err)
             .layer = made->layer[0] ? made->layer : NULL,
             .has_zygotes = config->is_warm,
             .log_level = config->log_level,
+            .log_is_json = config->log_is_json,
             .egress = buf_text(&made->pip.egress),
             .installer_files = made->pip.files,
             .installer_file_count = made->pip.file_count,

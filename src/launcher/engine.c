@@ -290,6 +290,7 @@ _Noreturn void serve_inside(void)
         _exit(125);
     }
     log_set_level((enum log_level)engine.plan->log_level);
+    log_set_json(engine.plan->log_is_json);
     if (engine_start(&engine, &err) < 0) {
         engine_say(&engine, ENGINE_SAYS_FAILED, err.text);
         _exit(1);

@@ -73,6 +73,7 @@ struct engine_plan {
     uint32_t pool_size, pool_memory_mib; /* SANDBOX_POOL_SIZE and _MEMORY; size 0: no pool */
     bool has_zygotes;                    /* SANDBOX_WARM */
     uint32_t log_level;                  /* BAILEY_LOG */
+    uint32_t log_is_json;                /* BAILEY_LOG_FORMAT */
     char layer[HASH_TEXT_MAX];           /* of the default template */
     struct {
         char host[PATH_MAX], box[PATH_MAX];

@@ -64,6 +64,7 @@ struct serve_spec {
     const char *layer;      /* of the default template; NULL: none */
     bool has_zygotes;       /* SANDBOX_WARM */
     enum log_level log_level;
+    bool log_is_json;
     unsigned pool_size;         /* boxes made ahead, at most; 0: none */
     uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
     unsigned stop_grace_ms;

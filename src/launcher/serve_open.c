@@ -351,6 +351,7 @@ static int write_plan(struct serve *serve, struct error *err)
            str_copy(plan->layer, sizeof(plan->layer), serve->spec->layer ? serve->spec->layer : "");
     plan->has_zygotes = serve->spec->has_zygotes;
     plan->log_level = (uint32_t)serve->spec->log_level;
+    plan->log_is_json = serve->spec->log_is_json;
     for (size_t i = 0; i < box->bind_count; i++)
         fits = fits &&
                str_copy(plan->binds[i].host, sizeof(plan->binds[i].host), box->binds[i].host) &&

@@ -4,8 +4,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-const struct caller caller_engine = {
-    .who = {.tenant = TENANT_LOCAL, .scopes = SCOPE_ALL, .is_local = true}};
+const struct caller caller_engine = {.request = ""};
 
 static void add(json_t *object, const char *name, const char *text)
 {

@@ -342,6 +342,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     outputs_gone(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
+    account_session(engine, "session.ended", session->id, session->tenant, session->reason);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
     while (session->mourners) {

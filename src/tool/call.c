@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "model/text.h"
 #include "observe/audit.h"
+#include "observe/metrics.h"
 #include "tool/inside.h"
 #include "tool/schema.h"
 
@@ -134,6 +135,10 @@ static void audit(struct tool_call *call)
     if (fields && call->trace)
         json_object_set_new(fields, "reasoning_trace",
                             text_to_json(call->trace, strlen(call->trace)));
+    if (call->path[0])
+        metrics_add(engine_metrics(call->tools->engine), METRIC_FILE_OPERATIONS,
+                    (const char *const[]){call->row->name, json_is_false(success) ? "error" : "ok"},
+                    1);
     caller_describe(&call->caller, fields);
     if (fields)
         audit_write(engine_audit(call->tools->engine), "tool", fields);

@@ -5,6 +5,7 @@
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/caller.h"
 #include "model/text.h"
 
 void datasets_list(struct rest_call *call)
@@ -19,6 +20,8 @@ struct upload {
     struct rest *rest;
     struct http_request *http;
     struct dataset_upload *into;
+    struct caller caller;
+    char session[ID_MAX];
     uint64_t bytes;
     char name[LIMIT_NAME + 1];
 };
@@ -49,8 +52,19 @@ static void on_end(void *ctx)
     struct error err = {0};
     char file[LIMIT_NAME + 8];
 
-    if (dataset_end(ptr_take(&upload->into), &err) < 0 ||
-        dataset_file_name(upload->name, file, sizeof(file), &err) < 0)
+    int r = dataset_end(ptr_take(&upload->into), &err);
+
+    if (r == 0)
+        r = dataset_file_name(upload->name, file, sizeof(file), &err);
+    rest_file_over(upload->rest, upload->http,
+                   &(struct rest_file_over){.caller = &upload->caller,
+                                            .session = upload->session,
+                                            .change = "dataset",
+                                            .path = upload->name,
+                                            .bytes = upload->bytes,
+                                            .error = r < 0 ? err.code : NULL});
+    rest_file_bytes(upload->rest, "in", upload->bytes);
+    if (r < 0)
         rest_fail(upload->rest, upload->http, &err, NULL);
     else
         rest_reply(upload->http, 201,
@@ -83,6 +97,8 @@ void datasets_put(struct rest_call *call)
     }
     upload->rest = call->rest;
     upload->http = call->http;
+    rest_caller(call, &upload->caller);
+    str_copy(upload->session, sizeof(upload->session), session_id(session));
     if (!str_copy(upload->name, sizeof(upload->name), name)) {
         rest_fail_field(call->http, "name", "'name' is too long: at most %d bytes", LIMIT_NAME);
         upload_free(upload);

@@ -70,6 +70,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
 
     if (taken > 0 && buf_append(&download->stream.text, data, taken) < 0)
         taken = 0; /* no memory now: it is tried again when something has gone out */
+    rest_file_bytes(file->rest, "out", taken);
     download->is_stopped = taken < length;
     if (!download->has_started)
         download_begin(download); /* may free everything, when the client left just now */
@@ -88,6 +89,7 @@ static void on_get_done(void *ctx, const struct error *err)
         return;
     }
     file->op = 0;
+    file_call_over(file, err->num < 0 ? err : NULL);
     download->stream.is_over = true;
     download->stream.is_broken = err->num < 0;
     if (!download->has_started)
@@ -148,6 +150,7 @@ static size_t on_body(void *ctx, const void *data, size_t length)
         done += (size_t)taken;
     }
     file->bytes += done;
+    rest_file_bytes(file->rest, "in", done);
     return done;
 }
 

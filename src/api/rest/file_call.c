@@ -53,6 +53,7 @@ struct file_call *file_call_new(struct rest_call *call, const char *path)
     file->rest = call->rest;
     file->http = call->http;
     file->session = session;
+    rest_caller(call, &file->caller);
     return file_call_path(file, "path", path, file->path) ? file : NULL;
 }
 
@@ -106,11 +107,27 @@ void file_call_publish(struct file_call *file, const char *kind, const char *pat
                           "type", is_folder ? "folder" : "file"));
 }
 
+void file_call_over(struct file_call *file, const struct error *err)
+{
+    bool is_put = http_body_length(file->http) != 0 && file->change;
+
+    rest_file_over(file->rest, file->http,
+                   &(struct rest_file_over){
+                       .caller = &file->caller,
+                       .session = session_id(file->session),
+                       .change = file->change,
+                       .path = file->to[0] ? file->to : file->path,
+                       .bytes = is_put ? file->bytes : 0,
+                       .error = err ? err->code ? err->code : ERROR_ENGINE : NULL,
+                   });
+}
+
 void file_call_end(struct file_call *file, const struct error *err, json_t *reply)
 {
     struct error told = {0};
 
     file->op = 0; /* it has ended */
+    file_call_over(file, err && err->num < 0 ? err : NULL);
     if (err && err->num < 0) {
         file_error(err, file->path, &told);
         rest_fail(file->rest, file->http, &told, NULL);

@@ -9,11 +9,13 @@
 #define BAILEY_API_REST_FILE_CALL_H
 
 #include "api/rest/inside.h"
+#include "model/caller.h"
 
 struct file_call {
     struct rest *rest;
     struct http_request *http;
     struct session *session;
+    struct caller caller;
     struct box *box;
     uint32_t op; /* 0: none is under way */
     bool waits_for_box;
@@ -40,6 +42,7 @@ void file_call_start(struct file_call *file,
 void file_call_free(struct file_call *file);
 /* The end: an error is answered, else `reply` (taken over; NULL: no memory). Frees the call. */
 void file_call_end(struct file_call *file, const struct error *err, json_t *reply);
+void file_call_over(struct file_call *file, const struct error *err); /* for counts; NULL: well */
 void file_call_publish(struct file_call *file, const char *kind, const char *path, bool is_folder);
 
 /* {"name","type","bytes","mode","modified_at"}; new reference or NULL. */

@@ -117,6 +117,18 @@ struct caller;
 void rest_handle(struct rest_call *call); /* the row's handler, with its caller known to all */
 /* Of this request; for a door whose messages come later (engine_set_caller()). */
 void rest_caller(const struct rest_call *call, struct caller *ret);
+/* An operation on a file, or on a dataset, is over. */
+struct rest_file_over {
+    const struct caller *caller;
+    const char *session; /* its id */
+    const char *change;  /* "written", ...; NULL: nothing was changed */
+    const char *path;
+    uint64_t bytes;    /* that it wrote */
+    const char *error; /* NULL: it went well */
+};
+void rest_file_over(struct rest *rest, const struct http_request *http,
+                    const struct rest_file_over *over);
+void rest_file_bytes(struct rest *rest, const char *direction, uint64_t bytes); /* "in", "out" */
 void rest_done(void *ctx, const struct http_done *done);
 void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err);
 

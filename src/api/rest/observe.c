@@ -155,6 +155,32 @@ void rest_denied(struct rest *rest, const struct http_request *http, const struc
     audit_write(engine_audit(rest->engine), "denied", fields);
 }
 
+/* ---- files ---- */
+
+void rest_file_bytes(struct rest *rest, const char *direction, uint64_t bytes)
+{
+    metrics_add(engine_metrics(rest->engine), METRIC_FILE_BYTES, &direction, bytes);
+}
+
+void rest_file_over(struct rest *rest, const struct http_request *http,
+                    const struct rest_file_over *over)
+{
+    const struct rest_route *route = http_row(http);
+    const char *const values[] = {route ? route->name : "other", over->error ? "error" : "ok"};
+    json_t *fields;
+
+    metrics_add(engine_metrics(rest->engine), METRIC_FILE_OPERATIONS, values, 1);
+    if (!over->change)
+        return;
+    fields = json_pack("{s:s, s:s, s:o, s:I, s:s, s:s*}", "session_id", over->session, "change",
+                       over->change, "path", text_to_json(over->path, strlen(over->path)), "bytes",
+                       (json_int_t)over->bytes, "result", over->error ? "error" : "ok", "error",
+                       over->error);
+    caller_describe(over->caller, fields);
+    if (fields)
+        audit_write(engine_audit(rest->engine), "file", fields);
+}
+
 /* ---- GET /metrics ---- */
 
 struct scrape {
