@@ -33,6 +33,7 @@ const struct command *const command_table[] = {
     /* the daemon, and who talks to it */
     &serve_command,
     &daemon_command,
+    &audit_command,
     &prompt_command,
     &mcp_command,
     &openapi_command,
@@ -91,6 +92,7 @@ static const char *word_at(enum words words, size_t index)
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
     static const char *const template_actions[] = {"build", "ls", "show", "verify", "rm"};
+    static const char *const audit_actions[] = {"verify", "tail", "query"};
 
     switch (words) {
     case WORDS_COMMAND:
@@ -111,6 +113,8 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(context_actions) ? context_actions[index] : NULL;
     case WORDS_TEMPLATE_ACTION:
         return index < ARRAY_SIZE(template_actions) ? template_actions[index] : NULL;
+    case WORDS_AUDIT_ACTION:
+        return index < ARRAY_SIZE(audit_actions) ? audit_actions[index] : NULL;
     default:
         return NULL;
     }

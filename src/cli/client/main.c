@@ -20,7 +20,7 @@ static const struct client_row {
     {"outputs", outputs_run}, {"logs", logs_run},   {"events", events_run},
     {"ps", ps_run},           {"tool", tool_run},   {"daemon", daemon_run},
     {"openapi", openapi_run}, {"mcp", mcp_run},     {"template", template_run},
-    {"install", install_run},
+    {"install", install_run}, {"audit", audit_run},
 };
 
 static const struct client_row *row_find(const char *name)
