@@ -30,7 +30,7 @@ struct account *account_new(struct engine *engine, const char *code, size_t leng
 struct account *account_words(struct engine *engine, const char *const *words);
 void account_free(struct account *account); /* NULL is fine */
 
-/* Its result is complete. */
+/* Its result is complete; what is kept of it (SANDBOX_STORE_CODE) is written. */
 void account_run(struct run *run);
 /* It has ended. */
 void account_execution(struct execution *execution);

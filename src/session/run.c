@@ -14,11 +14,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "runtime/outcome.h"
 #include "session/missing_job.h"
-#include "store/artifact.h"
 
 #define STATUS_PATIENCE_MS 1000 /* for the maker's word about a kernel that has ended */
 
@@ -77,30 +75,6 @@ void runs_free(struct engine *engine)
 
 /* ---- the end ---- */
 
-static void store_artifact(struct run *run)
-{
-    const struct config *config = run->engine->spec.config;
-    const struct result *result = &run->result;
-    CLEANUP(freep) char *path = NULL;
-    struct error err = {0};
-    struct artifact artifact = {
-        .folder = run->engine->spec.folders.artifacts,
-        .folder_fd = &run->engine->spec.folders.artifacts_fd,
-        .language = run->language->name,
-        .code = run->code,
-        .code_length = run->code_length,
-        .env = (const char *const *)run->env,
-        .result = result,
-    };
-    bool failed = result->exit_code != 0 || result->error.code;
-
-    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
-        (config->store_code == STORE_ON_ERROR && !failed))
-        return;
-    if (artifact_write(&artifact, &path, &err) < 0)
-        log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
-}
-
 static void tell(struct run *run)
 {
     struct engine *engine = run->engine;
@@ -113,7 +87,6 @@ static void tell(struct run *run)
         return;
     result->install = ptr_take(&run->install);
     account_run(run);
-    store_artifact(run);
     if (run->done)
         run->done(run->ctx, result);
     run_free(run);

@@ -3,6 +3,7 @@
 #include "session/workshop.h"
 
 #include "api/gate.h"
+#include "base/trace.h"
 #include "store/keys.h"
 
 struct http_request {
@@ -15,6 +16,20 @@ struct http_request {
 bool http_is_local(const struct http_request *request)
 {
     return request->is_local;
+}
+
+const char *http_request_id(const struct http_request *request)
+{
+    (void)request;
+    return "req_1";
+}
+
+const struct trace *http_trace(const struct http_request *request)
+{
+    static const struct trace none;
+
+    (void)request;
+    return &none;
 }
 
 const char *http_peer(const struct http_request *request)
