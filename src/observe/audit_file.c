@@ -110,7 +110,7 @@ static bool is_hash(const char *text)
 
 bool audit_line_read(const char *data, size_t length, struct audit_line *ret)
 {
-    json_t *json = json_loadb(data, length, JSON_REJECT_DUPLICATES, NULL);
+    json_t *json = json_loadb(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     json_t *seq = json_object_get(json, "seq");
     const char *prev = json_string_value(json_object_get(json, "prev"));
     bool is_one = json_is_integer(seq) && json_integer_value(seq) > 0 && is_hash(prev);

@@ -40,7 +40,7 @@ static bool is_member(const json_t *json, const char *name, const char *wanted)
 
 static bool fits(struct audit_reader *reader, const char *data, size_t length)
 {
-    json_t *json = json_loadb(data, length, 0, NULL);
+    json_t *json = json_loadb(data, length, JSON_ALLOW_NUL, NULL);
     const char *action = json_string_value(json_object_get(json, "action"));
     const char *time = json_string_value(json_object_get(json, "time"));
     json_int_t seq = json_integer_value(json_object_get(json, "seq"));

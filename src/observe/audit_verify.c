@@ -158,7 +158,7 @@ static void take_broken(struct check *check, json_t *json)
 
 static void look_at_line(struct check *check, const char *data, size_t length)
 {
-    json_t *json = json_loadb(data, length, JSON_REJECT_DUPLICATES, NULL);
+    json_t *json = json_loadb(data, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     struct audit_line line;
 
     if (audit_line_read(data, length, &line)) {

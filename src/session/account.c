@@ -45,12 +45,16 @@ struct account *account_new(struct engine *engine, const char *code, size_t leng
 struct account *account_words(struct engine *engine, const char *const *words)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
+    struct account *account;
 
     for (; *words; words++) {
         if (buf_append(&text, *words, strlen(*words) + 1) < 0)
             return NULL;
     }
-    return make(engine, buf_text(&text), text.length);
+    account = make(engine, buf_text(&text), text.length);
+    if (account)
+        account->is_words = true;
+    return account;
 }
 
 void account_free(struct account *account)
@@ -118,6 +122,23 @@ static json_t *layers_json(uint32_t layers)
     return array;
 }
 
+/* As a text, or as a list of words. */
+static json_t *code_json(const struct account *account)
+{
+    json_t *list;
+
+    if (!account->is_words)
+        return text_to_json(account->code, account->length);
+    list = json_array();
+    for (size_t at = 0; list && at < account->length;) {
+        size_t length = strnlen(account->code + at, account->length - at);
+
+        json_array_append_new(list, text_to_json(account->code + at, length));
+        at += length + 1;
+    }
+    return list;
+}
+
 /* The code itself, where it is configured and was kept. */
 static void add_code(json_t *fields, const struct engine *engine, const struct account *account,
                      const char *result)
@@ -126,7 +147,7 @@ static void add_code(json_t *fields, const struct engine *engine, const struct a
 
     if (account->code &&
         (wanted == STORE_ALWAYS || (wanted == STORE_ON_ERROR && !str_equal(result, "ok"))))
-        json_object_set_new(fields, "code", text_to_json(account->code, account->length));
+        json_object_set_new(fields, account->is_words ? "argv" : "code", code_json(account));
 }
 
 /* Takes over `fields`: what this kind has besides. */

@@ -5,6 +5,7 @@
 #ifndef BAILEY_SESSION_ACCOUNT_H
 #define BAILEY_SESSION_ACCOUNT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct account {
     char hash[SHA256_TEXT]; /* of the code, or of a command's words with a NUL behind each */
     char *code;             /* a copy, where SANDBOX_STORE_CODE may want it; NULL: none */
     size_t length;
+    bool is_words; /* it is a command's */
 };
 
 /* The caller is the engine's of this moment. NULL: no memory, and it is told without. */

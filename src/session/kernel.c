@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "observe/metrics.h"
 #include "session/inside.h"
 
 #define STATUS_PATIENCE_MS 1000
@@ -253,6 +254,7 @@ static void on_given(void *ctx, int num)
         if (session->box)
             box_forget(session->box, kernel->id);
         kernel_free(kernel);
+        metrics_add(session->engine->spec.metrics, METRIC_RETRIES, &(const char *){"zygote"}, 1);
         if (context)
             context_advance(context);
     }

@@ -132,27 +132,38 @@ static void count_denial(struct rest *rest, const struct error *err)
         metrics_add(metrics, METRIC_REFUSED, &(const char *){err->quota ? "quota" : "queue"}, 1);
 }
 
-void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err)
+/* A line about a refusal; nobody's request is being handled when it comes early. */
+static void record_denial(struct rest *rest, const struct http_request *http, const char *code)
 {
     char session[LIMIT_NAME + 1] = "";
+    struct caller caller = *engine_caller(rest->engine);
     json_t *fields;
 
+    if (!session_of(http_path(http), session, sizeof(session)))
+        session[0] = '\0';
+    str_copy(caller.request, sizeof(caller.request), http_request_id(http));
+    caller.trace = *http_trace(http);
+    fields = json_pack("{s:s, s:s, s:o, s:s*, s:s*}", "error", code, "method", http_method(http),
+                       "path", text_to_json(http_path(http), strlen(http_path(http))), "peer",
+                       http_peer(http)[0] ? http_peer(http) : NULL, "session_id",
+                       session[0] ? session : NULL);
+    caller_describe(&caller, fields);
+    if (fields)
+        audit_write(engine_audit(rest->engine), "denied", fields);
+}
+
+void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err)
+{
     if (!is_denial(err))
         return;
     count_denial(rest, err);
-    if (!session_of(http_path(http), session, sizeof(session)))
-        session[0] = '\0';
-    fields = json_pack("{s:s, s:o, s:s, s:s*}", "method", http_method(http), "path",
-                       text_to_json(http_path(http), strlen(http_path(http))), "error", err->code,
-                       "session_id", session[0] ? session : NULL);
-    if (!fields)
-        return;
-    if (http_request_id(http)[0])
-        json_object_set_new(fields, "request_id", json_string(http_request_id(http)));
-    if (http_trace(http)->id[0])
-        json_object_set_new(fields, "trace_id", json_string(http_trace(http)->id));
-    caller_describe(engine_caller(rest->engine), fields);
-    audit_write(engine_audit(rest->engine), "denied", fields);
+    record_denial(rest, http, err->code);
+}
+
+void rest_page_refused(struct rest *rest, const struct http_request *http)
+{
+    metrics_add(engine_metrics(rest->engine), METRIC_REFUSED, &(const char *){"origin"}, 1);
+    record_denial(rest, http, ERROR_FORBIDDEN);
 }
 
 /* ---- files ---- */

@@ -181,9 +181,11 @@ void rest_no_route(struct http_request *http, bool is_path, const char *allow, v
 void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx)
 {
     const char *code = status == 400   ? ERROR_BAD_INPUT
+                       : status == 403 ? ERROR_FORBIDDEN
                        : status >= 500 ? ERROR_ENGINE
                                        : ERROR_TOO_LARGE;
 
-    (void)ctx;
+    if (status == 403)
+        rest_page_refused(ctx, http);
     rest_reply(http, status, error_json(code, why, NULL));
 }

@@ -29,6 +29,31 @@ static void test_routes(void **state)
     assert_int_equal(seen.done, 10);
 }
 
+/* Every reply has the request's id: the client's own where it is a sound one. */
+static void client_ids(void)
+{
+    const char *reply =
+        client_ask("GET /hello HTTP/1.1\r\nX-Request-Id: mine-1.2_3\r\n" CLOSE "\r\n");
+    char first[100];
+
+    must(strstr(reply, "\r\nX-Request-Id: mine-1.2_3\r\n"), "its own id");
+    reply = client_ask("GET /none HTTP/1.1\r\nX-Request-Id: a b\r\n" CLOSE "\r\n");
+    must(strstr(reply, "\r\nX-Request-Id: req_"), "a new id for one that is not sound");
+    must(!strstr(reply, "a b"), "what is not sound is not said again");
+    snprintf(first, sizeof(first), "%.60s", strstr(reply, "X-Request-Id"));
+    reply = client_ask("GET /hello%00 HTTP/1.1\r\n" CLOSE "\r\n");
+    must(strstr(reply, "\r\nX-Request-Id: req_"), "an id in a refusal");
+    must(!strstr(reply, first), "another one each time");
+    reply = client_ask("HEAD /spring?size=10&chunked=1 HTTP/1.1\r\n" CLOSE "\r\n");
+    must(strstr(reply, "\r\nX-Request-Id: req_"), "an id on a stream");
+}
+
+static void test_ids(void **state)
+{
+    (void)state;
+    serve(client_ids);
+}
+
 static void client_bad(void)
 {
     static char long_path[3 * LIMIT_HTTP_TARGET];
@@ -354,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_routes),
+        TEST(test_ids),
         TEST(test_bad_requests),
         TEST(test_body_limits),
         TEST(test_continue),

@@ -35,6 +35,21 @@ static void test_the_chain(void **state)
     free(lines.text);
 }
 
+/* Code may have any byte, also one that ends texts in C. */
+static void test_bytes_of_code(void **state)
+{
+    struct place *place = *state;
+
+    open_audit(place);
+    audit_write(place->audit, "run", json_pack("{s:s#}", "code", "a\0b\x01\x7f\"\\", 7));
+    write_lines(place, 2, 3);
+    assert_intact(place);
+    open_audit(place);
+    write_lines(place, 4, 4);
+    assert_intact(place);
+    assert_int_equal(place->report.broken, 0);
+}
+
 static void test_nothing_at_all(void **state)
 {
     struct place *place = *state;
@@ -422,6 +437,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_the_chain),
+        TEST(test_bytes_of_code),
         TEST(test_nothing_at_all),
         TEST(test_over_restarts),
         TEST(test_over_new_files_that_are_kept),
