@@ -1,0 +1,225 @@
+"""What happened: metrics that count it, an audit that holds together, a log that finds a request again.
+
+Nothing that is secret may stand in any of them: the test plants some and looks.
+"""
+import json
+import re
+
+import serve
+import support
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = "00f067aa0ba902b7"
+
+
+def metrics(daemon):
+    """Lines of /metrics: name with labels to number."""
+    reply = daemon.asked("GET", "/metrics")
+    assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4"), reply
+    return {name: float(value) for name, _, value in (
+        line.rpartition(" ") for line in reply.body.decode().splitlines() if line[0] != "#")}
+
+
+def lines(daemon, **query):
+    reply = daemon.asked("GET", "/v1/audit", query=query)
+    assert reply.headers["Content-Type"] == "application/x-ndjson", reply
+    return [json.loads(line) for line in reply.body.decode().splitlines()]
+
+
+def audit_file(daemon, name="audit.jsonl"):
+    return daemon.state / "logs" / name
+
+
+def verify(daemon, status=0):
+    done = daemon.bailey("audit", "verify", "--json")
+    assert done.status == status, done
+    return json.loads(done.out)
+
+
+def run(daemon, code, **members):
+    return daemon.post("/v1/run", {"language": "python", "code": code, **members})
+
+
+def test_metrics_count_what_happens():
+    with serve.Daemon() as daemon:
+        run(daemon, "print('x' * 99)")
+        run(daemon, "raise SystemExit(3)")
+        run(daemon, "while True: pass", timeout=0.5)
+        made = daemon.session(name="counted")["id"]
+        daemon.exec(made, "true")
+        daemon.write(made, "/workspace/a", b"12345")
+        assert daemon.read(made, "/workspace/a") == b"12345"
+        seen = metrics(daemon)
+        for result in ("ok", "error", "timeout"):
+            key = f'bailey_results_total{{kind="run",result="{result}",tenant="local"}}'
+            assert seen[key] == 1, (key, seen)
+        assert seen['bailey_results_total{kind="exec",result="ok",tenant="local"}'] == 1, seen
+        assert seen['bailey_output_bytes_total{tenant="local"}'] == 100, seen
+        assert seen['bailey_file_bytes_total{direction="in"}'] == 5, seen
+        assert seen['bailey_file_bytes_total{direction="out"}'] == 5, seen
+        assert seen['bailey_sessions{tenant="local"}'] == 1, seen
+        assert seen["bailey_broker_generation"] == 1, seen
+        assert seen['bailey_http_requests_total{door="rest",status="2xx"}'] >= 6, seen
+        made_ = [name for name in seen if name.startswith("bailey_box_creation_seconds_count")]
+        assert sum(seen[name] for name in made_) == 4, seen
+        with daemon.events("/v1/events"):
+            support.wait_until(lambda: metrics(daemon).get('bailey_streams{door="sse"}') == 1,
+                               "the stream is counted")
+        support.wait_until(lambda: metrics(daemon)['bailey_streams{door="sse"}'] == 0,
+                           "and when it has ended")
+
+
+def test_the_audit_of_a_day():
+    with serve.Daemon() as daemon:
+        run(daemon, "print(1)")
+        made = daemon.session()["id"]
+        daemon.exec(made, "sh", "-c", "exit 4")
+        daemon.post(f"/v1/sessions/{made}/code", {"code": "1 + 1"})
+        daemon.write(made, "/workspace/a", b"x")
+        daemon.refused("PUT", f"/v1/sessions/{made}/files", 403, "read_only", b"x",
+                       query={"path": "/tmp/data/a"})
+        daemon.end(made)
+        told = lines(daemon)
+        assert [line["seq"] for line in told] == list(range(1, len(told) + 1)), told
+        by_action = {line["action"]: line for line in told}
+        for action in ("run", "exec", "cell", "file", "session.created"):
+            assert action in by_action, (action, told)
+            assert by_action[action]["tenant"] == "local" and by_action[action]["local"], told
+            assert by_action[action]["request_id"].startswith("req_"), told
+        assert by_action["run"]["code_sha256"] == serve.sha256(b"print(1)"), told
+        assert "code" not in by_action["run"] and by_action["run"]["result"] == "ok", told
+        assert "seccomp" in by_action["run"]["layers"] and "seccomp" in by_action["exec"]["layers"]
+        assert by_action["exec"]["result"] == "error" and by_action["exec"]["exit_code"] == 4
+        assert by_action["file"]["path"] == "/workspace/a", told
+        assert by_action["denied"]["error"] == "read_only", told
+        assert [line["action"] for line in lines(daemon, session=made, action="exec")] == ["exec"]
+        assert lines(daemon, tenant="nobody") == []
+        assert lines(daemon, since="2999-01-01T00:00:00Z") == []
+        assert len(lines(daemon, tail=2)) == 2
+        daemon.refused("GET", "/v1/audit?since=yesterday", 400, "bad_input")
+        assert verify(daemon)["intact"]
+
+
+def test_the_command_line_reads_it():
+    with serve.Daemon() as daemon:
+        for number in range(5):
+            run(daemon, f"print({number})")
+        done = daemon.bailey("audit", "tail", "-n", "3")
+        assert done.status == 0 and len(done.out.splitlines()) == 3, done
+        done = daemon.bailey("audit", "query", "--action", "run", "--since", "1h")
+        assert len(done.out.splitlines()) == 5, done
+        follower = support.start("audit", "tail", "-f", "-n", "1", env=daemon.env, room=daemon.room,
+                                 stdout=support.subprocess.PIPE)
+        try:
+            assert json.loads(follower.stdout.readline())["action"] == "run"
+            run(daemon, "print('late')")
+            assert json.loads(follower.stdout.readline())["code_sha256"] == serve.sha256(
+                b"print('late')")
+        finally:
+            follower.kill()
+            follower.wait()
+        assert daemon.bailey("audit", "verify").status == 0
+        assert daemon.bailey("audit", "nonsense").status == 125
+
+
+def test_an_edit_shows_without_a_daemon():
+    room = support.Room()
+    try:
+        with serve.Daemon(room=room) as daemon:
+            for number in range(6):
+                run(daemon, f"print({number})")
+        path = audit_file(daemon)
+        whole = path.read_bytes()
+        assert verify(daemon)["intact"]
+        path.write_bytes(whole.replace(b'"exit_code":0', b'"exit_code":1', 1))
+        report = verify(daemon, 1)
+        assert (report["intact"], report["file"]) == (False, "audit.jsonl"), report
+        assert "changed" in report["problem"], report
+        kept = whole.splitlines(True)
+        path.write_bytes(b"".join(kept[:-2]))
+        assert "missing at the end" in verify(daemon, 1)["problem"]
+        # The next daemon goes on, and what it found stays visible.
+        with serve.Daemon(room=room) as daemon:
+            run(daemon, "print('on')")
+            assert [line["action"] for line in lines(daemon)].count("audit.cut") == 1
+            assert not verify(daemon, 1)["intact"]
+    finally:
+        room.remove()
+
+
+def test_a_new_file_at_its_size():
+    with serve.Daemon({"SANDBOX_AUDIT_SIZE": "1m", "SANDBOX_AUDIT_KEEP": 2,
+                       "SANDBOX_STORE_CODE": "always"}) as daemon:
+        code = "pass\n" + "# " + "x" * 60000
+        for _ in range(40):
+            run(daemon, code)
+        assert audit_file(daemon, "audit.jsonl.2").exists()
+        assert not audit_file(daemon, "audit.jsonl.1").exists()
+        report = verify(daemon)
+        assert report["intact"] and report["first"] > 1, report
+
+
+def test_a_broker_that_dies():
+    with serve.Daemon() as daemon:
+        run(daemon, "print(1)")
+        support.os.kill(daemon.get("/v1/info")["broker_pid"], support.signal.SIGKILL)
+
+        def is_back():
+            try:
+                return daemon.call("GET", "/v1/info").json()["generation"] == 2
+            except (OSError, ValueError, KeyError):
+                return False
+        support.wait_until(is_back, "another broker")
+        run(daemon, "print(2)")
+        assert verify(daemon)["intact"]
+        assert metrics(daemon)['bailey_retries_total{what="broker"}'] == 1
+
+
+def test_a_request_is_found_again():
+    with serve.Daemon({"BAILEY_LOG": "info", "BAILEY_LOG_FORMAT": "json"}) as daemon:
+        reply = daemon.asked("POST", "/v1/run", {"language": "python", "code": "print(1)"},
+                             headers={"X-Request-Id": "order-66",
+                                      "traceparent": f"00-{TRACE}-{PARENT}-01"})
+        assert reply.headers["X-Request-Id"] == "order-66", reply
+        assert reply.json()["meta"]["trace_id"] == TRACE, reply
+        line = [one for one in lines(daemon) if one["action"] == "run"][0]
+        assert (line["request_id"], line["trace_id"], line["parent_id"]) == (
+            "order-66", TRACE, PARENT), line
+        said = [json.loads(one) for one in daemon.said().splitlines()]
+        access = [one for one in said if one.get("request_id") == "order-66"]
+        assert len(access) == 1, said
+        assert access[0]["path"] == "/v1/run" and access[0]["status"] == 200, access
+        assert access[0]["tenant"] == "local" and access[0]["trace_id"] == TRACE, access
+        assert access[0]["level"] == "info" and access[0]["bytes"] == len(reply.body), access
+        # Malformed ones are as none, and a bad id is not said again.
+        reply = daemon.asked("POST", "/v1/run", {"language": "python", "code": "print(1)"},
+                             headers={"X-Request-Id": "a b<c>", "traceparent": "00-zz-1-1"})
+        assert re.fullmatch("req_[0-9a-f]{32}", reply.headers["X-Request-Id"]), reply
+        assert "trace_id" not in reply.json()["meta"], reply
+        assert daemon.call("GET", "/nowhere").headers["X-Request-Id"].startswith("req_")
+        with daemon.events("/v1/events") as stream:
+            assert stream.reply.headers["X-Request-Id"].startswith("req_")
+
+
+def test_no_secret_is_said():
+    """In the log of every level and form, and in the audit where code is not kept."""
+    secrets = {name: f"planted-{name}-7c1d" for name in (
+        "bearer", "key", "query", "code", "env", "stdin", "file", "argv", "output")}
+    for form in ("text", "json"):
+        with serve.Daemon({"BAILEY_LOG": "debug", "BAILEY_LOG_FORMAT": form,
+                           "SANDBOX_STORE_CODE": "never"}) as daemon:
+            headers = {"Authorization": f"Bearer {secrets['bearer']}", "X-API-Key": secrets["key"]}
+            daemon.call("POST", "/v1/run", {"language": "python", "env": {"A": secrets["env"]},
+                                            "code": f"print('{secrets['code']}'); exit(3)",
+                                            "stdin": secrets["stdin"]}, headers)
+            made = daemon.session(env={"B": secrets["env"]})["id"]
+            daemon.exec(made, "echo", secrets["argv"], secrets["output"])
+            daemon.write(made, "/workspace/f", secrets["file"].encode())
+            daemon.call("GET", f"/v1/sessions/{made}/outputs/x?signature={secrets['query']}",
+                        headers=headers)
+            daemon.call("GET", f"/nowhere?token={secrets['query']}", headers=headers)
+            said, told = daemon.said(), audit_file(daemon).read_text()
+            assert "/nowhere" in said and '"exec"' in told, (said, told)
+            for name, secret in secrets.items():
+                assert secret not in said, (form, name)
+                assert secret not in told, (form, name)
