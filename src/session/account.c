@@ -65,6 +65,37 @@ void account_free(struct account *account)
     free(account);
 }
 
+/* Takes over `fields`. */
+static void record_start(struct engine *engine, const char *action, const struct account *account,
+                         json_t *fields)
+{
+    if (fields && account) {
+        json_object_set_new(fields, "code_sha256", json_string(account->hash));
+        caller_describe(&account->caller, fields);
+    }
+    if (fields)
+        audit_write(engine->spec.audit, action, fields);
+}
+
+void account_run_started(struct run *run)
+{
+    record_start(run->engine, "run.started", run->account,
+                 json_pack("{s:s, s:s, s:s}", "execution_id", run->result.execution_id, "language",
+                           run->language->name, "tenant", run->tenant));
+}
+
+void account_execution_started(struct execution *execution)
+{
+    struct session *session = execution->session;
+    char id[ID_MAX];
+
+    str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
+    record_start(session->engine, execution->cell ? "cell.started" : "exec.started",
+                 execution->account,
+                 json_pack("{s:s, s:s, s:s}", "execution_id", id, "session_id", session->id,
+                           "tenant", session_tenant(session)));
+}
+
 /* ---- how it ended ---- */
 
 static bool is_refusal(const char *code)

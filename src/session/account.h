@@ -32,6 +32,10 @@ struct account *account_new(struct engine *engine, const char *code, size_t leng
 struct account *account_words(struct engine *engine, const char *const *words);
 void account_free(struct account *account); /* NULL is fine */
 
+/* It is under way: told before it runs, so that nothing runs unseen should the broker die. */
+void account_run_started(struct run *run);
+void account_execution_started(struct execution *execution);
+
 /* Its result is complete; what is kept of it (SANDBOX_STORE_CODE) is written. */
 void account_run(struct run *run);
 /* It has ended. */

@@ -497,6 +497,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     session_touch(session);
     queue(execution, request->context);
     *ret = execution;
+    account_execution_started(execution);
     context_advance(request->context);
     /* One that was sent has its row; one that waits gets it here. */
     if (!execution_has_ended(execution) && execution->call == 0)

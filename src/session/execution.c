@@ -457,6 +457,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     session->next_execution++;
     session->running++;
     *ret = execution;
+    account_execution_started(execution);
     session_box(session, on_box, execution);
     return 0;
 }

@@ -571,6 +571,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
         run_free(run);
         return r;
     }
+    account_run_started(run);
     run->done = done;
     run->ctx = ctx;
     *ret = run;

@@ -130,6 +130,10 @@ static void test_a_run(void **state)
 
     run(shop, "echo planted-output", 0, &told);
     assert_string_equal(told.trace, TRACE);
+    json = line_of(shop, "run.started");
+    assert_member(json, "tenant", "acme");
+    assert_member(json, "key", "3f9a");
+    json_decref(json);
     json = line_of(shop, "run");
     sha256("echo planted-output", 19, digest);
     sha256_text(digest, hash);
@@ -224,6 +228,10 @@ static void test_a_command(void **state)
     result_free(&result);
     assert_true(is_counted(
         shop, "bailey_results_total{kind=\"exec\",result=\"error\",tenant=\"local\"} 1\n"));
+    json = line_of(shop, "exec.started");
+    assert_member(json, "request_id", "req-7");
+    assert_non_null(json_object_get(json, "code_sha256"));
+    json_decref(json);
     json = line_of(shop, "session.created");
     assert_member(json, "session_id", session_id(session));
     json_decref(json);
