@@ -81,7 +81,7 @@ def test_runs_after_another_broker():
 
 
 def test_memory():
-    with tenants.Server({"SANDBOX_QUOTA_MEMORY": "768m", "SANDBOX_MAX_MEMORY": "512m"}) as server:
+    with tenants.Server({"SANDBOX_QUOTA_MEMORY": "768m", "SANDBOX_MEMORY_LIMIT": "512m"}) as server:
         limit = server.get("/v1/info")["limits"]["memory_bytes"]
         assert limit <= 768 << 20 < 2 * limit, limit
         one, other = server.caller("one"), server.caller("other")
