@@ -28,7 +28,7 @@
      {{0}},       BODY_JSON,
      B_KEY,       201,
      TYPE_JSON,   REF("Key"),
-     "disk_full", SCOPE_ADMIN,
+     "too_large disk_full", SCOPE_ADMIN,
      false,       keys_create},
     {"POST",
      "/v1/keys/{id}/rotate",
