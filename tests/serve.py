@@ -189,6 +189,9 @@ class Daemon:
 
     # --- calling
 
+    def connect(self, timeout=support.PATIENCE):
+        return Connection(self.socket, timeout)
+
     def call(self, method, path, body=None, headers=None, query=None, timeout=support.PATIENCE):
         """One request; a dict or list becomes JSON, bytes and iterables go as they are."""
         if query:
@@ -197,7 +200,7 @@ class Daemon:
             body = json.dumps(body)
         if isinstance(body, str):
             body, headers = body.encode(), {"Content-Type": "application/json", **(headers or {})}
-        connection = Connection(self.socket, timeout)
+        connection = self.connect(timeout)
         try:
             connection.request(method, path, body, headers or {})
             reply = connection.getresponse()
@@ -232,7 +235,7 @@ class Daemon:
             headers["Last-Event-ID"] = str(last)
         if body is not None:
             body, headers["Content-Type"] = json.dumps(body), "application/json"
-        connection = Connection(self.socket, timeout)
+        connection = self.connect(timeout)
         connection.request(method, path, body, headers)
         reply = connection.getresponse()
         if reply.status != 200:

@@ -271,9 +271,10 @@ static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *
     struct broker *broker = ctx;
 
     audit_write(broker->audit, "egress",
-                json_pack("{s:i, s:b, s:o*, s:i, s:o*}", "box", (int)number, "allowed", is_allowed,
-                          "host", text_to_json(host, strlen(host)), "port", (int)port, "reason",
-                          text_to_json(reason, strlen(reason))));
+                json_pack("{s:s*, s:i, s:b, s:o*, s:i, s:o*}", "tenant",
+                          engine_box_tenant(broker->engine, number), "box", (int)number, "allowed",
+                          is_allowed, "host", text_to_json(host, strlen(host)), "port", (int)port,
+                          "reason", text_to_json(reason, strlen(reason))));
 }
 
 static void on_stopped(void *ctx)

@@ -32,6 +32,7 @@ const struct command *const command_table[] = {
     &template_command,
     /* the daemon, and who talks to it */
     &serve_command,
+    &key_command,
     &daemon_command,
     &audit_command,
     &prompt_command,
@@ -91,6 +92,7 @@ static const char *word_at(enum words words, size_t index)
     static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
+    static const char *const key_actions[] = {"new", "ls", "rm", "rotate"};
     static const char *const template_actions[] = {"build", "ls", "show", "verify", "rm"};
     static const char *const audit_actions[] = {"verify", "tail", "query"};
 
@@ -111,6 +113,8 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(daemon_actions) ? daemon_actions[index] : NULL;
     case WORDS_CONTEXT_ACTION:
         return index < ARRAY_SIZE(context_actions) ? context_actions[index] : NULL;
+    case WORDS_KEY_ACTION:
+        return index < ARRAY_SIZE(key_actions) ? key_actions[index] : NULL;
     case WORDS_TEMPLATE_ACTION:
         return index < ARRAY_SIZE(template_actions) ? template_actions[index] : NULL;
     case WORDS_AUDIT_ACTION:

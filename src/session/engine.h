@@ -165,6 +165,8 @@ unsigned engine_session_count_of(const struct engine *engine, const char *tenant
 /* Quotas; never NULL. */
 struct tenants *engine_tenants(struct engine *engine);
 struct index *engine_index(struct engine *engine);
+/* Whose box this is; NULL: nobody's, or an installer's. */
+const char *engine_box_tenant(const struct engine *engine, uint32_t number);
 unsigned engine_queue_depth(const struct engine *engine); /* boxes that wait to be made */
 
 /* ---- one-shot runs (run.c): a fresh box each, gone afterwards ---- */

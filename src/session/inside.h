@@ -327,7 +327,11 @@ int usage_execution(struct session *session, struct error *err);             /* 
 void usage_execution_over(struct session *session, const struct exec_end *end); /* NULL: none ran */
 int usage_data(struct session *session, uint64_t bytes, struct error *err);
 void usage_data_over(struct session *session, uint64_t bytes);
-int usage_output(struct session *session, uint64_t before, uint64_t now, struct error *err);
+/* Ends the writing of an output that is kept, in place of one of `before` bytes. */
+struct output_writer;
+int usage_keep(struct session *session, struct output_writer *writer, uint64_t before,
+               uint64_t now);
+const char *usage_why(int r);                                 /* it is not; static */
 void usage_packages(struct session *session, uint64_t bytes); /* in place of those before */
 void usage_adopt(struct session *session);                    /* an earlier broker's */
 void usage_forget(struct session *session);                   /* nobody knows it any more */

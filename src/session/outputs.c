@@ -342,7 +342,6 @@ static void on_fetched(void *ctx, const struct error *err)
     struct outputs *outputs = session->outputs;
     struct output *output = &outputs->known[outputs->at];
     int r = err->num < 0 ? err->num : outputs->write_error;
-    bool is_over_quota;
 
     outputs->call = 0;
     if (is_over(session, err)) {
@@ -351,10 +350,7 @@ static void on_fetched(void *ctx, const struct error *err)
         return;
     }
     if (r == 0)
-        r = usage_output(session, output->disk_bytes, outputs->seen, NULL);
-    is_over_quota = r == -EDQUOT;
-    if (r == 0)
-        r = output_writer_end(&outputs->writer);
+        r = usage_keep(session, &outputs->writer, output->disk_bytes, outputs->seen);
     output_writer_cancel(&outputs->writer);
     if (r == 0) {
         output->is_saved = true;
@@ -363,9 +359,7 @@ static void on_fetched(void *ctx, const struct error *err)
         output->disk_bytes = outputs->seen;
         announce(session, output);
     } else {
-        output->skipped = is_over_quota  ? "the quota 'disk' is used up"
-                          : r == -ENOSPC ? "no space in the state folder"
-                                         : "could not be read";
+        output->skipped = usage_why(r);
         output->is_left = true;
         log_warning("output '%s' of %s: %s", output->name, session->id, strerror(-r));
     }

@@ -105,6 +105,19 @@ const char *engine_run_tenant(const struct run *run)
     return run->tenant;
 }
 
+const char *engine_box_tenant(const struct engine *engine, uint32_t number)
+{
+    for (const struct session *session = engine->sessions; session; session = session->next) {
+        if (session->box && session->number == number)
+            return session->tenant;
+    }
+    for (const struct run *run = engine->runs; run; run = run->next) {
+        if (run->box && run->number == number)
+            return run->tenant;
+    }
+    return NULL;
+}
+
 struct run *engine_run_find(struct engine *engine, const char *id)
 {
     struct run *run = engine->runs;

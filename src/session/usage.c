@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "session/inside.h"
+#include "store/output_file.h"
 
 int usage_take(struct engine *engine, const char *tenant, enum quota quota, uint64_t amount,
                struct error *err)
@@ -112,19 +113,31 @@ void usage_data_over(struct session *session, uint64_t bytes)
     give(session, QUOTA_DISK, bytes);
 }
 
-int usage_output(struct session *session, uint64_t before, uint64_t now, struct error *err)
+/* A saved output of so many bytes, in place of one of that many before. */
+int usage_keep(struct session *session, struct output_writer *writer, uint64_t before, uint64_t now)
 {
-    int r = 0;
+    uint64_t more = now > before ? now - before : 0, less = before > now ? before - now : 0;
+    int r = usage_take(session->engine, session->tenant, QUOTA_DISK, more, NULL);
 
-    if (now > before)
-        r = usage_take(session->engine, session->tenant, QUOTA_DISK, now - before, err);
     if (r < 0)
         return r;
-    if (now < before)
-        give(session, QUOTA_DISK, before - now);
-    session->held_output += now;
-    session->held_output -= MIN(before, session->held_output);
+    r = output_writer_end(writer);
+    if (r < 0) {
+        give(session, QUOTA_DISK, more);
+        return r;
+    }
+    less = MIN(less, session->held_output);
+    give(session, QUOTA_DISK, less);
+    session->held_output += more;
+    session->held_output -= less;
     return 0;
+}
+
+const char *usage_why(int r)
+{
+    return r == -EDQUOT   ? "the quota 'disk' is used up"
+           : r == -ENOSPC ? "no space in the state folder"
+                          : "could not be read";
 }
 
 void usage_packages(struct session *session, uint64_t bytes)

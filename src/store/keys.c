@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hmac.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "store/index_inside.h"
 
@@ -135,11 +136,34 @@ static int renew(struct stored *key, char text[KEY_TEXT_MAX], struct error *err)
     return 0;
 }
 
+static void count_row(struct place *place, void *ctx)
+{
+    (void)place;
+    ++*(unsigned *)ctx;
+}
+
+static int check_room(struct index *index, struct error *err)
+{
+    struct place place = index_place(index, EACH_KEY);
+    unsigned count = 0;
+    int r = index_check_idle(index, EACH_KEY, err);
+
+    if (r == 0)
+        r = index_each_row(&place, count_row, &count, err);
+    if (r == 0 && count >= LIMIT_KEYS)
+        r = error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                      "there are %d keys, which is the most: remove some with 'bailey key rm'",
+                      LIMIT_KEYS);
+    return r;
+}
+
 int keys_add(struct index *index, struct key_row *row, char text[KEY_TEXT_MAX], struct error *err)
 {
     struct stored key = {.row = *row};
-    int r = random_hex(ID_BYTES, key.row.id, err);
+    int r = check_room(index, err);
 
+    if (r == 0)
+        r = random_hex(ID_BYTES, key.row.id, err);
     if (r == 0)
         r = random_hex(SALT_BYTES, key.salt, err);
     key.row.created_ms = clock_wall_ms();

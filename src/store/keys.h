@@ -29,7 +29,10 @@ struct key_row {
     uint64_t used_ms;    /* to the minute; 0: never */
 };
 
-/* `row` says tenant, name, scopes and expiry; the rest is filled in. Errors: disk_full. */
+/*
+ * `row` says tenant, name, scopes and expiry; the rest is filled in. Errors: disk_full, too_large
+ * (LIMIT_KEYS).
+ */
 int keys_add(struct index *index, struct key_row *row, char text[KEY_TEXT_MAX], struct error *err);
 /* A new secret under the same id; the old one is good for grace_ms more. -ENOENT: key_not_found. */
 int keys_rotate(struct index *index, const char *id, uint64_t grace_ms, char text[KEY_TEXT_MAX],

@@ -1,0 +1,215 @@
+"""API keys: made once, sent in two ways, with scopes and an end; what is wrong with one is not told."""
+import json
+import re
+import threading
+
+import pytest
+import serve
+import tenants
+
+
+@pytest.fixture(scope="module")
+def server():
+    with tenants.Server() as running:
+        yield running
+
+
+def test_a_key_is_needed(server):
+    for method, path, body in (("GET", "/v1/info", None), ("GET", "/v1/sessions", None),
+                               ("POST", "/v1/sessions", {}), ("GET", "/v1/events", None),
+                               ("POST", "/v1/run", {"code": "1"}), ("GET", "/v1/keys", None),
+                               ("GET", "/v1/tools", None), ("GET", "/v1/templates", None)):
+        reply = server.anybody().call(method, path, body)
+        assert reply.status == 401, (path, reply)
+        assert reply.error["code"] == "unauthorized"
+        assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_health_is_open(server):
+    assert server.anybody().call("GET", "/healthz").status == 200
+
+
+def test_every_row_but_the_open_ones_needs_a_key(server):
+    """From the document that describes them all: none was forgotten."""
+    document = json.loads(server.bailey("openapi").stdout)
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    asked = 0
+    for path, methods in document["paths"].items():
+        for method, row in methods.items():
+            if method == "parameters" or row["security"] == []:
+                continue
+            (scope,) = row["security"][0]["bearer"]
+            assert scope in ("run", "sessions", "files", "metrics", "admin"), row
+            reply = server.anybody().call(method.upper(), re.sub(r"{[^}]*}", "x", path))
+            assert reply.status == 401, (method, path, reply)
+            asked += 1
+    assert asked > 40
+
+
+def test_both_headers(server):
+    key = server.caller("acme").text
+    for headers in ({"Authorization": f"Bearer {key}"}, {"X_API_Key": key},
+                    {"Authorization": f"bearer {key}"},
+                    {"Authorization": f"Bearer {key}", "X_API_Key": key}):
+        assert server.anybody(**headers).get("/v1/info")["version"]
+
+
+def test_two_different_keys_are_refused(server):
+    one, two = server.caller("acme").text, server.caller("acme").text
+    server.anybody(Authorization=f"Bearer {one}", X_API_Key=two).refused(
+        "GET", "/v1/info", 401, "unauthorized")
+
+
+def wrong(key):
+    prefix, _, secret = key.partition(".")
+    last = "0" if secret[-1] != "0" else "1"
+    other = "0" if prefix[-1] != "0" else "1"
+    return [f"{prefix}.{secret[:-1]}{last}", f"{prefix[:-1]}{other}.{secret}", prefix, secret,
+            f"{prefix}.", f"{key}0", "bly_", "nonsense", "bly_" + "0" * 16 + "." + "0" * 48]
+
+
+def test_what_is_wrong_is_not_told(server):
+    """Unknown, changed, expired, removed: the same status, headers and words."""
+    good = server.caller("acme")
+    expired = server.caller("acme", expires_s=1)
+    removed = server.caller("acme")
+    server.asked("DELETE", f"/v1/keys/{removed.key['id']}")
+    serve.polled(lambda: expired.call("GET", "/v1/info").status, lambda got: got == 401,
+                 "the key has expired")
+    replies = [server.anybody(X_API_Key=text).call("GET", "/v1/info")
+               for text in (*wrong(good.text), expired.text, removed.text)]
+    assert {reply.status for reply in replies} == {401}
+    assert len({reply.body for reply in replies}) == 1, {reply.body for reply in replies}
+    assert len({reply.headers["WWW-Authenticate"] for reply in replies}) == 1
+    assert good.call("GET", "/v1/info").status == 200
+
+
+def test_other_schemes(server):
+    key = server.caller("acme").text
+    for text in (f"Basic {key}", key, "Bearer", "Bearer ", f"Bearer {key} {key}", f"Token {key}"):
+        server.anybody(Authorization=text).refused("GET", "/v1/info", 401, "unauthorized")
+
+
+def test_scopes(server):
+    """Each kind of call with the one scope that it needs, and with all the others."""
+    calls = {"run": ("POST", "/v1/run", {"code": "print(1)"}, 200),
+             "sessions": ("GET", "/v1/sessions", None, 200),
+             "files": ("GET", "/v1/sessions/none/outputs", None, 404),
+             "admin": ("GET", "/v1/keys", None, 200)}
+    names = [*calls, "metrics"]
+    for scope, (method, path, body, status) in calls.items():
+        assert server.caller("acme", [scope]).call(method, path, body).status == status, scope
+        reply = server.caller("acme", [name for name in names if name != scope]).call(
+            method, path, body)
+        assert reply.status == 403, (scope, reply)
+        assert reply.error["code"] == "forbidden" and f"'{scope}'" in reply.error["message"]
+
+
+def test_only_admin_builds_templates(server):
+    caller = server.caller("acme")
+    caller.refused("POST", "/v1/templates", 403, "forbidden", {"name": "x"})
+    caller.refused("DELETE", "/v1/templates/data", 403, "forbidden")
+    assert caller.get("/v1/templates")["templates"]
+    assert all("used_by" not in one for one in caller.get("/v1/templates")["templates"])
+
+
+def test_rotation(server):
+    caller = server.caller("acme")
+    place = f"/v1/keys/{caller.key['id']}/rotate"
+    second = tenants.Caller(server, server.post(place, {"grace_s": 600})["key"])
+    for one in (caller, second):
+        assert one.call("GET", "/v1/info").status == 200
+    third = tenants.Caller(server, server.post(place, {})["key"])
+    for one in (caller, second):
+        assert one.call("GET", "/v1/info").status == 401
+    assert third.call("GET", "/v1/info").status == 200
+    assert third.text.partition(".")[0] == caller.text.partition(".")[0]
+
+
+def test_bad_input(server):
+    for body, field in (({"tenant": "No Tenant"}, "tenant"), ({"tenant": "-a"}, "tenant"),
+                        ({"name": "n" * 200}, "name"), ({"scopes": ["root"]}, "scopes[0]"),
+                        ({"scopes": []}, "scopes"), ({"expires_s": 0}, "expires_s")):
+        error = server.refused("POST", "/v1/keys", 400, "bad_input", body)
+        assert error["field"] == field, error
+    server.refused("POST", "/v1/keys", 400, "unknown_parameter", {"tenants": "a"})
+    server.refused("DELETE", "/v1/keys/0123456789abcdef", 404, "key_not_found")
+    server.refused("POST", "/v1/keys/0123456789abcdef/rotate", 404, "key_not_found", {})
+
+
+def test_command_line(server):
+    made = server.bailey("key", "new", "--tenant", "cli", "--scopes", "run,sessions", "--name",
+                         "for a test", "--expires", "24h", "--json").json()
+    assert made["tenant"] == "cli" and made["scopes"] == ["run", "sessions"] and made["expires_at"]
+    caller = tenants.Caller(server, made["key"])
+    assert caller.get("/v1/sessions") == {"sessions": []}
+    listed = server.bailey("key", "ls")
+    assert made["id"] in listed.stdout.decode() and "for a test" in listed.stdout.decode()
+    # Its text is shown once.
+    for command in (("key", "ls"), ("key", "ls", "--json")):
+        said = server.bailey(*command).stdout.decode()
+        assert made["key"] not in said and made["key"].partition(".")[2] not in said
+    text = server.bailey("key", "rotate", made["id"], "-q").stdout.decode().strip()
+    assert caller.call("GET", "/v1/sessions").status == 401
+    assert tenants.Caller(server, text).call("GET", "/v1/sessions").status == 200
+    assert server.bailey("key", "rm", made["id"]).status == 0
+    assert tenants.Caller(server, text).call("GET", "/v1/sessions").status == 401
+    gone = server.bailey("key", "rm", made["id"])
+    assert gone.status != 0 and b"there is no key" in gone.stderr
+    wrong_word = server.bailey("key", "nwe")
+    assert wrong_word.status == 125 and b"bailey key new" in wrong_word.stderr
+
+
+def test_no_text_of_a_key_is_kept(server):
+    """Not in the index, not in the log, not in the audit."""
+    key = server.caller("acme")
+    assert key.call("GET", "/v1/info").status == 200
+    secret = key.text.partition(".")[2].encode()
+    for path in [*server.state.rglob("*"), server.log]:
+        if path.is_file():
+            assert secret not in path.read_bytes(), path
+
+
+def test_audit_of_keys_and_refusals(server):
+    key = server.caller("audited", ["run"])
+    key.refused("GET", "/v1/sessions", 403, "forbidden")
+    server.anybody(X_API_Key="bly_wrong").refused("GET", "/v1/info", 401, "unauthorized")
+    lines = server.audit()
+    made = [line for line in lines if line["action"] == "key" and line["key_id"] == key.key["id"]]
+    assert [line["change"] for line in made] == ["new"] and made[0]["key_tenant"] == "audited"
+    denied = [line for line in lines if line["action"] == "denied"]
+    assert any(line.get("tenant") == "audited" and line["key"] == key.key["id"] and
+               line["outcome"] == "forbidden" for line in denied)
+    assert denied[-1]["outcome"] == "unauthorized" and "tenant" not in denied[-1]
+    assert "bly_wrong" not in json.dumps(lines)
+
+
+def test_keys_survive_a_broker(server):
+    key = server.caller("acme")
+    before = server.get("/v1/info")
+    serve.support.os.kill(before["broker_pid"], serve.signal.SIGKILL)
+
+    def answers():
+        try:
+            return key.call("GET", "/v1/info").status
+        except OSError:
+            return None
+    assert serve.polled(answers, lambda status: status is not None, "a new broker answers") == 200
+
+
+def test_many_at_once(server):
+    """A key that is removed while others use theirs."""
+    statuses = []
+
+    def ask(key):
+        for _ in range(50):
+            statuses.append(key.call("GET", "/v1/info").status)
+    threads = [threading.Thread(target=ask, args=(server.caller("acme"),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    doomed = server.caller("acme")
+    server.asked("DELETE", f"/v1/keys/{doomed.key['id']}")
+    doomed.refused("GET", "/v1/info", 401, "unauthorized")
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 200

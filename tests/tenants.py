@@ -1,0 +1,66 @@
+"""tenants.py - a server with TCP and keys, and those who call it: one `Caller` for each key.
+
+    with tenants.Server({"SANDBOX_QUOTA_RUNS": "1"}) as server:
+        acme = server.caller("acme")
+        made = acme.session()["id"]          # everything that serve.Daemon has, over TCP with the key
+        server.get("/v1/sessions")           # the owner, over the unix socket
+"""
+import http.client
+import json
+import socket
+
+import serve
+import support
+
+SCOPES = ["run", "sessions", "files"]
+
+
+class KeyConnection(http.client.HTTPConnection):
+    """HTTP over TCP; each request has the caller's headers."""
+
+    def __init__(self, port, headers, timeout):
+        super().__init__("127.0.0.1", port, timeout=timeout)
+        self.own = headers
+
+    def request(self, method, url, body=None, headers=None, **rest):
+        super().request(method, url, body, {**self.own, **(headers or {})}, **rest)
+
+
+class Caller(serve.Daemon):
+    """Who has a key (`text`; None: nobody in particular)."""
+
+    def __init__(self, server, text, members=None):  # no daemon of its own
+        self.server, self.text, self.key = server, text, members
+        self.headers = {"Authorization": f"Bearer {text}"} if text else {}
+
+    def connect(self, timeout=support.PATIENCE):
+        return KeyConnection(self.server.port, self.headers, timeout)
+
+
+def free_port():
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return asked.getsockname()[1]
+
+
+class Server(serve.Daemon):
+    """`bailey serve` on an address of its own."""
+
+    def __init__(self, env=None, **rest):
+        self.port = free_port()
+        super().__init__({"SANDBOX_LISTEN": f"127.0.0.1:{self.port}", **(env or {})}, **rest)
+
+    def caller(self, tenant, scopes=None, **members):
+        made = self.post("/v1/keys", {"tenant": tenant, "scopes": scopes or SCOPES, **members}, 201)
+        return Caller(self, made["key"], made)
+
+    def anybody(self, **headers):
+        """Without a key, or with these headers (`X_API_Key` is X-API-Key)."""
+        caller = Caller(self, None)
+        caller.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return caller
+
+    def audit(self):
+        """Lines of the audit, oldest first."""
+        text = (self.state / "logs" / "audit.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
