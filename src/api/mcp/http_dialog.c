@@ -59,7 +59,7 @@ static bool make_room(struct mcp_http *door, const struct principal *who)
         if (!is_same(&dialog->who, who))
             continue;
         count++;
-        if ((!oldest || dialog->used_ms < oldest->used_ms) && !is_busy(door, dialog))
+        if ((!oldest || dialog->used_ms <= oldest->used_ms) && !is_busy(door, dialog))
             oldest = dialog;
     }
     if (count < LIMIT_MCP_KEY_SESSIONS)
