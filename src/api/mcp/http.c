@@ -39,11 +39,11 @@ void mcp_refuse(struct http_request *http, unsigned status, json_t *id, int code
     http_reply(http, status, "application/json", headers, buf_text(&text), text.length);
 }
 
-static void refuse_admission(struct http_request *http, const struct error *err, unsigned retry_s)
+static void refuse_admission(struct http_request *http, const struct error *err)
 {
     char retry[48];
 
-    str_format(retry, sizeof(retry), "Retry-After: %u", retry_s);
+    str_format(retry, sizeof(retry), "Retry-After: %u", err->retry_s ? err->retry_s : 1);
     if (err->num == -EACCES)
         mcp_refuse(http, 401, NULL, MCP_INVALID_REQUEST, "WWW-Authenticate: Bearer", "%s",
                    err->text);
@@ -256,11 +256,10 @@ static void refuse_text(struct post *post, const char *text, size_t length)
 static bool admit(struct mcp_http *door, struct http_request *http, struct principal *ret)
 {
     struct error err = {0};
-    unsigned retry_s = 1;
 
-    if (door->spec.ops->admit(door->spec.host, http, ret, &retry_s, &err) == 0)
+    if (door->spec.ops->admit(door->spec.host, http, ret, &err) == 0)
         return true;
-    refuse_admission(http, &err, retry_s);
+    refuse_admission(http, &err);
     return false;
 }
 

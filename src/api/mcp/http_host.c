@@ -33,12 +33,12 @@ void mcp_engine_free(struct mcp_engine *host)
     free(host);
 }
 
-static int host_admit(void *ctx, const struct http_request *http, struct principal *ret,
-                      unsigned *ret_retry_s, struct error *err)
+static int host_admit(void *ctx, struct http_request *http, struct principal *ret,
+                      struct error *err)
 {
     struct mcp_engine *host = ctx;
 
-    return gate_admit(host->gate, http, SCOPE_RUN, ret, ret_retry_s, err);
+    return gate_admit(host->gate, http, SCOPE_RUN, ret, err);
 }
 
 /* ---- calls ---- */
@@ -123,8 +123,8 @@ static int host_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *
     *call = (struct call){.task = {.work = work, .cancel = call_cancel}, .own = asker->own};
     str_copy(call->word, sizeof(call->word), session ? session : "");
     mcp_work_attach(work, call);
-    tool_start(host->tools, row, arguments, call->word[0] ? call->word : NULL, on_done, call,
-               &started);
+    tool_start(host->tools, &asker->who, row, arguments, call->word[0] ? call->word : NULL, on_done,
+               call, &started);
     if (started)
         call->call = started; /* else it was answered, and `call` is gone */
     return 0;

@@ -27,8 +27,7 @@ struct mcp_asker {
 
 struct mcp_http_ops {
     /* As gate_admit(). */
-    int (*admit)(void *host, const struct http_request *http, struct principal *ret,
-                 unsigned *ret_retry_s, struct error *err);
+    int (*admit)(void *host, struct http_request *http, struct principal *ret, struct error *err);
     /* As mcp_ops have them; `asker` lives as long as the work. */
     int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 const struct mcp_tool *tool, const char *session, json_t *arguments,

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "api/gate.h"
+#include "api/rest/doors.h"
 #include "api/rest/rest.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -31,6 +32,8 @@ struct rest {
     uint64_t started_ms; /* wall clock */
     struct http_server *server;
     struct http_route *routes;
+    size_t route_count;
+    void *doors[REST_DOORS_MAX]; /* doors.c */
 };
 
 /* ---- rows (routes.c) ---- */

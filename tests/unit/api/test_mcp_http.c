@@ -37,8 +37,8 @@ static struct mcp_server *mcp;
 static struct mcp_http *door;
 
 /* The header X-Key says who it is. */
-static int fake_admit(void *ctx, const struct http_request *http, struct principal *ret,
-                      unsigned *ret_retry_s, struct error *err)
+static int fake_admit(void *ctx, struct http_request *http, struct principal *ret,
+                      struct error *err)
 {
     const char *key = http_header(http, "X-Key");
 
@@ -49,8 +49,9 @@ static int fake_admit(void *ctx, const struct http_request *http, struct princip
     if (str_equal(key, "low"))
         return error_set(err, -EPERM, ERROR_ENGINE, "the key needs the scope run");
     if (str_equal(key, "many")) {
-        *ret_retry_s = 7;
-        return error_set(err, -EDQUOT, ERROR_ENGINE, "too many requests");
+        error_set(err, -EDQUOT, ERROR_QUOTA, "too many requests");
+        err->retry_s = 7;
+        return err->num;
     }
     if (key) {
         ret->is_local = false;
