@@ -67,12 +67,12 @@
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 
 /* kernels, templates, layers */
-#define LIMIT_POOL 256                            /* SANDBOX_POOL_SIZE may not exceed it */
-#define LIMIT_ZYGOTES 16                          /* warm interpreters of one engine */
-#define LIMIT_TIERS_BYTES (16 * KIB)              /* names of modules that they import */
-#define LIMIT_TENANTS 4096              /* that are told apart */
-#define LIMIT_METRIC_VALUES 100         /* of a label whose values come from outside */
-#define LIMIT_WS_QUEUE (256 * KIB)      /* bytes that wait for a WebSocket's reader */
+#define LIMIT_POOL 256               /* SANDBOX_POOL_SIZE may not exceed it */
+#define LIMIT_ZYGOTES 16             /* warm interpreters of one engine */
+#define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
+#define LIMIT_TENANTS 4096           /* that are told apart */
+#define LIMIT_METRIC_VALUES 100      /* of a label whose values come from outside */
+#define LIMIT_WS_QUEUE (256 * KIB)   /* bytes that wait for a WebSocket's reader */
 #define LIMIT_WS_PING_MS 20000
 #define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, made ahead or not */
 #define LIMIT_MAKINGS 8                           /* boxes being made at once; others wait */
@@ -144,6 +144,9 @@
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */
 #define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
+#define HTTP_HEAD_MS 30000          /* for the whole head of a request */
+#define HTTP_KEEP_MS 75000          /* between two requests of a connection over TCP */
+#define HTTP_BODY_MS 600000         /* for a body that is collected, the whole of it */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
 #define RUN_PATIENCE_MS 1000        /* of `bailey run`, until a daemon says that it takes the run */
