@@ -348,6 +348,7 @@ static int start(struct broker *broker, struct error *err)
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),
+        .has_fixtures = number_of("BAILEY_MCP_CONFORMANCE_FIXTURES") == 1,
     };
     if (r == 0)
         r = engine_new(&spec, &broker->engine, err);

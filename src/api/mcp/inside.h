@@ -41,7 +41,7 @@ enum mcp_code {
 struct mcp_server {
     const struct mcp_tool *tools;
     size_t tool_count;
-    bool is_structured, is_http;
+    bool is_structured, is_http, has_fixtures;
     char *prompt;
     json_t *tool_list; /* as tools/list shows it */
 };

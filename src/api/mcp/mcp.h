@@ -40,6 +40,7 @@ struct mcp_settings {
     size_t tool_count;
     const char *prompt; /* the text of the one prompt, copied; NULL: there is none */
     bool is_structured; /* results carry structuredContent that repeats all of their text */
+    bool has_fixtures;  /* those of the conformance suite; only tests set it */
     bool is_http;       /* without a conversation a call that names no session makes a new one */
 };
 

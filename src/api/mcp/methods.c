@@ -1,6 +1,7 @@
 /* methods.c - the handshakes of both eras, and the methods that need nothing of the host. */
 #include <string.h>
 
+#include "api/mcp/fixtures.h"
 #include "api/mcp/inside.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -45,18 +46,22 @@ static json_t *instructions_for(const struct mcp_server *server)
     return json_sprintf("%s%s", instructions, server->is_http ? http_instructions : "");
 }
 
-static json_t *capabilities(void)
+static json_t *capabilities(const struct mcp_server *server)
 {
     /* Nothing here ever changes by itself: no listChanged, no subscribe. */
-    return json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts", "completions",
-                     "logging");
+    json_t *all = json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts",
+                            "completions", "logging");
+
+    if (server->has_fixtures)
+        mcp_fixtures_capabilities(all);
+    return all;
 }
 
 void mcp_discover(struct mcp_request *request)
 {
     mcp_send_cached(request->peer, &request->origin,
                     json_pack("{s:[s],s:o,s:o}", "supportedVersions", MCP_MODERN, "capabilities",
-                              capabilities(), "instructions",
+                              capabilities(request->peer->server), "instructions",
                               instructions_for(request->peer->server)),
                     STATIC_TTL_MS);
 }
@@ -75,8 +80,9 @@ void mcp_initialize(struct mcp_request *request)
     str_copy(request->peer->version, sizeof(request->peer->version), version);
     mcp_send_result(request->peer, &request->origin,
                     json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:o}", "protocolVersion", version,
-                              "capabilities", capabilities(), "serverInfo", "name", "bailey",
-                              "title", "Bailey sandbox", "version", BAILEY_VERSION, "instructions",
+                              "capabilities", capabilities(request->peer->server), "serverInfo",
+                              "name", "bailey", "title", "Bailey sandbox", "version",
+                              BAILEY_VERSION, "instructions",
                               instructions_for(request->peer->server)));
 }
 
@@ -115,6 +121,8 @@ void mcp_prompts_list(struct mcp_request *request)
     if (request->peer->server->prompt)
         json_array_append_new(list, json_pack("{s:s,s:s,s:s}", "name", PROMPT_NAME, "title",
                                               PROMPT_TITLE, "description", PROMPT_TEXT));
+    if (request->peer->server->has_fixtures)
+        mcp_fixtures_list("prompts", list);
     mcp_send_cached(request->peer, &request->origin, json_pack("{s:o}", "prompts", list),
                     STATIC_TTL_MS);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/mcp/fixtures.h"
 #include "api/mcp/inside.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -59,7 +60,8 @@ void mcp_send_result(struct mcp_peer *peer, const struct mcp_origin *origin, jso
         return;
     }
     if (origin->is_modern) {
-        json_object_set_new(result, "resultType", json_string("complete"));
+        if (!json_object_get(result, "resultType"))
+            json_object_set_new(result, "resultType", json_string("complete"));
         json_object_set_new(result, "_meta",
                             json_pack("{s:{s:s,s:s}}", MCP_META_SERVER, "name", "bailey", "version",
                                       BAILEY_VERSION));
@@ -157,6 +159,8 @@ static void dispatch(struct mcp_request *request)
     request->origin.is_modern = is_modern(request->method, meta);
     if (request->origin.is_modern && !is_modern_valid(request, meta))
         return;
+    if (request->peer->server->has_fixtures && mcp_fixtures_handle(request))
+        return;
     era = request->origin.is_modern ? ERA_MODERN : ERA_LEGACY;
     for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
         if (str_equal(methods[i].name, request->method) && methods[i].eras & era) {
@@ -173,6 +177,13 @@ static void notified(struct mcp_peer *peer, const char *method, json_t *params)
     if (str_equal(method, "notifications/cancelled"))
         mcp_work_cancel(peer, json_object_get(params, "requestId"));
     /* initialized, roots/list_changed and what nobody knows yet need nothing of us */
+}
+
+/* Nobody but the fixtures ever asks a client. */
+static void answered(struct mcp_peer *peer, json_t *message)
+{
+    if (peer->server->has_fixtures)
+        mcp_fixtures_answered(peer, message);
 }
 
 void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
@@ -193,7 +204,7 @@ void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
                                               : "a message has to be a JSON object");
     else if (!json_object_get(message, "method") && id &&
              (json_object_get(message, "result") || json_object_get(message, "error")))
-        return; /* an answer, and we ask nothing */
+        answered(peer, message);
     else if (!str_equal(mcp_text(message, "jsonrpc"), "2.0"))
         mcp_send_error(peer, &request.origin, MCP_INVALID_REQUEST, NULL,
                        "'jsonrpc' has to be \"2.0\"");
@@ -265,11 +276,14 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
     server->tool_count = settings->tool_count;
     server->is_structured = settings->is_structured;
     server->is_http = settings->is_http;
+    server->has_fixtures = settings->has_fixtures;
     if (settings->prompt && !(server->prompt = strdup(settings->prompt)))
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     server->tool_list = mcp_tools_build(settings, err);
     if (!server->tool_list)
         return err && err->num < 0 ? err->num : -ENOMEM;
+    if (server->has_fixtures)
+        mcp_fixtures_list("tools", server->tool_list);
     *ret = ptr_take(&server);
     return 0;
 }

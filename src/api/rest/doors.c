@@ -50,6 +50,7 @@ static int mcp_open(struct rest *rest, void **ret, struct error *err)
     r = mcp_server_new(&(struct mcp_settings){.tools = door->tools,
                                               .tool_count = tool_count,
                                               .prompt = buf_text(&prompt),
+                                              .has_fixtures = rest->info.has_fixtures,
                                               .is_http = true},
                        &door->server, err);
     if (r < 0)

@@ -18,6 +18,7 @@ struct rest_info {
     const char *socket, *state;
     int launcher_pid, broker_pid; /* as the host sees them; 0: unknown */
     unsigned generation;
+    bool has_fixtures; /* those of MCP's conformance suite: only tests ask for them */
 };
 
 /* listen_fd is borrowed. */
