@@ -24,9 +24,11 @@ struct client_request {
     const char *out;                       /* a folder for its pictures */
     const char *timeout;
     bool has_stdin;
-    char **env;                   /* strv of "K=V" */
-    char **data;                  /* strv of "NAME=FILE" */
-    uint64_t idle_ms, max_age_ms; /* 0: as configured */
+    char **env;                    /* strv of "K=V" */
+    char **data;                   /* strv of "NAME=FILE" */
+    uint64_t idle_ms, max_age_ms;  /* 0: as configured */
+    const char *tenant, *scopes;   /* of a key */
+    uint64_t expires_ms, grace_ms; /* of a key; 0: never, at once */
     bool is_json, is_quiet, is_raw, is_all, is_recursive, follows;
 };
 

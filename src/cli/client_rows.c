@@ -28,6 +28,8 @@ TEXT(context)
 TEXT(code)
 TEXT(out)
 TEXT(timeout)
+TEXT(tenant)
+TEXT(scopes)
 SWITCH(has_stdin)
 SWITCH(is_json)
 SWITCH(is_quiet)
@@ -80,6 +82,16 @@ static int take_idle(void *target, const char *value, struct error *err)
 static int take_max_age(void *target, const char *value, struct error *err)
 {
     return take_time("--max-age", value, &((struct client_request *)target)->max_age_ms, err);
+}
+
+static int take_expires(void *target, const char *value, struct error *err)
+{
+    return take_time("--expires", value, &((struct client_request *)target)->expires_ms, err);
+}
+
+static int take_grace(void *target, const char *value, struct error *err)
+{
+    return take_time("--grace", value, &((struct client_request *)target)->grace_ms, err);
 }
 
 #define ROW_JSON                                                         \
@@ -442,6 +454,43 @@ const struct command template_command = {
     OPTIONS(template_options),
     .operand = "ACTION",
     .operands = WORDS_TEMPLATE_ACTION,
+    .operand_max = 64,
+    .in_engine = true,
+};
+
+static const struct option_row key_options[] = {
+    {"name", 'n', "NAME", WORDS_ANY, "new: what it is called in lists", .take = take_name},
+    {"tenant", 't', "NAME", WORDS_ANY, "new: whose it is: small letters, digits and '-'; default",
+     .take = take_tenant},
+    {"scopes", 0, "LIST", WORDS_ANY,
+     "new: what it may be used for: run, sessions, files, metrics, admin; run,sessions,files",
+     .take = take_scopes},
+    {"expires", 0, "TIME", WORDS_ANY, "new: it is good for so long: 24h; without it for ever",
+     .take = take_expires},
+    {"grace", 0, "TIME", WORDS_ANY, "rotate: the old text works for so long too: 1h",
+     .take = take_grace},
+    {"quiet", 'q', NULL, WORDS_ANY, "new, rotate: the text alone; ls: ids only",
+     .take = take_is_quiet},
+    ROW_JSON,
+    ROW_CONFIG,
+};
+
+const struct command key_command = {
+    .name = "key",
+    .summary = "make, list, rotate and remove API keys",
+    .usage = "new [options] | ls | rm ID... | rotate ID [--grace TIME]",
+    .description =
+        "Whoever calls the server over TCP needs a key, as 'Authorization: Bearer KEY' or "
+        "'X-API-Key: KEY'. A key belongs to a tenant, which sees its own sessions, files, outputs "
+        "and events and nobody else's, and has scopes: run (one-shot runs and tools), sessions, "
+        "files, metrics, admin (keys, templates).\n\n"
+        "'new' and 'rotate' print the key's text on standard output, once; what is kept is a "
+        "salted hash. 'rotate' gives a key a new text under its id, 'rm' ends it at once. All of "
+        "them speak to the daemon over its own socket, whose owner needs no key.\n\n"
+        "Example: bailey key new --tenant acme --scopes run,files --expires 720h",
+    OPTIONS(key_options),
+    .operand = "ACTION",
+    .operands = WORDS_KEY_ACTION,
     .operand_max = 64,
     .in_engine = true,
 };

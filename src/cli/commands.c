@@ -32,6 +32,7 @@ const struct command *const command_table[] = {
     &template_command,
     /* the daemon, and who talks to it */
     &serve_command,
+    &key_command,
     &daemon_command,
     &prompt_command,
     &mcp_command,
@@ -90,6 +91,7 @@ static const char *word_at(enum words words, size_t index)
     static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
+    static const char *const key_actions[] = {"new", "ls", "rm", "rotate"};
     static const char *const template_actions[] = {"build", "ls", "show", "verify", "rm"};
 
     switch (words) {
@@ -109,6 +111,8 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(daemon_actions) ? daemon_actions[index] : NULL;
     case WORDS_CONTEXT_ACTION:
         return index < ARRAY_SIZE(context_actions) ? context_actions[index] : NULL;
+    case WORDS_KEY_ACTION:
+        return index < ARRAY_SIZE(key_actions) ? key_actions[index] : NULL;
     case WORDS_TEMPLATE_ACTION:
         return index < ARRAY_SIZE(template_actions) ? template_actions[index] : NULL;
     default:

@@ -99,6 +99,7 @@ struct clash {
     const char *name, *file;
     char other[LIMIT_NAME + 1];
     unsigned count;
+    uint64_t replaced; /* bytes of the one that has this name now */
 };
 
 static void look_for_clash(void *ctx, const struct index_file *row)
@@ -106,15 +107,17 @@ static void look_for_clash(void *ctx, const struct index_file *row)
     struct clash *clash = ctx;
     char file[LIMIT_NAME + 8];
 
-    if (str_equal(row->name, clash->name))
-        return; /* it will be replaced */
+    if (str_equal(row->name, clash->name)) {
+        clash->replaced = row->bytes;
+        return;
+    }
     clash->count++;
     if (dataset_file_name(row->name, file, sizeof(file), NULL) == 0 && str_equal(file, clash->file))
         str_copy(clash->other, sizeof(clash->other), row->name);
 }
 
 static int check_clash(struct session *session, const char *name, const char *file,
-                       struct error *err)
+                       uint64_t *ret_replaced, struct error *err)
 {
     struct clash clash = {.name = name, .file = file};
     int r =
@@ -129,6 +132,7 @@ static int check_clash(struct session *session, const char *name, const char *fi
     if (clash.count >= LIMIT_DATASETS)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE, "a session has at most %d datasets",
                          LIMIT_DATASETS);
+    *ret_replaced = clash.replaced;
     return 0;
 }
 
@@ -137,6 +141,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
 {
     CLEANUP(freep) struct dataset_upload *upload = calloc(1, sizeof(*upload));
     int data_fd = session->engine->spec.folders.data_fd;
+    uint64_t replaced;
     int r;
 
     if (!upload)
@@ -145,7 +150,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
         return session_ended_error(session, err);
     r = dataset_file_name(name, upload->file, sizeof(upload->file), err);
     if (r == 0)
-        r = check_clash(session, name, upload->file, err);
+        r = check_clash(session, name, upload->file, &replaced, err);
     if (r == 0)
         r = datasets_prepare(session, err);
     if (r < 0)
@@ -209,10 +214,11 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
     int data_fd = session->engine->spec.folders.data_fd;
     char path[ID_MAX + LIMIT_NAME + 16];
     struct index_file row = {.kind = 'd', .name = upload->name, .bytes = upload->bytes};
+    uint64_t replaced = 0;
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err) : 0;
 
     if (r == 0)
-        r = check_clash(session, upload->name, upload->file, err); /* one that was faster */
+        r = check_clash(session, upload->name, upload->file, &replaced, err); /* of a faster one */
     str_copy(row.session, sizeof(row.session), session->id);
     str_format(path, sizeof(path), "%s/%s", session->id, upload->file);
     if (r == 0)
@@ -221,6 +227,8 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
         r = disk_error(-errno, err);
     else if (r == 0)
         upload->temporary[0] = 0;
+    if (r == 0)
+        usage_data_over(session, replaced);
     if (r == 0)
         bus_publish(
             session->engine->spec.bus, EVENT_FILE_CHANGED, session->tenant, session->id,
@@ -262,7 +270,7 @@ static int open_in_folders(struct session *session, const char *path, struct err
 }
 
 /* A piece of it; 1: there is more, 0: that was all, or a negative errno. */
-static int copy_piece(struct dataset_upload *upload)
+static int copy_piece(struct dataset_upload *upload, struct error *err)
 {
     CLEANUP(freep) char *data = NULL;
     ssize_t length = -1;
@@ -272,7 +280,7 @@ static int copy_piece(struct dataset_upload *upload)
         length = copy_file_range(upload->from_fd, NULL, upload->fd, NULL, COPY_PIECE, 0);
     if (length < 0 && !upload->is_plain) {
         if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
-            return -errno;
+            return disk_error(-errno, err);
         upload->is_plain = true; /* it goes on where it was */
     }
     if (length < 0) {
@@ -281,11 +289,13 @@ static int copy_piece(struct dataset_upload *upload)
         data = malloc(COPY_PIECE);
         length = data ? read(upload->from_fd, data, COPY_PIECE) : -1;
         if (length < 0)
-            return data ? -errno : -ENOMEM;
+            return disk_error(data ? -errno : -ENOMEM, err);
         r = fd_write_all(upload->fd, data, (size_t)length);
         if (r < 0)
-            return r;
+            return disk_error(r, err);
     }
+    if (usage_data(upload->session, (uint64_t)length, err) < 0)
+        return -EDQUOT;
     upload->bytes += (uint64_t)length;
     return length > 0;
 }
@@ -301,13 +311,11 @@ static void on_copy(void *ctx)
     if (upload->session->state >= SESSION_ENDING)
         session_ended_error(upload->session, &err);
     else
-        r = copy_piece(upload);
+        r = copy_piece(upload, &err);
     if (r > 0) {
         upload->session->engine->spec.reactor->ops->timer_set(upload->timer, 0);
         return;
     }
-    if (r < 0)
-        disk_error(r, &err);
     if (err.num < 0)
         dataset_cancel(upload);
     else

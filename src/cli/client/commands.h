@@ -23,5 +23,6 @@ int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
 int install_run(const struct invocation *invocation);
 int template_run(const struct invocation *invocation);
+int key_run(const struct invocation *invocation);
 
 #endif

@@ -66,10 +66,11 @@ int outputs_run(const struct invocation *invocation)
 
 /* ---- ps ---- */
 
-/* The processes of one session into `all`, each with "session_id". */
-static int add_processes(struct client *client, const char *session, bool with_ended, json_t *all,
+/* The processes of one session into `all`, each with "session_id" and "tenant". */
+static int add_processes(struct client *client, json_t *of, bool with_ended, json_t *all,
                          struct error *err)
 {
+    const char *session = member_text(of, "id");
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *reply = NULL;
     json_t *process;
@@ -88,6 +89,7 @@ static int add_processes(struct client *client, const char *session, bool with_e
         if (!with_ended && !report_is_alive(process))
             continue;
         json_object_set_new(process, "session_id", json_string(session));
+        json_object_set(process, "tenant", json_object_get(of, "tenant"));
         json_array_append(all, process);
     }
     return 0;
@@ -106,9 +108,7 @@ static int collect(struct client *client, const struct client_request *request, 
         result = client_session_path(&path, request->session, "", err);
         if (result == 0)
             result = client_call(client, "GET", buf_text(&path), NULL, &reply, err);
-        return result < 0
-                   ? result
-                   : add_processes(client, member_text(reply, "id"), request->is_all, all, err);
+        return result < 0 ? result : add_processes(client, reply, request->is_all, all, err);
     }
     result = client_call(client, "GET", "/v1/sessions", NULL, &reply, err);
     json_array_foreach(json_object_get(reply, "sessions"), i, session)
@@ -118,14 +118,15 @@ static int collect(struct client *client, const struct client_request *request, 
         if (!request->is_all && json_is_integer(running) && json_integer_value(running) == 0)
             continue;
         if (result == 0)
-            result = add_processes(client, member_text(session, "id"), request->is_all, all, err);
+            result = add_processes(client, session, request->is_all, all, err);
     }
     return result;
 }
 
 static int ps_table(json_t *all)
 {
-    static const char *const headings[] = {"SESSION", ">EXEC", "STATE", "STARTED", "COMMAND", NULL};
+    static const char *const headings[] = {"SESSION", "TENANT",  ">EXEC", "STATE",
+                                           "STARTED", "COMMAND", NULL};
     CLEANUP(table_free) struct table table;
     size_t i, id_length = client_id_length(all, "session_id");
     int64_t now_s = words_now();
@@ -139,6 +140,7 @@ static int ps_table(json_t *all)
 
         words_id(member_text(process, "session_id"), id_length, text);
         table_cell(&table, text);
+        table_cell(&table, member_text(process, "tenant"));
         str_format(text, sizeof(text), "%lld",
                    (long long)json_integer_value(json_object_get(process, "number")));
         table_cell(&table, text);

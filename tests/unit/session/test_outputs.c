@@ -90,7 +90,7 @@ static void test_changed_only(void **state)
     unsigned pictures = 0;
     json_t *json;
 
-    reader = bus_subscribe(shop->bus, session_id(session), 0, NULL, NULL);
+    reader = bus_subscribe(shop->bus, NULL, session_id(session), 0, NULL, NULL);
     collect(shop, session, &collected); /* no such folder */
     assert_int_equal(collected.count + collected.total, 0);
     assert_int_equal(collected.err.num, 0);
