@@ -76,7 +76,7 @@ int run_make(struct run *run, struct error *err); /* the box */
 void run_over(struct run *run, const struct error *err);
 
 /* run_ways.c */
-void run_store(struct run *run); /* SANDBOX_STORE_CODE */
+void run_store(struct run *run);                   /* SANDBOX_STORE_CODE */
 extern const struct exec_events run_kernel_events; /* of one that came with the box: nobody hears */
 char **run_words(const struct run *run, const struct run_spec *spec); /* strv; NULL: no memory */
 char **run_cell_env(const struct run *run, struct error *err); /* the words too; strv, or NULL */
