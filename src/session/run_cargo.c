@@ -139,7 +139,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 
     run->installation = NULL;
     told.added = told.packages;
-    install_audit(run->engine, NULL, run->cargo->requirements, &told, err);
+    install_audit(run->engine, run->tenant, NULL, run->cargo->requirements, &told, err);
     if (r < 0) {
         run_over(run, &failure);
         return;

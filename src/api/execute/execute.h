@@ -32,8 +32,6 @@ struct execute {
 void execute_reply(struct http_request *http, unsigned status, const char *const *headers,
                    json_t *json);
 
-extern const struct rest_route execute_rows[];
-extern const size_t execute_row_count;
 void execute_start(struct rest_call *call);  /* POST /execute */
 void execute_health(struct rest_call *call); /* GET /health */
 

@@ -1,5 +1,6 @@
 /* order.c - the body of POST /execute: what it says, or what is wrong with it; see execute.h. */
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "api/execute/execute.h"
 #include "api/gate.h"
 #include "api/rest/rest.h"
 #include "base/buf.h"
@@ -29,6 +30,7 @@ struct rest {
     struct tools *tools;
     struct rest_info info;
     uint64_t started_ms; /* wall clock */
+    struct execute execute;
     struct http_server *server;
     struct http_route *routes;
 };
@@ -66,6 +68,8 @@ struct rest_route {
 };
 extern const struct rest_route rest_routes[];
 extern const size_t rest_route_count;
+extern const struct rest_route execute_rows[]; /* api/execute/rows.c */
+extern const size_t execute_row_count;
 
 #define REST_JSON (JSON_COMPACT | JSON_REAL_PRECISION(15)) /* how replies are written */
 #define TYPE_JSON "application/json"
@@ -83,6 +87,11 @@ struct rest_call {
 };
 
 void rest_dispatch(struct http_request *http, void *ctx);
+/* Of all doors (doors.c). */
+size_t rest_doors_count(void);
+void rest_doors_fill(struct http_route *routes);
+void rest_doors_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
+void rest_doors_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
 bool rest_query_bool(const struct rest_call *call, const char *name);
 const char *rest_query_text(const struct rest_call *call, const char *name); /* or NULL */
@@ -209,6 +218,13 @@ HANDLER(datasets_list);
 HANDLER(datasets_put);
 HANDLER(outputs_list);
 HANDLER(outputs_get);
+HANDLER(artifacts_get);
+HANDLER(artifacts_info);
+HANDLER(artifacts_link);
+HANDLER(artifacts_keep);
+HANDLER(artifacts_delete);
+HANDLER(docs_openapi);
+HANDLER(docs_page);
 HANDLER(packages_list);
 HANDLER(packages_install);
 HANDLER(templates_list);

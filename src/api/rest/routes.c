@@ -507,6 +507,7 @@ const struct rest_route rest_routes[] = {
      false,
      events_session},
 
+#include "api/rest/routes_artifacts.h"
 #include "api/rest/routes_keys.h"
 #include "api/rest/routes_warm.h"
 };
