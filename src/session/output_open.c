@@ -84,10 +84,7 @@ void output_announce(struct session *session, const struct session_output *outpu
     if (!str_equal(output->kind, "image"))
         return;
     buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
-    if (output->id)
-        buf_printf(&url, "/v1/artifacts/%s", output->id);
-    else
-        buf_printf(&url, "/v1/sessions/%s/outputs/%s", session->id, output->name);
+    buf_printf(&url, "/v1/sessions/%s/outputs/%s", session->id, output->name);
     bus_publish(session->engine->spec.bus, EVENT_VISUALIZATION, session->tenant, session->id,
                 json_pack("{s:o, s:o, s:s, s:I, s:o}", "name",
                           text_to_json(output->name, strlen(output->name)), "path",
