@@ -18,6 +18,7 @@
 
 typedef struct json_t json_t;
 struct http_request;
+struct http_route;
 struct rest_call;
 struct rest_route;
 
@@ -27,6 +28,9 @@ struct execute {
     bool was_asked; /* which version the interpreter has */
     char version[64];
 };
+
+/* Routes of the server; their handlers' ctx is the struct rest. */
+const struct http_route *execute_routes(size_t *ret_count);
 
 /* Takes over `json`; NULL: no memory. */
 void execute_reply(struct http_request *http, unsigned status, const char *const *headers,

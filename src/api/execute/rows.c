@@ -102,3 +102,31 @@ const struct rest_route execute_rows[] = {
      .handle = execute_health},
 };
 const size_t execute_row_count = ARRAY_SIZE(execute_rows);
+
+/* It has its own words for everything, so nothing is checked for it. */
+static void on_request(struct http_request *http, void *ctx)
+{
+    const struct rest_route *row = http_row(http);
+    struct rest_call call = {.rest = ctx, .http = http, .route = row};
+
+    if (execute_is_elsewhere(http))
+        execute_elsewhere(http);
+    else
+        row->handle(&call);
+}
+
+const struct http_route *execute_routes(size_t *ret_count)
+{
+    static const struct http_route routes[] = {
+        {.method = "POST",
+         .pattern = "/execute",
+         .body = HTTP_WHOLE_BODY,
+         .body_max = LIMIT_EXECUTE_BODY,
+         .handle = on_request,
+         .row = &execute_rows[0]},
+        {.method = "GET", .pattern = "/health", .handle = on_request, .row = &execute_rows[1]},
+    };
+
+    *ret_count = ARRAY_SIZE(routes);
+    return routes;
+}

@@ -87,11 +87,10 @@ struct rest_call {
 };
 
 void rest_dispatch(struct http_request *http, void *ctx);
-/* Of all doors (doors.c). */
-size_t rest_doors_count(void);
-void rest_doors_fill(struct http_route *routes);
-void rest_doors_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
-void rest_doors_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
+/* The same behind the choice of a door, and what fits no row (front.c). */
+void rest_front(struct http_request *http, void *ctx);
+void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
+void rest_front_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
 bool rest_query_bool(const struct rest_call *call, const char *name);
 const char *rest_query_text(const struct rest_call *call, const char *name); /* or NULL */

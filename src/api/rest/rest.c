@@ -17,6 +17,24 @@ static void on_done(void *ctx, const char *method, const char *path, unsigned st
               (unsigned long long)duration_ms);
 }
 
+static void fill_routes(struct http_route *routes)
+{
+    for (size_t i = 0; i < rest_route_count; i++) {
+        const struct rest_route *row = &rest_routes[i];
+
+        routes[i] = (struct http_route){
+            .method = row->method,
+            .pattern = row->path,
+            .body = row->body == BODY_JSON    ? HTTP_WHOLE_BODY
+                    : row->body == BODY_BYTES ? HTTP_STREAM_BODY
+                                              : HTTP_NO_BODY,
+            .body_max = row->body == BODY_JSON ? LIMIT_REQUEST_JSON : 0,
+            .handle = rest_front,
+            .row = row,
+        };
+    }
+}
+
 int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err)
 {
@@ -33,18 +51,18 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
     clock_gettime(CLOCK_REALTIME, &now);
     rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     rest->tools = tools_new(engine, reactor);
-    rest->routes = calloc(rest_doors_count(), sizeof(*rest->routes));
+    rest->routes = calloc(rest_route_count, sizeof(*rest->routes));
     if (rest->tools && rest->routes) {
-        rest_doors_fill(rest->routes);
+        fill_routes(rest->routes);
         r = http_server_start(reactor,
                               &(struct http_server_spec){
                                   .listen_fd = listen_fd,
                                   .routes = rest->routes,
-                                  .route_count = rest_doors_count(),
+                                  .route_count = rest_route_count,
                                   .ctx = rest,
                                   .client_max = LIMIT_CLIENTS,
-                                  .no_route = rest_doors_no_route,
-                                  .refuse = rest_doors_refuse,
+                                  .no_route = rest_front_no_route,
+                                  .refuse = rest_front_refuse,
                                   .done = on_done,
                               },
                               &rest->server, err);
