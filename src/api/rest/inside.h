@@ -27,7 +27,9 @@ struct rest {
     struct tools *tools;
     struct rest_info info;
     uint64_t started_ms; /* wall clock */
-    struct http_server *server;
+    struct http_server *server; /* of the socket */
+    struct http_server *others[REST_ADDRESSES_MAX];
+    size_t other_count;
     struct http_route *routes;
 };
 
@@ -216,6 +218,7 @@ HANDLER(templates_delete);
 HANDLER(templates_verify);
 HANDLER(events_all);
 HANDLER(events_session);
+HANDLER(reload_post);
 #undef HANDLER
 
 #endif
