@@ -67,12 +67,12 @@
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
 
 /* kernels, templates, layers */
-#define LIMIT_POOL 256               /* SANDBOX_POOL_SIZE may not exceed it */
-#define LIMIT_ZYGOTES 16             /* warm interpreters of one engine */
-#define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
-#define LIMIT_TENANTS 4096           /* that are told apart */
-#define LIMIT_METRIC_VALUES 100      /* of a label whose values come from outside */
-#define LIMIT_WS_QUEUE (256 * KIB)   /* bytes that wait for a WebSocket's reader */
+#define LIMIT_POOL 256                            /* SANDBOX_POOL_SIZE may not exceed it */
+#define LIMIT_ZYGOTES 16                          /* warm interpreters of one engine */
+#define LIMIT_TIERS_BYTES (16 * KIB)              /* names of modules that they import */
+#define LIMIT_TENANTS 4096              /* that are told apart */
+#define LIMIT_METRIC_VALUES 100         /* of a label whose values come from outside */
+#define LIMIT_WS_QUEUE (256 * KIB)      /* bytes that wait for a WebSocket's reader */
 #define LIMIT_WS_PING_MS 20000
 #define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, made ahead or not */
 #define LIMIT_MAKINGS 8                           /* boxes being made at once; others wait */

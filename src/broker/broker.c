@@ -399,7 +399,6 @@ static int start(struct broker *broker, struct error *err)
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),
-        .addresses = broker->listeners.urls,
         .reload = on_reload,
         .reload_ctx = broker,
     };

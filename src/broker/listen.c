@@ -65,7 +65,6 @@ int listeners_open(struct listeners *listeners, json_t *settings, struct error *
         if (r < 0)
             return error_set(err, r, ERROR_ENGINE, "address %zu of the daemon: %s", i,
                              strerror(-r));
-        listeners->urls[i] = listeners->rows[i].url;
     }
     return 0;
 }

@@ -28,7 +28,6 @@ struct listener {
 struct listeners {
     struct listener rows[SERVE_LISTEN_MAX];
     size_t count;
-    const char *urls[SERVE_LISTEN_MAX + 1];
     char **hosts; /* strv: localhost, and what is configured */
     bool is_tls;
 };

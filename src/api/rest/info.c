@@ -31,15 +31,6 @@ static json_t *limits_json(const struct limits *limits)
                      "cpu_millis", (int)limits->cpu_millis);
 }
 
-static json_t *addresses_json(const char *const *addresses)
-{
-    json_t *array = json_array();
-
-    for (; array && addresses && *addresses; addresses++)
-        json_array_append_new(array, json_string(*addresses));
-    return array;
-}
-
 void info_get(struct rest_call *call)
 {
     const struct rest_info *info = &call->rest->info;
@@ -48,12 +39,11 @@ void info_get(struct rest_call *call)
 
     rest_time(call->rest->started_ms, started, sizeof(started));
     rest_reply(call->http, 200,
-               json_pack("{s:s, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:o}",
-                         "version", BAILEY_VERSION, "launcher_pid", (int)info->launcher_pid,
-                         "broker_pid", (int)info->broker_pid, "generation", (int)info->generation,
-                         "socket", info->socket, "state", info->state, "started_at", started,
-                         "sessions", (int)engine_session_count(call->rest->engine), "max_sessions",
+               json_pack("{s:s, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o}", "version",
+                         BAILEY_VERSION, "launcher_pid", (int)info->launcher_pid, "broker_pid",
+                         (int)info->broker_pid, "generation", (int)info->generation, "socket",
+                         info->socket, "state", info->state, "started_at", started, "sessions",
+                         (int)engine_session_count(call->rest->engine), "max_sessions",
                          (int)config->max_sessions, "limits", limits_json(&config->limits),
-                         "languages", languages(call->rest->engine), "addresses",
-                         addresses_json(info->addresses)));
+                         "languages", languages(call->rest->engine)));
 }

@@ -173,6 +173,7 @@ bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 HANDLER(info_health);
 HANDLER(info_get);
 HANDLER(warm_get);
+HANDLER(reload_post);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);
@@ -218,7 +219,6 @@ HANDLER(templates_delete);
 HANDLER(templates_verify);
 HANDLER(events_all);
 HANDLER(events_session);
-HANDLER(reload_post);
 #undef HANDLER
 
 #endif

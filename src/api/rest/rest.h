@@ -22,7 +22,6 @@ struct rest_info {
     const char *socket, *state;
     int launcher_pid, broker_pid; /* as the host sees them; 0: unknown */
     unsigned generation;
-    const char *const *addresses; /* URLs, NULL-terminated; NULL: none */
     /* POST /v1/reload: `body` fits its row; *ret is a new reference. NULL: it is refused. */
     int (*reload)(void *ctx, json_t *body, json_t **ret, struct error *err);
     void *reload_ctx;

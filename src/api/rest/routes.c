@@ -439,7 +439,8 @@ const struct rest_route rest_routes[] = {
      "session_not_found session_ambiguous",
      events_session},
 
-#include "api/rest/routes_server.h"
 #include "api/rest/routes_warm.h"
+
+#include "api/rest/routes_server.h"
 };
 const size_t rest_route_count = ARRAY_SIZE(rest_routes);
