@@ -429,6 +429,7 @@ static int start(struct broker *broker, struct error *err)
         .broker_pid = number_of("BAILEY_BROKER_PID"),
         .reload = on_reload,
         .reload_ctx = broker,
+        .has_fixtures = number_of("BAILEY_MCP_CONFORMANCE_FIXTURES") == 1,
     };
     if (r == 0)
         r = engine_new(&spec, &broker->engine, err);

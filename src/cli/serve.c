@@ -210,7 +210,8 @@ static int push_env(struct preparation *made, const char *name, const char *valu
  */
 static int make_env(struct preparation *made, char *const *env, struct error *err)
 {
-    static const char *const kept[] = {"PATH", "LANG"};
+    /* The last is for tests of MCP: docs/mcp.md. */
+    static const char *const kept[] = {"PATH", "LANG", "BAILEY_MCP_CONFORMANCE_FIXTURES"};
     int result = 0;
 
     for (size_t i = 0; i < _KEY_MAX && result == 0; i++) {

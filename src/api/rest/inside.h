@@ -13,6 +13,7 @@
 
 #include "api/execute/execute.h"
 #include "api/gate.h"
+#include "api/rest/doors.h"
 #include "api/rest/rest.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -35,6 +36,8 @@ struct rest {
     struct http_server *others[REST_ADDRESSES_MAX];
     size_t other_count;
     struct http_route *routes;
+    size_t route_count;
+    void *doors[REST_DOORS_MAX]; /* doors.c */
 };
 
 /* ---- rows (routes.c) ---- */

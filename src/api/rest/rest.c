@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "api/rest/doors.h"
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -17,7 +18,8 @@ static void on_done(void *ctx, const char *method, const char *path, unsigned st
               (unsigned long long)duration_ms);
 }
 
-static void fill_routes(struct http_route *routes)
+/* REST's own rows, and behind them those of the other doors. */
+static void fill_routes(struct rest *rest, struct http_route *routes)
 {
     for (size_t i = 0; i < rest_route_count; i++) {
         const struct rest_route *row = &rest_routes[i];
@@ -33,6 +35,7 @@ static void fill_routes(struct http_route *routes)
             .row = row,
         };
     }
+    rest_doors_routes(rest, routes + rest_route_count);
 }
 
 static int start_server(struct rest *rest, int listen_fd, const struct http_tls *tls,
@@ -45,7 +48,7 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                                  .tls = tls,
                                  .browsers = browsers,
                                  .routes = rest->routes,
-                                 .route_count = rest_route_count,
+                                 .route_count = rest->route_count,
                                  .ctx = rest,
                                  .client_max = LIMIT_CLIENTS,
                                  .no_route = rest_front_no_route,
@@ -102,12 +105,15 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
     clock_gettime(CLOCK_REALTIME, &now);
     rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     rest->tools = tools_new(engine, reactor);
-    rest->routes = calloc(rest_route_count, sizeof(*rest->routes));
-    if (rest->tools && rest->routes) {
-        fill_routes(rest->routes);
+    if (rest->tools)
+        r = rest_doors_open(rest, err);
+    rest->route_count = r == 0 ? rest_route_count + rest_doors_routes(rest, NULL) : 0;
+    rest->routes = calloc(rest->route_count + 1, sizeof(*rest->routes));
+    if (r == 0 && rest->routes) {
+        fill_routes(rest, rest->routes);
         r = start_server(rest, listen_fd, NULL, NULL, &rest->server, err);
-    } else {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    } else if (r == 0 || !rest->tools) {
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
     if (r < 0) {
         rest->server = NULL;
@@ -130,6 +136,7 @@ void rest_stop(struct rest *rest)
     http_server_stop(rest->server);
     for (size_t i = 0; i < rest->other_count; i++)
         http_server_stop(rest->others[i]);
+    rest_doors_close(rest);
     tools_free(rest->tools);
     free(rest->routes);
     free(rest);

@@ -25,6 +25,7 @@ struct rest_info {
     /* POST /v1/reload: `body` fits its row; *ret is a new reference. NULL: it is refused. */
     int (*reload)(void *ctx, json_t *body, json_t **ret, struct error *err);
     void *reload_ctx;
+    bool has_fixtures; /* those of MCP's conformance suite: only tests ask for them */
 };
 
 /* listen_fd is borrowed. */
