@@ -123,6 +123,9 @@
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
 #define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
+#define LIMIT_EXECUTE_BODY (10 * MIB) /* of POST /execute */
+#define LIMIT_EXECUTE_FILES 1000      /* that come with it */
+#define LIMIT_TLS_FILE (256 * KIB)    /* a certificate with its chain, or a key */
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
 #define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "session/artifacts.h"
 #include "session/layers.h"
 
 #define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
@@ -338,6 +339,8 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     packages_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     outputs_gone(session);
+    artifacts_end(session);
+    outputs_remove(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "api/execute/execute.h"
 #include "api/mcp/mcp_http.h"
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
@@ -67,6 +68,26 @@ static const struct http_route *mcp_routes(void *ctx, size_t *ret_count)
     return mcp_http_routes(((struct mcp_door *)ctx)->http, ret_count);
 }
 
+/* ---- POST /execute ---- */
+
+static int execute_open(struct rest *rest, void **ret, struct error *err)
+{
+    (void)err;
+    *ret = &rest->execute;
+    return 0;
+}
+
+static const struct http_route *routes_of_execute(void *ctx, size_t *ret_count)
+{
+    (void)ctx;
+    return execute_routes(ret_count);
+}
+
+static void execute_close(void *ctx)
+{
+    (void)ctx;
+}
+
 /* ---- all of them ---- */
 
 static const struct door_row {
@@ -77,6 +98,7 @@ static const struct door_row {
     void (*close)(void *door);
 } table[] = {
     {"mcp", mcp_open, mcp_routes, mcp_close},
+    {"execute", execute_open, routes_of_execute, execute_close},
 };
 _Static_assert(ARRAY_SIZE(table) <= REST_DOORS_MAX, "more doors than there is room for");
 
