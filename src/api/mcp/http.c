@@ -227,7 +227,7 @@ static void post_legacy(struct post *post)
         refuse_unknown(post->http, post->id);
     } else if (!is_request) {
         tell_all(post, dialog);
-    } else if (mcp_dialog_running(post->door, dialog) >= LIMIT_MCP_CALLS) {
+    } else if (dialog->live_count >= LIMIT_MCP_CALLS) {
         mcp_refuse(post->http, 429, post->id, MCP_INTERNAL, "Retry-After: 1",
                    "%d requests are running already; wait for one of them", LIMIT_MCP_CALLS);
     } else {
@@ -435,8 +435,6 @@ static void on_due(void *ctx)
         if (mcp_stream_tick(stream, now_ms) && !stream->is_over)
             wait_ms = LOOK_MS;
     }
-    for (struct mcp_dialog *dialog = door->dialogs; dialog; dialog = dialog->next)
-        mcp_dialog_trim(door, dialog);
     mcp_dialogs_expire(door, now_ms);
     if (door->dialogs)
         wait_ms = MIN(wait_ms, (uint64_t)IDLE_LOOK_MS);

@@ -13,24 +13,6 @@ static bool is_same(const struct principal *a, const struct principal *b)
            str_equal(a->key, b->key);
 }
 
-/* Somebody waits for something of it, or listens. */
-static bool is_busy(const struct mcp_http *door, const struct mcp_dialog *dialog)
-{
-    for (const struct mcp_stream *stream = door->streams; stream; stream = stream->next)
-        if (stream->dialog == dialog && (!stream->is_over || stream->reader))
-            return true;
-    return false;
-}
-
-size_t mcp_dialog_running(const struct mcp_http *door, const struct mcp_dialog *dialog)
-{
-    size_t count = 0;
-
-    for (const struct mcp_stream *stream = door->streams; stream; stream = stream->next)
-        count += stream->dialog == dialog && stream->peer && !stream->is_over;
-    return count;
-}
-
 void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog)
 {
     struct mcp_dialog **at = &door->dialogs;
@@ -40,6 +22,8 @@ void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog)
         if (stream->dialog == dialog)
             mcp_stream_free(stream);
     }
+    while (dialog->kept)
+        mcp_stream_free(dialog->kept);
     while (*at != dialog)
         at = &(*at)->next;
     *at = dialog->next;
@@ -59,7 +43,7 @@ static bool make_room(struct mcp_http *door, const struct principal *who)
         if (!is_same(&dialog->who, who))
             continue;
         count++;
-        if ((!oldest || dialog->used_ms <= oldest->used_ms) && !is_busy(door, dialog))
+        if ((!oldest || dialog->used_ms <= oldest->used_ms) && dialog->live_count == 0)
             oldest = dialog;
     }
     if (count < LIMIT_MCP_KEY_SESSIONS)
@@ -112,50 +96,44 @@ struct mcp_dialog *mcp_dialog_find(struct mcp_http *door, const struct principal
     return NULL;
 }
 
-struct mcp_stream *mcp_dialog_stream(struct mcp_http *door, const struct mcp_dialog *dialog,
-                                     uint64_t number)
+static struct mcp_stream *stream_in(struct mcp_stream *list, const struct mcp_dialog *dialog,
+                                    uint64_t number)
 {
-    for (struct mcp_stream *stream = door->streams; stream; stream = stream->next)
+    for (struct mcp_stream *stream = list; stream; stream = stream->next)
         if (stream->dialog == dialog && stream->number == number && stream->was_shown)
             return stream;
     return NULL;
 }
 
-/* The oldest answer that nobody reads just now; counts them all. */
-static struct mcp_stream *oldest_kept(struct mcp_http *door, const struct mcp_dialog *dialog,
-                                      size_t *ret_count)
+struct mcp_stream *mcp_dialog_stream(struct mcp_http *door, const struct mcp_dialog *dialog,
+                                     uint64_t number)
 {
-    struct mcp_stream *oldest = NULL;
+    struct mcp_stream *stream = stream_in(door->streams, dialog, number);
 
-    *ret_count = 0;
-    for (struct mcp_stream *stream = door->streams; stream; stream = stream->next) {
-        if (stream->dialog != dialog || !stream->is_over || stream->reader || stream->peer)
-            continue;
-        (*ret_count)++;
-        if (!oldest || stream->number < oldest->number)
-            oldest = stream;
-    }
-    return oldest;
+    return stream ? stream : stream_in(dialog->kept, dialog, number);
 }
 
 void mcp_dialog_trim(struct mcp_http *door, struct mcp_dialog *dialog)
 {
-    for (;;) {
-        size_t count;
-        struct mcp_stream *oldest = oldest_kept(door, dialog, &count);
+    while (dialog->kept &&
+           (dialog->kept_count > LIMIT_MCP_STREAMS || dialog->bytes > LIMIT_MCP_REPLAY ||
+            door->bytes > LIMIT_MCP_REPLAY_ALL)) {
+        struct mcp_stream *oldest = dialog->kept;
 
-        if (!oldest || (count <= LIMIT_MCP_STREAMS && dialog->bytes <= LIMIT_MCP_REPLAY &&
-                        door->bytes <= LIMIT_MCP_REPLAY_ALL))
-            return;
+        while (oldest->next)
+            oldest = oldest->next;
         mcp_stream_free(oldest);
     }
 }
 
 void mcp_dialogs_expire(struct mcp_http *door, uint64_t now_ms)
 {
+    if (now_ms < door->expire_ms)
+        return;
+    door->expire_ms = now_ms + MCP_IDLE_MS / 60;
     for (struct mcp_dialog *dialog = door->dialogs, *next; dialog; dialog = next) {
         next = dialog->next;
-        if (is_busy(door, dialog))
+        if (dialog->live_count > 0)
             dialog->used_ms = now_ms;
         else if (now_ms - MIN(dialog->used_ms, now_ms) >= MCP_IDLE_MS)
             mcp_dialog_end(door, dialog);

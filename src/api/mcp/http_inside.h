@@ -35,7 +35,8 @@ struct mcp_reader {
 };
 
 struct mcp_stream {
-    struct mcp_stream *next; /* of the door */
+    struct mcp_stream *next;
+    struct mcp_stream **home; /* the list it is in: the door's, or those its dialog keeps */
     struct mcp_http *door;
     struct mcp_dialog *dialog; /* NULL: modern */
     struct mcp_asker asker;
@@ -67,8 +68,11 @@ struct mcp_dialog {
     char version[16];
     char own[LIMIT_NAME + 1];
     uint64_t used_ms;
-    uint64_t stream_count; /* that there ever were */
-    size_t bytes;          /* of events that are kept */
+    uint64_t stream_count;   /* that there ever were */
+    size_t live_count;       /* of its streams that are in the door's list */
+    struct mcp_stream *kept; /* that are over and may be asked for again, newest first */
+    size_t kept_count;
+    size_t bytes; /* of events, live and kept */
 };
 
 struct mcp_http {
@@ -77,8 +81,9 @@ struct mcp_http {
     struct mcp_http *self; /* what the rows point at */
     struct mcp_dialog *dialogs;
     size_t dialog_count;
-    struct mcp_stream *streams;
+    struct mcp_stream *streams; /* those that somebody waits for or reads */
     size_t bytes;
+    uint64_t expire_ms; /* when conversations are looked at again */
     struct reactor_timer *timer;
     bool is_due;     /* something was left for the sweep */
     bool is_closing; /* no request may be touched any more */
@@ -111,7 +116,9 @@ void mcp_stream_send(void *ctx, const char *message, size_t length, int kind);
 void mcp_stream_show(struct mcp_stream *stream, struct http_request *http, int64_t after);
 /* Whether everything after this event is still there. */
 bool mcp_stream_has(const struct mcp_stream *stream, uint64_t after);
-/* What is due at this time; false: it is gone. */
+/* Puts it into another list. */
+void mcp_stream_move(struct mcp_stream *stream, struct mcp_stream **home);
+/* What is due at this time; false: it is gone, or over. */
 bool mcp_stream_tick(struct mcp_stream *stream, uint64_t now_ms);
 extern const struct mcp_ops mcp_stream_ops;
 
@@ -126,7 +133,6 @@ struct mcp_dialog *mcp_dialog_find(struct mcp_http *door, const struct principal
                                    const char *id);
 struct mcp_stream *mcp_dialog_stream(struct mcp_http *door, const struct mcp_dialog *dialog,
                                      uint64_t number); /* NULL: not kept */
-size_t mcp_dialog_running(const struct mcp_http *door, const struct mcp_dialog *dialog);
 /* Makes room for what is kept: the oldest answers go. */
 void mcp_dialog_trim(struct mcp_http *door, struct mcp_dialog *dialog);
 void mcp_dialogs_expire(struct mcp_http *door, uint64_t now_ms);

@@ -168,6 +168,10 @@ void mcp_stream_show(struct mcp_stream *stream, struct http_request *http, int64
 
     reader_leave(stream);
     stream->http = NULL;
+    if (stream->home != &stream->door->streams) {
+        mcp_stream_move(stream, &stream->door->streams);
+        mcp_door_wake(stream->door);
+    }
     if (!reader) {
         mcp_refuse(http, 500, NULL, MCP_INTERNAL, NULL, "out of memory");
         stream->is_left = true;
@@ -312,6 +316,26 @@ const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call, on_list, on_rea
 
 /* ---- life ---- */
 
+void mcp_stream_move(struct mcp_stream *stream, struct mcp_stream **home)
+{
+    struct mcp_dialog *dialog = stream->dialog;
+    struct mcp_stream **at = stream->home;
+
+    while (at && *at != stream)
+        at = &(*at)->next;
+    if (at)
+        *at = stream->next;
+    if (dialog && stream->home)
+        *(stream->home == &dialog->kept ? &dialog->kept_count : &dialog->live_count) -= 1;
+    stream->home = home;
+    if (!home)
+        return;
+    stream->next = *home;
+    *home = stream;
+    if (dialog)
+        *(home == &dialog->kept ? &dialog->kept_count : &dialog->live_count) += 1;
+}
+
 struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dialog,
                                   const struct principal *who, struct http_request *http)
 {
@@ -330,19 +354,14 @@ struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dial
     stream->http = http;
     if (http)
         http_on_gone(http, on_gone, stream);
-    stream->next = door->streams;
-    door->streams = stream;
+    mcp_stream_move(stream, &door->streams);
     mcp_door_wake(door);
     return stream;
 }
 
 void mcp_stream_free(struct mcp_stream *stream)
 {
-    struct mcp_stream **at = &stream->door->streams;
-
-    while (*at != stream)
-        at = &(*at)->next;
-    *at = stream->next;
+    mcp_stream_move(stream, NULL);
     stream->is_over = true; /* what is said from here on goes nowhere */
     mcp_peer_freep(&stream->peer);
     reader_leave(stream);
@@ -376,6 +395,11 @@ bool mcp_stream_tick(struct mcp_stream *stream, uint64_t now_ms)
         (stream->is_over && !stream->http && !stream->reader && !is_kept) ||
         (stream->is_left && !stream->peer && !stream->is_over && stream->event_count == 0)) {
         mcp_stream_free(stream);
+        return false;
+    }
+    if (stream->is_over && !stream->http && !stream->reader && !stream->peer) {
+        mcp_stream_move(stream, &stream->dialog->kept);
+        mcp_dialog_trim(stream->door, stream->dialog);
         return false;
     }
     if (stream->is_over)
