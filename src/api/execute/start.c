@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "session/tenant.h"
 
 #define OPEN_TENANT "open" /* whoever calls without a key, where that is allowed */
 #define RETRY_S 1
@@ -123,7 +124,7 @@ static int admit(struct rest_call *call, struct error *err)
     if (http_is_local(call->http) || has_key || !engine_config(call->rest->engine)->execute_is_open)
         return gate_admit(&call->rest->gate, call->http, SCOPE_RUN, &call->who, err);
     call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
-    return 0;
+    return tenant_take(engine_tenants(call->rest->engine), OPEN_TENANT, QUOTA_REQUESTS, 1, err);
 }
 
 static void refuse(struct http_request *http, const struct error *err)
@@ -210,6 +211,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
         result_init(&result, &engine_config(call->rest->engine)->limits);
         result.runtime = engine_config(call->rest->engine)->type;
         result.error = err;
+        id_make(result.execution_id, "exec");
         on_done(calling, &result);
         return;
     }

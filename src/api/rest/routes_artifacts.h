@@ -90,4 +90,3 @@
      .errors = "",
      .is_open = true,
      .handle = docs_page},
-/* clang-format on */
