@@ -5,7 +5,7 @@ import json
 import socket
 
 import pytest
-from mcp_http import LEGACY, META, VERSION, Door, Legacy, Modern, Served, answer_of, \
+from mcp_http import BOTH, LEGACY, META, VERSION, Door, Legacy, Modern, Served, answer_of, \
     session_of, text_of
 
 WAITS = "echo step one; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo released"
@@ -310,6 +310,22 @@ def test_a_foreign_page_is_refused(server):
     assert door.ask("POST", body, {**headers, "Host": "evil.example.com"}).status == 403
     assert door.ask("POST", body, {**headers, "Origin": f"http://127.0.0.1:{server.port}"}
                     ).status == 200
+
+
+def test_what_no_handler_sees_is_refused_in_the_same_shape(server):
+    door = Door(server)
+    reply = door.ask("PUT", PING)
+    assert (reply.status, code_of(reply)) == (405, -32600)
+    assert "POST" in reply.headers["Allow"]
+    connection = door.connect()
+    connection.putrequest("POST", "/mcp")
+    for name, value in {**BOTH, **door.auth, "Content-Length": str(41 << 20)}.items():
+        connection.putheader(name, value)
+    connection.putheader("Expect", "100-continue")
+    connection.endheaders()
+    reply = connection.getresponse()
+    assert (reply.status, json.loads(reply.read())["error"]["code"]) == (413, -32600)
+    connection.close()
 
 
 def test_clients_that_know_less(server):

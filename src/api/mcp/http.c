@@ -39,6 +39,13 @@ void mcp_refuse(struct http_request *http, unsigned status, json_t *id, int code
     http_reply(http, status, "application/json", headers, buf_text(&text), text.length);
 }
 
+void mcp_http_refuse(struct http_request *http, unsigned status, const char *header,
+                     const char *why)
+{
+    mcp_refuse(http, status, NULL, status >= 500 ? MCP_INTERNAL : MCP_INVALID_REQUEST, header, "%s",
+               why);
+}
+
 static void refuse_admission(struct http_request *http, const struct error *err)
 {
     char retry[48];

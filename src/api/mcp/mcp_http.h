@@ -53,6 +53,9 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
 void mcp_http_free(struct mcp_http *door); /* cancels what runs; NULL is fine */
 /* Good while the door lives. */
 const struct http_route *mcp_http_routes(struct mcp_http *door, size_t *ret_count);
+/* What the server refuses by itself, in the protocol's shape; `header` may be NULL. */
+void mcp_http_refuse(struct http_request *http, unsigned status, const char *header,
+                     const char *why);
 size_t mcp_http_sessions(const struct mcp_http *door); /* conversations */
 
 /* The host of the broker (http_host.c): tools, sessions and files of the engine. */

@@ -10,6 +10,7 @@
 #include "api/mcp/mcp_http.h"
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "tool/prompt.h"
 #include "tool/tool.h"
 
@@ -96,9 +97,12 @@ static const struct door_row {
     int (*open)(struct rest *rest, void **ret, struct error *err);
     const struct http_route *(*routes)(void *door, size_t *ret_count);
     void (*close)(void *door);
+    /* How it refuses what no handler sees; NULL: as REST does. */
+    const char *path;
+    void (*refuse)(struct http_request *http, unsigned status, const char *header, const char *why);
 } table[] = {
-    {"mcp", mcp_open, mcp_routes, mcp_close},
-    {"execute", execute_open, routes_of_execute, execute_close},
+    {"mcp", mcp_open, mcp_routes, mcp_close, MCP_HTTP_PATH, mcp_http_refuse},
+    {"execute", execute_open, routes_of_execute, execute_close, NULL, NULL},
 };
 _Static_assert(ARRAY_SIZE(table) <= REST_DOORS_MAX, "more doors than there is room for");
 
@@ -135,4 +139,16 @@ void rest_doors_close(struct rest *rest)
             table[i].close(rest->doors[i]);
         rest->doors[i] = NULL;
     }
+}
+
+bool rest_doors_refuse(struct http_request *http, unsigned status, const char *header,
+                       const char *why)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        if (table[i].refuse && str_equal(table[i].path, http_path(http))) {
+            table[i].refuse(http, status, header, why);
+            return true;
+        }
+    }
+    return false;
 }

@@ -173,6 +173,8 @@ void rest_no_route(struct http_request *http, bool is_path, const char *allow, v
     else
         str_format(text, sizeof(text), "there is no '%.200s'; 'bailey openapi' lists the addresses",
                    http_path(http));
+    if (is_path && rest_doors_refuse(http, 405, header, text))
+        return;
     reply_with(http, is_path ? 405 : 404, is_path ? headers : NULL,
                error_json(is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text, NULL));
 }
@@ -185,5 +187,6 @@ void rest_refuse(struct http_request *http, unsigned status, const char *why, vo
                                        : ERROR_TOO_LARGE;
 
     (void)ctx;
-    rest_reply(http, status, error_json(code, why, NULL));
+    if (!rest_doors_refuse(http, status, NULL, why))
+        rest_reply(http, status, error_json(code, why, NULL));
 }
