@@ -30,8 +30,8 @@ static void check(const struct head *head, bool is_old)
     if (head->host) {
         must(!strpbrk(head->host, "/@,; \t\\"));
         if (head_host_fits(head->host, hosts))
-            must(strncasecmp(head->host, "localhost", 9) == 0 ||
-                 strncasecmp(head->host, "[::1]", 5) == 0 ||
+            must(strncasecmp(head->host, "localhost", 9) == 0 || head->host[0] == '[' ||
+                 strspn(head->host, "0123456789.:") == strlen(head->host) ||
                  strcasecmp(head->host, "a.example:8080") == 0);
     }
     if (head->origin && head_origin(head->origin, head->host, origins) == ORIGIN_OWN)

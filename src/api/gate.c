@@ -9,8 +9,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/trace.h"
+#include "model/caller.h"
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
@@ -133,6 +135,39 @@ static int check(const struct gate *gate, const struct http_request *http, enum 
     return r;
 }
 
+/* "s_..." of "/v1/sessions/s_.../files", for the log. */
+static void read_session(const char *path, char *ret, size_t size)
+{
+    static const char prefix[] = "/v1/sessions/";
+
+    ret[0] = '\0';
+    if (str_starts(path, prefix)) {
+        path += sizeof(prefix) - 1;
+        (void)str_format(ret, size, "%.*s", (int)MIN(strcspn(path, "/"), size - 1), path);
+    }
+}
+
+void gate_enter(const struct gate *gate, struct http_request *http, const struct principal *who)
+{
+    struct caller caller = {.who = *who, .trace = *http_trace(http)};
+    struct log_about about = {.request_id = ""};
+
+    str_copy(caller.request, sizeof(caller.request), http_request_id(http));
+    str_copy(about.request_id, sizeof(about.request_id), caller.request);
+    str_copy(about.trace_id, sizeof(about.trace_id), caller.trace.id);
+    str_copy(about.tenant, sizeof(about.tenant), who->tenant);
+    read_session(http_path(http), about.session, sizeof(about.session));
+    http_set_tenant(http, who->tenant);
+    engine_set_caller(gate->engine, &caller);
+    log_set_about(&about);
+}
+
+void gate_leave(const struct gate *gate)
+{
+    engine_set_caller(gate->engine, NULL);
+    log_set_about(NULL);
+}
+
 int gate_admit(const struct gate *gate, struct http_request *http, enum scope scope,
                struct principal *ret, struct error *err)
 {
@@ -142,6 +177,7 @@ int gate_admit(const struct gate *gate, struct http_request *http, enum scope sc
 
     if (http_is_local(http)) {
         *ret = principal_local;
+        gate_enter(gate, http, ret);
         return 0;
     }
     r = check(gate, http, scope, &who, &own);
@@ -153,6 +189,7 @@ int gate_admit(const struct gate *gate, struct http_request *http, enum scope sc
     }
     count_bytes(gate, http, &who);
     *ret = who;
+    gate_enter(gate, http, ret);
     return 0;
 }
 

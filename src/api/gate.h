@@ -36,6 +36,14 @@ int gate_admit(const struct gate *gate, struct http_request *http, enum scope sc
 /* Whose events, sessions and runs it may see; NULL: everybody's (the owner over the socket). */
 const char *gate_tenant(const struct principal *who);
 
+/*
+ * From here on what is done is this principal's: in the audit, in results and in the log. Done by
+ * gate_admit(); for rows that ask for no key the door does it. gate_leave() when the handler has
+ * returned (http_server_spec.handled).
+ */
+void gate_enter(const struct gate *gate, struct http_request *http, const struct principal *who);
+void gate_leave(const struct gate *gate);
+
 /* As engine_find() and engine_find_any(), for this principal. */
 int gate_session(const struct gate *gate, const struct principal *who, const char *word,
                  bool with_ended, struct session **ret, struct error *err);

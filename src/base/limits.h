@@ -129,6 +129,9 @@
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
 #define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
+#define LIMIT_EXECUTE_BODY (10 * MIB) /* of POST /execute */
+#define LIMIT_EXECUTE_FILES 1000      /* that come with it */
+#define LIMIT_TLS_FILE (256 * KIB)    /* a certificate with its chain, or a key */
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
 #define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 
@@ -141,7 +144,16 @@
 #define LIMIT_MCP_PICTURES 4                /* of one result */
 #define LIMIT_MCP_PICTURE_TEXT (700 * 1000) /* all of them as base64: clients refuse 1 MB */
 #define LIMIT_MCP_VALUES (200 * 1000)       /* of a cell in structuredContent, pictures apart */
+#define LIMIT_MCP_SESSIONS 4096             /* conversations over HTTP: Mcp-Session-Id */
+#define LIMIT_MCP_KEY_SESSIONS 256          /* of one key; the one that was idle longest goes */
+#define LIMIT_MCP_STREAMS 64                /* answers of one that are kept to be asked for again */
+#define LIMIT_MCP_REPLAY (8 * MIB)          /* and their bytes */
+#define LIMIT_MCP_REPLAY_ALL (256 * MIB)    /* and those of all of them */
+#define LIMIT_MCP_BACKLOG (64 * KIB)        /* unread by a client: progress is left out then */
 #define MCP_PROGRESS_MS 5000
+#define MCP_STREAM_MS 1000  /* a call that is not answered by then becomes a stream */
+#define MCP_BEAT_MS 15000   /* between signs of life on a stream */
+#define MCP_IDLE_MS 3600000 /* a conversation in which nobody says anything */
 
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */

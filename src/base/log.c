@@ -18,7 +18,7 @@
 
 static enum log_level current_level = LOG_WARNING;
 static bool is_json;
-static const struct log_field *current_about;
+static struct log_about current_about;
 
 static const char *const prefixes[] = {
     [LOG_ERROR] = "bailey: ",
@@ -42,9 +42,9 @@ void log_set_json(bool is_wanted)
     is_json = is_wanted;
 }
 
-void log_set_about(const struct log_field *fields)
+void log_set_about(const struct log_about *about)
 {
-    current_about = fields;
+    current_about = about ? *about : (struct log_about){.request_id = ""};
 }
 
 /* Several lines in one message are fine, everything else below blank is not. */
@@ -89,8 +89,13 @@ static void keep_in_line(char *text)
 
 static void write_json(enum log_level level, const char *text, const struct log_field *fields)
 {
+    const struct log_field about[] = {{"request_id", current_about.request_id, 0},
+                                      {"tenant", current_about.tenant, 0},
+                                      {"session", current_about.session, 0},
+                                      {"trace_id", current_about.trace_id, 0},
+                                      {NULL, NULL, 0}};
     char line[LOG_LINE_MAX];
-    size_t length = log_json_line(line, level, text, fields, current_about);
+    size_t length = log_json_line(line, level, text, fields, about);
 
     (void)fd_write_all(STDERR_FILENO, line, length);
 }

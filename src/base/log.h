@@ -33,10 +33,10 @@ struct log_field {
 /* As JSON members of their own; as text "message name=value name=value". */
 void log_fields(enum log_level level, const char *message, const struct log_field *fields);
 
-/*
- * What every JSON line says besides from now on, while a request is handled; borrowed, ended by a
- * NULL name. NULL: nothing.
- */
-void log_set_about(const struct log_field *fields);
+/* What every JSON line says besides, while a request is handled; copied, cut. NULL: nothing. */
+struct log_about {
+    char request_id[65], trace_id[33], tenant[65], session[65]; /* empty: left out */
+};
+void log_set_about(const struct log_about *about);
 
 #endif

@@ -35,6 +35,7 @@ const struct command *const command_table[] = {
     &key_command,
     &daemon_command,
     &audit_command,
+    &reload_command,
     &prompt_command,
     &mcp_command,
     &openapi_command,

@@ -66,6 +66,8 @@ enum config_key {
     KEY_EXECUTE_OPEN,
     KEY_QUEUE,
     KEY_LINK_TIME,
+    KEY_ARTIFACT_TIME,
+    KEY_MAX_CONCURRENT,
     KEY_LOG_FORMAT,
     KEY_AUDIT_SIZE,
     KEY_AUDIT_KEEP,
@@ -139,6 +141,9 @@ struct config {
     bool execute_is_open;                  /* POST /execute without a key */
     uint32_t queue;                        /* boxes that may wait for the launcher */
     uint64_t link_ms;                      /* a signed link's life */
+    uint64_t artifact_ms;                  /* an output's that nobody keeps */
+    uint32_t max_concurrent;               /* calls of POST /execute at once */
+    uint64_t execute_output_bytes;         /* of each stream, and of its files */
     bool log_is_json;
     uint64_t audit_bytes; /* of one file */
     uint32_t audit_keep;  /* files, the one that is written included */

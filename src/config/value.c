@@ -396,6 +396,12 @@ static const struct rule rules[_KEY_MAX] = {
                    .maximum = LIMIT_SESSIONS,
                    INTO(FIELD_U32, queue)},
     [KEY_LINK_TIME] = {SPAN, INTO(FIELD_U64, link_ms)},
+    [KEY_ARTIFACT_TIME] = {SPAN, INTO(FIELD_U64, artifact_ms)},
+    [KEY_MAX_CONCURRENT] = {.parse = parse_count,
+                            .noun = "a whole number",
+                            .minimum = 1,
+                            .maximum = LIMIT_SESSIONS,
+                            INTO(FIELD_U32, max_concurrent)},
     [KEY_LOG_FORMAT] = {WORD(format_words), INTO(FIELD_BOOL, log_is_json)},
     [KEY_AUDIT_SIZE] = {SIZE, .minimum = LIMIT_DISK_MIN, .maximum = LIMIT_MEMORY_MAX,
                         INTO(FIELD_U64, audit_bytes)},
@@ -432,7 +438,8 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_PROVIDER_NAMESPACE] = {NAME},
     [KEY_PROVIDER_CLAIM_TIMEOUT] = {SPAN},
     [KEY_PROVIDER_EXECUTION_TIMEOUT] = {SPAN},
-    [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX},
+    [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX,
+                                 INTO(FIELD_U64, execute_output_bytes)},
 };
 
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text)

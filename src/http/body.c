@@ -35,6 +35,8 @@ static void handle(struct http_request *request)
         route->handle(request, spec->ctx);
     else
         spec->no_route(request, allow[0] != '\0', allow, spec->ctx);
+    if (spec->handled && !request->server->is_late)
+        spec->handled(spec->ctx);
 }
 
 static size_t body_limit(const struct http_request *request)

@@ -1,6 +1,7 @@
 /* head.c - headers that two servers read differently, Host and Origin; see head.h. */
 #include "http/head.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -105,9 +106,23 @@ static size_t name_length(const char *host)
     return colon ? (size_t)(colon - host) : strlen(host);
 }
 
+static bool is_address(const char *host)
+{
+    size_t length = name_length(host);
+    char text[INET6_ADDRSTRLEN + 2];
+    unsigned char address[16];
+
+    if (str_format(text, sizeof(text), "%.*s", (int)length, host) < 0)
+        return false;
+    if (text[0] != '[' || text[length - 1] != ']')
+        return inet_pton(AF_INET, text, address) == 1;
+    text[length - 1] = '\0';
+    return inet_pton(AF_INET6, text + 1, address) == 1;
+}
+
 bool head_host_fits(const char *host, const char *const *hosts)
 {
-    if (!hosts)
+    if (!hosts || (host && host[0] && is_address(host)))
         return true;
     for (; host && *hosts; hosts++) {
         size_t wanted = strlen(*hosts);

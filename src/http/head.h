@@ -22,7 +22,10 @@ void head_add(struct head *head, const char *name, size_t name_length, const cha
 /* NULL, or what is wrong with it: answered 400, and the connection closed. */
 const char *head_check(const struct head *head, bool is_old); /* is_old: HTTP/1.0 */
 
-/* `hosts`: "name" fits any port, "name:port" only that one. NULL: every host does. */
+/*
+ * `hosts`: "name" fits any port, "name:port" only that one. NULL: every host does. An address in
+ * numbers fits always: others can point a name of theirs at us, and no address.
+ */
 bool head_host_fits(const char *host, const char *const *hosts);
 
 enum head_origin {

@@ -75,6 +75,8 @@ struct http_server_spec {
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */
     void (*refuse)(struct http_request *request, unsigned status, const char *why, void *ctx);
+    /* A handler, or no_route(), has returned; what it started may go on. May be NULL. */
+    void (*handled)(void *ctx);
     /* The request is over: for logs and counts. The strings live until it returns. May be NULL. */
     void (*done)(void *ctx, const struct http_done *done);
 };

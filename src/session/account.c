@@ -7,14 +7,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/layer.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
 #include "runtime/outcome.h"
 #include "session/missing_job.h"
-#include "store/artifact.h"
 
 /* ---- what was asked for ---- */
 
@@ -205,30 +203,6 @@ static void record(struct engine *engine, const struct account *account,
         audit_write(engine->spec.audit, ending->kind, all);
 }
 
-static void store_artifact(struct run *run)
-{
-    const struct config *config = run->engine->spec.config;
-    const struct result *result = &run->result;
-    CLEANUP(freep) char *path = NULL;
-    struct error err = {0};
-    struct artifact artifact = {
-        .folder = run->engine->spec.folders.artifacts,
-        .folder_fd = &run->engine->spec.folders.artifacts_fd,
-        .language = run->language->name,
-        .code = run->code,
-        .code_length = run->code_length,
-        .env = (const char *const *)run->env,
-        .result = result,
-    };
-    bool failed = result->exit_code != 0 || result->error.code;
-
-    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
-        (config->store_code == STORE_ON_ERROR && !failed))
-        return;
-    if (artifact_write(&artifact, &path, &err) < 0)
-        log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
-}
-
 void account_run(struct run *run)
 {
     struct result *result = &run->result;
@@ -252,7 +226,6 @@ void account_run(struct run *run)
     record(run->engine, account, &ending,
            json_pack("{s:s, s:s, s:s*}", "execution_id", result->execution_id, "language",
                      run->language->name, "warm", result->warm));
-    store_artifact(run);
 }
 
 void account_execution(struct execution *execution)

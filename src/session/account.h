@@ -36,7 +36,7 @@ void account_free(struct account *account); /* NULL is fine */
 void account_run_started(struct run *run);
 void account_execution_started(struct execution *execution);
 
-/* Its result is complete; what is kept of it (SANDBOX_STORE_CODE) is written. */
+/* Its result is complete. */
 void account_run(struct run *run);
 /* It has ended. */
 void account_execution(struct execution *execution);

@@ -325,12 +325,12 @@ int engine_logs_fd(const struct engine *engine)
 
 void engine_set_caller(struct engine *engine, const struct caller *caller)
 {
-    engine->caller = caller;
+    engine->caller = caller ? *caller : caller_engine;
 }
 
 const struct caller *engine_caller(const struct engine *engine)
 {
-    return engine->caller ? engine->caller : &caller_engine;
+    return &engine->caller;
 }
 
 const struct engine_language *engine_language(const struct engine *engine, const char *name)

@@ -91,8 +91,9 @@ int engine_logs_fd(const struct engine *engine); /* borrowed */
 
 /*
  * Whoever's request is handled at this moment: what is started from inside of it is theirs, in the
- * audit and in results. Set by a door around its handler; borrowed; NULL: nobody's. Never NULL when
- * asked for.
+ * audit and in results. Set by the gate (copied), and taken back (NULL) when the door's handler has
+ * returned; a door whose messages come without a request does both itself. Never NULL when asked
+ * for.
  */
 void engine_set_caller(struct engine *engine, const struct caller *caller);
 const struct caller *engine_caller(const struct engine *engine);
@@ -172,6 +173,13 @@ unsigned engine_queue_depth(const struct engine *engine); /* boxes that wait to 
 /* ---- one-shot runs (run.c): a fresh box each, gone afterwards ---- */
 struct run;
 struct result;
+/* A file of a run's own. */
+struct run_file {
+    const char *name; /* one name, in /workspace */
+    const void *data;
+    size_t length;
+};
+#define RUN_FILE_OVER "over the size that is kept" /* why a file did not come along */
 struct run_spec {
     const char *template_name; /* NULL: as configured */
     const char *tenant;        /* NULL: TENANT_LOCAL */
@@ -181,10 +189,26 @@ struct run_spec {
     json_t *env;       /* object of strings, or NULL */
     const char *input; /* standard input; NULL: none */
     size_t input_length;
-    uint64_t timeout_ms; /* 0: as configured */
-    const char *name;    /* of its source in /workspace; NULL: as the language has it */
-    json_t *arguments;   /* array of strings behind it, or NULL */
-    bool keeps_nothing;  /* SANDBOX_STORE_CODE is the caller's to do */
+    uint64_t timeout_ms;   /* 0: as configured */
+    const char *name;      /* of its source in /workspace; NULL: as the language has it */
+    json_t *arguments;     /* array of strings behind it, or NULL */
+    bool keeps_nothing;    /* SANDBOX_STORE_CODE is the caller's to do */
+    uint64_t output_bytes; /* kept of each stream; 0: as configured */
+    /* Put into /workspace before it starts; copied. */
+    const struct run_file *files;
+    size_t file_count;
+    /*
+     * Packages as a user writes them, NULL-terminated, or NULL; copied. Fetched by an installer box
+     * before there is a box for the run, in timeout_ms at most. Python only.
+     */
+    const char *const *requirements;
+    /*
+     * Regular files that lie directly in /tmp/output, each told once before done(), to its ctx, up
+     * to fetch_bytes together; those over it are among the result's files, with RUN_FILE_OVER.
+     * Names come out of a box and are hostile. NULL: they are only counted.
+     */
+    void (*fetched)(void *ctx, const char *name, const void *data, size_t length);
+    uint64_t fetch_bytes;
     /*
      * Output while it comes, to the ctx of done(): the bytes that were taken; less than all stops
      * the stream until engine_run_resume(). NULL: only in the result.

@@ -282,7 +282,7 @@ struct engine {
     struct engine_spec spec;
     struct tenants *tenants;
     struct turns *turns;
-    const struct caller *caller; /* of the moment; NULL: nobody */
+    struct caller caller; /* of the moment */
     struct maker *maker;
     uint32_t generation;
     struct session *sessions; /* newest first, ended ones too */
@@ -478,6 +478,9 @@ void input_tell(struct execution *execution); /* there is room, or never will be
 void input_remove(struct execution *execution);
 
 /* outputs.c, datasets.c */
+int output_folder(struct session *session, bool makes_it); /* output_open.c; a descriptor */
+void output_announce(struct session *session, const struct session_output *output);
+void outputs_remove(struct session *session); /* it has ended; the owner's own copies stay */
 void outputs_free(struct session *session);
 void outputs_fail(struct session *session, const struct error *err);
 bool outputs_are_collected(const struct session *session); /* now */

@@ -50,16 +50,17 @@ struct run {
     uint32_t call;
     struct check *check; /* of its imports, under way */
     const char *program;
-    uint32_t kernel;       /* 0: none came with the box */
-    bool has_status;       /* how the kernel ended */
-    int status;            /* as wait(2) */
-    bool has_ended;        /* the cell; its status is waited for */
-    bool is_running;       /* the program */
-    bool has_room[2];      /* the sink takes more of the stream */
-    bool is_stopped;       /* by its caller, who waits for the result */
-    bool has_output;       /* something was in /tmp/output */
-    bool is_over;          /* the box is to be given back */
-    struct run_list *list; /* of what it left, under way */
+    uint32_t kernel;         /* 0: none came with the box */
+    bool has_status;         /* how the kernel ended */
+    int status;              /* as wait(2) */
+    bool has_ended;          /* the cell; its status is waited for */
+    bool is_running;         /* the program */
+    bool has_room[2];        /* the sink takes more of the stream */
+    bool is_stopped;         /* by its caller, who waits for the result */
+    bool has_output;         /* something was in /tmp/output */
+    bool is_over;            /* the box is to be given back */
+    struct run_list *list;   /* of what it left, under way */
+    struct run_cargo *cargo; /* files in and out, packages; NULL: none */
     struct reactor_timer *timer;
 
     /* A module was missing, and may be installed. */
@@ -77,6 +78,7 @@ int run_make(struct run *run, struct error *err); /* the box */
 void run_over(struct run *run, const struct error *err);
 
 /* run_ways.c */
+void run_store(struct run *run);                   /* SANDBOX_STORE_CODE */
 extern const struct exec_events run_kernel_events; /* of one that came with the box: nobody hears */
 char **run_words(const struct run *run, const struct run_spec *spec); /* strv; NULL: no memory */
 char **run_cell_env(const struct run *run, struct error *err); /* the words too; strv, or NULL */
@@ -84,7 +86,23 @@ char **run_cell_env(const struct run *run, struct error *err); /* the words too;
 bool run_list(struct run *run);
 void run_list_leave(struct run *run);
 
+/* run_cargo.c: what a run brings along and takes home */
+int run_cargo_new(struct run *run, const struct run_spec *spec, struct error *err);
+void run_cargo_free(struct run *run);
+bool run_cargo_needs(const struct run *run); /* packages, before there is a box */
+int run_cargo_install(struct run *run, struct error *err);
+/* The box stands: its files are put there, then run_source() is called. */
+void run_cargo_put(struct run *run);
+void run_source(struct run *run); /* run.c: the source, and what follows it */
+/* What lies in /tmp/output, while it is listed; false: nobody wants it, count it. */
+bool run_cargo_entry(struct run *run, const struct box_entry *entry);
+/* All of it is known: true: something is fetched, and run_listed() comes when that is over. */
+bool run_cargo_fetch(struct run *run);
+void run_listed(struct run *run);      /* run_ways.c */
+void run_cargo_leave(struct run *run); /* nothing is fetched any more */
+
 /* run_again.c */
+int run_link_start(struct run *run, const struct install_end *end, struct error *err);
 /* The program has ended: true: it is looked at first, and run_over() follows. */
 bool run_look(struct run *run);
 /* Its box is gone: true: something is fetched, and it runs again or ends later. */

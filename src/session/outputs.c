@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "session/artifacts.h"
 #include "session/inside.h"
 #include "session/output_type.h"
 #include "store/output_file.h"
@@ -34,6 +35,9 @@ struct output {
     bool is_changed; /* in this collection */
     bool is_seen;    /* in this collection */
     bool is_left;    /* over the number that is fetched at once: next time */
+    char id[ID_MAX]; /* of the copy; empty: it has none */
+    char sha256[SHA256_TEXT];
+    const char *mime; /* by content; NULL: nobody looked */
 };
 
 struct request {
@@ -57,6 +61,7 @@ struct outputs {
     size_t at;     /* the file that is being fetched */
     unsigned fetched;
     struct output_writer writer;
+    struct artifact_digest digest;
     int folder_fd;
     int write_error;
     uint64_t seen; /* entries of the listing */
@@ -84,6 +89,18 @@ static void load_one(void *ctx, const struct index_file *row)
     ((struct outputs *)ctx)->total++;
 }
 
+static struct output *find_known(struct outputs *outputs, const char *name);
+
+static void load_id(void *ctx, const struct output_row *row)
+{
+    struct output *output = find_known(ctx, row->name);
+
+    if (!output || !output->is_saved)
+        return;
+    str_copy(output->id, sizeof(output->id), row->id);
+    str_copy(output->sha256, sizeof(output->sha256), row->sha256);
+}
+
 static struct outputs *outputs_of(struct session *session)
 {
     struct outputs *outputs = session->outputs;
@@ -99,6 +116,8 @@ static struct outputs *outputs_of(struct session *session)
     if (session->engine->spec.index)
         index_each_file(session->engine->spec.index, session->id, 'o', load_one, outputs, NULL);
     sort_known(outputs);
+    if (session->engine->spec.index && outputs->count > 0)
+        artifacts_each(session->engine, session->id, load_id, outputs, NULL);
     return outputs;
 }
 
@@ -163,25 +182,13 @@ static struct session_output view(const struct output *output)
         .name = output->name,
         .bytes = output->bytes,
         .time_ns = output->time_ns,
-        .type = output->type->mime,
+        .type = output->is_saved && output->mime ? output->mime : output->type->mime,
         .kind = output->type->kind,
         .is_saved = output->is_saved,
         .skipped = output->skipped,
+        .id = output->is_saved && output->id[0] ? output->id : NULL,
+        .sha256 = output->is_saved && output->id[0] ? output->sha256 : NULL,
     };
-}
-
-json_t *session_output_json(struct session *session, const struct session_output *output)
-{
-    CLEANUP(buf_free) struct buf path = BUF_INIT(3 * LIMIT_PATH_BYTES);
-
-    if (output->is_saved)
-        buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
-    return json_pack("{s:o, s:o, s:I, s:s, s:s, s:s?, s:o}", "name",
-                     text_to_json(output->name, strlen(output->name)), "path",
-                     output->is_saved ? text_to_json(buf_text(&path), path.length) : json_null(),
-                     "bytes", (json_int_t)output->bytes, "mime", output->type, "kind", output->kind,
-                     "skipped", output->skipped, "modified_at",
-                     time_json(output->time_ns / 1000000));
 }
 
 json_t *session_outputs_json(struct session *session)
@@ -196,49 +203,6 @@ json_t *session_outputs_json(struct session *session)
     }
     return json_pack("{s:s, s:I, s:o}", "folder", session_output_folder(session), "total",
                      (json_int_t)(outputs ? outputs->total : 0), "outputs", list);
-}
-
-/* The session's folder below output/; a negative errno. */
-static int open_folder(struct session *session, bool makes_it)
-{
-    int output_fd = session->engine->spec.folders.output_fd;
-    char name[ID_MAX + 16];
-    int fd;
-
-    str_format(name, sizeof(name), "session_%s", session->id);
-    if (makes_it && mkdirat(output_fd, name, 0755) < 0 && errno != EEXIST)
-        return -errno;
-    fd = openat(output_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-int session_output_open(struct session *session, const char *name, struct error *err)
-{
-    CLEANUP(fd_closep) int folder_fd = -1;
-    const char *slash;
-    struct stat status;
-    int fd;
-
-    if (output_name_problem(name))
-        return error_set(err, -ENOENT, ERROR_PATH_NOT_FOUND, "there is no saved output '%.200s'",
-                         name);
-    folder_fd = open_folder(session, false);
-    while (folder_fd >= 0 && (slash = strchr(name, '/'))) {
-        char part[256];
-        int next;
-
-        str_format(part, sizeof(part), "%.*s", (int)(slash - name), name);
-        next = openat(folder_fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        close(folder_fd);
-        folder_fd = next;
-        name = slash + 1;
-    }
-    fd = folder_fd < 0 ? -1
-                       : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
-        return fd;
-    fd_closep(&fd);
-    return error_set(err, -ENOENT, ERROR_PATH_NOT_FOUND, "there is no saved output '%.200s'", name);
 }
 
 /* ---- the end of a collection ---- */
@@ -294,23 +258,6 @@ void outputs_fail(struct session *session, const struct error *err)
     }
 }
 
-static void announce(struct session *session, const struct output *output)
-{
-    CLEANUP(buf_free) struct buf path = BUF_INIT(3 * LIMIT_PATH_BYTES);
-    CLEANUP(buf_free) struct buf url = BUF_INIT(3 * LIMIT_PATH_BYTES);
-
-    if (!str_equal(output->type->kind, "image"))
-        return;
-    buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
-    buf_printf(&url, "/v1/sessions/%s/outputs/%s", session->id, output->name);
-    bus_publish(session->engine->spec.bus, EVENT_VISUALIZATION, session->tenant, session->id,
-                json_pack("{s:o, s:o, s:s, s:I, s:o}", "name",
-                          text_to_json(output->name, strlen(output->name)), "path",
-                          text_to_json(buf_text(&path), path.length), "mime", output->type->mime,
-                          "bytes", (json_int_t)output->bytes, "url",
-                          text_to_json(buf_text(&url), url.length)));
-}
-
 /* ---- fetching ---- */
 
 static void fetch_next(struct session *session);
@@ -326,6 +273,8 @@ static size_t on_data(void *ctx, const void *data, size_t length)
         outputs->write_error = -EFBIG;
     if (outputs->write_error == 0)
         outputs->write_error = output_writer_write(&outputs->writer, data, length);
+    if (outputs->write_error == 0)
+        artifact_add(&outputs->digest, data, length);
     outputs->seen += length;
     return length;
 }
@@ -334,6 +283,28 @@ static size_t on_data(void *ctx, const void *data, size_t length)
 static bool is_over(const struct session *session, const struct error *err)
 {
     return err->num < 0 && (session->state >= SESSION_ENDING || err->code == ERROR_BOX_LOST);
+}
+
+/* It has its place; now an id, and who draws is told. */
+static void on_saved(struct session *session, struct output *output)
+{
+    struct outputs *outputs = session->outputs;
+    struct session_output seen;
+    struct output_row row;
+    struct error err = {0};
+
+    output->mime = output_sniff(output->name, outputs->digest.head, outputs->digest.head_length);
+    output->id[0] = '\0';
+    if (artifact_save(session, outputs->folder_fd, output->name, &outputs->digest, &row, &err) <
+        0) {
+        log_warning("output '%s' of %s: %s, continuing without an id", output->name, session->id,
+                    err.text);
+    } else {
+        str_copy(output->id, sizeof(output->id), row.id);
+        str_copy(output->sha256, sizeof(output->sha256), row.sha256);
+    }
+    seen = view(output);
+    output_announce(session, &seen);
 }
 
 static void on_fetched(void *ctx, const struct error *err)
@@ -357,7 +328,7 @@ static void on_fetched(void *ctx, const struct error *err)
         output->bytes = outputs->seen;
         outputs->saved_bytes += outputs->seen - output->disk_bytes;
         output->disk_bytes = outputs->seen;
-        announce(session, output);
+        on_saved(session, output);
     } else {
         output->skipped = usage_why(r);
         output->is_left = true;
@@ -376,12 +347,13 @@ static int fetch_one(struct session *session, struct output *output, struct erro
     int r;
 
     if (outputs->folder_fd < 0)
-        outputs->folder_fd = open_folder(session, true);
+        outputs->folder_fd = output_folder(session, true);
     if (outputs->folder_fd < 0)
         return outputs->folder_fd;
     r = output_writer_begin(&outputs->writer, outputs->folder_fd, output->name, 0644);
     if (r < 0)
         return r;
+    artifact_begin(&outputs->digest);
     outputs->seen = 0;
     outputs->write_error = 0;
     str_format(path, sizeof(path), OUTPUT_FOLDER "/%s", output->name);

@@ -57,6 +57,7 @@ static void run_free(struct run *run)
     pump_stop(&run->pump);
     check_leave(run->check);
     run_leave(run);
+    run_cargo_free(run);
     box_free(run->box);
     result_free(&run->result);
     strv_free(run->env);
@@ -87,6 +88,7 @@ static void tell(struct run *run)
         return;
     result->install = ptr_take(&run->install);
     account_run(run);
+    run_store(run);
     if (run->done)
         run->done(run->ctx, result);
     run_free(run);
@@ -418,17 +420,23 @@ static void put_code(struct run *run)
 
 /* ---- the kernel that came with the box ---- */
 
-static bool take_kernel(struct run *run, const struct made *made)
+static void take_kernel(struct run *run, const struct made *made)
 {
     struct error err = {0};
 
-    if (!made->kernel || !str_equal(run->language->name, "python"))
-        return false;
-    if (box_kernel_given(run->box, made->kernel, &run_kernel_events, run, &err) < 0)
-        return false;
+    if (!made->kernel || !str_equal(run->language->name, "python") ||
+        box_kernel_given(run->box, made->kernel, &run_kernel_events, run, &err) < 0)
+        return;
     run->kernel = made->kernel;
     run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);
-    return true;
+}
+
+void run_source(struct run *run)
+{
+    if (run->kernel)
+        check_or_start(run); /* a kernel writes it down itself */
+    else
+        put_code(run);
 }
 
 static void on_made(void *ctx, const struct made *made)
@@ -444,10 +452,9 @@ static void on_made(void *ctx, const struct made *made)
     if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
-    } else if (take_kernel(run, made)) {
-        check_or_start(run);
     } else {
-        put_code(run);
+        take_kernel(run, made);
+        run_cargo_put(run);
     }
 }
 
@@ -548,6 +555,8 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (spec->timeout_ms)
         limits.timeout_ms = spec->timeout_ms;
+    if (spec->output_bytes)
+        limits.output_bytes = spec->output_bytes;
     run->engine = engine;
     str_copy(run->tenant, sizeof(run->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     run->language = language;
@@ -563,10 +572,12 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     r = copy_spec(run, spec, &furniture);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
+    else
+        r = run_cargo_new(run, spec, err);
     if (r == 0)
         r = run_take(run, err);
     if (r == 0)
-        r = run_make(run, err);
+        r = run_cargo_needs(run) ? run_cargo_install(run, err) : run_make(run, err);
     if (r < 0) {
         run_free(run);
         return r;

@@ -98,23 +98,29 @@ void run_link(struct run *run)
         return;
     }
     json_decref(ptr_take(&run->install));
-    fail(run, &err);
-    run_over(run, NULL);
+    if (!run_cargo_needs(run))
+        fail(run, &err);
+    run_over(run, run_cargo_needs(run) ? &err : NULL);
 }
 
-static int link_layer(struct run *run, const struct install_end *end, struct error *err)
+int run_link_start(struct run *run, const struct install_end *end, struct error *err)
 {
     const struct engine_folders *folders = &run->engine->spec.folders;
 
-    if (json_array_size(end->packages) == 0)
-        return error_set(err, -ENOENT, ERROR_INSTALL_FAILED,
-                         "the package '%s' is there, and has no module '%s'", run->package,
-                         run->module);
     str_copy(run->package_layer, sizeof(run->package_layer), end->layer);
     if (mkdirat(folders->packages_fd, run->key, 0755) < 0 && errno != EEXIST)
         return error_errno(err, "making the folder of packages");
     return layer_link_start(folders->layers_fd, end->layer, folders->packages_fd, run->key,
                             &run->link, err);
+}
+
+static int link_layer(struct run *run, const struct install_end *end, struct error *err)
+{
+    if (json_array_size(end->packages) == 0)
+        return error_set(err, -ENOENT, ERROR_INSTALL_FAILED,
+                         "the package '%s' is there, and has no module '%s'", run->package,
+                         run->module);
+    return run_link_start(run, end, err);
 }
 
 static void on_installed(void *ctx, const struct install_end *end, const struct error *err)

@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "session/missing_job.h"
+#include "store/artifact.h"
 #include "store/output_file.h"
 
 #define OUTPUT_FOLDER "/tmp/output"
@@ -146,6 +148,32 @@ void engine_run_stop(struct run *run)
         stopped(run);
 }
 
+/* ---- what is remembered of it ---- */
+
+void run_store(struct run *run)
+{
+    const struct config *config = run->engine->spec.config;
+    const struct result *result = &run->result;
+    CLEANUP(freep) char *path = NULL;
+    struct error err = {0};
+    struct artifact artifact = {
+        .folder = run->engine->spec.folders.artifacts,
+        .folder_fd = &run->engine->spec.folders.artifacts_fd,
+        .language = run->language->name,
+        .code = run->code,
+        .code_length = run->code_length,
+        .env = (const char *const *)run->env,
+        .result = result,
+    };
+    bool failed = result->exit_code != 0 || result->error.code;
+
+    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
+        (config->store_code == STORE_ON_ERROR && !failed))
+        return;
+    if (artifact_write(&artifact, &path, &err) < 0)
+        log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
+}
+
 /* ---- what it left ---- */
 
 struct run_list {
@@ -164,6 +192,8 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     if (S_ISDIR(entry->mode))
         return;
     run->result.total_output_files++;
+    if (run_cargo_entry(run, entry))
+        return;
     if (list->count == LIMIT_OUTPUT_FILES)
         return;
     list->count++;
@@ -187,10 +217,18 @@ static int compare_names(const void *a, const void *b)
 static void on_listed(void *ctx, const struct error *ignored)
 {
     struct run *run = ctx;
+
+    (void)ignored;
+    run->list->op = 0;
+    if (!run_cargo_fetch(run))
+        run_listed(run);
+}
+
+void run_listed(struct run *run)
+{
     struct result *result = &run->result;
     struct error err = {0};
 
-    (void)ignored;
     if (result->file_count > 1)
         qsort(result->files, result->file_count, sizeof(*result->files), compare_names);
     if (run->list->has_no_memory)
@@ -219,5 +257,6 @@ void run_list_leave(struct run *run)
 {
     if (run->list && run->list->op && run->box)
         box_cancel(run->box, run->list->op);
+    run_cargo_leave(run);
     free(ptr_take(&run->list));
 }

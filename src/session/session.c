@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "session/artifacts.h"
 #include "session/layers.h"
 
 #define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
@@ -341,6 +342,8 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     packages_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     outputs_gone(session);
+    artifacts_end(session);
+    outputs_remove(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     account_session(engine, "session.ended", session->id, session->tenant, session->reason);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,

@@ -195,10 +195,11 @@ struct session_output {
     const char *name; /* relative to /tmp/output */
     uint64_t bytes;
     uint64_t time_ns;
-    const char *type; /* MIME */
+    const char *type; /* MIME; of a saved one by its content */
     const char *kind; /* "text", "image", "binary" */
     bool is_saved;
-    const char *skipped; /* why it was not, though it could have been; NULL */
+    const char *skipped;     /* why it was not, though it could have been; NULL */
+    const char *id, *sha256; /* of a saved one (artifacts.h); NULL: it has none */
 };
 /*
  * Whether a command may have left something to collect: not if the warden said at its end that

@@ -104,6 +104,7 @@ void engine_sweep(void *ctx)
     is_done &= sweep_folder(engine->spec.folders.logs_fd, &budget);
     is_done &= sweep_folder(engine->spec.folders.layers_fd, &budget);
     is_done &= sweep_folder(engine->spec.folders.packages_fd, &budget);
+    is_done &= sweep_folder(engine->spec.folders.output_fd, &budget);
     engine->is_sweeping = !is_done && budget < FILES_PER_TURN;
     if (engine->is_sweeping) {
         engine->spec.reactor->ops->timer_set(engine->sweeper, 0);

@@ -64,7 +64,17 @@ static const char version_3[] =
     " used_ms INTEGER NOT NULL, salt TEXT NOT NULL, hash TEXT NOT NULL, old_hash TEXT NOT NULL,"
     " old_until_ms INTEGER NOT NULL) WITHOUT ROWID;";
 
-static const char *const migrations[] = {version_1, version_2, version_3, NULL};
+/* Outputs by id, which may outlive their session; and what links to them are signed with. */
+static const char version_4[] =
+    "CREATE TABLE output (id TEXT PRIMARY KEY, session TEXT NOT NULL, tenant TEXT NOT NULL,"
+    " name TEXT NOT NULL, type TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, is_kept INTEGER NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE INDEX output_by_session ON output (session, name);"
+    "CREATE INDEX output_by_end ON output (expires_ms) WHERE is_kept = 0;"
+    "CREATE TABLE secret (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;";
+
+static const char *const migrations[] = {version_1, version_2, version_3, version_4, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
@@ -83,6 +93,8 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
 #define KEY_COLUMNS                                                                     \
     "id, tenant, name, scopes, created_ms, expires_ms, used_ms, salt, hash, old_hash, " \
     "old_until_ms"
+#define OUTPUT_ROW_COLUMNS \
+    "id, session, tenant, name, type, sha256, bytes, created_ms, expires_ms, is_kept"
 #define FILE_COLUMNS "session, kind, name, bytes, time_ns, type, is_fetched"
 
 static const char *const texts[_STATEMENT_MAX] = {
@@ -135,6 +147,17 @@ static const char *const texts[_STATEMENT_MAX] = {
     [GET_KEY] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
     [EACH_KEY] = "SELECT " KEY_COLUMNS " FROM key ORDER BY created_ms, id",
     [DROP_KEY] = "DELETE FROM key WHERE id = ?",
+    [PUT_OUTPUT_ROW] = "INSERT INTO output (" OUTPUT_ROW_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?)"
+                       " ON CONFLICT (id) DO UPDATE SET expires_ms = excluded.expires_ms,"
+                       " is_kept = excluded.is_kept",
+    [GET_OUTPUT_ROW] = "SELECT " OUTPUT_ROW_COLUMNS " FROM output WHERE id = ?",
+    [EACH_OUTPUT_ROW] =
+        "SELECT " OUTPUT_ROW_COLUMNS " FROM output WHERE session = ? ORDER BY name, created_ms",
+    [DUE_OUTPUT_ROW] = "SELECT " OUTPUT_ROW_COLUMNS " FROM output WHERE is_kept = 0 AND"
+                       " expires_ms <= ? ORDER BY expires_ms LIMIT 100",
+    [DROP_OUTPUT_ROW] = "DELETE FROM output WHERE id = ?",
+    [PUT_SECRET] = "INSERT INTO secret (name, value) VALUES (?,?) ON CONFLICT (name) DO NOTHING",
+    [GET_SECRET] = "SELECT value FROM secret WHERE name = ?",
     [PUT_FILE] = "INSERT INTO file (" FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?)"
                  " ON CONFLICT (session, kind, name) DO UPDATE SET bytes = excluded.bytes,"
                  " time_ns = excluded.time_ns, type = excluded.type,"

@@ -374,3 +374,8 @@ void tool_cancel(struct tool_call *call)
     audit(call);
     call_free(call);
 }
+
+struct execution *tool_call_execution(const struct tool_call *call)
+{
+    return call->watcher ? call->execution : NULL; /* good only while it is watched */
+}

@@ -11,6 +11,7 @@
 #include "tool/tool.h"
 
 struct engine;
+struct execution;
 struct reactor;
 struct tool_call;
 struct tools;
@@ -36,5 +37,8 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
 
 /* Nobody waits any more: what only this call was waiting for is killed; done() does not come. */
 void tool_cancel(struct tool_call *call); /* NULL is fine */
+
+/* What it waits for, to look at its output; NULL: nothing that runs in a session. */
+struct execution *tool_call_execution(const struct tool_call *call);
 
 #endif

@@ -8,7 +8,7 @@ import pytest
 
 import serve
 
-OUTPUT = {"name", "path", "bytes", "mime", "kind", "skipped", "modified_at"}
+OUTPUT = {"name", "path", "bytes", "mime", "kind", "skipped", "modified_at", "id", "sha256", "url"}
 
 
 @pytest.fixture(scope="module")

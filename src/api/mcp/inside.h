@@ -20,6 +20,9 @@
 #define MCP_LEGACY_NEWEST "2025-11-25"
 #define MCP_LEGACY_LINKS "2025-06-18" /* the first with resource_link and structuredContent */
 #define MCP_EXEC "sandbox_exec"
+#define MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define MCP_META_SERVER "io.modelcontextprotocol/serverInfo"
 #define MCP_SESSION_SIZE (LIMIT_NAME + 1)
 #define MCP_URI_MAX (3 * LIMIT_PATH_BYTES + LIMIT_NAME + 32) /* every byte as %XX */
 
@@ -29,6 +32,8 @@ enum mcp_code {
     MCP_NO_METHOD = -32601,
     MCP_INVALID_PARAMS = -32602,
     MCP_INTERNAL = -32603,
+    MCP_HEADER_MISMATCH = -32020,
+    MCP_NO_CAPABILITY = -32021,
     MCP_UNSUPPORTED_VERSION = -32022,
     MCP_NO_RESOURCE = -32002, /* legacy only */
 };
@@ -36,7 +41,7 @@ enum mcp_code {
 struct mcp_server {
     const struct mcp_tool *tools;
     size_t tool_count;
-    bool is_structured;
+    bool is_structured, is_http, has_fixtures;
     char *prompt;
     json_t *tool_list; /* as tools/list shows it */
 };
@@ -94,6 +99,9 @@ void mcp_send_cached(struct mcp_peer *peer, const struct mcp_origin *origin, jso
 void mcp_send_error(struct mcp_peer *peer, const struct mcp_origin *origin, enum mcp_code code,
                     json_t *data, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void mcp_send_notice(struct mcp_peer *peer, const char *method, json_t *params);
+/* A parsed message of any shape; the rest is mcp_peer_message()'s. */
+void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms);
+json_t *mcp_error_json(json_t *id, enum mcp_code code, json_t *data, const char *text);
 /* Text of a member without a NUL in it; NULL when it is not there or not such a text. */
 const char *mcp_text(json_t *object, const char *name);
 
@@ -113,6 +121,8 @@ void mcp_tools_call(struct mcp_request *request);
 void mcp_call_read(struct mcp_work *work, enum mcp_read_kind kind, const void *data, size_t length);
 
 /* methods.c */
+extern const char *const mcp_legacy_versions[]; /* NULL-terminated */
+bool mcp_is_legacy(const char *version);
 void mcp_discover(struct mcp_request *request);
 void mcp_initialize(struct mcp_request *request);
 void mcp_ping(struct mcp_request *request);

@@ -40,19 +40,26 @@ struct mcp_settings {
     size_t tool_count;
     const char *prompt; /* the text of the one prompt, copied; NULL: there is none */
     bool is_structured; /* results carry structuredContent that repeats all of their text */
+    bool has_fixtures;  /* those of the conformance suite; only tests set it */
+    bool is_http;       /* without a conversation a call that names no session makes a new one */
 };
+
+/* The rows of tool/ as this door shows them; tool_count of them, to be freed. NULL: no memory. */
+struct mcp_tool *mcp_tool_rows(void);
 
 int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret, struct error *err);
 void mcp_server_freep(struct mcp_server **server);
 
 #define MCP_LOG_FOLDER "/.log/"
 
+#define MCP_NOTICE 1
+
 struct mcp_ops {
     /*
-     * One whole message, without a newline in it or behind it. error_code: that of the JSON-RPC
-     * error it carries, 0 for anything else.
+     * One whole message, without a newline in it or behind it. kind: the code of the JSON-RPC error
+     * that it is, 0 for a result, MCP_NOTICE for what answers nothing.
      */
-    void (*send)(void *ctx, const char *message, size_t length, int error_code);
+    void (*send)(void *ctx, const char *message, size_t length, int kind);
     /* A tool call; `arguments` without `session`, which is NULL when it was left out. */
     int (*call)(void *ctx, struct mcp_work *work, const struct mcp_tool *tool, const char *session,
                 json_t *arguments, struct error *err);

@@ -1,6 +1,7 @@
 /* methods.c - the handshakes of both eras, and the methods that need nothing of the host. */
 #include <string.h>
 
+#include "api/mcp/fixtures.h"
 #include "api/mcp/inside.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -23,42 +24,66 @@ static const char instructions[] =
     "A command that fails is a normal result with its exit code and stderr. For work of more than "
     "50 seconds call sandbox_exec with background true, then sandbox_wait.";
 
-static json_t *capabilities(void)
+/* Where calls need not belong to a conversation. */
+static const char http_instructions[] = "\nEvery result names its session: pass it as 'session' in "
+                                        "later calls to work on with the same "
+                                        "files.";
+
+const char *const mcp_legacy_versions[] = {"2024-11-05", "2025-03-26", "2025-06-18",
+                                           MCP_LEGACY_NEWEST, NULL};
+
+bool mcp_is_legacy(const char *version)
+{
+    for (size_t i = 0; mcp_legacy_versions[i]; i++)
+        if (str_equal(mcp_legacy_versions[i], version))
+            return true;
+    return false;
+}
+
+/* New reference. */
+static json_t *instructions_for(const struct mcp_server *server)
+{
+    return json_sprintf("%s%s", instructions, server->is_http ? http_instructions : "");
+}
+
+static json_t *capabilities(const struct mcp_server *server)
 {
     /* Nothing here ever changes by itself: no listChanged, no subscribe. */
-    return json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts", "completions",
-                     "logging");
+    json_t *all = json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts",
+                            "completions", "logging");
+
+    if (server->has_fixtures)
+        mcp_fixtures_capabilities(all);
+    return all;
 }
 
 void mcp_discover(struct mcp_request *request)
 {
     mcp_send_cached(request->peer, &request->origin,
-                    json_pack("{s:[s],s:o,s:s}", "supportedVersions", MCP_MODERN, "capabilities",
-                              capabilities(), "instructions", instructions),
+                    json_pack("{s:[s],s:o,s:o}", "supportedVersions", MCP_MODERN, "capabilities",
+                              capabilities(request->peer->server), "instructions",
+                              instructions_for(request->peer->server)),
                     STATIC_TTL_MS);
 }
 
 void mcp_initialize(struct mcp_request *request)
 {
-    static const char *const versions[] = {"2024-11-05", "2025-03-26", "2025-06-18",
-                                           MCP_LEGACY_NEWEST};
     const char *asked = mcp_text(request->params, "protocolVersion");
-    const char *version = MCP_LEGACY_NEWEST;
+    const char *version;
 
     if (!asked) {
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
                        "'protocolVersion' has to be a string");
         return;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
-        if (str_equal(versions[i], asked))
-            version = versions[i];
+    version = mcp_is_legacy(asked) ? asked : MCP_LEGACY_NEWEST;
     str_copy(request->peer->version, sizeof(request->peer->version), version);
     mcp_send_result(request->peer, &request->origin,
-                    json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:s}", "protocolVersion", version,
-                              "capabilities", capabilities(), "serverInfo", "name", "bailey",
-                              "title", "Bailey sandbox", "version", BAILEY_VERSION, "instructions",
-                              instructions));
+                    json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:o}", "protocolVersion", version,
+                              "capabilities", capabilities(request->peer->server), "serverInfo",
+                              "name", "bailey", "title", "Bailey sandbox", "version",
+                              BAILEY_VERSION, "instructions",
+                              instructions_for(request->peer->server)));
 }
 
 void mcp_ping(struct mcp_request *request)
@@ -96,6 +121,8 @@ void mcp_prompts_list(struct mcp_request *request)
     if (request->peer->server->prompt)
         json_array_append_new(list, json_pack("{s:s,s:s,s:s}", "name", PROMPT_NAME, "title",
                                               PROMPT_TITLE, "description", PROMPT_TEXT));
+    if (request->peer->server->has_fixtures)
+        mcp_fixtures_list("prompts", list);
     mcp_send_cached(request->peer, &request->origin, json_pack("{s:o}", "prompts", list),
                     STATIC_TTL_MS);
 }

@@ -10,14 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/mcp/fixtures.h"
 #include "api/mcp/inside.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-
-#define META_VERSION "io.modelcontextprotocol/protocolVersion"
-#define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
-#define META_SERVER "io.modelcontextprotocol/serverInfo"
 
 enum { ERA_LEGACY = 1, ERA_MODERN = 2, ERA_BOTH = 3 };
 
@@ -43,14 +40,14 @@ static const struct method_row {
 /* ---- answers ------------------------------------------------------------------------------- */
 
 /* Never without an answer: when there is no memory for it, one that needs none. */
-static void send_message(struct mcp_peer *peer, json_t *message, int error_code)
+static void send_message(struct mcp_peer *peer, json_t *message, int kind)
 {
     static const char no_memory[] =
         "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32603,\"message\":\"out of memory\"}}";
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_MCP_ANSWER);
 
     if (message && text_of_json(message, JSON_COMPACT, &text) == 0)
-        peer->ops->send(peer->ctx, buf_text(&text), text.length, error_code);
+        peer->ops->send(peer->ctx, buf_text(&text), text.length, kind);
     else
         peer->ops->send(peer->ctx, no_memory, sizeof(no_memory) - 1, MCP_INTERNAL);
     json_decref(message);
@@ -63,10 +60,11 @@ void mcp_send_result(struct mcp_peer *peer, const struct mcp_origin *origin, jso
         return;
     }
     if (origin->is_modern) {
-        json_object_set_new(result, "resultType", json_string("complete"));
-        json_object_set_new(
-            result, "_meta",
-            json_pack("{s:{s:s,s:s}}", META_SERVER, "name", "bailey", "version", BAILEY_VERSION));
+        if (!json_object_get(result, "resultType"))
+            json_object_set_new(result, "resultType", json_string("complete"));
+        json_object_set_new(result, "_meta",
+                            json_pack("{s:{s:s,s:s}}", MCP_META_SERVER, "name", "bailey", "version",
+                                      BAILEY_VERSION));
     }
     send_message(
         peer, json_pack("{s:s,s:O,s:o}", "jsonrpc", "2.0", "id", origin->id, "result", result), 0);
@@ -82,28 +80,29 @@ void mcp_send_cached(struct mcp_peer *peer, const struct mcp_origin *origin, jso
     mcp_send_result(peer, origin, result);
 }
 
+/* An id that could not be read is left out: null is no id in any of the schemas. */
+json_t *mcp_error_json(json_t *id, enum mcp_code code, json_t *data, const char *text)
+{
+    json_t *error =
+        json_pack("{s:i,s:o}", "code", (int)code, "message", text_to_json(text, strlen(text)));
+
+    if (data && error)
+        json_object_set_new(error, "data", data);
+    else
+        json_decref(data);
+    return json_pack("{s:s,s:O*,s:o}", "jsonrpc", "2.0", "id", id, "error", error);
+}
+
 void mcp_send_error(struct mcp_peer *peer, const struct mcp_origin *origin, enum mcp_code code,
                     json_t *data, const char *format, ...)
 {
     char text[ERROR_TEXT_MAX];
     va_list args;
-    json_t *error;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    error = json_pack("{s:i,s:o}", "code", (int)code, "message", text_to_json(text, strlen(text)));
-    if (data && error)
-        json_object_set_new(error, "data", data);
-    else
-        json_decref(data);
-    /* An id that could not be read is left out: null is no id in any of the schemas. */
-    if (origin->id)
-        send_message(peer,
-                     json_pack("{s:s,s:O,s:o}", "jsonrpc", "2.0", "id", origin->id, "error", error),
-                     code);
-    else
-        send_message(peer, json_pack("{s:s,s:o}", "jsonrpc", "2.0", "error", error), code);
+    send_message(peer, mcp_error_json(origin->id, code, data, text), code);
 }
 
 void mcp_send_notice(struct mcp_peer *peer, const char *method, json_t *params)
@@ -112,7 +111,7 @@ void mcp_send_notice(struct mcp_peer *peer, const char *method, json_t *params)
         json_pack("{s:s,s:s,s:o}", "jsonrpc", "2.0", "method", method, "params", params);
 
     if (notice) /* nobody waits for a notice */
-        send_message(peer, notice, 0);
+        send_message(peer, notice, MCP_NOTICE);
 }
 
 const char *mcp_text(json_t *object, const char *name)
@@ -128,19 +127,19 @@ const char *mcp_text(json_t *object, const char *name)
 /* Whether the message speaks 2026-07-28; discover exists nowhere else. */
 static bool is_modern(const char *method, json_t *meta)
 {
-    return json_object_get(meta, META_VERSION) || json_object_get(meta, META_CAPABILITIES) ||
-           str_equal(method, "server/discover");
+    return json_object_get(meta, MCP_META_VERSION) ||
+           json_object_get(meta, MCP_META_CAPABILITIES) || str_equal(method, "server/discover");
 }
 
 /* Whether a modern request says what it has to say; otherwise it is answered. */
 static bool is_modern_valid(struct mcp_request *request, json_t *meta)
 {
-    const char *version = mcp_text(meta, META_VERSION);
+    const char *version = mcp_text(meta, MCP_META_VERSION);
 
-    if (!version || !json_is_object(json_object_get(meta, META_CAPABILITIES))) {
+    if (!version || !json_is_object(json_object_get(meta, MCP_META_CAPABILITIES))) {
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
-                       "params._meta needs the string '%s' and the object '%s'", META_VERSION,
-                       META_CAPABILITIES);
+                       "params._meta needs the string '%s' and the object '%s'", MCP_META_VERSION,
+                       MCP_META_CAPABILITIES);
         return false;
     }
     if (!str_equal(version, MCP_MODERN)) {
@@ -160,6 +159,8 @@ static void dispatch(struct mcp_request *request)
     request->origin.is_modern = is_modern(request->method, meta);
     if (request->origin.is_modern && !is_modern_valid(request, meta))
         return;
+    if (request->peer->server->has_fixtures && mcp_fixtures_handle(request))
+        return;
     era = request->origin.is_modern ? ERA_MODERN : ERA_LEGACY;
     for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
         if (str_equal(methods[i].name, request->method) && methods[i].eras & era) {
@@ -178,8 +179,14 @@ static void notified(struct mcp_peer *peer, const char *method, json_t *params)
     /* initialized, roots/list_changed and what nobody knows yet need nothing of us */
 }
 
-/* A parsed message of any shape. */
-static void take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
+/* Nobody but the fixtures ever asks a client. */
+static void answered(struct mcp_peer *peer, json_t *message)
+{
+    if (peer->server->has_fixtures)
+        mcp_fixtures_answered(peer, message);
+}
+
+void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
 {
     struct mcp_request request = {.peer = peer, .now_ms = now_ms};
     json_t *id = json_object_get(message, "id");
@@ -197,7 +204,7 @@ static void take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
                                               : "a message has to be a JSON object");
     else if (!json_object_get(message, "method") && id &&
              (json_object_get(message, "result") || json_object_get(message, "error")))
-        return; /* an answer, and we ask nothing */
+        answered(peer, message);
     else if (!str_equal(mcp_text(message, "jsonrpc"), "2.0"))
         mcp_send_error(peer, &request.origin, MCP_INVALID_REQUEST, NULL,
                        "'jsonrpc' has to be \"2.0\"");
@@ -241,7 +248,7 @@ void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, ui
     /* Of members with one name the last wins, as everywhere in JSON. */
     message = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
     if (message) {
-        take(peer, message, now_ms);
+        mcp_peer_take(peer, message, now_ms);
         return;
     }
     id = mcp_raw_id(text, length);
@@ -268,11 +275,15 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
     server->tools = settings->tools;
     server->tool_count = settings->tool_count;
     server->is_structured = settings->is_structured;
+    server->is_http = settings->is_http;
+    server->has_fixtures = settings->has_fixtures;
     if (settings->prompt && !(server->prompt = strdup(settings->prompt)))
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     server->tool_list = mcp_tools_build(settings, err);
     if (!server->tool_list)
         return err && err->num < 0 ? err->num : -ENOMEM;
+    if (server->has_fixtures)
+        mcp_fixtures_list("tools", server->tool_list);
     *ret = ptr_take(&server);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/mcp/fixtures.h"
 #include "api/mcp/inside.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
@@ -12,17 +13,20 @@
 
 void mcp_templates_list(struct mcp_request *request)
 {
+    json_t *list;
+
     if (json_object_get(request->params, "cursor")) {
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL, "unknown cursor");
         return;
     }
-    mcp_send_cached(
-        request->peer, &request->origin,
-        json_pack("{s:[{s:s,s:s,s:s,s:s}]}", "resourceTemplates", "uriTemplate", MCP_TEMPLATE,
-                  "name", "sandbox-file", "title", "File of a session", "description",
-                  "An output by its name below /tmp/output, or any file or folder by its path "
-                  "(tmp/... or workspace/...)"),
-        STATIC_TTL_MS);
+    list = json_pack("[{s:s,s:s,s:s,s:s}]", "uriTemplate", MCP_TEMPLATE, "name", "sandbox-file",
+                     "title", "File of a session", "description",
+                     "An output by its name below /tmp/output, or any file or folder by its path "
+                     "(tmp/... or workspace/...)");
+    if (request->peer->server->has_fixtures)
+        mcp_fixtures_list("resourceTemplates", list);
+    mcp_send_cached(request->peer, &request->origin, json_pack("{s:o}", "resourceTemplates", list),
+                    STATIC_TTL_MS);
 }
 
 void mcp_resources_list(struct mcp_request *request)
@@ -62,6 +66,8 @@ void mcp_work_listed(struct mcp_work *work, const char *session, const char *bod
     json_t *list = json_array(), *output;
     size_t index;
 
+    if (work->peer->server->has_fixtures) /* first, and one that can be read */
+        mcp_fixtures_list("resources", list);
     if (!mcp_is_too_deep(body, length))
         reply = json_loadb(body, length, 0, NULL);
     json_array_foreach(json_object_get(reply, "outputs"), index, output)

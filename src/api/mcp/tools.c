@@ -13,18 +13,21 @@
 #define EXEC_TIMEOUT_S 50             /* clients give up at 60 */
 #define NAMES_MAX 32
 
-static json_t *session_schema(const struct mcp_tool *tool)
+static json_t *session_schema(const struct mcp_tool *tool, bool is_http)
 {
     const char *text =
-        tool->needs_session
-            ? "id or name of a session; leave it out to go on in this conversation's own"
-            : "id or name of a session; not needed, each call has a fresh sandbox of its own";
+        !tool->needs_session
+            ? "id or name of a session; not needed, each call has a fresh sandbox of its own"
+        : is_http
+            ? "id or name of a session, as an earlier result names it, to go on with its files; "
+              "left out, it is this conversation's own where the client keeps one, else a new one"
+            : "id or name of a session; leave it out to go on in this conversation's own";
 
     return json_pack("{s:s,s:s}", "type", "string", "description", text);
 }
 
 /* The row's schema as this door shows it. */
-static json_t *tool_schema(const struct mcp_tool *tool)
+static json_t *tool_schema(const struct mcp_tool *tool, bool is_http)
 {
     json_t *schema = json_loads(tool->schema, JSON_REJECT_DUPLICATES, NULL);
     json_t *properties = json_object_get(schema, "properties");
@@ -42,7 +45,7 @@ static json_t *tool_schema(const struct mcp_tool *tool)
                                          "longer work: background, then sandbox_wait",
                                          LIMIT_EXEC_TIMEOUT_S, EXEC_TIMEOUT_S));
     }
-    json_object_set_new(properties, "session", session_schema(tool));
+    json_object_set_new(properties, "session", session_schema(tool, is_http));
     /* Not every model's door takes this keyword; here it says nothing that a client needs. */
     json_object_foreach(properties, name, property)
     {
@@ -51,15 +54,15 @@ static json_t *tool_schema(const struct mcp_tool *tool)
     return schema;
 }
 
-static json_t *tool_shape(const struct mcp_tool *tool)
+static json_t *tool_shape(const struct mcp_tool *tool, bool is_http)
 {
     json_t *shape;
 
     shape = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:b,s:b,s:b,s:b}}", "name", tool->name, "title",
                       tool->title, "description", tool->description, "inputSchema",
-                      tool_schema(tool), "annotations", "title", tool->title, "readOnlyHint",
-                      tool->is_read_only, "destructiveHint", tool->is_destructive, "idempotentHint",
-                      tool->is_idempotent, "openWorldHint", tool->is_open_world);
+                      tool_schema(tool, is_http), "annotations", "title", tool->title,
+                      "readOnlyHint", tool->is_read_only, "destructiveHint", tool->is_destructive,
+                      "idempotentHint", tool->is_idempotent, "openWorldHint", tool->is_open_world);
     if (shape && tool->is_core)
         json_object_set_new(shape, "_meta", json_pack("{s:b}", "anthropic/alwaysLoad", 1));
     return shape;
@@ -70,7 +73,7 @@ json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err)
     CLEANUP(json_decrefp) json_t *list = json_array();
 
     for (size_t i = 0; i < settings->tool_count; i++) {
-        json_t *shape = tool_shape(&settings->tools[i]);
+        json_t *shape = tool_shape(&settings->tools[i], settings->is_http);
 
         if (!shape || json_array_append_new(list, shape) < 0) {
             error_set(err, -EINVAL, ERROR_ENGINE, "the tool '%s' cannot be shown",

@@ -172,6 +172,7 @@ static bool admit(struct rest_call *call)
     if (call->route->is_open) {
         if (http_is_local(call->http))
             call->who = principal_local;
+        gate_enter(&call->rest->gate, call->http, &call->who);
         return true;
     }
     if (gate_admit(&call->rest->gate, call->http, call->route->scope, &call->who, &err) == 0)
@@ -190,7 +191,7 @@ void rest_dispatch(struct http_request *http, void *ctx)
     if (!call.query)
         rest_fail_memory(http);
     else if (read_query(&call) && (call.route->body != BODY_JSON || read_body(&call)))
-        rest_handle(&call);
+        call.route->handle(&call);
     json_decref(call.query);
     json_decref(call.body);
 }

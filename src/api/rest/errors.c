@@ -43,6 +43,7 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_BOX_LOST, 500, "the box's own process died or broke the protocol"},
     {ERROR_ENGINE, 500, "anything else"},
     {ERROR_REFUSED, 503, "this machine cannot give the isolation that is asked for"},
+    {ERROR_LINK_EXPIRED, 403, "a signed link that is too old, or was changed"},
     {ERROR_BUSY, 503, "too many boxes wait to be made; Retry-After"},
     {ERROR_SHUTTING_DOWN, 503, "the daemon says goodbye"},
     {ERROR_NO_DAEMON, 503, "nobody listens on the socket; only the command line says this"},

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/rest/download.h"
 #include "api/rest/file_call.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "http/range.h"
 #include "model/text.h"
 
 #define WINDOW (512 * KIB)
@@ -57,8 +59,12 @@ static void download_fill(void *ctx)
 
 static void download_begin(struct download *download)
 {
+    const char *headers[DOWNLOAD_HEADERS_MAX];
+    char disposition[HTTP_ATTACHMENT_MAX];
+
     download->has_started = true;
-    rest_stream_start(&download->stream, 200, TYPE_BYTES, NULL, -1);
+    rest_download_headers(download->file->path, disposition, headers);
+    rest_stream_start(&download->stream, 200, TYPE_BYTES, headers, -1);
 }
 
 static size_t on_data(void *ctx, const void *data, size_t length)

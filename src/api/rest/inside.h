@@ -11,7 +11,9 @@
 
 #include <jansson.h>
 
+#include "api/execute/execute.h"
 #include "api/gate.h"
+#include "api/rest/doors.h"
 #include "api/rest/rest.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -29,8 +31,13 @@ struct rest {
     struct tools *tools;
     struct rest_info info;
     uint64_t started_ms; /* wall clock */
-    struct http_server *server;
+    struct execute execute;
+    struct http_server *server; /* of the socket */
+    struct http_server *others[REST_ADDRESSES_MAX];
+    size_t other_count;
     struct http_route *routes;
+    size_t route_count;
+    void *doors[REST_DOORS_MAX]; /* doors.c */
 };
 
 /* ---- rows (routes.c) ---- */
@@ -66,6 +73,8 @@ struct rest_route {
 };
 extern const struct rest_route rest_routes[];
 extern const size_t rest_route_count;
+extern const struct rest_route execute_rows[]; /* api/execute/rows.c */
+extern const size_t execute_row_count;
 
 #define REST_JSON (JSON_COMPACT | JSON_REAL_PRECISION(15)) /* how replies are written */
 #define TYPE_JSON "application/json"
@@ -84,6 +93,10 @@ struct rest_call {
 };
 
 void rest_dispatch(struct http_request *http, void *ctx);
+/* The same behind the choice of a door, and what fits no row (front.c). */
+void rest_front(struct http_request *http, void *ctx);
+void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
+void rest_front_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
 bool rest_query_bool(const struct rest_call *call, const char *name);
 const char *rest_query_text(const struct rest_call *call, const char *name); /* or NULL */
@@ -114,7 +127,7 @@ void rest_refuse(struct http_request *http, unsigned status, const char *why, vo
 /* ---- what is said of it (observe.c) ---- */
 
 struct caller;
-void rest_handle(struct rest_call *call); /* the row's handler, with its caller known to all */
+void rest_handled(void *ctx);
 /* Of this request; for a door whose messages come later (engine_set_caller()). */
 void rest_caller(const struct rest_call *call, struct caller *ret);
 /* An operation on a file, or on a dataset, is over. */
@@ -199,6 +212,7 @@ HANDLER(info_get);
 HANDLER(warm_get);
 HANDLER(metrics_get);
 HANDLER(audit_get);
+HANDLER(reload_post);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);
@@ -235,6 +249,13 @@ HANDLER(datasets_list);
 HANDLER(datasets_put);
 HANDLER(outputs_list);
 HANDLER(outputs_get);
+HANDLER(artifacts_get);
+HANDLER(artifacts_info);
+HANDLER(artifacts_link);
+HANDLER(artifacts_keep);
+HANDLER(artifacts_delete);
+HANDLER(docs_openapi);
+HANDLER(docs_page);
 HANDLER(packages_list);
 HANDLER(packages_install);
 HANDLER(templates_list);

@@ -37,26 +37,9 @@ static bool session_of(const char *path, char *ret, size_t size)
     return length > 0 && str_format(ret, size, "%.*s", (int)MIN(length, size), path) == 0;
 }
 
-void rest_handle(struct rest_call *call)
+void rest_handled(void *ctx)
 {
-    struct engine *engine = call->rest->engine;
-    struct caller caller;
-    char session[LIMIT_NAME + 1] = "";
-    const struct log_field about[] = {{"request_id", http_request_id(call->http), 0},
-                                      {"trace_id", http_trace(call->http)->id, 0},
-                                      {"tenant", caller.who.tenant, 0},
-                                      {"session", session, 0},
-                                      {NULL, NULL, 0}};
-
-    rest_caller(call, &caller);
-    if (!session_of(http_path(call->http), session, sizeof(session)))
-        session[0] = '\0';
-    http_set_tenant(call->http, call->who.tenant);
-    engine_set_caller(engine, &caller);
-    log_set_about(about);
-    call->route->handle(call);
-    log_set_about(NULL);
-    engine_set_caller(engine, NULL);
+    gate_leave(&((struct rest *)ctx)->gate);
 }
 
 /* ---- and when it is over ---- */

@@ -112,6 +112,27 @@ static json_t *make_responses(const struct rest_route *route)
     return responses;
 }
 
+/* The door of POST /execute has errors of its own shape. */
+static json_t *make_execute_responses(const struct rest_route *route)
+{
+    static const char *const errors[][2] = {
+        {"400", "the body is not JSON, or a member is wrong"},
+        {"401", "no key, or not one that is good"},
+        {"413", "over a limit"},
+        {"429", "too much at once, or a quota is used up"},
+        {"500", "anything else"},
+    };
+    json_t *responses = json_pack("{s:{s:s, s:o}}", "200", "description", route->summary, "content",
+                                  make_content(route));
+
+    for (size_t i = 0; responses && route->body == BODY_JSON && i < ARRAY_SIZE(errors); i++)
+        json_object_set_new(responses, errors[i][0],
+                            json_pack("{s:s, s:{s:{s:{s:s}}}}", "description", errors[i][1],
+                                      "content", TYPE_JSON, "schema", "$ref",
+                                      "#/components/schemas/ExecuteError"));
+    return responses;
+}
+
 /* A key with the row's scope, in one header or the other; over the unix socket none is needed. */
 static json_t *make_security(const struct rest_route *route)
 {
@@ -124,10 +145,12 @@ static json_t *make_security(const struct rest_route *route)
 
 static json_t *make_operation(const struct rest_route *route)
 {
+    bool is_execute = execute_has(route->path);
     json_t *operation =
         json_pack("{s:s, s:s, s:o, s:o, s:o}", "operationId", route->name, "summary",
                   route->summary, "parameters", make_params(route), "responses",
-                  make_responses(route), "security", make_security(route));
+                  is_execute ? make_execute_responses(route) : make_responses(route), "security",
+                  make_security(route));
 
     if (operation && route->body != BODY_NONE &&
         json_object_set_new(operation, "requestBody", make_body(route)) < 0) {
@@ -152,19 +175,21 @@ static json_t *make_paths(void)
 {
     json_t *paths = json_object();
 
-    for (size_t i = 0; paths && i < rest_route_count; i++) {
+    for (size_t i = 0; paths && i < rest_route_count + execute_row_count; i++) {
+        const struct rest_route *route =
+            i < rest_route_count ? &rest_routes[i] : &execute_rows[i - rest_route_count];
         char path[200], method[16] = "";
         json_t *item;
 
-        plain_path(rest_routes[i].path, path, sizeof(path));
-        for (size_t at = 0; rest_routes[i].method[at] && at + 1 < sizeof(method); at++)
-            method[at] = (char)(rest_routes[i].method[at] | 0x20); /* letters only */
+        plain_path(route->path, path, sizeof(path));
+        for (size_t at = 0; route->method[at] && at + 1 < sizeof(method); at++)
+            method[at] = (char)(route->method[at] | 0x20); /* letters only */
         item = json_object_get(paths, path);
         if (!item) {
             item = json_object();
             json_object_set_new(paths, path, item);
         }
-        if (json_object_set_new(item, method, make_operation(&rest_routes[i])) < 0) {
+        if (json_object_set_new(item, method, make_operation(route)) < 0) {
             json_decref(paths);
             return NULL;
         }
@@ -201,8 +226,7 @@ json_t *openapi_json(void)
                      "title", "Bailey", "version", BAILEY_VERSION, "description",
                      "Sessions, commands, files and tools in sandboxes, over the daemon's unix "
                      "socket (no key) or TCP (a key with the scope that the operation names).",
-                     "servers", "url", "http://bailey", "paths", make_paths(), "components",
-                     make_components());
+                     "servers", "url", "/", "paths", make_paths(), "components", make_components());
 }
 
 int openapi_write(struct buf *text)

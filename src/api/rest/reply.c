@@ -174,6 +174,8 @@ void rest_no_route(struct http_request *http, bool is_path, const char *allow, v
     else
         str_format(text, sizeof(text), "there is no '%.200s'; 'bailey openapi' lists the addresses",
                    http_path(http));
+    if (is_path && rest_doors_refuse(http, 405, header, text))
+        return;
     reply_with(http, is_path ? 405 : 404, is_path ? headers : NULL,
                error_json(is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text, NULL));
 }
@@ -187,5 +189,6 @@ void rest_refuse(struct http_request *http, unsigned status, const char *why, vo
 
     if (status == 403)
         rest_page_refused(ctx, http);
-    rest_reply(http, status, error_json(code, why, NULL));
+    if (!rest_doors_refuse(http, status, NULL, why))
+        rest_reply(http, status, error_json(code, why, NULL));
 }

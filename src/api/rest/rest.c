@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <time.h>
 
+#include "api/rest/doors.h"
 #include "api/rest/inside.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
 
-static void fill_routes(struct http_route *routes)
+/* REST's own rows, and behind them those of the other doors. */
+static void fill_routes(struct rest *rest, struct http_route *routes)
 {
     for (size_t i = 0; i < rest_route_count; i++) {
         const struct rest_route *row = &rest_routes[i];
@@ -20,10 +22,63 @@ static void fill_routes(struct http_route *routes)
                     : row->body == BODY_BYTES ? HTTP_STREAM_BODY
                                               : HTTP_NO_BODY,
             .body_max = row->body == BODY_JSON ? LIMIT_REQUEST_JSON : 0,
-            .handle = rest_dispatch,
+            .handle = rest_front,
             .row = row,
         };
     }
+    rest_doors_routes(rest, routes + rest_route_count);
+}
+
+static int start_server(struct rest *rest, int listen_fd, const struct http_tls *tls,
+                        const struct http_browsers *browsers, struct http_server **ret,
+                        struct error *err)
+{
+    return http_server_start(rest->reactor,
+                             &(struct http_server_spec){
+                                 .listen_fd = listen_fd,
+                                 .tls = tls,
+                                 .browsers = browsers,
+                                 .routes = rest->routes,
+                                 .route_count = rest->route_count,
+                                 .ctx = rest,
+                                 .client_max = LIMIT_CLIENTS,
+                                 .no_route = rest_front_no_route,
+                                 .refuse = rest_front_refuse,
+                                 .handled = rest_handled,
+                                 .done = rest_done,
+                             },
+                             ret, err);
+}
+
+int rest_listen(struct rest *rest, int listen_fd, const struct http_tls *tls,
+                const struct http_browsers *browsers, struct error *err)
+{
+    int r;
+
+    if (rest->other_count == REST_ADDRESSES_MAX)
+        return error_set(err, -E2BIG, ERROR_ENGINE, "too many addresses");
+    r = start_server(rest, listen_fd, tls, browsers, &rest->others[rest->other_count], err);
+    if (r == 0)
+        rest->other_count++;
+    return r;
+}
+
+int rest_set_tls(struct rest *rest, const struct http_tls *tls, struct error *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < rest->other_count && r == 0; i++)
+        r = http_server_set_tls(rest->others[i], tls, err);
+    return r;
+}
+
+void rest_quiesce(struct rest *rest)
+{
+    if (!rest)
+        return;
+    http_server_quiesce(rest->server);
+    for (size_t i = 0; i < rest->other_count; i++)
+        http_server_quiesce(rest->others[i]);
 }
 
 int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
@@ -44,23 +99,15 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
     clock_gettime(CLOCK_REALTIME, &now);
     rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     rest->tools = tools_new(engine, reactor);
-    rest->routes = calloc(rest_route_count, sizeof(*rest->routes));
-    if (rest->tools && rest->routes) {
-        fill_routes(rest->routes);
-        r = http_server_start(reactor,
-                              &(struct http_server_spec){
-                                  .listen_fd = listen_fd,
-                                  .routes = rest->routes,
-                                  .route_count = rest_route_count,
-                                  .ctx = rest,
-                                  .client_max = LIMIT_CLIENTS,
-                                  .no_route = rest_no_route,
-                                  .refuse = rest_refuse,
-                                  .done = rest_done,
-                              },
-                              &rest->server, err);
-    } else {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (rest->tools)
+        r = rest_doors_open(rest, err);
+    rest->route_count = r == 0 ? rest_route_count + rest_doors_routes(rest, NULL) : 0;
+    rest->routes = calloc(rest->route_count + 1, sizeof(*rest->routes));
+    if (r == 0 && rest->routes) {
+        fill_routes(rest, rest->routes);
+        r = start_server(rest, listen_fd, NULL, NULL, &rest->server, err);
+    } else if (r == 0 || !rest->tools) {
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
     if (r < 0) {
         rest->server = NULL;
@@ -81,6 +128,9 @@ void rest_stop(struct rest *rest)
     if (!rest)
         return;
     http_server_stop(rest->server);
+    for (size_t i = 0; i < rest->other_count; i++)
+        http_server_stop(rest->others[i]);
+    rest_doors_close(rest);
     tools_free(rest->tools);
     free(rest->routes);
     free(rest);

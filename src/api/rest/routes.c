@@ -507,8 +507,11 @@ const struct rest_route rest_routes[] = {
      false,
      events_session},
 
+#include "api/rest/routes_artifacts.h"
 #include "api/rest/routes_keys.h"
 #include "api/rest/routes_warm.h"
 #include "api/rest/routes_watch.h"
+
+#include "api/rest/routes_server.h"
 };
 const size_t rest_route_count = ARRAY_SIZE(rest_routes);

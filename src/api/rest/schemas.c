@@ -99,6 +99,14 @@ const char openapi_components[] =
     "\"Output\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"path\":" STRING_OR_NULL
     ",\"bytes\":" INTEGER ",\"mime\":" STRING_OR_NULL
     ",\"kind\":{\"type\":\"string\",\"enum\":[\"text\",\"image\",\"binary\"]},"
-    "\"skipped\":" STRING_OR_NULL ",\"modified_at\":" STRING_OR_NULL
-    "},\"required\":[\"name\",\"bytes\"]}"
+    "\"skipped\":" STRING_OR_NULL ",\"modified_at\":" STRING_OR_NULL ",\"id\":" STRING_OR_NULL
+    ",\"sha256\":" STRING_OR_NULL ",\"url\":" STRING_OR_NULL "},\"required\":[\"name\",\"bytes\"]},"
+
+    "\"Artifact\":{\"type\":\"object\",\"properties\":{\"id\":" STRING ",\"session_id\":" STRING
+    ",\"name\":" STRING ",\"mime\":" STRING ",\"sha256\":" STRING ",\"bytes\":" INTEGER
+    ",\"created_at\":" STRING ",\"expires_at\":" STRING_OR_NULL ",\"kept\":" BOOLEAN
+    ",\"url\":" STRING "},\"required\":[\"id\",\"name\",\"sha256\",\"bytes\",\"url\"]},"
+
+    "\"ExecuteError\":{\"type\":\"object\",\"properties\":{\"error\":" STRING
+    "},\"required\":[\"error\"]}"
     "}}";

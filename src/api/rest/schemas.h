@@ -126,6 +126,10 @@
     {                                                                                 \
         "id", IN_PATH, true, S_NAME, "id, the beginning of one, or name of a session" \
     }
+#define ARTIFACT                                       \
+    {                                                  \
+        "id", IN_PATH, true, S_NAME, "id of an output" \
+    }
 #define EXECUTION                                                         \
     {                                                                     \
         "execution", IN_PATH, true, S_NAME, "execution id, or its number" \

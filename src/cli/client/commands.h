@@ -20,6 +20,7 @@ int ps_run(const struct invocation *invocation);
 int tool_run(const struct invocation *invocation);
 int daemon_run(const struct invocation *invocation);
 int audit_run(const struct invocation *invocation);
+int reload_run(const struct invocation *invocation);
 int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
 int install_run(const struct invocation *invocation);

@@ -76,12 +76,12 @@ static void write_all(struct front *front, const char *data, size_t length)
     }
 }
 
-static void front_send(void *ctx, const char *message, size_t length, int error_code)
+static void front_send(void *ctx, const char *message, size_t length, int kind)
 {
     /* The host is the first member: the ops have one pointer for both. */
     struct front *front = ctx;
 
-    (void)error_code;
+    (void)kind;
     buf_clear(&front->output);
     if (buf_append(&front->output, message, length) < 0 ||
         buf_append_text(&front->output, "\n") < 0) {
@@ -156,31 +156,6 @@ static void serve(struct front *front)
     }
 }
 
-/* The rows of tool/ as the door shows them. */
-static struct mcp_tool *make_tools(void)
-{
-    struct mcp_tool *tools = calloc(tool_count, sizeof(*tools));
-
-    for (size_t i = 0; tools && i < tool_count; i++) {
-        const struct tool_row *row = &tool_table[i];
-
-        tools[i] = (struct mcp_tool){
-            .name = row->name,
-            .title = row->title,
-            .description = row->description,
-            .schema = row->schema,
-            .needs_session = !str_equal(row->name, "run_python_code"),
-            .is_core =
-                str_equal(row->name, "sandbox_exec") || str_equal(row->name, "sandbox_write_file"),
-            .is_read_only = row->is_read_only,
-            .is_destructive = row->is_destructive,
-            .is_idempotent = row->is_idempotent,
-            .is_open_world = row->is_open_world,
-        };
-    }
-    return tools;
-}
-
 static int begin(struct front *front, const struct invocation *invocation,
                  struct mcp_settings *settings, struct buf *prompt, struct error *err)
 {
@@ -207,7 +182,7 @@ int mcp_run(const struct invocation *invocation)
     static const struct mcp_ops ops = {front_send, host_call, host_list, host_read, host_cancel};
     CLEANUP(buf_free) struct buf prompt = BUF_INIT(PROMPT_MAX);
     CLEANUP(mcp_server_freep) struct mcp_server *server = NULL;
-    CLEANUP(freep) struct mcp_tool *tools = make_tools();
+    CLEANUP(freep) struct mcp_tool *tools = mcp_tool_rows();
     struct mcp_settings settings = {.tools = tools, .tool_count = tool_count};
     struct front front = {.input = BUF_INIT(LIMIT_MCP_LINE),
                           .output = BUF_INIT(LIMIT_MCP_ANSWER + 1),

@@ -1,6 +1,7 @@
-// client.mjs - the official TypeScript SDKs, either line of it, as a user of `bailey mcp`.
+// client.mjs - the official TypeScript SDKs, either line of it, as a user of `bailey mcp` or of /mcp.
 //
 //     node client.mjs MODULES SCENARIO.json ERA COMMAND ARGUMENT...   ERA: legacy, auto, or a version
+//     node client.mjs MODULES SCENARIO.json ERA URL KEY [SESSION]     over HTTP; all name the session
 //
 // MODULES is a folder that tools/interop-setup made. Prints what it saw as one JSON object.
 import { readFileSync, existsSync } from "node:fs";
@@ -9,6 +10,8 @@ import { pathToFileURL } from "node:url";
 
 const [modules, scenario, era, command, ...args] = process.argv.slice(2);
 const plan = JSON.parse(readFileSync(scenario, "utf8"));
+const isHttp = command.startsWith("http://");
+const session = isHttp && args[1] ? { session: args[1] } : {};
 const require = createRequire(modules + "/package.json");
 const load = (name) => import(pathToFileURL(require.resolve(name)));
 const isNew = existsSync(modules + "/node_modules/@modelcontextprotocol/client");
@@ -16,12 +19,21 @@ const isNew = existsSync(modules + "/node_modules/@modelcontextprotocol/client")
 async function connect() {
     const name = isNew ? "@modelcontextprotocol/client" : "@modelcontextprotocol/sdk/client";
     const { Client } = await load(isNew ? name : name + "/index.js");
-    const { StdioClientTransport } = await load(isNew ? name + "/stdio" : name + "/stdio.js");
     const mode = era === "legacy" || era === "auto" ? era : { pin: era };
     const client = new Client({ name: "interop", version: "1" },
                               isNew ? { versionNegotiation: { mode } } : {});
-    await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+    await client.connect(await transport(name));
     return client;
+}
+
+async function transport(name) {
+    if (!isHttp) {
+        const { StdioClientTransport } = await load(isNew ? name + "/stdio" : name + "/stdio.js");
+        return new StdioClientTransport({ command, args, env: process.env });
+    }
+    const { StreamableHTTPClientTransport } = await load(isNew ? name : name + "/streamableHttp.js");
+    const headers = { Authorization: "Bearer " + args[0] };
+    return new StreamableHTTPClientTransport(new URL(command), { requestInit: { headers } });
 }
 
 async function failure(promise) {
@@ -34,7 +46,7 @@ async function failure(promise) {
 
 const client = await connect();
 const call = (name, parameters, options) =>
-    client.callTool({ name, arguments: parameters }, ...(isNew ? [options] : [undefined, options]));
+    client.callTool({ name, arguments: { ...parameters, ...session } }, ...(isNew ? [options] : [undefined, options]));
 const exec = (words, options) => call("sandbox_exec", { command: words }, options);
 const saw = {
     version: client.getNegotiatedProtocolVersion?.() ?? client.transport?._protocolVersion ?? null,
@@ -76,6 +88,7 @@ stop.abort("enough");
 await endless;
 saw.cancelled = await exec(plan.gone);
 
+await client.transport?.terminateSession?.();
 await client.close();
 console.log(JSON.stringify(saw));
 process.exit(0);

@@ -1,6 +1,7 @@
-"""client.py - the official Python SDK, either line of it, as a user of `bailey mcp`.
+"""client.py - the official Python SDK, either line of it, as a user of `bailey mcp` or of /mcp.
 
     client.py SCENARIO.json ERA COMMAND ARGUMENT...     ERA: legacy, auto, or a version (2.x only)
+    client.py SCENARIO.json ERA URL KEY [SESSION]       over HTTP; every call names the session
 
 Runs in a venv that tools/interop-setup made. Prints what it saw as one JSON object.
 """
@@ -20,10 +21,32 @@ def plain(thing):
     return thing.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
+class Named:
+    """A session whose calls all name one of the engine's."""
+
+    def __init__(self, session, name):
+        self.session, self.name = session, name
+
+    def __getattr__(self, attribute):
+        return getattr(self.session, attribute)
+
+    def call_tool(self, tool, arguments, **rest):
+        return self.session.call_tool(tool, {**arguments, "session": self.name}, **rest)
+
+
+def over_http(url, key):
+    from mcp.client import streamable_http
+    headers = {"Authorization": f"Bearer {key}"}
+    return streamable_http.streamable_http_client(
+        url, http_client=streamable_http.create_mcp_http_client(headers=headers))
+
+
 @contextlib.asynccontextmanager
 async def connect(parameters, era):
     """(session, what the handshake said)"""
     if IS_NEW:
+        if isinstance(parameters, tuple):
+            parameters = over_http(*parameters)
         async with mcp.Client(parameters, mode=era) as client:
             # A pinned version asks nothing of the server before its first call.
             server = client.server_info
@@ -31,7 +54,8 @@ async def connect(parameters, era):
                            "server": server.name if server else None}
         return
     from mcp.client.stdio import stdio_client
-    async with stdio_client(parameters) as streams, mcp.ClientSession(*streams) as session:
+    way = over_http(*parameters) if isinstance(parameters, tuple) else stdio_client(parameters)
+    async with way as streams, mcp.ClientSession(*streams[:2]) as session:
         said = await session.initialize()
         yield session, {"version": said.protocolVersion, "instructions": said.instructions,
                         "server": said.serverInfo.name}
@@ -100,9 +124,12 @@ async def use(session, plan, saw):
 async def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)
-    parameters = StdioServerParameters(command=sys.argv[3], args=sys.argv[4:], env=dict(os.environ))
+    is_http = sys.argv[3].startswith("http://")
+    parameters = (sys.argv[3], sys.argv[4]) if is_http else StdioServerParameters(
+        command=sys.argv[3], args=sys.argv[4:], env=dict(os.environ))
     async with connect(parameters, sys.argv[2]) as (session, saw):
-        await use(session, plan, saw)
+        await use(Named(session, sys.argv[5]) if is_http and len(sys.argv) > 5 else session, plan,
+                  saw)
     print(json.dumps(saw))
 
 

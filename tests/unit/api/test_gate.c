@@ -32,6 +32,12 @@ const struct trace *http_trace(const struct http_request *request)
     return &none;
 }
 
+void http_set_tenant(struct http_request *request, const char *tenant)
+{
+    (void)request;
+    (void)tenant;
+}
+
 const char *http_peer(const struct http_request *request)
 {
     return request->is_local ? "" : "127.0.0.1:4711";

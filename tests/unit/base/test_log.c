@@ -142,8 +142,7 @@ static void fields_as_text(void **state)
 
 static void lines_as_json(void **state)
 {
-    const struct log_field about[] = {
-        {"request_id", "r1", 0}, {"tenant", "local", 0}, {NULL, NULL, 0}};
+    const struct log_about about = {.request_id = "r1", .tenant = "local"};
     const struct log_field fields[] = {
         {"status", NULL, 404}, {"tenant", "t\"2", 0}, {NULL, NULL, 0}};
     char text[8192];
@@ -161,7 +160,7 @@ static void lines_as_json(void **state)
     assert_int_equal(json_object_size(json), 3);
     json_decref(json);
 
-    log_set_about(about);
+    log_set_about(&about);
     capture_fields(text, sizeof(text), "request", fields);
     log_set_about(NULL);
     json = parsed(text);

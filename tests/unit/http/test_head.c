@@ -93,7 +93,13 @@ static void a_host_fits_with_any_port_or_with_its_own(void **state)
     assert_false(head_host_fits("a.example:80", hosts));
     assert_false(head_host_fits("localhost.evil.example", hosts));
     assert_false(head_host_fits("evil.example:7070", hosts));
+    assert_true(head_host_fits("192.0.2.7:7070", hosts));
+    assert_true(head_host_fits("[2001:db8::1]", hosts));
+    assert_false(head_host_fits("192.0.2.7.evil.example", hosts));
     assert_false(head_host_fits("[::1]evil", hosts));
+    assert_false(head_host_fits("[", hosts));
+    assert_false(head_host_fits("[]", hosts));
+    assert_false(head_host_fits("2001", hosts));
     assert_false(head_host_fits("", hosts));
     assert_false(head_host_fits(NULL, hosts));
     assert_false(head_host_fits("localhost", none));

@@ -1,0 +1,70 @@
+/*
+ * execute.h - the door of POST /execute and GET /health: code, packages and files in, the result
+ * and the files it made out, each call in a box of its own; docs/execute.md.
+ *
+ * The shapes are those of a server that others speak to already, so errors are {"error": TEXT} and
+ * members that nobody knows are passed over. Owns the calls under way. One thread, never blocks.
+ */
+#ifndef BAILEY_API_EXECUTE_EXECUTE_H
+#define BAILEY_API_EXECUTE_EXECUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "session/engine.h"
+
+typedef struct json_t json_t;
+struct http_request;
+struct http_route;
+struct rest_call;
+struct rest_route;
+
+/* What is remembered between calls; part of the REST door, which serves this one too. */
+struct execute {
+    unsigned count; /* calls under way */
+    bool was_asked; /* which version the interpreter has */
+    char version[64];
+};
+
+/* Routes of the server; their handlers' ctx is the struct rest. */
+const struct http_route *execute_routes(size_t *ret_count);
+
+/* Takes over `json`; NULL: no memory. */
+void execute_reply(struct http_request *http, unsigned status, const char *const *headers,
+                   json_t *json);
+
+void execute_start(struct rest_call *call);  /* POST /execute */
+void execute_health(struct rest_call *call); /* GET /health */
+
+/* Whether a path is this door's; a request for it that fits no row is answered by these. */
+bool execute_has(const char *path);
+void execute_no_route(struct http_request *http, bool is_path, const char *allow);
+void execute_refuse(struct http_request *http, unsigned status, const char *why);
+
+/* A request that names a sandbox of E2B belongs to another door, whatever its path. */
+bool execute_is_elsewhere(const struct http_request *http);
+void execute_elsewhere(struct http_request *http);
+
+/* ---- what a body says (order.c); pure ---- */
+
+struct execute_order {
+    json_t *body;         /* code and requirements point into it */
+    const char *language; /* "python"; static */
+    const char *code;
+    size_t code_length;
+    uint64_t timeout_ms;
+    const char **requirements; /* NULL-terminated; NULL: none */
+    struct run_file *files;
+    struct buf *bytes; /* of the files */
+    size_t file_count;
+};
+/* Errors: -EINVAL (bad_json, bad_input), -EFBIG, -ENOMEM. `order` is all zero before. */
+int execute_order_read(const char *text, size_t length, struct execute_order *order,
+                       struct error *err);
+void execute_order_free(struct execute_order *order);
+const char *execute_script(const char *language); /* "script.py": what its source is called */
+
+#endif

@@ -1,0 +1,85 @@
+/*
+ * health.c - GET /health: alive, and how busy. Nobody is asked for a key.
+ *
+ * Which version the interpreter has is asked of itself, once, in a box; the first caller waits for
+ * it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/execute/execute.h"
+#include "api/rest/inside.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/text.h"
+
+#define QUESTION "import sys\nprint('Python %d.%d.%d' % sys.version_info[:3])\n"
+#define QUESTION_MS 10000
+
+struct asking {
+    struct rest *rest;
+    struct http_request *http;
+    struct run *run;
+};
+
+static void reply(struct rest *rest, struct http_request *http)
+{
+    const struct config *config = engine_config(rest->engine);
+    const char *version = rest->execute.version[0] ? rest->execute.version : "unknown";
+    uint64_t now_ms = clock_wall_ms();
+
+    execute_reply(http, 200, NULL,
+                  json_pack("{s:s, s:s, s:o, s:i, s:i, s:I}", "status", "healthy", "mode", "python",
+                            "runtime_version", text_to_json(version, strlen(version)), "capacity",
+                            (int)config->max_concurrent, "current_load", (int)rest->execute.count,
+                            "uptime_seconds",
+                            (json_int_t)((now_ms - MIN(now_ms, rest->started_ms)) / 1000)));
+}
+
+static void on_told(void *ctx, struct result *result)
+{
+    struct asking *asking = ctx;
+    struct execute *execute = &asking->rest->execute;
+    size_t length = strcspn(buf_text(&result->out.kept), "\n");
+
+    if (result->exit_code == 0 && !result->error.code && length < sizeof(execute->version))
+        str_format(execute->version, sizeof(execute->version), "%.*s", (int)length,
+                   buf_text(&result->out.kept));
+    result_free(result);
+    reply(asking->rest, asking->http);
+    free(asking);
+}
+
+static void on_gone(void *ctx)
+{
+    struct asking *asking = ctx;
+
+    asking->rest->execute.was_asked = false; /* the next one asks again */
+    engine_run_cancel(asking->run);
+    free(asking);
+}
+
+void execute_health(struct rest_call *call)
+{
+    struct run_spec spec = {.language = "python",
+                            .code = QUESTION,
+                            .code_length = sizeof(QUESTION) - 1,
+                            .timeout_ms = QUESTION_MS,
+                            .keeps_nothing = true};
+    struct asking *asking = NULL;
+    struct error ignored = {0};
+
+    if (!call->rest->execute.was_asked)
+        asking = calloc(1, sizeof(*asking));
+    call->rest->execute.was_asked = true;
+    if (asking) {
+        *asking = (struct asking){.rest = call->rest, .http = call->http};
+        if (engine_run(call->rest->engine, &spec, on_told, asking, &asking->run, &ignored) == 0) {
+            http_on_gone(call->http, on_gone, asking);
+            return;
+        }
+        free(asking);
+    }
+    reply(call->rest, call->http);
+}

@@ -1,0 +1,254 @@
+/*
+ * start.c - POST /execute: who asks, what for, and the answer when the run has ended.
+ *
+ * The answer is 200 whatever became of the code. What could not be begun at all for the caller's
+ * own reason (bad input, no key, too much at once) is an error of HTTP.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/execute/execute.h"
+#include "api/gate.h"
+#include "api/rest/inside.h"
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/tenant.h"
+
+#define OPEN_TENANT "open" /* whoever calls without a key, where that is allowed */
+#define RETRY_S 1
+
+struct calling {
+    struct rest *rest;
+    struct http_request *http;
+    struct run *run;
+    const char *language; /* static */
+    json_t *files;        /* name to base64 */
+    bool is_cut;          /* a file that could not be shown */
+};
+
+static void calling_free(struct calling *calling)
+{
+    calling->rest->execute.count--;
+    json_decref(calling->files);
+    free(calling);
+}
+
+/* ---- the answer ---- */
+
+/* A name or content that cannot be in JSON is left out, and said to be. */
+static void on_fetched(void *ctx, const char *name, const void *data, size_t length)
+{
+    struct calling *calling = ctx;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(2 * LIMIT_OUTPUT_MAX);
+
+    if (base64_encode(data, length, &text) < 0 ||
+        json_object_set_new(calling->files, name,
+                            json_stringn_nocheck(buf_text(&text), text.length)) < 0)
+        calling->is_cut = true;
+}
+
+static bool is_cut(const struct calling *calling, const struct result *result)
+{
+    if (calling->is_cut || result->out.is_truncated || result->err.is_truncated)
+        return true;
+    for (size_t i = 0; i < result->file_count; i++)
+        if (str_equal(result->files[i].skipped, RUN_FILE_OVER))
+            return true;
+    return false;
+}
+
+/* Why there is no exit status goes behind what the program wrote; a deadline only where it is not
+ * in the way. */
+static void explain(struct result *result)
+{
+    if (result->timed_out && result->err.kept.length > 0)
+        buf_clear(&result->note);
+    if (result->error.code)
+        result_note(result, "%s", result->error.text);
+    if (result->timed_out || result->error.code)
+        result->exit_code = -1;
+}
+
+static json_t *answer(const struct calling *calling, struct result *result)
+{
+    CLEANUP(json_decrefp) json_t *whole = NULL;
+    json_t *reply;
+
+    explain(result);
+    whole = result_to_json(result);
+    reply = whole ? json_pack("{s:s, s:O, s:O, s:i, s:I, s:s, s:b, s:O}", "status",
+                              result->exit_code == 0 ? "success" : "error", "stdout",
+                              json_object_get(whole, "stdout"), "stderr",
+                              json_object_get(whole, "stderr"), "exit_code", result->exit_code,
+                              "execution_time_ms", (json_int_t)(result->duration_ns / 1000000),
+                              "language", calling->language, "truncated", is_cut(calling, result),
+                              "meta", json_object_get(whole, "meta"))
+                  : NULL;
+    if (reply && json_object_size(calling->files) > 0 &&
+        json_object_set(reply, "files_produced", calling->files) < 0) {
+        json_decref(reply);
+        return NULL;
+    }
+    return reply;
+}
+
+static void on_done(void *ctx, struct result *result)
+{
+    struct calling *calling = ctx;
+    struct http_request *http = calling->http;
+    json_t *reply = answer(calling, result);
+
+    result_free(result);
+    calling_free(calling);
+    execute_reply(http, 200, NULL, reply);
+}
+
+static void on_gone(void *ctx)
+{
+    struct calling *calling = ctx;
+
+    engine_run_cancel(calling->run);
+    calling_free(calling);
+}
+
+/* ---- the request ---- */
+
+/* Without a key only where that was said, and then with nothing but this. */
+static int admit(struct rest_call *call, struct error *err)
+{
+    bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
+
+    if (http_is_local(call->http) || has_key || !engine_config(call->rest->engine)->execute_is_open)
+        return gate_admit(&call->rest->gate, call->http, SCOPE_RUN, &call->who, err);
+    call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
+    return tenant_take(engine_tenants(call->rest->engine), OPEN_TENANT, QUOTA_REQUESTS, 1, err);
+}
+
+static void refuse(struct http_request *http, const struct error *err)
+{
+    static const struct {
+        const char *code;
+        unsigned status;
+    } rows[] = {
+        {ERROR_BAD_JSON, 400},  {ERROR_BAD_INPUT, 400},         {ERROR_NO_INTERPRETER, 400},
+        {ERROR_TOO_LARGE, 413}, {ERROR_UNAUTHORIZED, 401},      {ERROR_FORBIDDEN, 403},
+        {ERROR_QUOTA, 429},     {ERROR_TOO_MANY_SESSIONS, 429}, {ERROR_BUSY, 429},
+    };
+    const char *headers[2] = {NULL, NULL};
+    char retry[64];
+    unsigned status = 500;
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (str_equal(rows[i].code, err->code))
+            status = rows[i].status;
+    if (status == 429) {
+        str_format(retry, sizeof(retry), "Retry-After: %u",
+                   err->retry_s > 0 ? err->retry_s : RETRY_S);
+        headers[0] = retry;
+    } else if (status == 401) {
+        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
+    }
+    execute_reply(http, status, headers,
+                  json_pack("{s:o}", "error", text_to_json(err->text, strlen(err->text))));
+}
+
+/* It was never begun, and that is not the caller's doing: an answer like any other. */
+static bool is_install_trouble(const struct error *err)
+{
+    return str_equal(err->code, ERROR_INSTALL_DENIED) ||
+           str_equal(err->code, ERROR_INSTALL_FAILED) || str_equal(err->code, ERROR_NO_NETWORK);
+}
+
+static int begin(struct calling *calling, const struct rest_call *call,
+                 const struct execute_order *order, struct error *err)
+{
+    const struct config *config = engine_config(call->rest->engine);
+    struct run_spec spec = {
+        .language = order->language,
+        .tenant = call->who.tenant,
+        .name = execute_script(order->language),
+        .code = order->code,
+        .code_length = order->code_length,
+        .timeout_ms = order->timeout_ms,
+        .files = order->files,
+        .file_count = order->file_count,
+        .requirements = order->requirements,
+        .output_bytes = config->execute_output_bytes,
+        .fetched = on_fetched,
+        .fetch_bytes = config->execute_output_bytes,
+    };
+    CLEANUP(json_decrefp) json_t *env = json_pack("{s:s}", "OUTPUT_DIR", "/tmp/output");
+
+    spec.env = env;
+    calling->files = json_object();
+    if (!env || !calling->files)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return engine_run(call->rest->engine, &spec, on_done, calling, &calling->run, err);
+}
+
+static void start(struct rest_call *call, const struct execute_order *order)
+{
+    struct calling *calling = calloc(1, sizeof(*calling));
+    struct result result;
+    struct error err = {0};
+
+    if (!calling) {
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        refuse(call->http, &err);
+        return;
+    }
+    *calling =
+        (struct calling){.rest = call->rest, .http = call->http, .language = order->language};
+    call->rest->execute.count++;
+    if (begin(calling, call, order, &err) == 0) {
+        http_on_gone(call->http, on_gone, calling);
+        return;
+    }
+    if (is_install_trouble(&err)) {
+        result_init(&result, &engine_config(call->rest->engine)->limits);
+        result.runtime = engine_config(call->rest->engine)->type;
+        result.error = err;
+        id_make(result.execution_id, "exec");
+        on_done(calling, &result);
+        return;
+    }
+    calling_free(calling);
+    refuse(call->http, &err);
+}
+
+static bool is_enabled(const struct config *config, const char *language)
+{
+    for (size_t i = 0; i < strv_length(config->languages); i++)
+        if (str_equal(config->languages[i], language))
+            return true;
+    return false;
+}
+
+void execute_start(struct rest_call *call)
+{
+    const struct config *config = engine_config(call->rest->engine);
+    CLEANUP(execute_order_free) struct execute_order order = {0};
+    struct error err = {0};
+    size_t length;
+    const char *text = http_body(call->http, &length);
+    int r = admit(call, &err);
+
+    if (r == 0)
+        r = execute_order_read(text ? text : "", length, &order, &err);
+    if (r == 0 && !is_enabled(config, order.language))
+        r = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
+                      "language: %s is switched off here (SANDBOX_SUPPORTED_LANGUAGES)",
+                      order.language);
+    if (r == 0 && call->rest->execute.count >= config->max_concurrent)
+        r = error_set(&err, -EAGAIN, ERROR_BUSY,
+                      "%u calls are under way, which is the most at once here "
+                      "(SANDBOX_MAX_CONCURRENT): try again",
+                      call->rest->execute.count);
+    if (r < 0)
+        refuse(call->http, &err);
+    else
+        start(call, &order);
+}

@@ -1,0 +1,27 @@
+/* http_host.h - shared by the two files of the engine's side of MCP over HTTP, and nobody else. */
+#ifndef BAILEY_API_MCP_HTTP_HOST_H
+#define BAILEY_API_MCP_HTTP_HOST_H
+
+#include <jansson.h>
+
+#include "api/mcp/mcp_http.h"
+
+struct mcp_engine {
+    struct engine *engine;
+    struct tools *tools;
+    const struct gate *gate;
+};
+
+/* What is attached to a work: the first member of whatever waits for the engine. */
+struct mcp_task {
+    struct mcp_work *work;
+    void (*cancel)(struct mcp_task *task); /* ends and frees it */
+};
+
+/* http_files.c */
+int mcp_engine_list(void *host, const struct mcp_asker *asker, struct mcp_work *work,
+                    struct error *err);
+int mcp_engine_read(void *host, const struct mcp_asker *asker, struct mcp_work *work,
+                    const char *session, const char *path, size_t maximum, struct error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * mcp_http.h - MCP over streamable HTTP: rows of the path /mcp, conversations, streams; both eras.
+ *
+ * A door for http/server.h: its rows are handed to every server that has it. What needs the engine
+ * is behind mcp_http_ops, so that the transport can be tried without one (http_host.c has the real
+ * one). One thread, never blocks. Free it after the servers have stopped.
+ */
+#ifndef BAILEY_API_MCP_HTTP_H
+#define BAILEY_API_MCP_HTTP_H
+
+#include "api/mcp/mcp.h"
+#include "base/limits.h"
+#include "base/reactor.h"
+#include "http/server.h"
+#include "model/principal.h"
+
+struct mcp_http;
+
+#define MCP_HTTP_PATH "/mcp"
+
+/* Who asks, and what the conversation has: handed to the host with each work. */
+struct mcp_asker {
+    struct principal who;
+    /* The conversation's own session, empty before there is one; NULL: it can have none. */
+    char (*own)[LIMIT_NAME + 1];
+};
+
+struct mcp_http_ops {
+    /* As gate_admit(). */
+    int (*admit)(void *host, struct http_request *http, struct principal *ret, struct error *err);
+    /* As mcp_ops have them; `asker` lives as long as the work. */
+    int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
+                const struct mcp_tool *tool, const char *session, json_t *arguments,
+                struct error *err);
+    int (*list)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
+                struct error *err);
+    int (*read)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
+                const char *session, const char *path, size_t maximum, struct error *err);
+    void (*cancel)(void *host, struct mcp_work *work);
+    /* Progress is due: tells mcp_work_printed() what there is. */
+    void (*look)(void *host, struct mcp_work *work);
+    /* The conversation is over, and with it its own session. */
+    void (*left)(void *host, const struct principal *who, const char *session);
+};
+
+struct mcp_http_spec {
+    struct reactor *reactor;
+    const struct mcp_server *server;
+    const struct mcp_http_ops *ops;
+    void *host;
+};
+int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct error *err);
+void mcp_http_free(struct mcp_http *door); /* cancels what runs; NULL is fine */
+/* Good while the door lives. */
+const struct http_route *mcp_http_routes(struct mcp_http *door, size_t *ret_count);
+/* What the server refuses by itself, in the protocol's shape; `header` may be NULL. */
+void mcp_http_refuse(struct http_request *http, unsigned status, const char *header,
+                     const char *why);
+size_t mcp_http_sessions(const struct mcp_http *door); /* conversations */
+
+/* The host of the broker (http_host.c): tools, sessions and files of the engine. */
+struct engine;
+struct gate;
+struct mcp_engine;
+struct tools;
+extern const struct mcp_http_ops mcp_engine_ops;
+struct mcp_engine *mcp_engine_new(struct engine *engine, struct tools *tools,
+                                  const struct gate *gate); /* NULL: no memory; borrows all */
+void mcp_engine_free(struct mcp_engine *host);              /* after the door */
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * artifacts.c - outputs by id: their bytes, with a key or by a signed link; links made, outputs
+ * kept and removed. Another tenant's is not there.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/download.h"
+#include "api/rest/inside.h"
+#include "api/rest/links.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/artifacts.h"
+
+static json_t *row_json(const struct output_row *row)
+{
+    char created[40], expires[40], url[ID_MAX + 32];
+
+    rest_time(row->created_ms, created, sizeof(created));
+    rest_time(row->expires_ms, expires, sizeof(expires));
+    str_format(url, sizeof(url), "/v1/artifacts/%s", row->id);
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:I, s:s, s:s?, s:b, s:s}", "id", row->id,
+                     "session_id", row->session, "name", text_to_json(row->name, strlen(row->name)),
+                     "mime", row->type, "sha256", row->sha256, "bytes", (json_int_t)row->bytes,
+                     "created_at", created, "expires_at", row->is_kept ? NULL : expires, "kept",
+                     row->is_kept, "url", url);
+}
+
+/* The one of {id}; false: it was answered. */
+static bool find(const struct rest_call *call, struct output_row *row)
+{
+    const char *id = http_param(call->http, "id");
+    struct error err = {0};
+    int r = artifact_find(call->rest->engine, id, row, &err);
+
+    if (r == 0 && !call->who.is_local && !str_equal(call->who.tenant, row->tenant))
+        r = error_set(&err, -ENOENT, ERROR_NO_ROUTE, "there is no output '%.*s'", ID_MAX, id);
+    if (r < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    return r == 0;
+}
+
+static void send(const struct rest_call *call, const struct output_row *row)
+{
+    struct error err = {0};
+    int fd = artifact_open(call->rest->engine, row->id, &err);
+
+    if (fd < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_download(
+            call->http, fd,
+            &(struct download_spec){.name = row->name, .type = row->type, .etag = row->sha256});
+}
+
+static int check_link(const struct rest_call *call, struct error *err)
+{
+    uint8_t secret[SHA256_BYTES];
+    int r = artifacts_secret(call->rest->engine, secret, err);
+
+    if (r == 0)
+        r = link_check(secret, http_param(call->http, "id"), rest_query_text(call, "expires"),
+                       rest_query_text(call, "signature"), clock_wall_ms() / 1000, err);
+    explicit_bzero(secret, sizeof(secret));
+    return r;
+}
+
+/* The row is open: a link is a key of its own; without one the gate is asked here. */
+void artifacts_get(struct rest_call *call)
+{
+    bool is_link = rest_query_text(call, "signature") || rest_query_text(call, "expires");
+    struct output_row row;
+    struct error err = {0};
+    int r = is_link ? check_link(call, &err)
+                    : gate_admit(&call->rest->gate, call->http, SCOPE_FILES, &call->who, &err);
+
+    if (r == 0 && is_link)
+        r = artifact_find(call->rest->engine, http_param(call->http, "id"), &row, &err);
+    if (r < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else if (is_link || find(call, &row))
+        send(call, &row);
+}
+
+void artifacts_info(struct rest_call *call)
+{
+    struct output_row row;
+
+    if (find(call, &row))
+        rest_reply(call->http, 200, row_json(&row));
+}
+
+void artifacts_link(struct rest_call *call)
+{
+    json_t *seconds = json_object_get(call->body, "seconds");
+    uint64_t most_ms = engine_config(call->rest->engine)->link_ms;
+    uint64_t ms = seconds ? (uint64_t)(json_number_value(seconds) * 1000.0) : most_ms;
+    uint64_t expires_s = (clock_wall_ms() + MIN(ms, most_ms)) / 1000;
+    uint8_t secret[SHA256_BYTES];
+    char text[LINK_MAX], expires[40];
+    struct output_row row;
+    struct error err = {0};
+
+    if (!find(call, &row))
+        return;
+    if (artifacts_secret(call->rest->engine, secret, &err) < 0) {
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    link_make(secret, row.id, expires_s, text);
+    explicit_bzero(secret, sizeof(secret));
+    rest_time(expires_s * 1000, expires, sizeof(expires));
+    rest_reply(call->http, 201, json_pack("{s:s, s:s}", "url", text, "expires_at", expires));
+}
+
+void artifacts_keep(struct rest_call *call)
+{
+    json_t *keep = json_object_get(call->body, "keep");
+    struct output_row row;
+    struct error err = {0};
+
+    if (!find(call, &row))
+        return;
+    if (artifact_keep(call->rest->engine, &row, !json_is_false(keep), &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, row_json(&row));
+}
+
+void artifacts_delete(struct rest_call *call)
+{
+    struct output_row row;
+    struct error err = {0};
+
+    if (!find(call, &row))
+        return;
+    if (artifact_remove(call->rest->engine, row.id, &err) < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    else
+        rest_reply(call->http, 200, json_object());
+}

@@ -1,0 +1,246 @@
+/* artifacts.c - saved outputs by id; see artifacts.h. */
+#include "session/artifacts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/inside.h"
+
+#define FOLDER "outputs"
+#define SECRET "links"
+
+static int open_store(const struct engine *engine, bool makes_it)
+{
+    int artifacts_fd = engine->spec.folders.artifacts_fd;
+    int fd;
+
+    if (makes_it && mkdirat(artifacts_fd, FOLDER, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    fd = openat(artifacts_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* ---- on the way to the disk ---- */
+
+void artifact_begin(struct artifact_digest *digest)
+{
+    sha256_begin(&digest->hash);
+    digest->head_length = 0;
+    digest->bytes = 0;
+}
+
+void artifact_add(struct artifact_digest *digest, const void *data, size_t length)
+{
+    size_t count = MIN(length, sizeof(digest->head) - digest->head_length);
+
+    memcpy(digest->head + digest->head_length, data, count);
+    digest->head_length += count;
+    digest->bytes += length;
+    sha256_add(&digest->hash, data, length);
+}
+
+/* ---- what goes ---- */
+
+/* Ids of rows: they are removed after the list is read. */
+static void note_id(void *ctx, const struct output_row *row)
+{
+    char ***ids = ctx;
+
+    if (!row->is_kept)
+        strv_push(ids, row->id);
+}
+
+static void remove_all(struct engine *engine, char *const *ids)
+{
+    struct error err = {0};
+
+    for (size_t i = 0; ids && ids[i]; i++)
+        if (artifact_remove(engine, ids[i], &err) < 0)
+            log_warning("output %s: %s, continuing with it", ids[i], err.text);
+}
+
+static void sweep(struct engine *engine)
+{
+    CLEANUP(strv_freep) char **ids = strv_new();
+
+    if (ids && output_row_due(engine->spec.index, clock_wall_ms(), note_id, &ids, NULL) == 0)
+        remove_all(engine, ids);
+}
+
+int artifact_remove(struct engine *engine, const char *id, struct error *err)
+{
+    CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+
+    if (store_fd >= 0 && unlinkat(store_fd, id, 0) < 0 && errno != ENOENT)
+        return error_errno(err, "removing the output '%s'", id);
+    return output_row_drop(engine->spec.index, id, err);
+}
+
+void artifacts_end(struct session *session)
+{
+    struct engine *engine = session->engine;
+    CLEANUP(strv_freep) char **ids = strv_new();
+
+    if (!engine->spec.index)
+        return;
+    if (ids && output_row_each(engine->spec.index, session->id, note_id, &ids, NULL) == 0)
+        remove_all(engine, ids);
+    sweep(engine);
+}
+
+/* ---- a new one ---- */
+
+struct looking {
+    const char *name, *sha256;
+    struct output_row *same; /* filled with one that is the same */
+    bool has_same;
+    char **old; /* strv: others of this name */
+};
+
+static void look_at(void *ctx, const struct output_row *row)
+{
+    struct looking *looking = ctx;
+
+    if (!str_equal(row->name, looking->name))
+        return;
+    if (str_equal(row->sha256, looking->sha256)) {
+        *looking->same = *row;
+        looking->has_same = true;
+    } else if (!row->is_kept) {
+        strv_push(&looking->old, row->id);
+    }
+}
+
+static int add_link(const struct engine *engine, int folder_fd, const char *name, const char *id)
+{
+    CLEANUP(fd_closep) int store_fd = open_store(engine, true);
+
+    if (store_fd < 0)
+        return store_fd;
+    return linkat(folder_fd, name, store_fd, id, 0) < 0 ? -errno : 0;
+}
+
+static void fill_row(const struct session *session, const char *name,
+                     struct artifact_digest *digest, struct output_row *row)
+{
+    uint8_t bytes[SHA256_BYTES];
+    uint64_t now_ms = clock_wall_ms();
+
+    *row = (struct output_row){
+        .bytes = digest->bytes,
+        .created_ms = now_ms,
+        .expires_ms = now_ms + session->engine->spec.config->artifact_ms,
+    };
+    sha256_end(&digest->hash, bytes);
+    sha256_text(bytes, row->sha256);
+    str_copy(row->session, sizeof(row->session), session->id);
+    str_copy(row->tenant, sizeof(row->tenant), session_tenant(session));
+    str_copy(row->name, sizeof(row->name), name);
+    str_copy(row->type, sizeof(row->type), output_sniff(name, digest->head, digest->head_length));
+}
+
+int artifact_save(struct session *session, int folder_fd, const char *name,
+                  struct artifact_digest *digest, struct output_row *ret, struct error *err)
+{
+    struct engine *engine = session->engine;
+    struct output_row row, same;
+    struct looking looking = {.name = name, .same = &same};
+    CLEANUP(strv_freep) char **old = NULL;
+    int r;
+
+    fill_row(session, name, digest, &row);
+    looking.sha256 = row.sha256;
+    looking.old = strv_new();
+    r = looking.old ? output_row_each(engine->spec.index, session->id, look_at, &looking, err)
+                    : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    old = looking.old;
+    if (r < 0)
+        return r;
+    if (looking.has_same) {
+        same.expires_ms = row.expires_ms;
+        row = same;
+    } else {
+        r = id_make(row.id, "a");
+        if (r == 0)
+            r = add_link(engine, folder_fd, name, row.id);
+        if (r < 0)
+            return error_set(err, r, ERROR_ENGINE, "naming '%.100s' by an id: %s", name,
+                             strerror(-r));
+    }
+    r = output_row_put(engine->spec.index, &row, err);
+    if (r < 0)
+        return r;
+    remove_all(engine, old);
+    sweep(engine);
+    *ret = row;
+    return 0;
+}
+
+/* ---- what is there ---- */
+
+static int not_found(const char *id, struct error *err)
+{
+    return error_set(err, -ENOENT, ERROR_NO_ROUTE, "there is no output '%.*s'", ID_MAX, id);
+}
+
+/* "a_" and hexadecimal digits: what goes to the disk as a name. */
+static bool is_id(const char *id)
+{
+    size_t length = strlen(id);
+
+    return length > 2 && length < ID_MAX && strncmp(id, "a_", 2) == 0 &&
+           strspn(id + 2, "0123456789abcdef") == length - 2;
+}
+
+int artifact_find(struct engine *engine, const char *id, struct output_row *ret, struct error *err)
+{
+    int r = is_id(id) ? output_row_get(engine->spec.index, id, ret, err) : 0;
+
+    if (r < 0)
+        return r;
+    if (r > 0 && !ret->is_kept && ret->expires_ms <= clock_wall_ms()) {
+        sweep(engine);
+        r = 0;
+    }
+    return r > 0 ? 0 : not_found(id, err);
+}
+
+int artifact_open(struct engine *engine, const char *id, struct error *err)
+{
+    CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    int fd = is_id(id) && store_fd >= 0
+                 ? openat(store_fd, id, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                 : -1;
+
+    return fd < 0 ? not_found(id, err) : fd;
+}
+
+int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err)
+{
+    uint64_t now_ms = clock_wall_ms();
+
+    row->is_kept = is_kept;
+    row->expires_ms = MAX(row->expires_ms, now_ms + engine->spec.config->artifact_ms);
+    return output_row_put(engine->spec.index, row, err);
+}
+
+int artifacts_each(struct engine *engine, const char *session,
+                   void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                   struct error *err)
+{
+    return output_row_each(engine->spec.index, session, each, ctx, err);
+}
+
+int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err)
+{
+    return index_secret(engine->spec.index, SECRET, secret, err);
+}

@@ -1,0 +1,47 @@
+/*
+ * artifacts.h - every saved output by an id of its own: its bytes, their hash, their type, and for
+ * how long. The bytes are artifacts/outputs/<id>, a second name of the file in output/, which stays
+ * what it was when that one is replaced.
+ *
+ * One lives until its session ends or its time is over (SANDBOX_ARTIFACT_TIME), unless it is kept;
+ * an older one of the same name goes when there is a newer. Blocks for the index. One thread.
+ */
+#ifndef BAILEY_SESSION_ARTIFACTS_H
+#define BAILEY_SESSION_ARTIFACTS_H
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "session/output_sniff.h"
+#include "store/output_row.h"
+
+struct engine;
+struct session;
+
+/* Bytes on their way to the disk. */
+struct artifact_digest {
+    struct sha256 hash;
+    char head[OUTPUT_SNIFF_BYTES];
+    size_t head_length;
+    uint64_t bytes;
+};
+void artifact_begin(struct artifact_digest *digest);
+void artifact_add(struct artifact_digest *digest, const void *data, size_t length);
+
+/* The file of this name in the session's folder (folder_fd) is whole. *ret says what it is now. */
+int artifact_save(struct session *session, int folder_fd, const char *name,
+                  struct artifact_digest *digest, struct output_row *ret, struct error *err);
+
+/* Errors: -ENOENT (no_route): there is none, or its time is over. */
+int artifact_find(struct engine *engine, const char *id, struct output_row *ret, struct error *err);
+int artifact_open(struct engine *engine, const char *id, struct error *err); /* a descriptor */
+int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err);
+int artifact_remove(struct engine *engine, const char *id, struct error *err);
+int artifacts_each(struct engine *engine, const char *session,
+                   void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                   struct error *err);
+/* The session has ended: what is not kept goes. */
+void artifacts_end(struct session *session);
+/* What links are signed with. */
+int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err);
+
+#endif

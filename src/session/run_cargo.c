@@ -1,0 +1,327 @@
+/*
+ * run_cargo.c - what a one-shot run brings along and takes home: packages that an installer box
+ * fetches before, files put into /workspace, files of /tmp/output that come with the result.
+ *
+ * One after the other, in the run's own box. Names and sizes of what comes home are a guest's word:
+ * no more is kept than was asked for, whatever a listing says.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "session/install_job.h"
+#include "session/missing_job.h"
+#include "template/requirement.h"
+
+#define OUTPUT_FOLDER "/tmp/output"
+
+struct cargo_file {
+    char *name;
+    struct buf data;
+};
+
+struct run_cargo {
+    char **requirements; /* strv; NULL: none */
+    struct cargo_file *files;
+    size_t count, at;
+    size_t sent; /* of files[at] */
+
+    void (*fetched)(void *ctx, const char *name, const void *data, size_t length);
+    uint64_t left; /* bytes that may still come home */
+    char **names;  /* strv: what is fetched */
+    size_t name_at;
+    uint32_t get;    /* under way */
+    struct buf data; /* of it */
+    bool is_over;    /* it has more than may be kept */
+};
+
+/* ---- its own life ---- */
+
+static int copy_files(struct run_cargo *cargo, const struct run_spec *spec)
+{
+    int r = 0;
+
+    cargo->files = calloc(spec->file_count + 1, sizeof(*cargo->files));
+    if (!cargo->files)
+        return -ENOMEM;
+    for (size_t i = 0; i < spec->file_count && r == 0; i++) {
+        struct cargo_file *file = &cargo->files[cargo->count++];
+
+        file->data.maximum = spec->files[i].length;
+        file->name = strdup(spec->files[i].name);
+        r = file->name ? buf_append(&file->data, spec->files[i].data, spec->files[i].length)
+                       : -ENOMEM;
+    }
+    return r;
+}
+
+static int check_requirements(const struct run *run, const char *const *requirements,
+                              struct error *err)
+{
+    const struct config *config = run->engine->spec.config;
+    char name[LIMIT_REQUIREMENT + 1];
+    size_t count = 0;
+
+    for (; requirements[count]; count++) {
+        int r = requirement_parse(requirements[count], name, err);
+
+        if (r < 0)
+            return r;
+        if (!requirement_is_allowed(name, config->install_allow, config->install_deny))
+            return requirement_denied(name, err);
+    }
+    if (count > LIMIT_PACKAGES)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "requirements: at most %d packages can be installed at once",
+                         LIMIT_PACKAGES);
+    if (count > 0 && !str_equal(run->language->name, "python"))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "requirements: packages can be installed for Python only");
+    return 0;
+}
+
+int run_cargo_new(struct run *run, const struct run_spec *spec, struct error *err)
+{
+    bool has_requirements = spec->requirements && spec->requirements[0];
+    struct run_cargo *cargo;
+    int r = has_requirements ? check_requirements(run, spec->requirements, err) : 0;
+
+    if (r < 0 || (!has_requirements && spec->file_count == 0 && !spec->fetched))
+        return r;
+    cargo = calloc(1, sizeof(*cargo));
+    if (!cargo)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    run->cargo = cargo;
+    *cargo = (struct run_cargo){.fetched = spec->fetched, .left = spec->fetch_bytes};
+    cargo->data.maximum = spec->fetch_bytes;
+    cargo->names = strv_new();
+    r = copy_files(cargo, spec);
+    if (r == 0 && has_requirements)
+        cargo->requirements = strv_copy(spec->requirements);
+    if (r < 0 || !cargo->names || (has_requirements && !cargo->requirements))
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return 0;
+}
+
+void run_cargo_free(struct run *run)
+{
+    struct run_cargo *cargo = ptr_take(&run->cargo);
+
+    if (!cargo)
+        return;
+    for (size_t i = 0; i < cargo->count; i++) {
+        free(cargo->files[i].name);
+        buf_free(&cargo->files[i].data);
+    }
+    free(cargo->files);
+    strv_free(cargo->requirements);
+    strv_free(cargo->names);
+    buf_free(&cargo->data);
+    free(cargo);
+}
+
+/* ---- packages ---- */
+
+bool run_cargo_needs(const struct run *run)
+{
+    return run->cargo && run->cargo->requirements;
+}
+
+static void on_installed(void *ctx, const struct install_end *end, const struct error *err)
+{
+    struct run *run = ctx;
+    struct install_end told = end ? *end : (struct install_end){0};
+    struct error failure = *err;
+    int r = failure.num;
+
+    run->installation = NULL;
+    told.added = told.packages;
+    install_audit(run->engine, run->tenant, NULL, run->cargo->requirements, &told, err);
+    if (r < 0) {
+        run_over(run, &failure);
+        return;
+    }
+    run->install = json_pack("{s:O?}", "requirements", end->packages);
+    if (json_array_size(end->packages) == 0) {
+        r = run_make(run, &failure); /* the template has them all */
+    } else {
+        r = run_link_start(run, end, &failure);
+        if (r == 0)
+            layers_remember(run->engine, end->layer, end->bytes);
+        run->engine->spec.reactor->ops->timer_set(run->timer, 0);
+    }
+    if (r < 0)
+        run_over(run, &failure);
+}
+
+int run_cargo_install(struct run *run, struct error *err)
+{
+    static const struct install_events events = {.done = on_installed};
+    CLEANUP(buf_free)
+    struct buf text = BUF_INIT((size_t)LIMIT_PACKAGES * (LIMIT_REQUIREMENT + 2));
+    struct install_spec spec = {.layer = run->layer[0] ? run->layer : NULL,
+                                .timeout_ms = run->result.limits.timeout_ms};
+    int r = 0;
+
+    for (char **at = run->cargo->requirements; *at && r == 0; at++)
+        r = buf_printf(&text, "%s\n", *at);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "requirements: %s", strerror(-r));
+    spec.requirements = buf_text(&text);
+    r = installer_start(run->engine, &spec, &events, run, &run->installation, err);
+    if (r < 0)
+        run->installation = NULL;
+    return r;
+}
+
+/* ---- files on their way in ---- */
+
+static void put_next(struct run *run);
+
+static void on_put(void *ctx, const struct error *err)
+{
+    struct run *run = ctx;
+
+    if (run->is_over)
+        return;
+    if (err->num < 0) {
+        run_over(run, err);
+        return;
+    }
+    run->cargo->at++;
+    put_next(run);
+}
+
+static void push_file(void *ctx)
+{
+    struct run *run = ctx;
+    struct run_cargo *cargo = run->cargo;
+    const struct buf *data = &cargo->files[cargo->at].data;
+
+    while (cargo->sent < data->length) {
+        long taken = box_put_data(run->box, run->call, buf_text(data) + cargo->sent,
+                                  data->length - cargo->sent);
+
+        if (taken <= 0)
+            return;
+        cargo->sent += (size_t)taken;
+    }
+    box_put_end(run->box, run->call);
+}
+
+static void put_next(struct run *run)
+{
+    static const struct put_events events = {.done = on_put, .more = push_file};
+    struct run_cargo *cargo = run->cargo;
+    struct put_spec put = {.mode = 0644};
+    char path[300];
+    struct error err = {0};
+
+    if (!cargo || cargo->at == cargo->count) {
+        run_source(run);
+        return;
+    }
+    cargo->sent = 0;
+    put.path = path;
+    if (str_format(path, sizeof(path), "/workspace/%s", cargo->files[cargo->at].name) < 0) {
+        error_set(&err, -ENAMETOOLONG, ERROR_BAD_INPUT, "files: a name is too long");
+        run_over(run, &err);
+    } else if (box_put(run->box, &put, &events, run, &run->call, &err) < 0) {
+        run_over(run, &err);
+    } else {
+        push_file(run);
+    }
+}
+
+void run_cargo_put(struct run *run)
+{
+    if (run->cargo)
+        run->cargo->at = 0;
+    put_next(run);
+}
+
+/* ---- files on their way home ---- */
+
+bool run_cargo_entry(struct run *run, const struct box_entry *entry)
+{
+    struct run_cargo *cargo = run->cargo;
+
+    if (!cargo || !cargo->fetched)
+        return false;
+    if (!S_ISREG(entry->mode) || !entry->name[0] || strchr(entry->name, '/') ||
+        strv_length(cargo->names) == LIMIT_OUTPUT_FILES)
+        return true;
+    if (entry->bytes > cargo->left)
+        result_add_file(&run->result, entry->name, NULL, entry->bytes, RUN_FILE_OVER);
+    else
+        strv_push(&cargo->names, entry->name);
+    return true;
+}
+
+static size_t on_data(void *ctx, const void *data, size_t length)
+{
+    struct run_cargo *cargo = ((struct run *)ctx)->cargo;
+
+    /* The file may have grown since it was listed. */
+    if (length > cargo->left - cargo->data.length || buf_append(&cargo->data, data, length) < 0)
+        cargo->is_over = true;
+    return length;
+}
+
+static bool get_next(struct run *run);
+
+static void on_got(void *ctx, const struct error *err)
+{
+    struct run *run = ctx;
+    struct run_cargo *cargo = run->cargo;
+    const char *name = cargo->names[cargo->name_at++];
+
+    cargo->get = 0;
+    if (err->num == 0 && !cargo->is_over && run->done) {
+        cargo->fetched(run->ctx, name, buf_text(&cargo->data), cargo->data.length);
+        cargo->left -= cargo->data.length;
+    } else {
+        result_add_file(&run->result, name, NULL, cargo->data.length,
+                        cargo->is_over ? RUN_FILE_OVER : "could not be read");
+    }
+    if (!run->is_over && !get_next(run))
+        run_listed(run);
+}
+
+static bool get_next(struct run *run)
+{
+    static const struct get_events events = {.data = on_data, .done = on_got};
+    struct run_cargo *cargo = run->cargo;
+
+    for (; cargo->names[cargo->name_at]; cargo->name_at++) {
+        const char *name = cargo->names[cargo->name_at];
+        char path[LIMIT_PATH_BYTES + 1];
+        struct error err = {0};
+
+        buf_clear(&cargo->data);
+        cargo->is_over = false;
+        if (str_format(path, sizeof(path), OUTPUT_FOLDER "/%s", name) == 0 &&
+            box_get(run->box, path, 0, 0, &events, run, &cargo->get, &err) == 0)
+            return true;
+        result_add_file(&run->result, name, NULL, 0, "could not be read");
+    }
+    return false;
+}
+
+bool run_cargo_fetch(struct run *run)
+{
+    return run->cargo && run->cargo->fetched && get_next(run);
+}
+
+void run_cargo_leave(struct run *run)
+{
+    struct run_cargo *cargo = run->cargo;
+
+    if (cargo && cargo->get && run->box)
+        box_cancel(run->box, cargo->get);
+    if (cargo)
+        cargo->get = 0;
+}
