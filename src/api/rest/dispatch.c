@@ -117,7 +117,7 @@ static void read_argument(void *ctx, const char *name, const char *value)
     json_object_set(reading->call->query, name, json);
 }
 
-static void fail_problem(struct rest_call *call, const struct schema_problem *problem)
+void rest_fail_problem(struct rest_call *call, const struct schema_problem *problem)
 {
     json_t *extra = json_object();
 
@@ -144,7 +144,7 @@ static bool read_query(struct rest_call *call)
             wrong(&reading, ERROR_BAD_INPUT, param->name, "'%s' is missing", param->name);
     }
     if (reading.is_wrong)
-        fail_problem(call, &reading.problem);
+        rest_fail_problem(call, &reading.problem);
     return !reading.is_wrong;
 }
 
@@ -160,7 +160,7 @@ static bool read_body(struct rest_call *call)
         return true;
     if (!problem.err.code)
         error_set(&problem.err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    fail_problem(call, &problem);
+    rest_fail_problem(call, &problem);
     return false;
 }
 

@@ -13,6 +13,7 @@
 
 #include "api/gate.h"
 #include "api/rest/rest.h"
+#include "api/telling.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "http/server.h"
@@ -20,6 +21,7 @@
 #include "session/engine.h"
 #include "session/session.h"
 
+struct schema_problem;
 struct tools;
 
 struct rest {
@@ -100,6 +102,7 @@ void rest_fail_memory(struct http_request *http);
 /* bad_input about a member. */
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void rest_fail_problem(struct rest_call *call, const struct schema_problem *problem);
 /* What the schema cannot say of an environment (NULL: none); false: it was answered. */
 bool rest_check_env(struct http_request *http, json_t *env);
 /* The session of {id}; false: it was answered. `with_ended`: also one that has ended. */
@@ -144,12 +147,8 @@ void rest_stream_event(struct rest_stream *stream, const char *id, const char *e
 
 /* How an execution is followed to its end. */
 struct rest_following {
-    struct session *session;
-    struct execution *execution;
-    uint64_t offset[BOX_STREAMS]; /* events: output from here on */
-    bool is_resumed;              /* events: `started` was seen */
+    struct telling_spec telling;
     bool is_owner; /* it was asked for by this call: who leaves does not want it any more */
-    bool collects; /* the outputs are fetched before the end is told */
 };
 /* Answers with its events. A client that leaves does not wait for it any more. */
 void rest_follow(struct rest_call *call, const struct rest_following *following);
@@ -162,11 +161,6 @@ bool rest_wants_events(const struct http_request *http);
  */
 void rest_answer_started(struct rest_call *call, struct session *session,
                          struct execution *execution);
-/* `timeout` of the body: 60 s without it; only an explicit 0 is 0, "until the session ends". */
-uint64_t rest_timeout_ms(json_t *body);
-
-/* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
-bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 
 /* ---- handlers, by subject ---- */
 #define HANDLER(name) void name(struct rest_call *call)

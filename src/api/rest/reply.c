@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "api/rest/inside.h"
+#include "api/start.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -103,21 +104,12 @@ void rest_fail_field(struct http_request *http, const char *field, const char *f
 
 bool rest_check_env(struct http_request *http, json_t *env)
 {
-    const char *name;
-    json_t *value;
+    struct schema_problem problem = {0};
 
-    json_object_foreach(env, name, value)
-    {
-        char field[100];
-
-        if (name[0] && !strchr(name, '='))
-            continue;
-        str_format(field, sizeof(field), "env.%.60s", name);
-        rest_fail_field(http, field, "'%s': the name of a variable is empty or has a '=' in it",
-                        field);
-        return false;
-    }
-    return true;
+    if (start_env_check(env, &problem))
+        return true;
+    rest_fail_field(http, problem.field, "%s", problem.err.text);
+    return false;
 }
 
 /* Why and when a session ended, as members of the error. */
