@@ -31,8 +31,7 @@ struct telling {
     struct buf line; /* of a cell's events: from spec.offset[2] on, without an end so far */
 };
 
-/* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
-static bool id_parse(const char *text, uint64_t offset[BOX_STREAMS])
+bool telling_id_parse(const char *text, uint64_t offset[BOX_STREAMS])
 {
     int count = 0;
 
@@ -258,7 +257,7 @@ int telling_resume(struct telling_spec *spec, const char *last_id, uint64_t *ret
                    struct error *err)
 {
     spec->is_resumed = last_id != NULL;
-    if (last_id && !id_parse(last_id, spec->offset))
+    if (last_id && !telling_id_parse(last_id, spec->offset))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "the last id has to be as an event of this stream had it");
     for (int stream = 1; stream <= BOX_STREAMS; stream++) {

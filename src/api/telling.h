@@ -38,6 +38,8 @@ enum telling_state {
     TELLING_BROKEN, /* a hole would be taken for the whole, or there was no memory */
 };
 
+/* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
+bool telling_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 /*
  * From `last_id` on, or (NULL) from the first byte that is kept. Errors: bad_input (it is no id),
  * offset_gone with *ret_first.
