@@ -33,6 +33,7 @@ const struct command *const command_table[] = {
     /* the daemon, and who talks to it */
     &serve_command,
     &daemon_command,
+    &reload_command,
     &prompt_command,
     &mcp_command,
     &openapi_command,

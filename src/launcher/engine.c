@@ -243,8 +243,8 @@ static const struct engine_plan *read_plan(void)
 
 static void close_on_exec(const struct engine_plan *plan)
 {
-    for (int fd = ENGINE_PLAN_FD; fd < BROKER_DATASET_FD + (int)plan->dataset_count; fd++)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    for (int fd = ENGINE_PLAN_FD; fd < BROKER_TCP_FD + (int)plan->tcp_count; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC); /* the numbers between that are no descriptors as well */
 }
 
 static int engine_start(struct engine *engine, struct error *err)

@@ -3,7 +3,8 @@
  *
  * One SOCK_SEQPACKET pair. A message is one packet: type (1 byte), then the fields of its struct
  * packed by wire/pack.h, at most LAUNCHER_MESSAGE_MAX bytes, with at most one descriptor. The
- * launcher reads nothing from the broker but numbers and a key of [a-z0-9_]; both sides treat what
+ * launcher reads nothing from the broker but numbers, a key of [a-z0-9_] and, before it is ready,
+ * a line of text for whoever waits for the start; both sides treat what
  * comes as hostile (the broker talks to clients, so it may have been taken over). Fuzzed. No I/O
  * here but launcher_send() and launcher_receive().
  */
@@ -52,6 +53,7 @@ enum launcher_type {
     LAUNCHER_SEALED,
     LAUNCHER_STATE,   /* one for each zygote, then one with tier STATE_END */
     LAUNCHER_VERDICT, /* what the egress proxy decided for a box */
+    LAUNCHER_FAILED,  /* broker to launcher, HELLO or not: it cannot start, and why */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -167,6 +169,7 @@ struct launcher_message {
         struct launcher_sealed sealed;
         struct launcher_state state;
         struct launcher_verdict verdict;
+        struct error failed;
         char layer[HASH_TEXT_MAX]; /* DEFAULT: empty, none; FORGET */
     };
 };

@@ -147,7 +147,7 @@ static int note_pid(struct serve *serve)
 static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
 {
     static char *argv[] = {"bailey", SERVE_INSIDE_WORD, NULL};
-    struct fd_move moves[11 + ENGINE_DATASETS_MAX];
+    struct fd_move moves[11 + ENGINE_DATASETS_MAX + SERVE_LISTEN_MAX];
     size_t count = 11;
     int plan_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = hand_bytes("plan", serve->plan, sizeof(*serve->plan), &plan_fd, err);
@@ -169,6 +169,8 @@ static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
            11 * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};
+    for (uint32_t i = 0; i < serve->plan->tcp_count; i++)
+        moves[count++] = (struct fd_move){serve->tcp_fd[i], BROKER_TCP_FD + (int)i};
     /* Itself too: it may lie where one of the numbers is. */
     serve->self_fd = fcntl(serve->self_fd, F_DUPFD_CLOEXEC, 256);
     r = hand_fds(moves, count);

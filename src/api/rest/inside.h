@@ -31,7 +31,9 @@ struct rest {
     struct tools *tools;
     struct rest_info info;
     uint64_t started_ms; /* wall clock */
-    struct http_server *server;
+    struct http_server *server; /* of the socket */
+    struct http_server *others[REST_ADDRESSES_MAX];
+    size_t other_count;
     struct http_route *routes;
 };
 
@@ -167,6 +169,7 @@ void rest_answer_started(struct rest_call *call, struct session *session,
 HANDLER(info_health);
 HANDLER(info_get);
 HANDLER(warm_get);
+HANDLER(reload_post);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);
