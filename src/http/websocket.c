@@ -210,8 +210,7 @@ static void watch_again(struct websocket *socket)
     bool wants_out =
         socket->out.length > 0 || ws_frames_wants_give(socket->frames) || may_tell_room(socket);
     bool wants_in = socket->in.length == 0 && may_read(socket);
-    short events =
-        (short)((wants_in ? POLLIN : socket->server->goodbye) | (wants_out ? POLLOUT : 0));
+    short events = (short)((wants_in ? POLLIN : POLLRDHUP) | (wants_out ? POLLOUT : 0));
 
     if (events == socket->watched)
         return;
