@@ -117,7 +117,7 @@ static void read_argument(void *ctx, const char *name, const char *value)
     json_object_set(reading->call->query, name, json);
 }
 
-void rest_fail_problem(struct rest_call *call, const struct schema_problem *problem)
+json_t *rest_problem_json(const struct schema_problem *problem)
 {
     json_t *extra = json_object();
 
@@ -129,7 +129,12 @@ void rest_fail_problem(struct rest_call *call, const struct schema_problem *prob
         json_object_set_new(extra, "line", json_integer(problem->line));
         json_object_set_new(extra, "column", json_integer(problem->column));
     }
-    rest_fail(call->rest, call->http, &problem->err, extra);
+    return extra;
+}
+
+void rest_fail_problem(struct rest_call *call, const struct schema_problem *problem)
+{
+    rest_fail(call->rest, call->http, &problem->err, rest_problem_json(problem));
 }
 
 static bool read_query(struct rest_call *call)

@@ -30,7 +30,7 @@ struct rest {
     struct gate gate;
     struct tools *tools;
     struct rest_info info;
-    uint64_t started_ms; /* wall clock */
+    uint64_t started_ms;        /* wall clock */
     struct http_server *server; /* of the socket */
     struct http_server *others[REST_ADDRESSES_MAX];
     size_t other_count;
@@ -100,6 +100,9 @@ void rest_time(uint64_t ms, char *text, size_t size); /* RFC 3339; ms since 1970
 /* Takes over `extra`: members beside code and message; NULL: none. */
 void rest_fail(struct rest *rest, struct http_request *http, const struct error *err,
                json_t *extra);
+/* What rest_fail() answers, {"error":{...}}; takes over `extra`. New reference, or NULL. */
+json_t *rest_error_json(struct rest *rest, const struct error *err, json_t *extra);
+json_t *rest_problem_json(const struct schema_problem *problem); /* such an `extra`; or NULL */
 void rest_fail_memory(struct http_request *http);
 /* bad_input about a member. */
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
@@ -114,6 +117,12 @@ bool rest_execution(const struct rest_call *call, struct session **ret_session,
                     struct execution **ret);
 void rest_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
+
+/* ---- changes of files (file_call.c, file_watch.c) ---- */
+
+const char *file_change_name(unsigned kind); /* of wire/file_message.h; NULL: there is none */
+void file_change_publish(struct session *session, const char *kind, const char *path,
+                         bool is_folder);
 
 /* ---- errors (errors.c) ---- */
 

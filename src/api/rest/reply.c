@@ -62,30 +62,46 @@ static json_t *error_json(const char *code, const char *message, json_t *extra)
     return inner ? json_pack("{s:o}", "error", inner) : NULL;
 }
 
-void rest_fail(struct rest *rest, struct http_request *http, const struct error *err, json_t *extra)
+static unsigned retry_of(struct rest *rest, const struct error *err)
 {
-    const char *code = err->code ? err->code : ERROR_ENGINE;
-    unsigned seconds =
-        str_equal(code, ERROR_TOO_MANY_SESSIONS) ? engine_retry_s(rest->engine) : err->retry_s;
-    const char *headers[2] = {NULL, NULL};
-    char retry[64];
+    return str_equal(err->code, ERROR_TOO_MANY_SESSIONS) ? engine_retry_s(rest->engine)
+                                                         : err->retry_s;
+}
+
+json_t *rest_error_json(struct rest *rest, const struct error *err, json_t *extra)
+{
+    unsigned seconds = retry_of(rest, err);
 
     if (!extra)
         extra = json_object();
     if (extra && err->quota)
         json_object_set_new(extra, "quota", json_string(err->quota));
-    if (str_equal(code, ERROR_UNAUTHORIZED))
-        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
-    if (extra && seconds) {
+    if (extra && seconds)
         json_object_set_new(extra, "retry_after_s", json_integer(seconds));
-        str_format(retry, sizeof(retry), "Retry-After: %u", seconds);
-        headers[0] = retry;
-    }
     if (extra && err->stage) {
         json_object_set_new(extra, "stage", json_string(err->stage));
         json_object_set_new(extra, "errno", json_string(error_name(-err->num)));
     }
-    reply_with(http, rest_error_status(code), headers, error_json(code, err->text, extra));
+    return error_json(err->code ? err->code : ERROR_ENGINE, err->text, extra);
+}
+
+void rest_fail(struct rest *rest, struct http_request *http, const struct error *err, json_t *extra)
+{
+    const char *code = err->code ? err->code : ERROR_ENGINE;
+    unsigned seconds = retry_of(rest, err);
+    const char *headers[3] = {NULL, NULL, NULL};
+    char retry[64];
+
+    str_format(retry, sizeof(retry), "Retry-After: %u", seconds);
+    if (str_equal(code, ERROR_UNAUTHORIZED)) {
+        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
+    } else if (str_equal(code, ERROR_UPGRADE)) {
+        headers[0] = "Upgrade: websocket";
+        headers[1] = "Sec-WebSocket-Version: 13";
+    } else if (seconds) {
+        headers[0] = retry;
+    }
+    reply_with(http, rest_error_status(code), headers, rest_error_json(rest, err, extra));
 }
 
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
