@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -95,7 +96,7 @@ static int fail(const struct error *err)
 
 static int read_settings(struct broker *broker, struct error *err)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SETTINGS_BYTES_MAX);
     json_error_t where;
     int r;
 
@@ -149,10 +150,14 @@ static void read_dataset_folders(struct broker *broker)
 static int open_all(struct broker *broker, struct error *err)
 {
     const char *state;
+    json_t *env;
     int r = read_settings(broker, err);
 
-    if (r == 0)
-        r = config_load_text(&broker->config, "", 0, "settings", environ, err);
+    if (r < 0)
+        return r;
+    env = json_object_get(broker->settings, "env"); /* of a reload */
+    r = env ? reload_read(env, &broker->config, err)
+            : config_load_text(&broker->config, "", 0, "settings", environ, err);
     if (r < 0)
         return r;
     log_set_level(broker->config.log_level);
@@ -233,6 +238,23 @@ static void on_found(void *ctx, const struct made *made)
     engine_found(broker->engine, made);
 }
 
+/* For the broker that takes over from this one some day. */
+static void hand_settings_on(const struct broker *broker)
+{
+    static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    struct launcher_message message = {.type = LAUNCHER_SETTINGS};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SETTINGS_BYTES_MAX);
+    CLEANUP(fd_closep) int fd = memfd_create("settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || text_of_json(broker->settings, JSON_COMPACT, &text) < 0 ||
+        fd_write_all(fd, buf_text(&text), text.length) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0 ||
+        launcher_send(LAUNCHER_CONTROL_FD, &message, fd) <= 0)
+        log_warning("the new settings cannot be handed on, continuing without them in the next "
+                    "broker");
+    if (text.data)
+        explicit_bzero(text.data, text.length);
+}
+
 static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
 {
     struct broker *broker = ctx;
@@ -244,7 +266,13 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
         .rest = broker->rest,
     };
 
-    return reload_apply(&reload, body, ret, err);
+    int r = reload_apply(&reload, body, ret, err);
+
+    if (r < 0)
+        return r;
+    hand_settings_on(broker);
+    audit_write(broker->audit, "reload", json_incref(*ret));
+    return 0;
 }
 
 /* The socket, and every address. Only the first broker of a daemon looks whether there are keys. */

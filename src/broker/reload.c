@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "model/text.h"
 #include "session/engine.h"
 #include "session/tenant.h"
 
@@ -46,14 +47,14 @@ static bool is_fixed(const struct reload *reload, size_t key)
     return false;
 }
 
-static int read_config(json_t *body, struct config *ret, struct error *err)
+int reload_read(json_t *variables, struct config *ret, struct error *err)
 {
     char **env = strv_new();
     const char *name;
     json_t *value;
     int r = env ? 0 : -ENOMEM;
 
-    json_object_foreach(json_object_get(body, "settings"), name, value)
+    json_object_foreach(variables, name, value)
     {
         CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
 
@@ -136,6 +137,21 @@ static int take_certificate(const struct reload *reload, json_t *body, struct er
     return 1;
 }
 
+/* What is in force now, as a broker that is started later finds it. */
+static void write_down(const struct reload *reload)
+{
+    json_t *env = json_object();
+
+    for (size_t key = 0; env && key < _KEY_MAX; key++) {
+        const char *text = reload->config->values[key].text;
+
+        if (config_table[key].env && text)
+            json_object_set_new(env, config_table[key].env, text_to_json(text, strlen(text)));
+    }
+    if (env)
+        json_object_set_new(reload->settings, "env", env);
+}
+
 static void tell(json_t *changed, json_t *restart, bool has_certificate)
 {
     json_t *name;
@@ -154,7 +170,8 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
 {
     CLEANUP(config_free) struct config fresh = {0};
     json_t *changed = json_array(), *restart = json_array();
-    int r = changed && restart ? read_config(body, &fresh, err) : -ENOMEM;
+    int r =
+        changed && restart ? reload_read(json_object_get(body, "settings"), &fresh, err) : -ENOMEM;
     int has_certificate = 0;
 
     if (r == 0)
@@ -171,6 +188,7 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     take_over(reload->config, &fresh);
     log_set_level(reload->config->log_level);
     tenants_configure(engine_tenants(reload->engine), reload->config);
+    write_down(reload);
     tell(changed, restart, has_certificate > 0);
     *ret = json_pack("{s:o, s:o, s:b}", "changed", changed, "restart", restart, "certificate",
                      has_certificate > 0);

@@ -17,11 +17,16 @@ struct engine;
 
 struct reload {
     struct config *config; /* the one that everybody reads: changed in place */
-    json_t *settings;      /* "tls" is replaced; "flags" names keys that the starter fixed */
+    /* "tls" and "env" are replaced, for a later broker; "flags" names keys that the starter fixed
+     */
+    json_t *settings;
     struct listeners *listeners;
     struct engine *engine;
     struct rest *rest;
 };
+
+/* The configuration from an object of variables. */
+int reload_read(json_t *variables, struct config *ret, struct error *err);
 
 /*
  * `body`: {"settings": {KEY: text}, "tls": {...}}. *ret: {"changed": [...], "restart": [...],

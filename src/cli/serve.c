@@ -180,11 +180,12 @@ static int make_settings(struct preparation *made, struct error *err)
 
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
-    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version",
-                         BAILEY_VERSION, "socket", text_json(made->place.socket), "state",
-                         text_json(made->place.state), "on_demand", made->request.is_on_demand,
-                         "languages", find_languages(made), "dataset_folders", folders, "tcp",
-                         (int)strv_length((char *const *)made->listen), "tls", tls);
+    settings =
+        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version", BAILEY_VERSION,
+                  "socket", text_json(made->place.socket), "state", text_json(made->place.state),
+                  "on_demand", made->request.is_on_demand, "languages", find_languages(made),
+                  "dataset_folders", folders, "tcp", (int)strv_length((char *const *)made->listen),
+                  "flags", flags_json(&made->config), "tls", tls);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)

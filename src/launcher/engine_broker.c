@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -370,9 +371,23 @@ static bool answer(struct engine *engine, const struct launcher_message *message
     case LAUNCHER_QUIT:
         engine_finish(engine, 0);
         return true;
+    case LAUNCHER_SETTINGS:
+        return true; /* kept by on_control() */
     default:
         return answer_warm(engine, message);
     }
+}
+
+/* Nobody reads it here; that it can be read, and does not change any more, is all that counts. */
+static void keep_settings(int fd)
+{
+    static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    struct stat status;
+
+    if ((fcntl(fd, F_GET_SEALS) & seals) != seals || fstat(fd, &status) < 0 ||
+        status.st_size > SETTINGS_BYTES_MAX || dup3(fd, ENGINE_SETTINGS_FD, O_CLOEXEC) < 0)
+        log_warning("the broker's new settings cannot be kept, continuing without them in its "
+                    "successor");
 }
 
 static void on_control(struct loop_source *source, uint32_t events)
@@ -388,6 +403,8 @@ static void on_control(struct loop_source *source, uint32_t events)
 
         if (r == 0)
             return;
+        if (r > 0 && message.type == LAUNCHER_SETTINGS && engine->has_said_hello)
+            keep_settings(fd);
         fd_closep(&fd);
         if (r == -EPIPE) {
             broker_misbehaved(engine, "hung up"); /* one that ended is reaped by its pidfd */

@@ -234,6 +234,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     case LAUNCHER_READY:
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
+    case LAUNCHER_SETTINGS:
     case _LAUNCHER_TYPE_MAX:
         break;
     default:
@@ -518,6 +519,7 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
     case LAUNCHER_READY:
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
+    case LAUNCHER_SETTINGS:
         return true;
     case _LAUNCHER_TYPE_MAX:
         return false;

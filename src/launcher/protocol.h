@@ -51,9 +51,10 @@ enum launcher_type {
     LAUNCHER_KERNEL_MADE,
     LAUNCHER_KERNEL_ENDED, /* of a kernel that came from a zygote: what nobody inside can forge */
     LAUNCHER_SEALED,
-    LAUNCHER_STATE,   /* one for each zygote, then one with tier STATE_END */
-    LAUNCHER_VERDICT, /* what the egress proxy decided for a box */
-    LAUNCHER_FAILED,  /* broker to launcher, HELLO or not: it cannot start, and why */
+    LAUNCHER_STATE,    /* one for each zygote, then one with tier STATE_END */
+    LAUNCHER_VERDICT,  /* what the egress proxy decided for a box */
+    LAUNCHER_FAILED,   /* broker to launcher, HELLO or not: it cannot start, and why */
+    LAUNCHER_SETTINGS, /* broker to launcher: a sealed memfd, what the next broker is told */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -182,7 +183,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
  */
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret);
 
-/* BOX and MADE come with a descriptor, all others without. */
+/* BOX, MADE and SETTINGS come with a descriptor, all others without. */
 bool launcher_has_fd(enum launcher_type type);
 
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */

@@ -40,7 +40,9 @@
  * {"bailey-engine", "broker"}; its environment is `broker_env` and nothing else.
  */
 #define BROKER_LISTEN_FD 4   /* the listening unix socket, nonblocking */
-#define BROKER_SETTINGS_FD 5 /* a sealed memfd with `settings`, at offset 0 */
+#define BROKER_SETTINGS_FD 5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
+                              */
+#define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
 #define BROKER_LOG_FD 2
 #define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
 #define BROKER_DATASET_FD 32 /* + index: the configured dataset folders */
