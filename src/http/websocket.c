@@ -218,22 +218,28 @@ static void watch_again(struct websocket *socket)
     socket->server->reactor->ops->watch_change(socket->watch, events);
 }
 
+/* One round in both directions; true: what was in the way of more is not there any more. */
+static bool move(struct websocket *socket)
+{
+    size_t before = socket->in.length;
+    bool was_stuck = !may_read(socket);
+
+    take_in(socket);
+    if (!socket->is_over)
+        write_out(socket);
+    if (!socket->is_over)
+        tell_room(socket);
+    return !socket->is_over && !socket->is_broken && socket->in.length > 0 && may_read(socket) &&
+           (socket->in.length < before || was_stuck);
+}
+
 static void pump(struct websocket *socket)
 {
-    size_t left;
-
     if (socket->depth > 0 || !socket->handle)
         return;
     socket->depth++;
-    do {
-        left = socket->in.length;
-        take_in(socket);
-        if (!socket->is_over)
-            write_out(socket);
-        if (!socket->is_over)
-            tell_room(socket);
-    } while (!socket->is_over && !socket->is_broken && socket->in.length < left &&
-             may_read(socket));
+    while (move(socket))
+        ;
     if (!socket->is_over && !socket->is_broken)
         write_out(socket);
     if (!socket->is_over)

@@ -14,6 +14,7 @@
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 #define ASK(path) "GET " path " HTTP/1.1\r\n" ASK_REST "\r\n"
 #define BIG (8 * MIB)
+#define PINGS ((size_t)100000)
 
 static struct websocket *socket_now; /* the one that is open */
 static struct {
@@ -368,6 +369,45 @@ static void test_slow_reader(void **state)
     assert_int_equal(door.messages, 2); /* who is slow to read is still heard */
 }
 
+/* Pings faster than it reads the answers: the server stops reading, and goes on when it does. */
+static void client_pings(void)
+{
+    static const char ping[] = "\x89\x80\0\0\0\0";
+    int fd = open_ws(ASK("/ws"));
+    size_t to_send = 6 * PINGS, to_read = 2 * PINGS;
+
+    while (to_read > 0) {
+        struct pollfd ready = {.fd = fd};
+        char data[60000];
+        ssize_t count;
+
+        for (size_t i = 0; i < sizeof(data); i++)
+            data[i] = ping[(i + 6 * PINGS - to_send) % 6];
+        count = to_send > 0 ? send(fd, data, MIN(sizeof(data), to_send), MSG_DONTWAIT) : -1;
+        if (count > 0) {
+            to_send -= (size_t)count;
+            continue;
+        }
+        ready.events = to_send > 0 ? POLLIN | POLLOUT : POLLIN;
+        must(poll(&ready, 1, 10000) == 1, "an answer");
+        count = recv(fd, data, sizeof(data), MSG_DONTWAIT);
+        must(count != 0 && (size_t)MAX(count, 0) <= to_read, "no more than was asked for");
+        for (ssize_t i = 0; i < count; i++)
+            must(data[i] == (to_read-- % 2 ? '\0' : '\x8a'), "a pong");
+    }
+    say(fd, "hello");
+    expect(fd, "text 5");
+    close(fd);
+}
+
+static void test_pings(void **state)
+{
+    (void)state;
+    wanted_gone = 1;
+    serve(client_pings);
+    assert_int_equal(door.messages, 1);
+}
+
 /* Who is held is not read: its client can fill the socket and no more. */
 static void client_held(void)
 {
@@ -489,6 +529,7 @@ int main(void)
         TEST(test_close_by_server),
         TEST(test_slow_reader),
         TEST(test_held),
+        TEST(test_pings),
         TEST(test_stop_from_inside),
         TEST(test_stop_from_outside),
         TEST(test_bad_handshakes),
