@@ -7,11 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/ws/ws.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/trace.h"
+#include "http/websocket.h"
 #include "model/caller.h"
 #include "model/text.h"
 #include "observe/audit.h"
@@ -92,12 +94,24 @@ static const char *bearer_of(const char *authorization)
     return authorization + length + strspn(authorization + length, " ");
 }
 
-static int read_key(const struct http_request *http, const char **ret, struct error *err)
+/* Of a browser's WebSocket, which can send no header of its own. */
+static const char *offered_key(const struct http_request *http, char *key, size_t size)
+{
+    return http_wants_websocket(http) > 0 &&
+                   ws_protocol_key(http_header(http, "Sec-WebSocket-Protocol"), key, size)
+               ? key
+               : NULL;
+}
+
+static int read_key(const struct http_request *http, char *room, size_t size, const char **ret,
+                    struct error *err)
 {
     const char *authorization = http_header(http, "Authorization");
     const char *plain = http_header(http, "X-API-Key");
     const char *bearer = authorization ? bearer_of(authorization) : NULL;
 
+    if (!authorization && !plain)
+        plain = offered_key(http, room, size);
     if (!authorization && !plain)
         return error_set(
             err, -EACCES, ERROR_UNAUTHORIZED,
@@ -117,8 +131,9 @@ static int check(const struct gate *gate, const struct http_request *http, enum 
                  struct principal *who, struct error *err)
 {
     struct tenants *tenants = engine_tenants(gate->engine);
+    char room[KEY_TEXT_MAX];
     const char *key = NULL;
-    int r = read_key(http, &key, err);
+    int r = read_key(http, room, sizeof(room), &key, err);
 
     if (r == 0)
         r = keys_check(gate->index, key, clock_wall_ms(), who, err);

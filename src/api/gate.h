@@ -25,7 +25,8 @@ struct gate {
 };
 
 /*
- * Who this is, if the key (Authorization: Bearer, or X-API-Key; two that differ are refused) has
+ * Who this is, if the key (Authorization: Bearer, or X-API-Key; two that differ are refused; or of
+ * a WebSocket the protocol bailey.key.KEY) has
  * the scope and the tenant its quota of requests. Errors: -EACCES (unauthorized: 401 with
  * WWW-Authenticate), -EPERM (forbidden: 403, the text names the scope), -EDQUOT (quota_exceeded:
  * 429; the error's `quota` and `retry_s` say which and when).

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -106,12 +107,18 @@ static const struct sock_filter no_processes[] = {
     REFUSE(SYS_process_vm_readv),
     REFUSE(SYS_process_vm_writev),
     REFUSE(SYS_socket),
-    REFUSE(
-        SYS_socketpair), /* one end of a datagram pair can be pointed at any socket with a name */
     REFUSE(SYS_connect),
     REFUSE(SYS_bind),
     REFUSE(SYS_setns),
     REFUSE(SYS_unshare),
+    /* One end of a datagram pair can be pointed at any socket with a name; of a stream's it cannot,
+     * and libmicrohttpd makes one for each WebSocket behind TLS. */
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_socketpair, 0, 5),
+    LOAD(args[1]),
+    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     /* glibc then uses clone(2), whose flags can be looked at: a thread, or nothing. */
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_clone3, 0, 1),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),

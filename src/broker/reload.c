@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "observe/audit.h"
 #include "session/engine.h"
 #include "session/tenant.h"
 
@@ -188,6 +189,8 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     take_over(reload->config, &fresh);
     log_set_level(reload->config->log_level);
     tenants_configure(engine_tenants(reload->engine), reload->config);
+    audit_configure(engine_audit(reload->engine), reload->config->audit_bytes,
+                    reload->config->audit_keep);
     write_down(reload);
     tell(changed, restart, has_certificate > 0);
     *ret = json_pack("{s:o, s:o, s:b}", "changed", changed, "restart", restart, "certificate",

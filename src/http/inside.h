@@ -8,6 +8,9 @@
  * more of a stream) its connection is suspended, because libmicrohttpd would else ask again without
  * end; whatever was waited for wakes it. A suspended connection is looked at by nobody, so the
  * server watches every connection for its end by itself (struct link).
+ *
+ * A request that became a WebSocket stays in the list, answered, until that is closed: its
+ * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it.
  */
 #ifndef BAILEY_HTTP_INSIDE_H
 #define BAILEY_HTTP_INSIDE_H
@@ -56,6 +59,7 @@ struct http_server {
     bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
     bool is_stopping; /* http_server_stop() was called: nobody is called any more but who waits */
     bool is_late;     /* it was called from inside */
+    bool has_orphans; /* a request has one */
 };
 
 struct http_request {
@@ -92,6 +96,8 @@ struct http_request {
     uint64_t sent;
     struct http_source source;
     void *source_ctx;
+    struct websocket *websocket;              /* that it has become, or is about to */
+    struct MHD_UpgradeResponseHandle *orphan; /* it left before libmicrohttpd handed it over */
 
     bool is_old;        /* HTTP/1.0 */
     bool must_close;    /* what follows on the connection is not to be trusted */
@@ -128,7 +134,13 @@ bool http_patience_start(struct http_server *server); /* false: no memory */
 void http_patience_look(struct http_server *server);  /* there is a connection */
 
 /* reply.c */
+void http_request_answer(struct http_request *request, unsigned status, const char *type,
+                         const char *const *headers, struct MHD_Response *response);
 void http_request_refuse(struct http_request *request, unsigned status, const char *why);
 enum MHD_Result http_request_queue(struct http_request *request); /* its response is there */
+
+/* websocket.c */
+void websocket_leave(struct websocket *socket); /* its request is gone: closed() is called */
+void websocket_orphans_close(struct http_server *server);
 
 #endif

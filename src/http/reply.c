@@ -23,8 +23,8 @@ static void add_header(struct MHD_Response *response, const char *header)
 }
 
 /* Takes the response, NULL included: then there was no memory and the connection is closed. */
-static void answer(struct http_request *request, unsigned status, const char *type,
-                   const char *const *headers, struct MHD_Response *response)
+void http_request_answer(struct http_request *request, unsigned status, const char *type,
+                         const char *const *headers, struct MHD_Response *response)
 {
     request->was_answered = true;
     request->taker = NULL;
@@ -52,9 +52,9 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
     if (request->was_answered || request->is_gone)
         return;
     request->sent = length;
-    answer(request, status, type, headers,
-           MHD_create_response_from_buffer(length, length > 0 ? (void *)data : (void *)"",
-                                           MHD_RESPMEM_MUST_COPY));
+    http_request_answer(request, status, type, headers,
+                        MHD_create_response_from_buffer(
+                            length, length > 0 ? (void *)data : (void *)"", MHD_RESPMEM_MUST_COPY));
 }
 
 void http_request_refuse(struct http_request *request, unsigned status, const char *why)
@@ -101,9 +101,10 @@ void http_reply_stream(struct http_request *request, unsigned status, const char
     }
     request->source = *source;
     request->source_ctx = ctx;
-    answer(request, status, type, headers,
-           MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
-                                             REPLY_BLOCK, on_more, request, NULL));
+    http_request_answer(
+        request, status, type, headers,
+        MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
+                                          REPLY_BLOCK, on_more, request, NULL));
 }
 
 void http_reply_more(struct http_request *request)

@@ -92,6 +92,8 @@ void http_request_lose(struct http_request *request)
         return;
     request->is_gone = true;
     request->taker = NULL;
+    if (request->websocket)
+        websocket_leave(request->websocket);
     if (request->source.freed) {
         tell = request->source.freed;
         ctx = request->source_ctx;

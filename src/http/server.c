@@ -50,6 +50,7 @@ static void turn(struct http_server *server)
 
         server->is_woken = false;
         MHD_run(server->daemon);
+        websocket_orphans_close(server);
         if (server->is_woken)
             wait_ms = 0;
         else if (MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES)
@@ -278,8 +279,8 @@ static int start_daemon(struct http_server *server, struct error *err)
 
     errno = 0;
     server->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, on_accept, server,
-        on_request, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | (tls ? MHD_USE_TLS : 0), 0,
+        on_accept, server, on_request, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     if (!server->daemon)
         return error_set(err, errno ? -errno : -EIO, ERROR_ENGINE, "the HTTP server did not start");
     return 0;
@@ -357,8 +358,12 @@ unsigned http_server_clients(const struct http_server *server)
 
 static void server_free(struct http_server *server)
 {
-    if (server->daemon)
+    if (server->daemon) {
+        websocket_orphans_close(server);
+        MHD_run(server->daemon); /* WebSockets that were just closed are taken apart here */
+        websocket_orphans_close(server);
         MHD_stop_daemon(server->daemon);
+    }
     server->reactor->ops->watch_remove(server->watch);
     server->reactor->ops->timer_remove(server->timer);
     server->reactor->ops->timer_remove(server->looker);

@@ -34,15 +34,21 @@ struct websocket_spec {
 };
 
 /*
- * Whether the request asks for a WebSocket at all (method, Upgrade, Connection, version 13, a key
- * of 16 bytes). -EPROTO: it does and is wrong: answer 400, or 426 with the version.
+ * 1: the request asks for a WebSocket (method, Upgrade, Connection, version 13, a key of 16 bytes).
+ * 0: it does not. -EPROTO: it does and is wrong: answer 400, or 426 with the version.
  */
 int http_wants_websocket(const struct http_request *request);
 /* Answers 101. On failure nothing was answered. */
 int http_upgrade(struct http_request *request, const struct websocket_spec *spec,
                  struct websocket **ret, struct error *err);
 
+/* 0, -EAGAIN, -EPIPE: it was closed, -ENOMEM. Calls nobody back. */
 int websocket_send(struct websocket *socket, bool is_text, const void *data, size_t length);
+bool websocket_has_room(struct websocket *socket); /* false: as after -EAGAIN */
+/* While it is held no more is read: who cannot take messages slows the client. A few that were
+ * read already (4 KiB of frames) still come. */
+void websocket_hold(struct websocket *socket, bool is_held);
+/* Behind what waits. No message comes any more; closed() does, from the loop. */
 void websocket_close(struct websocket *socket, unsigned status, const char *reason);
 
 #endif

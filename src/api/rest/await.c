@@ -14,7 +14,7 @@ struct waiting {
 static void waiting_free(struct waiting *waiting)
 {
     if (waiting->is_collecting)
-        session_collect_cancel(waiting->following.session, waiting);
+        session_collect_cancel(waiting->following.telling.session, waiting);
     if (waiting->watcher)
         execution_unwatch(waiting->watcher, true);
     free(waiting);
@@ -24,7 +24,7 @@ static void on_collected(void *ctx, const struct session_output *changed, size_t
                          uint64_t total, const struct error *err)
 {
     struct waiting *waiting = ctx;
-    struct rest_following *following = &waiting->following;
+    const struct telling_spec *following = &waiting->following.telling;
     struct result result;
 
     waiting->is_collecting = false;
@@ -41,16 +41,17 @@ static void on_more(void *ctx)
 {
     struct waiting *waiting = ctx;
 
-    if (waiting->is_collecting || !execution_has_ended(waiting->following.execution))
+    if (waiting->is_collecting || !execution_has_ended(waiting->following.telling.execution))
         return;
-    if (!waiting->following.collects ||
-        session_state(waiting->following.session) != SESSION_READY ||
-        !session_has_output(waiting->following.session, waiting->following.execution)) {
+    if (!waiting->following.telling.collects ||
+        session_state(waiting->following.telling.session) != SESSION_READY ||
+        !session_has_output(waiting->following.telling.session,
+                            waiting->following.telling.execution)) {
         on_collected(waiting, NULL, 0, 0, NULL);
         return;
     }
     waiting->is_collecting = true;
-    session_collect(waiting->following.session, on_collected, waiting);
+    session_collect(waiting->following.telling.session, on_collected, waiting);
 }
 
 static void on_gone(void *ctx)
@@ -66,7 +67,7 @@ void rest_await(struct rest_call *call, const struct rest_following *following)
     if (waiting) {
         *waiting =
             (struct waiting){.rest = call->rest, .http = call->http, .following = *following};
-        waiting->watcher = execution_watch(following->execution, false, &events, waiting);
+        waiting->watcher = execution_watch(following->telling.execution, false, &events, waiting);
     }
     if (!waiting || !waiting->watcher) {
         free(waiting);

@@ -1,42 +1,21 @@
 /* code.c - POST /v1/sessions/{id}/code and .../contexts: code that keeps its variables. */
-#include <string.h>
-
 #include "api/rest/inside.h"
-#include "base/str.h"
-
-static void fill_request(json_t *body, struct cell_request *request)
-{
-    json_t *code = json_object_get(body, "code");
-    json_t *input = json_object_get(body, "stdin");
-
-    request->code = json_string_value(code);
-    request->code_length = json_string_length(code);
-    request->input = json_string_value(input);
-    request->input_length = input ? json_string_length(input) : 0;
-    request->env = json_object_get(body, "env");
-    request->is_background = json_is_true(json_object_get(body, "background"));
-    request->timeout_ms = rest_timeout_ms(body);
-}
+#include "api/start.h"
 
 void code_start(struct rest_call *call)
 {
-    const char *context = json_string_value(json_object_get(call->body, "context"));
-    const char *language = json_string_value(json_object_get(call->body, "language"));
-    struct cell_request request = {0};
+    struct schema_problem problem = {0};
     struct execution *execution;
     struct session *session;
     struct error err = {0};
 
-    fill_request(call->body, &request);
-    if (request.code[strspn(request.code, " \t\r\n\f\v")] == '\0' &&
-        strlen(request.code) == request.code_length) {
-        rest_fail_field(call->http, "code", "'code' is empty: there is nothing to run");
+    if (!start_cell_check(call->body, &problem)) {
+        rest_fail_problem(call, &problem);
         return;
     }
-    if (!rest_check_env(call->http, request.env) || !rest_session(call, false, &session))
+    if (!rest_session(call, false, &session))
         return;
-    if (session_find_context(session, context, language, &request.context, &err) < 0 ||
-        session_cell(session, &request, &execution, &err) < 0)
+    if (start_cell(session, call->body, &execution, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else
         rest_answer_started(call, session, execution);

@@ -117,7 +117,7 @@ static void read_argument(void *ctx, const char *name, const char *value)
     json_object_set(reading->call->query, name, json);
 }
 
-static void fail_problem(struct rest_call *call, const struct schema_problem *problem)
+json_t *rest_problem_json(const struct schema_problem *problem)
 {
     json_t *extra = json_object();
 
@@ -129,7 +129,12 @@ static void fail_problem(struct rest_call *call, const struct schema_problem *pr
         json_object_set_new(extra, "line", json_integer(problem->line));
         json_object_set_new(extra, "column", json_integer(problem->column));
     }
-    rest_fail(call->rest, call->http, &problem->err, extra);
+    return extra;
+}
+
+void rest_fail_problem(struct rest_call *call, const struct schema_problem *problem)
+{
+    rest_fail(call->rest, call->http, &problem->err, rest_problem_json(problem));
 }
 
 static bool read_query(struct rest_call *call)
@@ -144,7 +149,7 @@ static bool read_query(struct rest_call *call)
             wrong(&reading, ERROR_BAD_INPUT, param->name, "'%s' is missing", param->name);
     }
     if (reading.is_wrong)
-        fail_problem(call, &reading.problem);
+        rest_fail_problem(call, &reading.problem);
     return !reading.is_wrong;
 }
 
@@ -160,7 +165,7 @@ static bool read_body(struct rest_call *call)
         return true;
     if (!problem.err.code)
         error_set(&problem.err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    fail_problem(call, &problem);
+    rest_fail_problem(call, &problem);
     return false;
 }
 

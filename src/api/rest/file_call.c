@@ -99,10 +99,11 @@ void file_call_start(struct file_call *file,
     session_box(file->session, on_box, file);
 }
 
-void file_call_publish(struct file_call *file, const char *kind, const char *path, bool is_folder)
+void file_change_publish(struct session *session, const char *kind, const char *path,
+                         bool is_folder)
 {
-    bus_publish(engine_bus(file->rest->engine), EVENT_FILE_CHANGED, session_tenant(file->session),
-                session_id(file->session),
+    bus_publish(engine_bus(session_engine(session)), EVENT_FILE_CHANGED, session_tenant(session),
+                session_id(session),
                 json_pack("{s:s, s:o, s:s}", "kind", kind, "path", text_to_json(path, strlen(path)),
                           "type", is_folder ? "folder" : "file"));
 }
@@ -134,8 +135,8 @@ void file_call_end(struct file_call *file, const struct error *err, json_t *repl
         json_decref(reply);
     } else {
         if (file->change)
-            file_call_publish(file, file->change, file->to[0] ? file->to : file->path,
-                              S_ISDIR(file->mode));
+            file_change_publish(file->session, file->change, file->to[0] ? file->to : file->path,
+                                S_ISDIR(file->mode));
         rest_reply(file->http, 200, reply);
     }
     file_call_free(file);

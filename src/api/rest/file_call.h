@@ -43,7 +43,6 @@ void file_call_free(struct file_call *file);
 /* The end: an error is answered, else `reply` (taken over; NULL: no memory). Frees the call. */
 void file_call_end(struct file_call *file, const struct error *err, json_t *reply);
 void file_call_over(struct file_call *file, const struct error *err); /* for counts; NULL: well */
-void file_call_publish(struct file_call *file, const char *kind, const char *path, bool is_folder);
 
 /* {"name","type","bytes","mode","modified_at"}; new reference or NULL. */
 json_t *file_entry_json(const struct box_entry *entry, const char *name);

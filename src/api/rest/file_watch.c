@@ -24,6 +24,11 @@ static const char *const kinds[_CHANGE_KIND_MAX] = {
     [CHANGE_OVERFLOW] = "overflow",
 };
 
+const char *file_change_name(unsigned kind)
+{
+    return kind < _CHANGE_KIND_MAX ? kinds[kind] : NULL;
+}
+
 static void tell(struct watching *watching, const char *kind, const char *path, bool is_folder)
 {
     rest_stream_event(&watching->stream, NULL, "change",
@@ -84,7 +89,7 @@ static void on_changed(void *ctx, const struct box_change *change)
     else
         tell(watching, kinds[change->kind], path, change->is_folder);
     if (change->kind != CHANGE_OVERFLOW)
-        file_call_publish(file, kinds[change->kind], path, change->is_folder);
+        file_change_publish(file->session, kinds[change->kind], path, change->is_folder);
     http_reply_more(watching->stream.http);
 }
 

@@ -15,6 +15,7 @@
 #include "api/gate.h"
 #include "api/rest/doors.h"
 #include "api/rest/rest.h"
+#include "api/telling.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "http/server.h"
@@ -22,6 +23,7 @@
 #include "session/engine.h"
 #include "session/session.h"
 
+struct schema_problem;
 struct tools;
 
 struct rest {
@@ -110,10 +112,14 @@ void rest_time(uint64_t ms, char *text, size_t size); /* RFC 3339; ms since 1970
 /* Takes over `extra`: members beside code and message; NULL: none. */
 void rest_fail(struct rest *rest, struct http_request *http, const struct error *err,
                json_t *extra);
+/* What rest_fail() answers, {"error":{...}}; takes over `extra`. New reference, or NULL. */
+json_t *rest_error_json(struct rest *rest, const struct error *err, json_t *extra);
+json_t *rest_problem_json(const struct schema_problem *problem); /* such an `extra`; or NULL */
 void rest_fail_memory(struct http_request *http);
 /* bad_input about a member. */
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void rest_fail_problem(struct rest_call *call, const struct schema_problem *problem);
 /* What the schema cannot say of an environment (NULL: none); false: it was answered. */
 bool rest_check_env(struct http_request *http, json_t *env);
 /* The session of {id}; false: it was answered. `with_ended`: also one that has ended. */
@@ -145,6 +151,12 @@ void rest_file_bytes(struct rest *rest, const char *direction, uint64_t bytes); 
 void rest_done(void *ctx, const struct http_done *done);
 void rest_page_refused(struct rest *rest, const struct http_request *http); /* Host or Origin */
 void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err);
+
+/* ---- changes of files (file_call.c, file_watch.c) ---- */
+
+const char *file_change_name(unsigned kind); /* of wire/file_message.h; NULL: there is none */
+void file_change_publish(struct session *session, const char *kind, const char *path,
+                         bool is_folder);
 
 /* ---- errors (errors.c) ---- */
 
@@ -181,12 +193,8 @@ void rest_stream_event(struct rest_stream *stream, const char *id, const char *e
 
 /* How an execution is followed to its end. */
 struct rest_following {
-    struct session *session;
-    struct execution *execution;
-    uint64_t offset[BOX_STREAMS]; /* events: output from here on */
-    bool is_resumed;              /* events: `started` was seen */
+    struct telling_spec telling;
     bool is_owner; /* it was asked for by this call: who leaves does not want it any more */
-    bool collects; /* the outputs are fetched before the end is told */
 };
 /* Answers with its events. A client that leaves does not wait for it any more. */
 void rest_follow(struct rest_call *call, const struct rest_following *following);
@@ -199,11 +207,6 @@ bool rest_wants_events(const struct http_request *http);
  */
 void rest_answer_started(struct rest_call *call, struct session *session,
                          struct execution *execution);
-/* `timeout` of the body: 60 s without it; only an explicit 0 is 0, "until the session ends". */
-uint64_t rest_timeout_ms(json_t *body);
-
-/* "OUT-ERR" or "OUT-ERR-EVENTS"; false: it is not such an id. */
-bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 
 /* ---- handlers, by subject ---- */
 #define HANDLER(name) void name(struct rest_call *call)

@@ -94,9 +94,9 @@ static json_t *make_responses(const struct rest_route *route)
     if (!responses)
         return NULL;
     str_format(status, sizeof(status), "%u", route->status);
-    json_object_set_new(
-        responses, status,
-        json_pack("{s:s, s:o}", "description", route->summary, "content", make_content(route)));
+    json_object_set_new(responses, status,
+                        json_pack("{s:s, s:o*}", "description", route->summary, "content",
+                                  route->type ? make_content(route) : NULL));
     if (str_equal(route->name, "exec"))
         json_object_set_new(responses, "202",
                             json_pack("{s:s, s:{s:{s:{s:s}}}}", "description",

@@ -1,11 +1,9 @@
 /* processes.c - executions of a session: listed, waited for, signalled, resized. */
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 
 #include "api/rest/inside.h"
-#include "base/cleanup.h"
-#include "base/str.h"
+#include "api/start.h"
 
 static void add_process(void *ctx, struct execution *execution)
 {
@@ -101,53 +99,28 @@ void processes_get(struct rest_call *call)
 
 void processes_events(struct rest_call *call)
 {
-    const char *last = http_header(call->http, "Last-Event-ID");
-    struct rest_following following = {.is_resumed = last != NULL};
+    struct rest_following following = {0};
+    struct telling_spec *telling = &following.telling;
     struct error err = {0};
+    uint64_t first;
+    int r;
 
-    if (last && !rest_event_id_parse(last, following.offset)) {
-        rest_fail_field(call->http, "Last-Event-ID",
-                        "the header Last-Event-ID has to be as an event of this stream had it");
+    if (!rest_execution(call, &telling->session, &telling->execution))
         return;
-    }
-    if (!rest_execution(call, &following.session, &following.execution))
-        return;
-    for (int stream = 1; stream <= BOX_STREAMS; stream++) {
-        uint64_t first = execution_first(following.execution, stream);
-
-        if (!last)
-            following.offset[stream - 1] = first;
-        if (following.offset[stream - 1] >= first)
-            continue;
-        error_set(&err, -ERANGE, ERROR_OFFSET_GONE,
-                  "output before offset %llu is not kept any more", (unsigned long long)first);
+    r = telling_resume(telling, http_header(call->http, "Last-Event-ID"), &first, &err);
+    if (r == -EINVAL)
+        rest_fail_field(call->http, "Last-Event-ID", "Last-Event-ID: %s", err.text);
+    else if (r < 0)
         rest_fail(call->rest, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
-        return;
-    }
-    rest_follow(call, &following);
+    else
+        rest_follow(call, &following);
 }
 
 /* ---- signal, resize ---- */
 
-/* "TERM", "SIGTERM" or a number; 0: it is none. */
-static int signal_of(json_t *value)
-{
-    const char *word = json_string_value(value);
-
-    if (!word)
-        return json_integer_value(value) > 0 && json_integer_value(value) < NSIG
-                   ? (int)json_integer_value(value)
-                   : 0;
-    word += str_starts(word, "SIG") ? 3 : 0;
-    for (int i = 1; i < NSIG; i++)
-        if (str_equal(sigabbrev_np(i), word))
-            return i;
-    return 0;
-}
-
 void processes_signal(struct rest_call *call)
 {
-    int number = signal_of(json_object_get(call->body, "signal"));
+    int number = start_signal(json_object_get(call->body, "signal"));
     struct execution *execution;
     struct session *session;
     struct error err = {0};

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "api/rest/inside.h"
+#include "api/start.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -61,31 +62,47 @@ static json_t *error_json(const char *code, const char *message, json_t *extra)
     return inner ? json_pack("{s:o}", "error", inner) : NULL;
 }
 
-void rest_fail(struct rest *rest, struct http_request *http, const struct error *err, json_t *extra)
+static unsigned retry_of(struct rest *rest, const struct error *err)
 {
-    const char *code = err->code ? err->code : ERROR_ENGINE;
-    unsigned seconds =
-        str_equal(code, ERROR_TOO_MANY_SESSIONS) ? engine_retry_s(rest->engine) : err->retry_s;
-    const char *headers[2] = {NULL, NULL};
-    char retry[64];
+    return str_equal(err->code, ERROR_TOO_MANY_SESSIONS) ? engine_retry_s(rest->engine)
+                                                         : err->retry_s;
+}
 
-    rest_denied(rest, http, err);
+json_t *rest_error_json(struct rest *rest, const struct error *err, json_t *extra)
+{
+    unsigned seconds = retry_of(rest, err);
+
     if (!extra)
         extra = json_object();
     if (extra && err->quota)
         json_object_set_new(extra, "quota", json_string(err->quota));
-    if (str_equal(code, ERROR_UNAUTHORIZED))
-        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
-    if (extra && seconds) {
+    if (extra && seconds)
         json_object_set_new(extra, "retry_after_s", json_integer(seconds));
-        str_format(retry, sizeof(retry), "Retry-After: %u", seconds);
-        headers[0] = retry;
-    }
     if (extra && err->stage) {
         json_object_set_new(extra, "stage", json_string(err->stage));
         json_object_set_new(extra, "errno", json_string(error_name(-err->num)));
     }
-    reply_with(http, rest_error_status(code), headers, error_json(code, err->text, extra));
+    return error_json(err->code ? err->code : ERROR_ENGINE, err->text, extra);
+}
+
+void rest_fail(struct rest *rest, struct http_request *http, const struct error *err, json_t *extra)
+{
+    const char *code = err->code ? err->code : ERROR_ENGINE;
+    unsigned seconds = retry_of(rest, err);
+    const char *headers[3] = {NULL, NULL, NULL};
+    char retry[64];
+
+    rest_denied(rest, http, err);
+    str_format(retry, sizeof(retry), "Retry-After: %u", seconds);
+    if (str_equal(code, ERROR_UNAUTHORIZED)) {
+        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
+    } else if (str_equal(code, ERROR_UPGRADE)) {
+        headers[0] = "Upgrade: websocket";
+        headers[1] = "Sec-WebSocket-Version: 13";
+    } else if (seconds) {
+        headers[0] = retry;
+    }
+    reply_with(http, rest_error_status(code), headers, rest_error_json(rest, err, extra));
 }
 
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
@@ -104,21 +121,12 @@ void rest_fail_field(struct http_request *http, const char *field, const char *f
 
 bool rest_check_env(struct http_request *http, json_t *env)
 {
-    const char *name;
-    json_t *value;
+    struct schema_problem problem = {0};
 
-    json_object_foreach(env, name, value)
-    {
-        char field[100];
-
-        if (name[0] && !strchr(name, '='))
-            continue;
-        str_format(field, sizeof(field), "env.%.60s", name);
-        rest_fail_field(http, field, "'%s': the name of a variable is empty or has a '=' in it",
-                        field);
-        return false;
-    }
-    return true;
+    if (start_env_check(env, &problem))
+        return true;
+    rest_fail_field(http, problem.field, "%s", problem.err.text);
+    return false;
 }
 
 /* Why and when a session ended, as members of the error. */

@@ -4,6 +4,7 @@
  */
 #include "api/rest/inside.h"
 #include "api/rest/schemas.h"
+#include "api/ws/ws.h"
 #include "base/cleanup.h"
 
 const struct rest_route rest_routes[] = {
@@ -506,6 +507,7 @@ const struct rest_route rest_routes[] = {
      SCOPE_SESSIONS,
      false,
      events_session},
+#include "api/rest/routes_ws.h"
 
 #include "api/rest/routes_artifacts.h"
 #include "api/rest/routes_keys.h"

@@ -3,7 +3,9 @@
 #include "session/workshop.h"
 
 #include "api/gate.h"
+#include "api/ws/ws.h"
 #include "base/trace.h"
+#include "http/websocket.h"
 #include "store/keys.h"
 
 struct http_request {
@@ -36,6 +38,20 @@ void http_set_tenant(struct http_request *request, const char *tenant)
 {
     (void)request;
     (void)tenant;
+}
+
+int http_wants_websocket(const struct http_request *request)
+{
+    (void)request;
+    return 0;
+}
+
+bool ws_protocol_key(const char *header, char *key, size_t size)
+{
+    (void)header;
+    (void)key;
+    (void)size;
+    return false;
 }
 
 const char *http_peer(const struct http_request *request)

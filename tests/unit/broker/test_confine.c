@@ -203,6 +203,29 @@ static int try_socket_pair(void)
     return came_to(r);
 }
 
+static int try_packet_pair(void)
+{
+    int pair[2];
+
+    return came_to(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+}
+
+/* For WebSockets behind TLS; and it leads nowhere but to its other end. */
+static int try_stream_pair(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int pair[2];
+    int r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
+
+    if (r < 0)
+        return errno;
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", scratch_path(&scratch, "socket"));
+    r = sendto(pair[0], "x", 1, MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to)) < 0 ? 0 : EBADE;
+    close(pair[0]);
+    close(pair[1]);
+    return r;
+}
+
 static int try_connect(void)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
@@ -397,7 +420,8 @@ static const struct attempt {
     {"the memory of another", try_memory_file, EACCES, LANDLOCK},
     {"socket, unix", try_socket_unix, EPERM, ALWAYS},
     {"socket, inet", try_socket_inet, EPERM, ALWAYS},
-    {"socketpair", try_socket_pair, EPERM, ALWAYS},
+    {"socketpair, datagrams", try_socket_pair, EPERM, ALWAYS},
+    {"socketpair, packets", try_packet_pair, EPERM, ALWAYS},
     {"connect", try_connect, EPERM, ALWAYS},
     {"bind", try_bind, EPERM, ALWAYS},
     {"reading outside", try_read_outside, EACCES, LANDLOCK},
@@ -414,6 +438,7 @@ static const struct attempt {
     {"writing where it reads", try_write_in_read, EACCES, LANDLOCK},
     {"creating where it reads", try_create_in_read, EACCES, LANDLOCK},
     {"a signal for itself", try_tgkill_self, 0, ALWAYS},
+    {"socketpair, streams", try_stream_pair, 0, ALWAYS},
     {"accepting", try_accept, EAGAIN, ALWAYS},
     {"reading where it may", try_read_in_read, 0, ALWAYS},
     {"working where it may", try_work, 0, ALWAYS},

@@ -1,0 +1,80 @@
+/* open.c - a request becomes a WebSocket of this door, or is told why it does not. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/ws/inside.h"
+#include "base/str.h"
+#include "http/ws_handshake.h"
+#include "observe/metrics.h"
+
+#define PROTOCOL "bailey.v1"
+#define KEY "bailey.key."
+
+struct wanted_key {
+    char *key;
+    size_t size;
+};
+
+static bool take_key(void *ctx, const char *word, size_t length)
+{
+    struct wanted_key *wanted = ctx;
+    size_t before = strlen(KEY);
+
+    if (length <= before || strncmp(word, KEY, before) != 0 || length - before >= wanted->size)
+        return false;
+    str_format(wanted->key, wanted->size, "%.*s", (int)(length - before), word + before);
+    return true;
+}
+
+bool ws_protocol_key(const char *protocols, char *key, size_t size)
+{
+    struct wanted_key wanted = {key, size};
+
+    return ws_list_each(protocols, take_key, &wanted);
+}
+
+void ws_count(struct rest *rest, int number)
+{
+    metrics_move(engine_metrics(rest->engine), METRIC_STREAMS, &(const char *){"ws"}, number);
+}
+
+bool ws_is_asked(struct rest_call *call)
+{
+    const char *version = http_header(call->http, "Sec-WebSocket-Version");
+    int wants = http_wants_websocket(call->http);
+    struct error err = {0};
+
+    if (wants == 0)
+        error_set(&err, -EPROTO, ERROR_UPGRADE,
+                  "this address is a WebSocket's: ask with 'Upgrade: websocket'");
+    else if (wants < 0 && version && !str_equal(version, "13"))
+        error_set(&err, -EPROTO, ERROR_UPGRADE, "the WebSocket's version has to be 13");
+    else if (wants < 0)
+        error_set(&err, -EPROTO, ERROR_BAD_INPUT,
+                  "the request is no WebSocket's handshake: Connection, Sec-WebSocket-Key or "
+                  "Sec-WebSocket-Version is missing or malformed, or there is a body");
+    if (err.num < 0)
+        rest_fail(call->rest, call->http, &err, NULL);
+    return err.num == 0;
+}
+
+bool ws_open(struct rest_call *call, size_t message_max, const struct websocket_events *events,
+             void *ctx, struct websocket **ret)
+{
+    const char *protocols = http_header(call->http, "Sec-WebSocket-Protocol");
+    struct error err = {0};
+
+    if (!ws_is_asked(call))
+        return false;
+    if (http_upgrade(call->http,
+                     &(struct websocket_spec){
+                         .protocol = ws_list_has(protocols, PROTOCOL) ? PROTOCOL : NULL,
+                         .message_max = message_max,
+                         .events = events,
+                         .ctx = ctx,
+                     },
+                     ret, &err) == 0)
+        return true;
+    rest_fail(call->rest, call->http, &err, NULL);
+    return false;
+}

@@ -1,0 +1,244 @@
+/* request.c - messages of a client against the table of what it may ask, and the answers. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/rest/schemas.h"
+#include "api/ws/inside.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/tenant.h"
+
+#define S_WORD "{\"type\":[\"string\",\"integer\"]}"
+#define S_LAST_ID S_WORD
+
+/* clang-format off */
+#define M_SUBSCRIBE \
+    OBJECT(MEMBER("what", "{\"type\":\"string\",\"enum\":[\"events\",\"execution\",\"files\"]}") "," \
+           MEMBER("last_id", S_LAST_ID) "," MEMBER("execution", S_WORD) "," \
+           MEMBER("path", S_STRING) "," MEMBER("recursive", S_BOOLEAN), "\"what\"")
+#define M_STDIN \
+    OBJECT(MEMBER("execution", S_WORD) "," MEMBER("data", S_TEXT) "," \
+           MEMBER("encoding", "{\"type\":\"string\",\"enum\":[\"utf8\",\"base64\"]}") "," \
+           MEMBER("end", S_BOOLEAN), "\"execution\"")
+#define M_SIGNAL \
+    OBJECT(MEMBER("execution", S_WORD) "," MEMBER("signal", S_WORD), \
+           "\"execution\",\"signal\"")
+#define M_RESIZE \
+    OBJECT(MEMBER("execution", S_WORD) "," MEMBER("rows", S_SIZE) "," MEMBER("columns", S_SIZE), \
+           "\"execution\",\"rows\",\"columns\"")
+#define M_INTERRUPT OBJECT(MEMBER("context", S_NAME) "," MEMBER("language", S_LANGUAGE), "")
+#define M_UNSUBSCRIBE OBJECT(MEMBER("subscription", S_COUNT), "\"subscription\"")
+/* clang-format on */
+
+const struct ws_row ws_rows[] = {
+    {"subscribe", M_SUBSCRIBE, SCOPE_SESSIONS, true, ws_subscribe_any},
+    {"unsubscribe", M_UNSUBSCRIBE, SCOPE_SESSIONS, false, ws_unsubscribe},
+    {"exec", B_EXEC, SCOPE_SESSIONS, true, ws_exec},
+    {"cell", B_CODE, SCOPE_SESSIONS, true, ws_cell},
+    {"stdin", M_STDIN, SCOPE_SESSIONS, false, ws_stdin},
+    {"signal", M_SIGNAL, SCOPE_SESSIONS, true, ws_signal},
+    {"resize", M_RESIZE, SCOPE_SESSIONS, false, ws_resize},
+    {"interrupt", M_INTERRUPT, SCOPE_SESSIONS, true, ws_interrupt},
+    {"ping", OBJECT("", ""), SCOPE_SESSIONS, false, ws_ping},
+};
+const size_t ws_row_count = ARRAY_SIZE(ws_rows);
+
+/* ---- answers ---- */
+
+void ws_reply(struct ws_peer *peer, json_t *id, json_t *members)
+{
+    json_t *message = json_pack("{s:s, s:O?}", "type", "reply", "id", id);
+
+    if (message && members && json_object_update(message, members) < 0) {
+        json_decref(message);
+        message = NULL;
+    }
+    ws_say(peer, members ? message : NULL, true);
+    if (!members)
+        json_decref(message);
+    json_decref(members);
+}
+
+void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *extra)
+{
+    json_t *message = rest_error_json(peer->rest, err, extra);
+
+    if (message) {
+        json_object_set_new(message, "type", json_string("error"));
+        json_object_set(message, "id", id ? id : json_null());
+    }
+    ws_say(peer, message, true);
+}
+
+void ws_fail_problem(struct ws_peer *peer, json_t *id, const struct schema_problem *problem)
+{
+    ws_fail(peer, id, &problem->err, rest_problem_json(problem));
+}
+
+/* ---- what a message names ---- */
+
+static void fail_field(struct ws_request *request, const char *field, const char *text)
+{
+    struct error err = {0};
+
+    error_set(&err, -EINVAL, ERROR_BAD_INPUT, "%s", text);
+    ws_fail(request->peer, request->id, &err, json_pack("{s:s}", "field", field));
+}
+
+static bool find_session(struct ws_request *request, const char *word, bool with_ended,
+                         struct session **ret)
+{
+    struct ws_peer *peer = request->peer;
+    struct error err = {0};
+
+    if (!word) {
+        fail_field(request, "session", "'session' is missing: this address has none of its own");
+        return false;
+    }
+    if (gate_session(&peer->rest->gate, &peer->who, word, with_ended, ret, &err) == 0)
+        return true;
+    ws_fail(peer, request->id, &err, NULL);
+    return false;
+}
+
+bool ws_find_session(struct ws_request *request, bool with_ended, struct session **ret)
+{
+    const char *own = request->peer->session;
+
+    return find_session(request,
+                        request->session ? request->session
+                        : own[0]         ? own
+                                         : NULL,
+                        with_ended, ret);
+}
+
+bool ws_find_execution(struct ws_request *request, struct session **ret_session,
+                       struct execution **ret)
+{
+    json_t *value = json_object_get(request->body, "execution");
+    const char *text = json_string_value(value), *dot;
+    char word[ID_MAX + 32], of[ID_MAX + 32] = "";
+    struct error err = {0};
+
+    if (!value) {
+        fail_field(request, "execution", "'execution' is missing");
+        return false;
+    }
+    if (text ? !str_copy(word, sizeof(word), text)
+             : str_format(word, sizeof(word), "%lld", (long long)json_integer_value(value)) < 0) {
+        fail_field(request, "execution", "'execution' is too long");
+        return false;
+    }
+    dot = strrchr(word, '.'); /* "s_....3" has its session in it */
+    if (dot)
+        str_format(of, sizeof(of), "%.*s", (int)(dot - word), word);
+    if (dot && !request->session && !request->peer->session[0]
+            ? !find_session(request, of, false, ret_session)
+            : !ws_find_session(request, false, ret_session))
+        return false;
+    if (session_find_execution(*ret_session, word, ret, &err) == 0)
+        return true;
+    ws_fail(request->peer, request->id, &err, NULL);
+    return false;
+}
+
+/* ---- finding the row ---- */
+
+static const struct ws_row *row_of(const char *type)
+{
+    for (size_t i = 0; type && i < ws_row_count; i++)
+        if (str_equal(ws_rows[i].type, type))
+            return &ws_rows[i];
+    return NULL;
+}
+
+static void fail_type(struct ws_request *request, const char *type)
+{
+    const char *names[ARRAY_SIZE(ws_rows) + 1] = {0};
+    struct schema_problem problem = {.field = "type"};
+    const char *nearest;
+
+    for (size_t i = 0; i < ws_row_count; i++)
+        names[i] = ws_rows[i].type;
+    nearest = type ? str_nearest(type, names) : NULL;
+    if (nearest)
+        str_copy(problem.nearest, sizeof(problem.nearest), nearest);
+    error_set(&problem.err, -EINVAL, ERROR_BAD_INPUT,
+              "'type' has to be one of the messages of docs/websocket.md%s%s%s",
+              nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    ws_fail_problem(request->peer, request->id, &problem);
+}
+
+/* Whether this client may ask it, now. */
+static bool is_admitted(struct ws_request *request, const struct ws_row *row)
+{
+    struct ws_peer *peer = request->peer;
+    struct error err = {0};
+
+    if (peer->who.is_local)
+        return true;
+    if (!(peer->who.scopes & SCOPE_BIT(row->scope)))
+        error_set(&err, -EPERM, ERROR_FORBIDDEN, "this key does not have the scope '%s'",
+                  scope_name(row->scope));
+    else if (row->is_counted)
+        tenant_take(engine_tenants(peer->rest->engine), peer->who.tenant, QUOTA_REQUESTS, 1, &err);
+    if (err.num < 0)
+        ws_fail(peer, request->id, &err, NULL);
+    return err.num == 0;
+}
+
+/* Takes the members that every message may have out of the body. False: it was answered. */
+static bool read_common(struct ws_request *request, json_t *session)
+{
+    if (request->id && !json_is_integer(request->id) &&
+        (!json_is_string(request->id) || json_string_length(request->id) > 64)) {
+        request->id = NULL;
+        fail_field(request, "id", "'id' has to be a number or a text of at most 64 bytes");
+        return false;
+    }
+    if (session && !json_is_string(session)) {
+        fail_field(request, "session", "'session' has to be a string");
+        return false;
+    }
+    request->session = json_string_value(session);
+    json_object_del(request->body, "type");
+    json_object_del(request->body, "id");
+    json_object_del(request->body, "session");
+    return true;
+}
+
+static void dispatch(struct ws_request *request)
+{
+    CLEANUP(json_decrefp) json_t *type = json_incref(json_object_get(request->body, "type"));
+    CLEANUP(json_decrefp) json_t *id = json_incref(json_object_get(request->body, "id"));
+    CLEANUP(json_decrefp) json_t *session = json_incref(json_object_get(request->body, "session"));
+    const struct ws_row *row = row_of(json_string_value(type));
+    struct schema_problem problem = {0};
+
+    request->id = id;
+    if (!read_common(request, session))
+        return;
+    if (!row)
+        fail_type(request, json_string_value(type));
+    else if (!schema_check_text(row->schema, request->body, &problem))
+        ws_fail_problem(request->peer, request->id, &problem);
+    else if (is_admitted(request, row))
+        row->handle(request);
+}
+
+void ws_message(struct ws_peer *peer, const char *text, size_t length)
+{
+    struct schema_problem problem = {0};
+    CLEANUP(json_decrefp) json_t *body = json_read(text, length, &problem);
+    struct ws_request request = {.peer = peer, .body = body};
+
+    if (!body) {
+        ws_fail_problem(peer, NULL, &problem);
+    } else if (!json_is_object(body)) {
+        error_set(&problem.err, -EINVAL, ERROR_BAD_INPUT, "a message has to be an object");
+        ws_fail_problem(peer, NULL, &problem);
+    } else {
+        dispatch(&request);
+    }
+}

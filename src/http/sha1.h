@@ -1,0 +1,15 @@
+/*
+ * sha1.h - SHA-1 (FIPS 180-4) of a short text, for Sec-WebSocket-Accept, which RFC 6455 wants so.
+ * Pure. Proves nothing about who wrote the text: use base/sha256.h for that.
+ */
+#ifndef BAILEY_HTTP_SHA1_H
+#define BAILEY_HTTP_SHA1_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHA1_BYTES 20
+
+void sha1(const void *data, size_t length, uint8_t digest[SHA1_BYTES]);
+
+#endif
