@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include "api/rest/inside.h"
+#include "base/cleanup.h"
 #include "store/keys.h"
 
 #define REPLY_MAX 65536
