@@ -335,6 +335,50 @@ static void test_tools(void **state)
     assert_status(reply, 200);
 }
 
+/* Reads on until the text has come. */
+static void hear(struct shop *shop, int fd, char *text, size_t size, const char *wanted)
+{
+    size_t length = strlen(text);
+
+    for (uint64_t until = clock_now_ms() + PATIENCE_MS; !strstr(text, wanted);) {
+        ssize_t count = recv(fd, text + length, size - 1 - length, MSG_DONTWAIT);
+
+        assert_true(count != 0 && clock_now_ms() < until);
+        if (count < 0)
+            poll_reactor_turn(&shop->loop, 10);
+        else
+            length += (size_t)count;
+        text[length] = '\0';
+    }
+}
+
+static void test_events(void **state)
+{
+    struct shop *shop = *state;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct session *theirs, *own;
+    static char text[REPLY_MAX];
+    struct error err = {0};
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&house.address, sizeof(house.address)), 0);
+    snprintf(text, sizeof(text),
+             "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+             house.two);
+    send_all(fd, text);
+    text[0] = '\0';
+    hear(shop, fd, text, sizeof(text), "\r\n\r\n");
+    assert_int_equal(
+        engine_create(shop->engine, &(struct session_spec){.tenant = "one"}, &theirs, &err), 0);
+    shop_ran(shop, theirs, "true", NULL);
+    shop_session(shop, NULL); /* the owner's */
+    assert_int_equal(
+        engine_create(shop->engine, &(struct session_spec){.tenant = "two"}, &own, &err), 0);
+    hear(shop, fd, text, sizeof(text), session_id(own));
+    assert_null(strstr(text, session_id(theirs)));
+    assert_null(strstr(strstr(text, "event:") + 1, "event:")); /* that one alone */
+    close(fd);
+}
+
 /* ---- quotas ---- */
 
 static void assert_over(struct reply *reply, const char *quota)
@@ -433,6 +477,7 @@ int main(void)
         TEST(test_another_tenants_session_is_not_there),
         TEST(test_lists_and_counts),
         TEST(test_tools),
+        TEST(test_events),
         TEST(test_quotas),
         TEST(test_busy),
         TEST(test_keys),
