@@ -26,7 +26,7 @@ struct rest {
     struct engine *engine;
     struct tools *tools;
     struct rest_info info;
-    uint64_t started_ms; /* wall clock */
+    uint64_t started_ms;        /* wall clock */
     struct http_server *server; /* of the socket */
     struct http_server *others[REST_ADDRESSES_MAX];
     size_t other_count;
