@@ -39,9 +39,10 @@
  * Descriptors of the broker, by number: LAUNCHER_CONTROL_FD, then these. Its argv is
  * {"bailey-engine", "broker"}; its environment is `broker_env` and nothing else.
  */
-#define BROKER_LISTEN_FD 4   /* the listening unix socket, nonblocking */
-#define BROKER_SETTINGS_FD 5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
-                              */
+#define BROKER_LISTEN_FD 4 /* the listening unix socket, nonblocking */
+#define BROKER_SETTINGS_FD                                                \
+    5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
+       */
 #define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
 #define BROKER_LOG_FD 2
 #define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
@@ -58,6 +59,8 @@ struct serve_spec {
     const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
     const char *const *listen;          /* "ADDRESS:PORT", NULL-terminated; opened now */
+    const int *listen_fds;              /* TCP sockets that listen already; borrowed; come first */
+    size_t listen_fd_count;
     const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: there is none */
     /* For installer boxes only: pip's settings as files, folders of wheels as /bailey/wheels/N. */
     const struct launch_file *installer_files;

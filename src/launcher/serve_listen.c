@@ -4,6 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -98,21 +99,33 @@ static int open_address(const char *text, int *ret_fd, struct error *err)
     return 0;
 }
 
+static int take_open(int fd, int *ret_fd, struct error *err)
+{
+    CLEANUP(fd_closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+    if (copy < 0 || fd_set_nonblocking(copy, true) < 0)
+        return error_errno(err, "taking over a socket that listens");
+    *ret_fd = fd_take(&copy);
+    return 0;
+}
+
 int serve_listen(struct serve *serve, struct error *err)
 {
-    const char *const *listen_on = serve->spec->listen;
-    uint32_t count = 0;
+    const struct serve_spec *spec = serve->spec;
+    size_t count = spec->listen_fd_count;
+    int r = 0;
 
-    for (; listen_on && listen_on[count]; count++) {
-        int r;
-
-        if (count == SERVE_LISTEN_MAX)
-            return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d addresses to listen on",
-                             SERVE_LISTEN_MAX);
-        r = open_address(listen_on[count], &serve->tcp_fd[count], err);
-        if (r < 0)
-            return r;
+    for (size_t i = 0; spec->listen && spec->listen[i]; i++)
+        count++;
+    if (count > SERVE_LISTEN_MAX)
+        return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d addresses to listen on",
+                         SERVE_LISTEN_MAX);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        if (i < spec->listen_fd_count)
+            r = take_open(spec->listen_fds[i], &serve->tcp_fd[i], err);
+        else
+            r = open_address(spec->listen[i - spec->listen_fd_count], &serve->tcp_fd[i], err);
     }
-    serve->plan->tcp_count = count;
-    return 0;
+    serve->plan->tcp_count = (uint32_t)count;
+    return r;
 }
