@@ -251,24 +251,8 @@ static bool read_resource(struct mcp_request *request)
     return true;
 }
 
-/* A stream that says what it listens to, and then nothing: nothing here ever changes. */
-static void listen_to(struct mcp_request *request)
-{
-    json_t *asked = json_object_get(request->params, "notifications");
-
-    if (mcp_work_new(request, WORK_CALL))
-        mcp_send_notice(request->peer, "notifications/subscriptions/acknowledged",
-                        json_pack("{s:o,s:{s:O}}", "notifications",
-                                  asked ? json_deep_copy(asked) : json_object(), "_meta",
-                                  "io.modelcontextprotocol/subscriptionId", request->origin.id));
-}
-
 bool mcp_fixtures_handle(struct mcp_request *request)
 {
-    if (request->origin.is_modern && str_equal(request->method, "subscriptions/listen")) {
-        listen_to(request);
-        return true;
-    }
     if (str_equal(request->method, "tools/call"))
         return call_tool(request);
     if (str_equal(request->method, "prompts/get"))

@@ -9,7 +9,7 @@
 
 /* Appends what there is of "tools", "prompts", "resources" or "resourceTemplates". */
 void mcp_fixtures_list(const char *what, json_t *list);
-void mcp_fixtures_capabilities(json_t *capabilities);
+void mcp_fixtures_capabilities(json_t *capabilities); /* of the legacy era */
 /* Answers the request, now or later; false: it is none of these. */
 bool mcp_fixtures_handle(struct mcp_request *request);
 /* An answer to something that we asked the client. */

@@ -170,24 +170,27 @@ static const struct input_row {
     const char *keys[3], *methods[3];
     bool has_state;
     int rounds;
+    bool is_careful; /* asks only for what the client declared */
 } rows[] = {
-    {"test_input_required_result_elicitation", {"user_name"}, {ELICIT}, false, 1},
-    {"test_input_required_result_sampling", {"capital_question"}, {SAMPLE}, false, 1},
-    {"test_input_required_result_list_roots", {"client_roots"}, {ROOTS}, false, 1},
-    {"test_input_required_result_request_state", {"confirm"}, {ELICIT}, true, 1},
+    {"test_input_required_result_elicitation", {"user_name"}, {ELICIT}, false, 1, false},
+    {"test_input_required_result_sampling", {"capital_question"}, {SAMPLE}, false, 1, false},
+    {"test_input_required_result_list_roots", {"client_roots"}, {ROOTS}, false, 1, false},
+    {"test_input_required_result_request_state", {"confirm"}, {ELICIT}, true, 1, false},
     {"test_input_required_result_multiple_inputs",
      {"user_name", "greeting", "client_roots"},
      {ELICIT, SAMPLE, ROOTS},
      true,
-     1},
-    {"test_input_required_result_multi_round", {"step"}, {ELICIT}, true, 2},
-    {"test_input_required_result_tampered_state", {"confirm"}, {ELICIT}, true, 1},
+     1,
+     false},
+    {"test_input_required_result_multi_round", {"step"}, {ELICIT}, true, 2, false},
+    {"test_input_required_result_tampered_state", {"confirm"}, {ELICIT}, true, 1, false},
     {"test_input_required_result_capabilities",
      {"user_name", "greeting", "client_roots"},
      {ELICIT, SAMPLE, ROOTS},
      false,
-     1},
-    {"test_input_required_result_prompt", {"user_context"}, {ELICIT}, false, 1},
+     1,
+     true},
+    {"test_input_required_result_prompt", {"user_context"}, {ELICIT}, false, 1, false},
 };
 
 static bool is_declared(struct mcp_request *request, const char *method)
@@ -209,7 +212,7 @@ static json_t *missing(struct mcp_request *request, const struct input_row *row,
     for (size_t i = 0; i < ARRAY_SIZE(row->keys) && row->keys[i]; i++) {
         if (!is_all && json_is_object(json_object_get(given, row->keys[i])))
             continue;
-        if (is_declared(request, row->methods[i]))
+        if (!row->is_careful || is_declared(request, row->methods[i]))
             json_object_set_new(wanted, row->keys[i], question(row->methods[i]));
     }
     return wanted;

@@ -46,13 +46,13 @@ static json_t *instructions_for(const struct mcp_server *server)
     return json_sprintf("%s%s", instructions, server->is_http ? http_instructions : "");
 }
 
-static json_t *capabilities(const struct mcp_server *server)
+static json_t *capabilities(const struct mcp_request *request)
 {
     /* Nothing here ever changes by itself: no listChanged, no subscribe. */
     json_t *all = json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts",
                             "completions", "logging");
 
-    if (server->has_fixtures)
+    if (request->peer->server->has_fixtures && !request->origin.is_modern)
         mcp_fixtures_capabilities(all);
     return all;
 }
@@ -61,7 +61,7 @@ void mcp_discover(struct mcp_request *request)
 {
     mcp_send_cached(request->peer, &request->origin,
                     json_pack("{s:[s],s:o,s:o}", "supportedVersions", MCP_MODERN, "capabilities",
-                              capabilities(request->peer->server), "instructions",
+                              capabilities(request), "instructions",
                               instructions_for(request->peer->server)),
                     STATIC_TTL_MS);
 }
@@ -80,9 +80,8 @@ void mcp_initialize(struct mcp_request *request)
     str_copy(request->peer->version, sizeof(request->peer->version), version);
     mcp_send_result(request->peer, &request->origin,
                     json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:o}", "protocolVersion", version,
-                              "capabilities", capabilities(request->peer->server), "serverInfo",
-                              "name", "bailey", "title", "Bailey sandbox", "version",
-                              BAILEY_VERSION, "instructions",
+                              "capabilities", capabilities(request), "serverInfo", "name", "bailey",
+                              "title", "Bailey sandbox", "version", BAILEY_VERSION, "instructions",
                               instructions_for(request->peer->server)));
 }
 
