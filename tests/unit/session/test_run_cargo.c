@@ -81,15 +81,15 @@ static void test_in_and_out(void **state)
     struct told told;
 
     ran(shop, &told,
-        &(struct run_spec){.code =
-                               "mkdir -p ../tmp/output/sub; cd ../tmp/output\n"
-                               "cat ../../workspace/a.txt >b.txt; wc -c <../../workspace/empty\n"
-                               "echo no >sub/deep; ln -s /etc/passwd link; mkfifo pipe\n"
-                               "printf x >.hidden",
+        &(struct run_spec){.code = "here=$PWD; mkdir -p ../tmp/output/sub; cd ../tmp/output\n"
+                                   "cat $here/a.txt >b.txt; wc -c <$here/empty\n"
+                                   "echo no >sub/deep; ln -s /etc/passwd link; mkfifo pipe\n"
+                                   "printf x >.hidden",
                            .files = files,
                            .file_count = ARRAY_SIZE(files),
                            .fetch_bytes = 1000});
     assert_int_equal(told.result.exit_code, 0);
+    assert_string_equal(buf_text(&told.result.err.kept), "");
     assert_memory_equal(buf_text(&told.result.out.kept), "0\n", 2);
     assert_int_equal(told.count, 2);
     check_home(&told, "b.txt", "hallo");
