@@ -80,12 +80,12 @@
 #define LIMIT_TENANTS 4096           /* that are told apart */
 #define LIMIT_METRIC_VALUES 100      /* of a label whose values come from outside */
 #define LIMIT_WS_QUEUE (256 * KIB)   /* bytes that wait for a WebSocket's reader */
-#define LIMIT_WS_SUBSCRIPTIONS 64       /* of one WebSocket */
-#define LIMIT_WS_OWED (64 * KIB)        /* bytes of replies that wait; then it is not read */
-#define LIMIT_WS_INPUTS 16              /* messages whose bytes a program has not taken yet */
-#define LIMIT_WS_PTY (1 * MIB)          /* of one message of a terminal */
+#define LIMIT_WS_SUBSCRIPTIONS 64    /* of one WebSocket */
+#define LIMIT_WS_OWED (64 * KIB)     /* bytes of replies that wait; then it is not read */
+#define LIMIT_WS_INPUTS 16           /* messages whose bytes a program has not taken yet */
+#define LIMIT_WS_PTY (1 * MIB)       /* of one message of a terminal */
 #define LIMIT_WS_PING_MS 20000
-#define LIMIT_WS_CLOSE_MS 3000          /* so long a client's last word is waited for */
+#define LIMIT_WS_CLOSE_MS 3000                    /* so long a client's last word is waited for */
 #define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, made ahead or not */
 #define LIMIT_MAKINGS 8                           /* boxes being made at once; others wait */
 #define LIMIT_SHELVES 16                          /* kinds of boxes that are made ahead */

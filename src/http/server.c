@@ -359,8 +359,12 @@ unsigned http_server_clients(const struct http_server *server)
 static void server_free(struct http_server *server)
 {
     if (server->daemon) {
-        websocket_orphans_close(server);
-        MHD_run(server->daemon); /* WebSockets that were just closed are taken apart here */
+        /* WebSockets that were just closed are taken apart here; behind TLS libmicrohttpd hands on
+         * their last words first, which takes it more than one round. */
+        for (int i = 0; i < ROUNDS; i++) {
+            websocket_orphans_close(server);
+            MHD_run(server->daemon);
+        }
         websocket_orphans_close(server);
         MHD_stop_daemon(server->daemon);
     }

@@ -194,11 +194,16 @@ def test_events_after_the_last_id(daemon):
 
 def test_goodbye_ends_what_it_started_and_loss_does_not(daemon, session):
     path = f"/v1/sessions/{session}/ws"
+
+    def start(ws):
+        reply = ws.ask("exec", argv=["sleep", "1000"])
+        ws.until("started", reply["subscription"])
+        return reply["execution_id"]
     lost = wsclient.connect(daemon, path)
-    kept = lost.ask("exec", argv=["sleep", "1000"])["execution_id"]
+    kept = start(lost)
     lost.vanish()
     with wsclient.connect(daemon, path) as ws:
-        gone = ws.ask("exec", argv=["sleep", "1000"])["execution_id"]
+        gone = start(ws)
 
     def state(execution):
         return daemon.get(f"/v1/sessions/{session}/processes/{execution}")["state"]
@@ -209,7 +214,8 @@ def test_goodbye_ends_what_it_started_and_loss_does_not(daemon, session):
 # ---- slow readers
 
 def test_a_slow_reader_holds_only_its_own_guest(daemon, session):
-    flood = ["sh", "-c", "while :; do echo 0123456789012345678901234567890123456789; done"]
+    flood = ["sh", "-c", "trap 'touch heard' USR1; (trap '' USR1; while :; do echo "
+             "0123456789012345678901234567890123456789; done) & while :; do sleep 0.1; done"]
     path = f"/v1/sessions/{session}/ws"
     slow = wsclient.connect(daemon, path)
     held = slow.ask("exec", argv=flood)["execution_id"]
@@ -228,8 +234,9 @@ def test_a_slow_reader_holds_only_its_own_guest(daemon, session):
         reply = quick.ask("exec", argv=["sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"])
         assert len(output(quick.until("exit", reply["subscription"]))) == 5000000
     # It is heard although it does not listen.
-    slow.send({"type": "signal", "id": 99, "execution": held, "signal": "KILL"})
-    support.wait_until(lambda: daemon.get(where)["state"] == "exited", "the signal was heard")
+    slow.send({"type": "signal", "id": 99, "execution": held, "signal": "USR1"})
+    support.wait_until(lambda: daemon.call("GET", f"/v1/sessions/{session}/files/stat", query={
+        "path": "/workspace/heard"}).status == 200, "the signal was heard")
     assert slow.wait(99)["type"] == "reply"
     slow.close()
 

@@ -121,6 +121,7 @@ def test_behind_tls(tmp_path):
             seen = ws.until("exit", reply["subscription"])
             assert sum(len(serve.decoded(event["data"])) for event in seen
                        if event["event"] == "stdout") == 2000000
+            assert ws.event(reply["subscription"])["type"] == "end"
         sockets.pop().vanish()
         sockets.pop().close()
         broken = sockets.pop()

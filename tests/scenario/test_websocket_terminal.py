@@ -90,7 +90,8 @@ def test_lost_and_back_by_execution_and_offset(daemon, session):
 
 
 def test_hanging_up_ends_it(daemon, session):
-    ws, started = open_pty(daemon, session)
+    ws, started = open_pty(daemon, session, command="echo ready; cat")
+    read_until(ws, rb"ready")
     ws.close(1000)
     where = f"/v1/sessions/{session}/processes/{started['execution_id']}"
     support.wait_until(lambda: daemon.get(where)["state"] == "exited", "the shell has ended")

@@ -49,4 +49,3 @@
      SCOPE_SESSIONS,
      false,
      ws_pty},
-    /* clang-format on */
