@@ -92,6 +92,8 @@ static int hear_launcher(struct stub *stub, struct error *err)
     if (text[0] == ENGINE_SAYS_READY && !stub->was_ready) {
         stub->was_ready = true;
         tell_starter(stub->serve, "ready\n");
+    } else if (text[0] == ENGINE_SAYS_UPGRADED || text[0] == ENGINE_SAYS_KEPT) {
+        upgrade_door_answer(&stub->serve->upgrade, text, (size_t)length);
     } else if (text[0] == ENGINE_SAYS_FAILED || text[0] == ENGINE_SAYS_REFUSED) {
         stub->has_failed = true;
         error_set(err, text[0] == ENGINE_SAYS_REFUSED ? -EPERM : -EIO,
@@ -118,15 +120,19 @@ static int wait_for_launcher(struct stub *stub, struct error *err)
     struct serve *serve = stub->serve;
     struct pollfd fds[] = {{.fd = serve->signal_fd, .events = POLLIN},
                            {.fd = serve->pid_fd, .events = POLLIN},
-                           {.fd = serve->stub_fd, .events = POLLIN}};
+                           {.fd = serve->stub_fd, .events = POLLIN},
+                           {.fd = serve->upgrade.listen_fd, .events = POLLIN},
+                           {.events = POLLIN}};
     int status = 0;
 
     for (;;) {
+        fds[4].fd = serve->upgrade.client_fd;
         if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
             return error_errno(err, "waiting for the launcher");
         forward_signals(serve);
         while (hear_launcher(stub, err) > 0)
             ;
+        upgrade_door_turn(&serve->upgrade, serve->stub_fd);
         if (fds[2].revents & (POLLHUP | POLLERR))
             fds[2].fd = -1; /* its end comes next */
         if (fds[1].revents)
@@ -169,8 +175,10 @@ int serve_run(const struct serve_spec *spec, struct error *err)
         r = drop_everything(&serve, &own);
     if (r == 0)
         r = wait_for_launcher(&stub, &own);
-    if (serve.listen_fd >= 0 || serve.pid_fd >= 0)
-        unlink(spec->socket);          /* fails after a root start: the next one takes it away */
+    if (serve.listen_fd >= 0 || serve.pid_fd >= 0) {
+        unlink(spec->socket); /* fails after a root start: the next one takes it away */
+        upgrade_door_remove(spec->socket);
+    }
     cgroup_remove_engine(&plan->site); /* likewise */
     if (!stub.was_ready && r < 0)
         tell_starter(&serve, own.text);

@@ -78,4 +78,19 @@ int serve_run(const struct serve_spec *spec, struct error *err);
 #define SERVE_INSIDE_WORD "launcher-inside"
 _Noreturn void serve_inside(void);
 
+/*
+ * Both programs executed by a launcher that is to be replaced by them: {"bailey",
+ * SERVE_PROBE_WORD}, {"bailey-engine", "probe"}. What one says that can take over:
+ */
+#define SERVE_PROBE_WORD "launcher-probe"
+#define SERVE_PROBE_ANSWER "bailey takes over\n"
+int serve_probe(void); /* the exit status of the first */
+
+/*
+ * Asks the daemon of this socket to go on with these two programs, which are read now, with the
+ * caller's rights. Waits for the answer: 0 and the version that took over, or why nothing changed.
+ */
+int serve_upgrade(const char *socket, const char *program, const char *engine, char *ret_version,
+                  size_t size, struct error *err);
+
 #endif

@@ -48,6 +48,7 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     serve->engine_fd = serve->leaf_fd = serve->stub_fd = serve->launcher_fd = -1;
     serve->root_tree = serve->signal_fd = serve->pid_fd = -1;
     serve->egress_fd = serve->egress_pid_fd = serve->installer_fd = -1;
+    upgrade_door_init(&serve->upgrade);
     fill(serve->wheel_tree, ENGINE_WHEELS_MAX);
     fill(serve->folder_fd, ENGINE_FOLDER_COUNT);
     fill(serve->folder_tree, ENGINE_FOLDER_COUNT);
@@ -65,6 +66,7 @@ void serve_close(struct serve *serve)
 
     for (size_t i = 0; i < ARRAY_SIZE(single); i++)
         fd_closep(single[i]);
+    upgrade_door_close(&serve->upgrade);
     close_all(serve->folder_fd, ENGINE_FOLDER_COUNT);
     close_all(serve->folder_tree, ENGINE_FOLDER_COUNT);
     close_all(serve->bind_tree, ENGINE_BINDS_MAX);
@@ -275,12 +277,27 @@ static int socket_address(const char *path, int *ret_folder_fd, struct sockaddr_
     return 0;
 }
 
-static int open_socket(struct serve *serve, struct error *err)
+int serve_connect(const char *path, int type, int *ret_fd, struct error *err)
 {
-    CLEANUP(fd_closep)
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     CLEANUP(fd_closep) int folder_fd = -1;
-    const char *path = serve->spec->socket, *name = NULL;
+    struct sockaddr_un address;
+    const char *name = NULL;
+    int r = socket_address(path, &folder_fd, &address, &name, err);
+
+    if (r < 0)
+        return r;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        return error_errno(err, "connecting to %s", path);
+    *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+int serve_listen(const char *path, int type, int *ret_fd, struct error *err)
+{
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CLEANUP(fd_closep) int folder_fd = -1;
+    const char *name = NULL;
     struct sockaddr_un address;
     struct stat status;
     mode_t mask;
@@ -300,7 +317,7 @@ static int open_socket(struct serve *serve, struct error *err)
     umask(mask);
     if (r < 0 || listen(fd, SOMAXCONN) < 0)
         return error_errno(err, "listening on %s", path);
-    serve->listen_fd = fd_take(&fd);
+    *ret_fd = fd_take(&fd);
     return 0;
 }
 
@@ -407,7 +424,9 @@ int serve_open(struct serve *serve, struct error *err)
     if (r == 0)
         r = installer_pack(spec, &serve->installer_fd, err);
     if (r == 0)
-        r = open_socket(serve, err);
+        r = serve_listen(spec->socket, SOCK_STREAM, &serve->listen_fd, err);
+    if (r == 0)
+        r = upgrade_door_open(&serve->upgrade, spec->socket, err);
     if (r < 0)
         return r;
     serve_take_trees(serve);
