@@ -21,7 +21,7 @@ export CC FUZZ_SECONDS SOAK_RUNS
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
-	template serve daemon mcp prompt openapi doctor config
+	template serve upgrade daemon mcp prompt openapi doctor config
 
 .PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak install \
 	clean help

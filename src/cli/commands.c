@@ -32,6 +32,7 @@ const struct command *const command_table[] = {
     &template_command,
     /* the daemon, and who talks to it */
     &serve_command,
+    &upgrade_command,
     &daemon_command,
     &prompt_command,
     &mcp_command,
