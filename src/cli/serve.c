@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/activation.h"
 #include "cli/engine.h"
 #include "cli/options.h"
 #include "cli/pip_settings.h"
@@ -28,6 +29,7 @@
 #include "config/config.h"
 #include "launcher/serve.h"
 #include "model/text.h"
+#include "sys/notify.h"
 #include "tool/built.h"
 #include "tool/language.h"
 
@@ -70,6 +72,9 @@ struct preparation {
     char **env; /* strv */
     struct buf settings;
     struct pip_settings pip;
+    struct activation activation;
+    const char *notify; /* NOTIFY_SOCKET; NULL: nobody listens */
+    uint64_t watchdog_ms;
     char engine[PATH_MAX];
     char layer[65]; /* of the configured template; empty: none, or it is not built */
     int lock_fds[2];
@@ -85,6 +90,7 @@ static void preparation_free(struct preparation *made)
     strv_free(made->env);
     buf_free(&made->settings);
     pip_settings_free(&made->pip);
+    activation_free(&made->activation);
     fd_closep(&made->lock_fds[0]);
     fd_closep(&made->lock_fds[1]);
     fd_closep(&made->log_fd);
@@ -257,6 +263,24 @@ static void find_layer(struct preparation *made)
         str_copy(made->layer, sizeof(made->layer), strrchr(built.layer, '/') + 1);
 }
 
+/* A service manager's part: sockets that are open already, and where it wants to hear from us. */
+static int find_manager(struct preparation *made, char *const *env, struct error *err)
+{
+    int result;
+
+    if (made->request.is_on_demand)
+        return 0; /* the manager's words are for whoever started us */
+    result = activation_take(env, &made->activation, err);
+    if (result < 0)
+        return result;
+    made->notify = activation_variable(env, "NOTIFY_SOCKET");
+    made->watchdog_ms = notify_watchdog_ms(activation_variable(env, "WATCHDOG_USEC"),
+                                           activation_variable(env, "WATCHDOG_PID"));
+    if (made->activation.unix_fd >= 0)
+        made->request.socket = made->activation.socket;
+    return 0;
+}
+
 static int prepare(struct preparation *made, const struct invocation *invocation, struct error *err)
 {
     const struct serve_request *request = &made->request;
@@ -264,6 +288,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
 
     if (result == 0)
         result = options_configure(&invocation->parsed, &made->config, err);
+    if (result == 0)
+        result = find_manager(made, invocation->env, err);
     if (result == 0)
         result = place_choose(&made->place, &made->config, invocation->env, request->state,
                               request->socket, err);
@@ -329,6 +355,9 @@ static int serve(struct preparation *made, struct error *err)
             .pool_size = config->pool_size,
             .pool_memory_bytes = config->pool_memory_bytes,
             .stop_grace_ms = (unsigned)config->stop_grace_ms,
+            .socket_fd = made->activation.unix_fd,
+            .notify = made->notify,
+            .watchdog_ms = made->watchdog_ms,
             .ready_fd = made->request.ready_fd,
             .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
         },
@@ -349,6 +378,7 @@ static int run_serve(const struct invocation *invocation)
     CLEANUP(preparation_free)
     struct preparation made = {.request = {.ready_fd = -1},
                                .settings = {.maximum = MIB},
+                               .activation = ACTIVATION_INIT,
                                .lock_fds = {-1, -1},
                                .log_fd = -1};
     struct error err = {0};

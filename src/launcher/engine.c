@@ -171,6 +171,8 @@ static void on_stub(struct loop_source *source, uint32_t events)
         close(fds[i]);
     if (length == 1 && what == ENGINE_SAYS_STOP)
         stop(engine);
+    else if (length == 1 && what == ENGINE_SAYS_PING)
+        engine_say(engine, ENGINE_SAYS_PING, "");
     else if (length == 0 || (length < 0 && length != -EAGAIN))
         engine_finish(engine, 1); /* the stub is gone, and so are we */
 }

@@ -25,6 +25,7 @@
 #include "launcher/upgrade.h"
 #include "sys/cgroup.h"
 #include "sys/loop.h"
+#include "sys/notify.h"
 
 #define ENGINE_BINDS_MAX 16
 #define ENGINE_DATASETS_MAX 64
@@ -56,6 +57,7 @@ enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 /* First byte of a message between stub and launcher; both trust each other. */
 #define ENGINE_SAYS_GO 'g'       /* stub: the id maps are written */
 #define ENGINE_SAYS_STOP 's'     /* stub: SIGTERM, SIGINT or SIGHUP came */
+#define ENGINE_SAYS_PING 'p'     /* stub, and the launcher's answer: its loop turns */
 #define ENGINE_SAYS_UPGRADE 'u'  /* stub: two sealed programs come along */
 #define ENGINE_SAYS_READY 'r'    /* launcher: the broker serves */
 #define ENGINE_SAYS_FAILED 'f'   /* launcher: with the text of why it could not be started */
@@ -131,6 +133,7 @@ struct serve {
     int wheel_tree[ENGINE_WHEELS_MAX];
     int signal_fd, pid_fd;
     struct upgrade_door upgrade;
+    struct notify notify;
     int egress_fd, egress_pid_fd, installer_fd;
     pid_t pid, egress_pid;
 };
@@ -138,8 +141,8 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
 void serve_close(struct serve *serve);
 int serve_open(struct serve *serve, struct error *err);
 /* A unix socket of any length of path; one that nobody listens to is replaced. */
-int serve_listen(const char *path, int type, int *ret_fd, struct error *err);
-int serve_connect(const char *path, int type, int *ret_fd, struct error *err);
+int serve_socket_listen(const char *path, int type, int *ret_fd, struct error *err);
+int serve_socket_connect(const char *path, int type, int *ret_fd, struct error *err);
 void serve_note_ids(struct serve *serve, unsigned mapped); /* so many are mapped inside */
 
 /* Detached copies of the trees that the launcher will not be able to reach by their names. */

@@ -56,7 +56,7 @@ int upgrade_door_open(struct upgrade_door *door, const char *socket, struct erro
     int r = socket_path(socket, path, err);
 
     door->owner = geteuid();
-    return r < 0 ? r : serve_listen(path, SOCK_SEQPACKET, &door->listen_fd, err);
+    return r < 0 ? r : serve_socket_listen(path, SOCK_SEQPACKET, &door->listen_fd, err);
 }
 
 /* ---- turns ---- */
@@ -146,7 +146,7 @@ static int call_door(const char *socket, int *ret_fd, struct error *err)
     int r = socket_path(socket, path, err);
 
     if (r == 0)
-        r = serve_connect(path, SOCK_SEQPACKET, &fd, err);
+        r = serve_socket_connect(path, SOCK_SEQPACKET, &fd, err);
     if (r < 0)
         return r;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = ANSWER_PATIENCE_S},
