@@ -561,7 +561,6 @@ static int be_daemon(int argc, char **argv)
         .broker_env = (const char *const *)env,
         .box = {.binds = binds, .id_base = 1000000000},
         .stop_grace_ms = 300,
-        .socket_fd = -1,
         .ready_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3),
         .stderr_fd = STDERR_FILENO,
     };

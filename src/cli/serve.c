@@ -355,7 +355,7 @@ static int serve(struct preparation *made, struct error *err)
             .pool_size = config->pool_size,
             .pool_memory_bytes = config->pool_memory_bytes,
             .stop_grace_ms = (unsigned)config->stop_grace_ms,
-            .socket_fd = made->activation.unix_fd,
+            .socket_fd = MAX(made->activation.unix_fd, 0),
             .notify = made->notify,
             .watchdog_ms = made->watchdog_ms,
             .ready_fd = made->request.ready_fd,

@@ -211,7 +211,7 @@ int serve_run(const struct serve_spec *spec, struct error *err)
     if (r == 0)
         r = wait_for_launcher(&stub, &own);
     if (serve.listen_fd >= 0 || serve.pid_fd >= 0) {
-        if (spec->socket_fd < 0)
+        if (spec->socket_fd == 0)
             unlink(spec->socket); /* fails after a root start: the next one takes it away */
         upgrade_door_remove(spec->socket);
     }

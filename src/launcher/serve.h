@@ -67,7 +67,7 @@ struct serve_spec {
     unsigned pool_size;         /* boxes made ahead, at most; 0: none */
     uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
     unsigned stop_grace_ms;
-    int socket_fd;        /* opened already by a service manager, at `socket`; -1: opened here */
+    int socket_fd;        /* opened already by a service manager, at `socket`; 0: opened here */
     const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: nobody listens */
     uint64_t watchdog_ms; /* how often it wants to hear that we live; 0: never */
     int ready_fd;         /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */

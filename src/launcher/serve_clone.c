@@ -155,21 +155,22 @@ static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
 
     if (r < 0)
         return r;
-    memcpy(moves,
-           (struct fd_move[]){{null_fd, 0},
-                              {null_fd, 1},
-                              {serve->spec->stderr_fd >= 0 ? serve->spec->stderr_fd : null_fd, 2},
-                              {plan_fd, ENGINE_PLAN_FD},
-                              {serve->launcher_fd, ENGINE_STUB_FD},
-                              {serve->engine_fd, ENGINE_PROGRAM_FD},
-                              {serve->listen_fd, ENGINE_LISTEN_FD},
-                              {serve->settings_fd, ENGINE_SETTINGS_FD},
-                              {outer_proc_fd, ENGINE_OUTER_PROC_FD},
-                              {serve->egress_fd, ENGINE_EGRESS_FD},
-                              {serve->installer_fd, ENGINE_INSTALLER_FD},
-                              {serve->self_fd, ENGINE_SELF_FD},
-                              {null_fd, ENGINE_HANDOVER_FD}},
-           FIXED_FDS * sizeof(moves[0]));
+    memcpy(
+        moves,
+        (struct fd_move[]){{null_fd, 0},
+                           {null_fd, 1},
+                           {serve->spec->stderr_fd >= 0 ? serve->spec->stderr_fd : null_fd, 2},
+                           {plan_fd, ENGINE_PLAN_FD},
+                           {serve->launcher_fd, ENGINE_STUB_FD},
+                           {serve->engine_fd, ENGINE_PROGRAM_FD},
+                           {serve->listen_fd, ENGINE_LISTEN_FD},
+                           {serve->settings_fd, ENGINE_SETTINGS_FD},
+                           {outer_proc_fd >= 0 ? outer_proc_fd : null_fd, ENGINE_OUTER_PROC_FD},
+                           {serve->egress_fd >= 0 ? serve->egress_fd : null_fd, ENGINE_EGRESS_FD},
+                           {serve->installer_fd, ENGINE_INSTALLER_FD},
+                           {serve->self_fd, ENGINE_SELF_FD},
+                           {null_fd, ENGINE_HANDOVER_FD}},
+        FIXED_FDS * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};
     r = hand_fds(moves, count);

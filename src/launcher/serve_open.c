@@ -328,7 +328,7 @@ static int open_socket(struct serve *serve, struct error *err)
 {
     const struct serve_spec *spec = serve->spec;
 
-    if (spec->socket_fd < 0)
+    if (spec->socket_fd == 0)
         return serve_socket_listen(spec->socket, SOCK_STREAM, &serve->listen_fd, err);
     serve->listen_fd = fcntl(spec->socket_fd, F_DUPFD_CLOEXEC, 3);
     return serve->listen_fd < 0 ? error_errno(err, "taking the service manager's socket") : 0;
