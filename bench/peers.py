@@ -122,7 +122,7 @@ class Serve:
         with open(log, "w") as file:
             self.process = subprocess.Popen(
                 [bench.bailey, "serve", "--socket", self.socket, "--state", self.state],
-                env=dict(bench.env, **settings), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+                env=dict(bench.env, **{"SANDBOX_LISTEN": "none", **settings}), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         try:
             wait_for(self.process, self.info, "bailey serve", log)
         except Failed:

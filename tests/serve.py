@@ -146,7 +146,9 @@ class Daemon:
         # Boxes that a daemon makes ahead come and go between two tests: where that is not the point,
         # whoever looks for what was left behind should not find them.
         self.env = {"BAILEY_STATE_DIR": self.state, "XDG_RUNTIME_DIR": self.runtime,
-                    "SANDBOX_POOL_SIZE": "0", **(env or {})}
+                    "SANDBOX_POOL_SIZE": "0",
+                    # Of those that listen on the same port one would be there at a time.
+                    "SANDBOX_LISTEN": "none", **(env or {})}
         self.socket = self.runtime / "bailey" / "engine.sock"
         self.log = self.room.path / "serve.log"
         with open(self.log, "ab") as log:

@@ -25,6 +25,7 @@ class Yard:
             folder.mkdir(mode=0o700)
             self.room.give(folder)
         self.env = {"BAILEY_STATE_DIR": str(self.state), "XDG_RUNTIME_DIR": str(self.runtime),
+                    "SANDBOX_LISTEN": "none",
                     **(env or {})}
 
     def call(self, *args, env=None, **kwargs):

@@ -122,6 +122,7 @@
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
 #define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
+#define LIMIT_TLS_FILE (256 * KIB)    /* a certificate with its chain, or a key */
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
 #define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
 
@@ -144,6 +145,9 @@
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */
 #define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
+#define HTTP_HEAD_MS 30000          /* for the whole head of a request */
+#define HTTP_KEEP_MS 75000          /* between two requests of a connection over TCP */
+#define HTTP_BODY_MS 600000         /* for a body that is collected, the whole of it */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
 #define RUN_PATIENCE_MS 1000        /* of `bailey run`, until a daemon says that it takes the run */

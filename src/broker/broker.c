@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "broker/listen.h"
+#include "broker/reload.h"
 #include "broker/uv_reactor.h"
 #include "config/config.h"
 #include "launcher/protocol.h"
@@ -58,6 +61,7 @@ struct broker {
     struct rest *rest;
     struct http_server *server; /* its own */
     struct rest_info info;
+    struct listeners listeners;
     struct engine_language languages[LANGUAGES_MAX];
     size_t language_count;
     const char *dataset_folders[FOLDERS_MAX + 1];
@@ -70,9 +74,21 @@ struct broker {
     int status;
 };
 
+/* The first one is waited for: whoever started the daemon gets the text. Others are logged. */
 static int fail(const struct error *err)
 {
-    log_error("%s", err->text);
+    struct launcher_message message = {.type = LAUNCHER_FAILED, .failed = *err};
+
+    if (message.failed.num == 0)
+        message.failed.num = -EIO;
+    if (!message.failed.code)
+        message.failed.code = ERROR_ENGINE;
+    for (char *at = message.failed.text; *at; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = ' ';
+    }
+    if (launcher_send(LAUNCHER_CONTROL_FD, &message, -1) <= 0)
+        log_error("%s", err->text);
     return 1;
 }
 
@@ -80,7 +96,7 @@ static int fail(const struct error *err)
 
 static int read_settings(struct broker *broker, struct error *err)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SETTINGS_BYTES_MAX);
     json_error_t where;
     int r;
 
@@ -134,10 +150,14 @@ static void read_dataset_folders(struct broker *broker)
 static int open_all(struct broker *broker, struct error *err)
 {
     const char *state;
+    json_t *env;
     int r = read_settings(broker, err);
 
-    if (r == 0)
-        r = config_load_text(&broker->config, "", 0, "settings", environ, err);
+    if (r < 0)
+        return r;
+    env = json_object_get(broker->settings, "env"); /* of a reload */
+    r = env ? reload_read(env, &broker->config, err)
+            : config_load_text(&broker->config, "", 0, "settings", environ, err);
     if (r < 0)
         return r;
     log_set_level(broker->config.log_level);
@@ -149,6 +169,11 @@ static int open_all(struct broker *broker, struct error *err)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     read_languages(broker);
     read_dataset_folders(broker);
+    r = listeners_open(&broker->listeners, broker->settings, err);
+    if (r == 0)
+        r = listeners_configure(&broker->listeners, &broker->config, err);
+    if (r < 0)
+        return r;
     r = index_open(BROKER_FOLDER_FD + FOLDER_INDEX, &broker->index, err);
     if (r == 0)
         r = uv_reactor_new(&broker->reactor, err);
@@ -213,14 +238,69 @@ static void on_found(void *ctx, const struct made *made)
     engine_found(broker->engine, made);
 }
 
+/* For the broker that takes over from this one some day. */
+static void hand_settings_on(const struct broker *broker)
+{
+    static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    struct launcher_message message = {.type = LAUNCHER_SETTINGS};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SETTINGS_BYTES_MAX);
+    CLEANUP(fd_closep) int fd = memfd_create("settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || text_of_json(broker->settings, JSON_COMPACT, &text) < 0 ||
+        fd_write_all(fd, buf_text(&text), text.length) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0 ||
+        launcher_send(LAUNCHER_CONTROL_FD, &message, fd) <= 0)
+        log_warning("the new settings cannot be handed on, continuing without them in the next "
+                    "broker");
+    if (text.data)
+        explicit_bzero(text.data, text.length);
+}
+
+static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
+{
+    struct broker *broker = ctx;
+    struct reload reload = {
+        .config = &broker->config,
+        .settings = broker->settings,
+        .listeners = &broker->listeners,
+        .engine = broker->engine,
+        .rest = broker->rest,
+    };
+
+    int r = reload_apply(&reload, body, ret, err);
+
+    if (r < 0)
+        return r;
+    hand_settings_on(broker);
+    audit_write(broker->audit, "reload", json_incref(*ret));
+    return 0;
+}
+
+/* The socket, and every address. Only the first broker of a daemon looks whether there are keys. */
+static int open_doors(struct broker *broker, struct error *err)
+{
+    bool is_first = broker->info.generation <= 1;
+    char key[KEY_TEXT_MAX] = "";
+    int r = is_first ? listeners_admit(&broker->listeners, &broker->config, broker->index, key, err)
+                     : 0;
+
+    if (r == 0)
+        r = rest_serve(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info,
+                       &broker->rest, err);
+    if (r == 0)
+        r = listeners_start(&broker->listeners, broker->settings, broker->rest, err);
+    if (r == 0 && is_first)
+        listeners_say(&broker->listeners, key, broker->config.log_is_json);
+    explicit_bzero(key, sizeof(key));
+    return r;
+}
+
 static void on_engine_ready(void *ctx)
 {
     struct broker *broker = ctx;
     struct error err = {0};
     json_t *on_demand = json_object_get(broker->settings, "on_demand");
 
-    if (rest_serve(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info, &broker->rest,
-                   &err) < 0) {
+    if (open_doors(broker, &err) < 0) {
         broker->status = fail(&err);
         uv_reactor_stop(broker->reactor);
         return;
@@ -283,8 +363,7 @@ static void on_stopping(void *ctx, uint32_t grace_ms)
 {
     struct broker *broker = ctx;
 
-    if (broker->server)
-        http_server_quiesce(broker->server);
+    rest_quiesce(broker->rest);
     engine_stop(broker->engine, grace_ms, on_stopped, broker);
 }
 
@@ -348,6 +427,8 @@ static int start(struct broker *broker, struct error *err)
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),
+        .reload = on_reload,
+        .reload_ctx = broker,
     };
     if (r == 0)
         r = engine_new(&spec, &broker->engine, err);
@@ -371,6 +452,7 @@ static void broker_free(struct broker *broker)
     audit_close(broker->audit);
     bus_free(broker->bus);
     index_close(broker->index);
+    listeners_free(&broker->listeners);
     config_free(&broker->config);
     json_decref(broker->settings);
     buf_free(&broker->output);

@@ -469,6 +469,24 @@ const struct command daemon_command = {
     .in_engine = true,
 };
 
+static const struct option_row reload_options[] = {
+    ROW_JSON,
+    ROW_CONFIG,
+};
+
+const struct command reload_command = {
+    .name = "reload",
+    .summary = "bring new settings and certificates into the running server",
+    .usage = "[--config FILE]",
+    .description =
+        "Reads the configuration and the certificate files as 'bailey serve' would, with the "
+        "rights of whoever calls it, and hands them to the daemon that is running. Quotas, host "
+        "names, origins, log level, audit and certificates change at once, for new connections "
+        "and requests; nothing ends. For everything else it says which keys need a restart.",
+    OPTIONS(reload_options),
+    .in_engine = true,
+};
+
 const struct command openapi_command = {
     .name = "openapi",
     .summary = "print the OpenAPI document of the REST API",

@@ -34,6 +34,7 @@ const struct command *const command_table[] = {
     &serve_command,
     &upgrade_command,
     &daemon_command,
+    &reload_command,
     &prompt_command,
     &mcp_command,
     &openapi_command,

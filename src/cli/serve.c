@@ -26,6 +26,7 @@
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/take.h"
+#include "cli/tls_files.h"
 #include "config/config.h"
 #include "launcher/serve.h"
 #include "model/text.h"
@@ -38,6 +39,7 @@
 
 struct serve_request {
     const char *socket, *state, *config_file;
+    char **listen; /* strv */
     bool is_on_demand;
     int ready_fd;
 };
@@ -46,6 +48,16 @@ TAKE_TEXT(take_socket, struct serve_request, socket)
 TAKE_TEXT(take_state, struct serve_request, state)
 TAKE_SWITCH(take_on_demand, struct serve_request, is_on_demand)
 TAKE_TEXT(take_config, struct serve_request, config_file)
+
+static int take_listen(void *target, const char *value, struct error *err)
+{
+    struct serve_request *request = target;
+
+    if (strv_length(request->listen) > SERVE_LISTEN_MAX || strv_push(&request->listen, value) < 0)
+        return error_set(err, -E2BIG, ERROR_BAD_INPUT, "--listen: more than %d addresses",
+                         SERVE_LISTEN_MAX);
+    return 0;
+}
 
 static int take_ready_fd(void *target, const char *value, struct error *err)
 {
@@ -69,7 +81,8 @@ struct preparation {
     const char *python; /* path of its interpreter; NULL: none was found */
     struct launch_bind binds[BINDS_MAX];
     size_t bind_count;
-    char **env; /* strv */
+    char **env;                /* strv */
+    const char *const *listen; /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
     struct activation activation;
@@ -83,6 +96,7 @@ struct preparation {
 
 static void preparation_free(struct preparation *made)
 {
+    strv_free(made->request.listen);
     config_free(&made->config);
     place_free(&made->place);
     for (size_t i = 0; i < made->interpreter_count; i++)
@@ -146,19 +160,39 @@ static json_t *find_languages(struct preparation *made)
     return languages;
 }
 
+/* Keys that a flag decided: a reload does not change them. */
+static json_t *flags_json(const struct config *config)
+{
+    json_t *flags = json_array();
+
+    for (size_t i = 0; flags && i < _KEY_MAX; i++) {
+        if (config_table[i].env && config->values[i].source == FROM_FLAG)
+            json_array_append_new(flags, json_string(config_table[i].env));
+    }
+    return flags;
+}
+
 /* What the broker is told; the launcher's pid is not known before it is started. */
 static int make_settings(struct preparation *made, struct error *err)
 {
     json_t *folders = json_array();
-    json_t *settings;
-    int result;
+    json_t *settings, *tls = NULL;
+    size_t tcp_count = made->activation.tcp_count ? made->activation.tcp_count
+                                                  : strv_length((char *const *)made->listen);
+    int result = tcp_count ? tls_files_json(&made->config, &tls, err) : 0;
+
+    if (result < 0) {
+        json_decref(folders);
+        return result;
+    }
 
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
-    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o}", "version", BAILEY_VERSION, "socket",
-                         text_json(made->place.socket), "state", text_json(made->place.state),
-                         "on_demand", made->request.is_on_demand, "languages", find_languages(made),
-                         "dataset_folders", folders);
+    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version",
+                         BAILEY_VERSION, "socket", text_json(made->place.socket), "state",
+                         text_json(made->place.state), "on_demand", made->request.is_on_demand,
+                         "languages", find_languages(made), "dataset_folders", folders, "tcp",
+                         (int)tcp_count, "flags", flags_json(&made->config), "tls", tls);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)
@@ -281,6 +315,30 @@ static int find_manager(struct preparation *made, char *const *env, struct error
     return 0;
 }
 
+/* --listen over SANDBOX_LISTEN; a daemon that somebody else's command started opens nothing. */
+static int choose_addresses(struct preparation *made, struct error *err)
+{
+    static const char *const none[] = {NULL};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    char **given = made->request.listen, **listen;
+    int result = 0;
+
+    for (size_t i = 0; result == 0 && i < strv_length(given); i++)
+        result = buf_printf(&text, "%s%s", i > 0 ? "," : "", given[i]);
+    if (result < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
+    if (text.length > 0)
+        result = config_set(&made->config, KEY_LISTEN, buf_text(&text), "--listen", err);
+    if (result < 0)
+        return result;
+    listen = made->config.listen;
+    made->listen = (const char *const *)listen;
+    if (made->request.is_on_demand || !listen || !listen[0] ||
+        (str_equal(listen[0], "none") && !listen[1]))
+        made->listen = none;
+    return 0;
+}
+
 static int prepare(struct preparation *made, const struct invocation *invocation, struct error *err)
 {
     const struct serve_request *request = &made->request;
@@ -288,6 +346,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
 
     if (result == 0)
         result = options_configure(&invocation->parsed, &made->config, err);
+    if (result == 0)
+        result = choose_addresses(made, err);
     if (result == 0)
         result = find_manager(made, invocation->env, err);
     if (result == 0)
@@ -334,6 +394,9 @@ static int serve(struct preparation *made, struct error *err)
             .settings_length = made->settings.length,
             .broker_env = (const char *const *)made->env,
             .dataset_folders = (const char *const *)config->dataset_folders,
+            .listen = made->listen,
+            .tcp_fds = made->activation.tcp_fd,
+            .tcp_fd_count = made->activation.tcp_count,
             .python = made->python,
             .layer = made->layer[0] ? made->layer : NULL,
             .has_zygotes = config->is_warm,
@@ -401,6 +464,9 @@ static const struct option_row options[] = {
     {"state", 0, "DIR", WORDS_FOLDER,
      "keep index, outputs, artifacts and logs here instead of ~/.local/state/bailey",
      .take = take_state},
+    {"listen", 'l', "ADDRESS:PORT", WORDS_ANY,
+     "listen here for HTTP instead of on SANDBOX_LISTEN; may be repeated; none: only the socket",
+     .take = take_listen},
     {"on-demand", 0, NULL, WORDS_ANY,
      "log to daemon.log in the state folder, and leave after 10 minutes without a session and "
      "without a client",
@@ -415,11 +481,17 @@ const struct command serve_command = {
     .summary = "run the daemon that keeps sessions",
     .usage = "[options]",
     .description =
-        "Runs the daemon in the foreground: sessions live in it, and commands, agents and the REST "
-        "API reach it over a unix socket that only its user may open. The other commands start one "
-        "by themselves when none is running; this one is for a service manager.\n\n"
-        "SIGTERM ends it: what still runs gets SANDBOX_STOP_GRACE, then it is killed. Nothing "
-        "listens on the network.",
+        "Runs the server in the foreground: sessions live in it. Commands of its user reach it "
+        "over a unix socket that only he may open; everybody else over HTTP (SANDBOX_LISTEN, "
+        "127.0.0.1:7070 unless set) with an API key. On this machine alone the first key is made "
+        "at the first start and printed once; an address that others can reach is refused until "
+        "there is one ('bailey key new'). With SANDBOX_TLS_CERTIFICATE and SANDBOX_TLS_KEY it is "
+        "HTTPS.\n\n"
+        "The other commands start a daemon by themselves when none is running: that one has the "
+        "socket only.\n\n"
+        "SIGTERM ends it: what still runs gets SANDBOX_STOP_GRACE, then it is killed. 'bailey "
+        "reload' brings new settings and certificates in without ending anything.\n\n"
+        "Example: bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_serve,

@@ -69,6 +69,8 @@ static bool look_at_headers(struct http_request *request)
         http_request_refuse(request, 431, "the headers are too large");
     else if (length && (str_to_i64(length, &request->body_length) < 0 || request->body_length < 0))
         http_request_refuse(request, 400, "the Content-Length is malformed");
+    else
+        http_request_look(request);
     return !request->was_answered;
 }
 
@@ -89,8 +91,10 @@ static void find_row(struct http_request *request)
  */
 static bool is_answered_early(const struct http_request *request)
 {
-    return request->response && has_body(request) &&
-           (waits_for_continue(request) || request->body_length > (int64_t)PATIENT_BODY);
+    return request->response &&
+           (request->must_close ||
+            (has_body(request) &&
+             (waits_for_continue(request) || request->body_length > (int64_t)PATIENT_BODY)));
 }
 
 enum MHD_Result http_request_begin(struct http_request *request, const char *method)

@@ -23,8 +23,16 @@
 struct link {
     struct http_server *server;
     struct reactor_watch *watch;
+    struct link *next, *previous; /* all of the server */
     struct http_request *request; /* the one that is under way, or NULL */
-    bool is_gone;                 /* its client */
+    struct tls_identity *identity;
+    int fd;
+    uint64_t since_ms;      /* it began, or its last request ended */
+    uint64_t half_ms;       /* its client has ended its sending, and nothing came since; 0: no */
+    uint64_t half_received; /* of the body by then */
+    uint64_t request_count; /* that have ended */
+    bool is_gone;           /* its client */
+    char peer[64];
 };
 
 struct http_server {
@@ -33,8 +41,13 @@ struct http_server {
     struct MHD_Daemon *daemon;
     struct reactor_watch *watch; /* libmicrohttpd's epoll set */
     struct reactor_timer *timer;
-    int listen_fd;         /* a duplicate: libmicrohttpd closes it */
-    short goodbye;         /* what says that a client is gone: see server.c */
+    int listen_fd;                 /* a duplicate: libmicrohttpd closes it */
+    bool is_local;                 /* a unix socket */
+    struct tls_identity *identity; /* of new connections; NULL: plain */
+    struct link *links;
+    struct reactor_timer *looker; /* patience.c */
+    uint64_t head_ms;
+    bool is_looking;
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
@@ -57,6 +70,7 @@ struct http_request {
     struct route_match match;
     enum http_body body_kind;
     int64_t body_length; /* -1: not said */
+    const char *page;    /* the Origin that may read the reply; NULL: none asks */
 
     struct buf body;        /* WHOLE_BODY */
     uint64_t body_received; /* bytes that were taken */
@@ -73,6 +87,8 @@ struct http_request {
     struct http_source source;
     void *source_ctx;
 
+    bool is_old;        /* HTTP/1.0 */
+    bool must_close;    /* what follows on the connection is not to be trusted */
     bool has_begun;     /* the headers were looked at */
     bool is_body_whole; /* its last byte is here */
     bool was_handled;   /* the handler, or end(), was called for the whole body */
@@ -95,6 +111,14 @@ void http_request_wake(struct http_request *request);
 enum MHD_Result http_request_begin(struct http_request *request, const char *method);
 enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length);
 enum MHD_Result http_request_end(struct http_request *request);
+
+/* origin.c: false: it was answered (a refusal, or a preflight) */
+bool http_request_look(struct http_request *request);
+void http_request_let_page(const struct http_request *request, struct MHD_Response *response);
+
+/* patience.c */
+bool http_patience_start(struct http_server *server); /* false: no memory */
+void http_patience_look(struct http_server *server);  /* there is a connection */
 
 /* reply.c */
 void http_request_refuse(struct http_request *request, unsigned status, const char *why);

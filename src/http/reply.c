@@ -37,6 +37,9 @@ static void answer(struct http_request *request, unsigned status, const char *ty
         MHD_add_response_header(response, "Content-Type", type);
     for (; headers && *headers; headers++)
         add_header(response, *headers);
+    if (request->must_close)
+        MHD_add_response_header(response, "Connection", "close");
+    http_request_let_page(request, response);
     request->response = response;
     http_request_wake(request);
 }

@@ -44,6 +44,8 @@ void http_request_free(struct http_request *request)
     if (request->next)
         request->next->previous = request->previous;
     request->link->request = NULL;
+    request->link->request_count++;
+    request->link->since_ms = clock_now_ms();
     if (request->response)
         MHD_destroy_response(request->response);
     target_free(&request->target);
@@ -88,6 +90,16 @@ void http_request_lose(struct http_request *request)
     http_request_wake(request); /* to be closed */
     if (tell)
         tell(ctx);
+}
+
+bool http_is_local(const struct http_request *request)
+{
+    return request->server->is_local;
+}
+
+const char *http_peer(const struct http_request *request)
+{
+    return request->link->peer;
 }
 
 const void *http_row(const struct http_request *request)

@@ -5,21 +5,28 @@
  * does what libmicrohttpd wants to do later or at once again.
  *
  * A client is gone when its socket says hang-up. On a unix socket that is the end of both
- * directions, so one that only ended its sending (as `nc -N` does) still gets its reply; TCP cannot
- * tell the two apart, there the end of its sending counts.
+ * directions, so one that only ended its sending (as `nc -N` does) still gets its reply, unless its
+ * request is not whole (patience.c); TCP cannot tell the two apart, there the end of its sending
+ * counts.
  */
 #include "http/server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
 #include "http/inside.h"
+#include "http/tls.h"
 
 /*
  * Of one connection; half of it is its read buffer. It is mapped, so that only what is touched
@@ -29,6 +36,7 @@
 #define CONNECTION_MEMORY (256 * KIB)
 /* Rounds in one turn of the loop while there is something to do at once. */
 #define ROUNDS 8
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 static void server_free(struct http_server *server);
 
@@ -79,14 +87,54 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, sock
 static void on_goodbye(void *ctx, short events)
 {
     struct link *link = ctx;
-    struct reactor_watch *watch = ptr_take(&link->watch);
+    struct reactor_watch *watch;
 
-    (void)events;
+    if (link->server->is_local && !(events & (POLLHUP | POLLERR)) && !link->half_ms) {
+        link->half_ms = clock_now_ms(); /* patience.c */
+        link->server->reactor->ops->watch_change(link->watch, 0);
+        return;
+    }
     /* It would be reported again and again. libmicrohttpd sees it too, unless it is suspended. */
+    watch = ptr_take(&link->watch);
     link->server->reactor->ops->watch_remove(watch);
     link->is_gone = true; /* a request that it sent before may not have been read yet */
     if (link->request)
         http_request_lose(link->request);
+}
+
+static void name_peer(struct link *link)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } from = {0};
+    socklen_t length = sizeof(from);
+    char text[INET6_ADDRSTRLEN] = "";
+
+    if (getpeername(link->fd, &from.any, &length) < 0)
+        return;
+    if (from.any.sa_family == AF_INET && inet_ntop(AF_INET, &from.v4.sin_addr, text, sizeof(text)))
+        str_format(link->peer, sizeof(link->peer), "%s:%u", text, ntohs(from.v4.sin_port));
+    else if (from.any.sa_family == AF_INET6 &&
+             inet_ntop(AF_INET6, &from.v6.sin6_addr, text, sizeof(text)))
+        str_format(link->peer, sizeof(link->peer), "[%s]:%u", text, ntohs(from.v6.sin6_port));
+}
+
+static void link_free(struct link *link)
+{
+    struct http_server *server = link->server;
+
+    if (link->previous)
+        link->previous->next = link->next;
+    else if (server->links == link)
+        server->links = link->next;
+    if (link->next)
+        link->next->previous = link->previous;
+    server->reactor->ops->watch_remove(link->watch);
+    tls_identity_drop(link->identity);
+    free(link);
 }
 
 /* NULL: a request on this connection is not answered, and the connection closed. */
@@ -99,12 +147,21 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
     if (!link)
         return NULL;
     link->server = server;
-    link->watch =
-        reactor_watch(server->reactor, info->connect_fd, server->goodbye, on_goodbye, link);
-    if (!link->watch) {
-        free(link);
+    link->fd = info->connect_fd;
+    link->since_ms = clock_now_ms();
+    link->watch = reactor_watch(server->reactor, link->fd, POLLRDHUP, on_goodbye, link);
+    if (link->watch && server->identity)
+        link->identity = tls_identity_show(server->identity, connection);
+    if (!link->watch || (server->identity && !link->identity)) {
+        link_free(link);
         return NULL;
     }
+    link->next = server->links;
+    if (link->next)
+        link->next->previous = link;
+    server->links = link;
+    name_peer(link);
+    http_patience_look(server);
     return link;
 }
 
@@ -117,8 +174,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         server->client_count--;
         if (link)
-            server->reactor->ops->watch_remove(link->watch);
-        free(link);
+            link_free(link);
         *context = NULL;
         return;
     }
@@ -150,11 +206,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)cls;
     (void)connection;
     (void)url;
-    (void)version;
     if (!request || request->is_gone || request->link->is_gone || request->server->is_stopping)
         return MHD_NO;
-    if (!request->has_begun)
+    if (!request->has_begun) {
+        request->is_old = str_equal(version, MHD_HTTP_VERSION_1_0);
         return http_request_begin(request, method);
+    }
     if (*length > 0)
         return http_request_data(request, data, length);
     return http_request_end(request);
@@ -181,6 +238,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 
 static int start_daemon(struct http_server *server, struct error *err)
 {
+    const struct http_tls *tls = server->spec.tls;
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
         /* One over the maximum is closed by on_accept; here it would wait to be accepted. */
@@ -192,13 +250,17 @@ static int start_daemon(struct http_server *server, struct error *err)
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, server},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escaped, server},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+        {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0,
+         tls ? (void *)tls->certificate : NULL},
+        {tls ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, tls ? (void *)tls->key : NULL},
+        {tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END, 0, TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL},
     };
 
     errno = 0;
-    server->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, on_accept, server, on_request,
-                         server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0), 0, on_accept, server,
+        on_request, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     if (!server->daemon)
         return error_set(err, errno ? -errno : -EIO, ERROR_ENGINE, "the HTTP server did not start");
     return 0;
@@ -210,20 +272,18 @@ static int attach(struct http_server *server)
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
     server->timer = reactor_timer(server->reactor, on_due, server);
-    if (!info || !server->timer)
+    if (!info || !server->timer || !http_patience_start(server))
         return -ENOMEM;
     server->watch = reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server);
     return server->watch ? 0 : -ENOMEM;
 }
 
-static short goodbye_of(int fd)
+static bool is_unix(int fd)
 {
     int domain = 0;
     socklen_t length = sizeof(domain);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX)
-        return 0; /* hang-ups only */
-    return POLLRDHUP;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX;
 }
 
 int http_server_start(struct reactor *reactor, const struct http_server_spec *spec,
@@ -236,13 +296,16 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     server->reactor = reactor;
     server->spec = *spec;
-    server->goodbye = goodbye_of(spec->listen_fd);
+    server->is_local = is_unix(spec->listen_fd);
     server->listen_fd = fcntl(spec->listen_fd, F_DUPFD_CLOEXEC, 3);
     r = server->listen_fd < 0 ? error_errno(err, "the HTTP server's socket") : 0;
     if (r == 0)
         r = fd_set_nonblocking(server->listen_fd, true);
+    if (r == 0 && spec->tls)
+        r = tls_identity_new(spec->tls, &server->identity, err);
     if (r == 0)
         r = start_daemon(server, err);
+    server->spec.tls = NULL; /* libmicrohttpd has read it, and it is the caller's */
     if (r == 0 && attach(server) < 0)
         r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (r < 0) {
@@ -279,7 +342,24 @@ static void server_free(struct http_server *server)
         MHD_stop_daemon(server->daemon);
     server->reactor->ops->watch_remove(server->watch);
     server->reactor->ops->timer_remove(server->timer);
+    server->reactor->ops->timer_remove(server->looker);
+    tls_identity_drop(server->identity);
     free(server);
+}
+
+int http_server_set_tls(struct http_server *server, const struct http_tls *tls, struct error *err)
+{
+    struct tls_identity *identity = NULL;
+    int r;
+
+    if (!server->identity)
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "a plain listener cannot begin with TLS");
+    r = tls_identity_new(tls, &identity, err);
+    if (r < 0)
+        return r;
+    tls_identity_drop(server->identity);
+    server->identity = identity;
+    return 0;
 }
 
 void http_server_stop(struct http_server *server)

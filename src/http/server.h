@@ -51,16 +51,18 @@ struct http_browsers {
 };
 
 struct http_server_spec {
-    int listen_fd;                        /* borrowed; unix or TCP */
-    const struct http_tls *tls;           /* NULL: plain */
+    int listen_fd;              /* borrowed; unix or TCP */
+    const struct http_tls *tls; /* NULL: plain */
+    /* Read for each request: what it points to may change between two turns of the loop. */
     const struct http_browsers *browsers; /* NULL: nothing is checked (a unix socket) */
     const struct http_route *routes;
     size_t route_count;
     void *ctx; /* of the handlers */
     unsigned client_max;
+    unsigned head_ms; /* a head has come by then, or its connection is closed; 0: HTTP_HEAD_MS */
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
-    /* A request that no handler sees: 400, 413, 414, 431, 503. NULL: `why` as plain text. */
+    /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */
     void (*refuse)(struct http_request *request, unsigned status, const char *why, void *ctx);
     /* The request is over: method, path, status, bytes, ms; for logs. May be NULL. */
     void (*done)(void *ctx, const char *method, const char *path, unsigned status, uint64_t bytes,

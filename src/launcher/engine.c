@@ -259,6 +259,8 @@ void engine_close_on_exec(const struct engine_plan *plan, bool closes)
         fcntl(fd, F_SETFD, flag);
     for (int i = 0; i < (int)plan->dataset_count; i++)
         fcntl(BROKER_DATASET_FD + i, F_SETFD, flag);
+    for (int i = 0; i < (int)plan->tcp_count; i++)
+        fcntl(BROKER_TCP_FD + i, F_SETFD, flag);
 }
 
 static int engine_start(struct engine *engine, struct error *err)

@@ -38,7 +38,7 @@
 /* Some of STATE_FOLDERS, by their place in it. */
 enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 
-/* Descriptors of the launcher, by number; those of BROKER_DATASET_FD too. */
+/* Descriptors of the launcher, by number; those of BROKER_DATASET_FD and BROKER_TCP_FD too. */
 #define ENGINE_PLAN_FD 3
 #define ENGINE_STUB_FD 4 /* a SOCK_SEQPACKET pair: ENGINE_SAYS_* */
 #define ENGINE_PROGRAM_FD 5
@@ -87,7 +87,7 @@ struct engine_plan {
     struct {
         char host[PATH_MAX], box[PATH_MAX];
     } binds[ENGINE_BINDS_MAX];
-    uint32_t bind_count, dataset_count;
+    uint32_t bind_count, dataset_count, tcp_count;
     struct {
         char host[PATH_MAX], box[64];
     } wheels[ENGINE_WHEELS_MAX]; /* shown in installer boxes only */
@@ -130,6 +130,7 @@ struct serve {
     int folder_tree[ENGINE_FOLDER_COUNT]; /* detached; root only */
     int bind_tree[ENGINE_BINDS_MAX], root_tree;
     int dataset_fd[ENGINE_DATASETS_MAX];
+    int tcp_fd[SERVE_LISTEN_MAX];
     int wheel_tree[ENGINE_WHEELS_MAX];
     int signal_fd, pid_fd;
     struct upgrade_door upgrade;
@@ -147,6 +148,9 @@ void serve_note_ids(struct serve *serve, unsigned mapped); /* so many are mapped
 
 /* Detached copies of the trees that the launcher will not be able to reach by their names. */
 void serve_take_trees(struct serve *serve);
+
+/* serve_listen.c: the TCP addresses */
+int serve_listen(struct serve *serve, struct error *err);
 
 /* serve_egress.c: who waits for the egress proxy's work. Must: come before the privilege goes. */
 int serve_egress_start(struct serve *serve, struct error *err);

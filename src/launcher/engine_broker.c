@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,7 +50,7 @@ static void tell_pids(const struct engine *engine)
 static _Noreturn void broker_child(struct engine *engine, int control_fd)
 {
     static char *argv[] = {"bailey-engine", "broker", NULL};
-    struct fd_move moves[6 + ENGINE_FOLDER_COUNT + ENGINE_DATASETS_MAX] = {
+    struct fd_move moves[6 + ENGINE_FOLDER_COUNT + ENGINE_DATASETS_MAX + SERVE_LISTEN_MAX] = {
         {STDIN_FILENO, 0},
         {STDOUT_FILENO, 1},
         {STDERR_FILENO, BROKER_LOG_FD},
@@ -71,6 +72,8 @@ static _Noreturn void broker_child(struct engine *engine, int control_fd)
         moves[count++] = (struct fd_move){engine->folder_fd[i], BROKER_FOLDER_FD + i};
     for (int i = 0; i < (int)engine->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){BROKER_DATASET_FD + i, BROKER_DATASET_FD + i};
+    for (int i = 0; i < (int)engine->plan->tcp_count; i++)
+        moves[count++] = (struct fd_move){BROKER_TCP_FD + i, BROKER_TCP_FD + i};
     lseek(ENGINE_SETTINGS_FD, 0,
           SEEK_SET); /* an earlier one has read it, through the same offset */
     r = setsid() < 0 ? -errno : 0;
@@ -192,6 +195,10 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
     char text[128];
 
     (void)events;
+    if (!engine->was_ready && engine->control.fd >= 0)
+        on_control(&engine->control, EPOLLIN); /* its last words may say why */
+    if (engine->is_over)
+        return;
     waitid(P_PID, (id_t)engine->broker_pid, &info, WEXITED | WNOWAIT | WNOHANG);
     broker_kill(engine);
     if (engine->is_stopping) {
@@ -340,6 +347,15 @@ static bool answer_warm(struct engine *engine, const struct launcher_message *me
 /* False: that was nothing a broker says. */
 static bool answer(struct engine *engine, const struct launcher_message *message)
 {
+    if (message->type == LAUNCHER_FAILED) {
+        if (engine->was_ready) { /* a later one; its end comes */
+            log_error("the broker could not start: %s", message->failed.text);
+            return true;
+        }
+        engine_say(engine, ENGINE_SAYS_FAILED, message->failed.text);
+        engine_finish(engine, 1);
+        return true;
+    }
     if (message->type == LAUNCHER_HELLO) {
         if (engine->has_said_hello || message->number != LAUNCHER_VERSION)
             return false;
@@ -368,9 +384,23 @@ static bool answer(struct engine *engine, const struct launcher_message *message
     case LAUNCHER_QUIT:
         engine_finish(engine, 0);
         return true;
+    case LAUNCHER_SETTINGS:
+        return true; /* kept by on_control() */
     default:
         return answer_warm(engine, message);
     }
+}
+
+/* Nobody reads it here; that it can be read, and does not change any more, is all that counts. */
+static void keep_settings(int fd)
+{
+    static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    struct stat status;
+
+    if ((fcntl(fd, F_GET_SEALS) & seals) != seals || fstat(fd, &status) < 0 ||
+        status.st_size > SETTINGS_BYTES_MAX || dup3(fd, ENGINE_SETTINGS_FD, O_CLOEXEC) < 0)
+        log_warning("the broker's new settings cannot be kept, continuing without them in its "
+                    "successor");
 }
 
 static void on_control(struct loop_source *source, uint32_t events)
@@ -391,6 +421,8 @@ static void on_control(struct loop_source *source, uint32_t events)
 
         if (r == 0)
             return;
+        if (r > 0 && message.type == LAUNCHER_SETTINGS && engine->has_said_hello)
+            keep_settings(fd);
         fd_closep(&fd);
         if (r == -EPIPE) {
             broker_misbehaved(engine, "hung up"); /* one that ended is reaped by its pidfd */

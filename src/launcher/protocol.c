@@ -196,6 +196,9 @@ static void pack_warm(struct pack *pack, const struct launcher_message *message)
     case LAUNCHER_VERDICT:
         pack_verdict(pack, &message->verdict);
         break;
+    case LAUNCHER_FAILED:
+        pack_error(pack, &message->failed);
+        break;
     default:
         break;
     }
@@ -231,6 +234,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     case LAUNCHER_READY:
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
+    case LAUNCHER_SETTINGS:
     case _LAUNCHER_TYPE_MAX:
         break;
     default:
@@ -448,6 +452,16 @@ static bool unpack_verdict(struct unpack *unpack, struct launcher_verdict *verdi
            unpack_text(unpack, verdict->reason, sizeof(verdict->reason));
 }
 
+/* It is shown to whoever started the daemon, on his terminal. */
+static bool is_plain(const char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    }
+    return true;
+}
+
 static bool unpack_warm(struct unpack *unpack, struct launcher_message *message)
 {
     switch (message->type) {
@@ -475,6 +489,8 @@ static bool unpack_warm(struct unpack *unpack, struct launcher_message *message)
         return unpack_state(unpack, &message->state);
     case LAUNCHER_VERDICT:
         return unpack_verdict(unpack, &message->verdict);
+    case LAUNCHER_FAILED:
+        return unpack_error(unpack, true, &message->failed) && is_plain(message->failed.text);
     default:
         return false;
     }
@@ -503,6 +519,7 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
     case LAUNCHER_READY:
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
+    case LAUNCHER_SETTINGS:
         return true;
     case _LAUNCHER_TYPE_MAX:
         return false;

@@ -3,7 +3,8 @@
  *
  * One SOCK_SEQPACKET pair. A message is one packet: type (1 byte), then the fields of its struct
  * packed by wire/pack.h, at most LAUNCHER_MESSAGE_MAX bytes, with at most one descriptor. The
- * launcher reads nothing from the broker but numbers and a key of [a-z0-9_]; both sides treat what
+ * launcher reads nothing from the broker but numbers, a key of [a-z0-9_] and, before it is ready,
+ * a line of text for whoever waits for the start; both sides treat what
  * comes as hostile (the broker talks to clients, so it may have been taken over). Fuzzed. No I/O
  * here but launcher_send() and launcher_receive().
  */
@@ -50,8 +51,10 @@ enum launcher_type {
     LAUNCHER_KERNEL_MADE,
     LAUNCHER_KERNEL_ENDED, /* of a kernel that came from a zygote: what nobody inside can forge */
     LAUNCHER_SEALED,
-    LAUNCHER_STATE,   /* one for each zygote, then one with tier STATE_END */
-    LAUNCHER_VERDICT, /* what the egress proxy decided for a box */
+    LAUNCHER_STATE,    /* one for each zygote, then one with tier STATE_END */
+    LAUNCHER_VERDICT,  /* what the egress proxy decided for a box */
+    LAUNCHER_FAILED,   /* broker to launcher, HELLO or not: it cannot start, and why */
+    LAUNCHER_SETTINGS, /* broker to launcher: a sealed memfd, what the next broker is told */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -167,6 +170,7 @@ struct launcher_message {
         struct launcher_sealed sealed;
         struct launcher_state state;
         struct launcher_verdict verdict;
+        struct error failed;
         char layer[HASH_TEXT_MAX]; /* DEFAULT: empty, none; FORGET */
     };
 };
@@ -179,7 +183,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
  */
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret);
 
-/* BOX and MADE come with a descriptor, all others without. */
+/* BOX, MADE and SETTINGS come with a descriptor, all others without. */
 bool launcher_has_fd(enum launcher_type type);
 
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */

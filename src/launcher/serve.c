@@ -65,6 +65,8 @@ static int drop_everything(struct serve *serve, struct error *err)
         fd_closep(&serve->wheel_tree[i]);
     for (size_t i = 0; i < ENGINE_DATASETS_MAX; i++)
         fd_closep(&serve->dataset_fd[i]);
+    for (size_t i = 0; i < SERVE_LISTEN_MAX; i++)
+        fd_closep(&serve->tcp_fd[i]);
     return 0;
 }
 

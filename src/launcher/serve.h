@@ -3,7 +3,7 @@
  *
  * Theory of operation. serve_run() is called once, by `bailey serve`, with one thread, and returns
  * when the daemon is over. It
- *   1. opens and assembles what needs the caller's rights: the folders, the listening socket, the
+ *   1. opens and assembles what needs the caller's rights: the folders, the listening sockets, the
  *      interpreters' trees, a control group handed to the engine's id, both programs (as sealed
  *      copies in memory: they can be executed inside wherever they lie, and nobody can change
  *      them);
@@ -39,11 +39,16 @@
  * Descriptors of the broker, by number: LAUNCHER_CONTROL_FD, then these. Its argv is
  * {"bailey-engine", "broker"}; its environment is `broker_env` and nothing else.
  */
-#define BROKER_LISTEN_FD 4   /* the listening unix socket, nonblocking */
-#define BROKER_SETTINGS_FD 5 /* a sealed memfd with `settings`, at offset 0 */
+#define BROKER_LISTEN_FD 4 /* the listening unix socket, nonblocking */
+#define BROKER_SETTINGS_FD                                                \
+    5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
+       */
+#define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
 #define BROKER_LOG_FD 2
 #define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
 #define BROKER_DATASET_FD 32 /* + index: the configured dataset folders */
+#define BROKER_TCP_FD 96 /* + index: listening TCP sockets, nonblocking; settings say how many */
+#define SERVE_LISTEN_MAX 16
 
 struct serve_spec {
     const char *state;    /* absolute; exists, 0700 */
@@ -53,6 +58,9 @@ struct serve_spec {
     size_t settings_length;
     const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
+    const int *tcp_fds; /* opened already by a service manager, in the place of `listen` */
+    size_t tcp_fd_count;
+    const char *const *listen; /* "ADDRESS:PORT", NULL-terminated; opened now */
     const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: there is none */
     /* For installer boxes only: pip's settings as files, folders of wheels as /bailey/wheels/N. */
     const struct launch_file *installer_files;

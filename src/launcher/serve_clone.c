@@ -148,7 +148,7 @@ static int note_pid(struct serve *serve)
 static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
 {
     static char *argv[] = {"bailey", SERVE_INSIDE_WORD, NULL};
-    struct fd_move moves[FIXED_FDS + ENGINE_DATASETS_MAX];
+    struct fd_move moves[FIXED_FDS + ENGINE_DATASETS_MAX + SERVE_LISTEN_MAX];
     size_t count = FIXED_FDS;
     int plan_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = hand_bytes("plan", serve->plan, sizeof(*serve->plan), &plan_fd, err);
@@ -173,6 +173,8 @@ static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
         FIXED_FDS * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};
+    for (uint32_t i = 0; i < serve->plan->tcp_count; i++)
+        moves[count++] = (struct fd_move){serve->tcp_fd[i], BROKER_TCP_FD + (int)i};
     r = hand_fds(moves, count);
     if (r == 0)
         r = hand_exec(ENGINE_SELF_FD, argv, (char *const *)serve->spec->broker_env);

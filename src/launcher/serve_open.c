@@ -55,6 +55,7 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     fill(serve->folder_tree, ENGINE_FOLDER_COUNT);
     fill(serve->bind_tree, ENGINE_BINDS_MAX);
     fill(serve->dataset_fd, ENGINE_DATASETS_MAX);
+    fill(serve->tcp_fd, SERVE_LISTEN_MAX);
 }
 
 void serve_close(struct serve *serve)
@@ -73,6 +74,7 @@ void serve_close(struct serve *serve)
     close_all(serve->folder_tree, ENGINE_FOLDER_COUNT);
     close_all(serve->bind_tree, ENGINE_BINDS_MAX);
     close_all(serve->dataset_fd, ENGINE_DATASETS_MAX);
+    close_all(serve->tcp_fd, SERVE_LISTEN_MAX);
     close_all(serve->wheel_tree, ENGINE_WHEELS_MAX);
 }
 
@@ -436,6 +438,8 @@ int serve_open(struct serve *serve, struct error *err)
         r = hand_bytes("settings", spec->settings, spec->settings_length, &serve->settings_fd, err);
     if (r == 0)
         r = installer_pack(spec, &serve->installer_fd, err);
+    if (r == 0)
+        r = serve_listen(serve, err);
     if (r == 0)
         r = open_socket(serve, err);
     if (r == 0)

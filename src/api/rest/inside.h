@@ -27,7 +27,9 @@ struct rest {
     struct tools *tools;
     struct rest_info info;
     uint64_t started_ms; /* wall clock */
-    struct http_server *server;
+    struct http_server *server; /* of the socket */
+    struct http_server *others[REST_ADDRESSES_MAX];
+    size_t other_count;
     struct http_route *routes;
 };
 
@@ -171,6 +173,7 @@ bool rest_event_id_parse(const char *text, uint64_t offset[BOX_STREAMS]);
 HANDLER(info_health);
 HANDLER(info_get);
 HANDLER(warm_get);
+HANDLER(reload_post);
 HANDLER(tools_list);
 HANDLER(tools_call);
 HANDLER(run_start);

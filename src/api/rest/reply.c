@@ -177,6 +177,7 @@ void rest_no_route(struct http_request *http, bool is_path, const char *allow, v
 void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx)
 {
     const char *code = status == 400   ? ERROR_BAD_INPUT
+                       : status == 403 ? ERROR_FORBIDDEN
                        : status >= 500 ? ERROR_ENGINE
                                        : ERROR_TOO_LARGE;
 

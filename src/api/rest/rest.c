@@ -35,6 +35,57 @@ static void fill_routes(struct http_route *routes)
     }
 }
 
+static int start_server(struct rest *rest, int listen_fd, const struct http_tls *tls,
+                        const struct http_browsers *browsers, struct http_server **ret,
+                        struct error *err)
+{
+    return http_server_start(rest->reactor,
+                             &(struct http_server_spec){
+                                 .listen_fd = listen_fd,
+                                 .tls = tls,
+                                 .browsers = browsers,
+                                 .routes = rest->routes,
+                                 .route_count = rest_route_count,
+                                 .ctx = rest,
+                                 .client_max = LIMIT_CLIENTS,
+                                 .no_route = rest_no_route,
+                                 .refuse = rest_refuse,
+                                 .done = on_done,
+                             },
+                             ret, err);
+}
+
+int rest_listen(struct rest *rest, int listen_fd, const struct http_tls *tls,
+                const struct http_browsers *browsers, struct error *err)
+{
+    int r;
+
+    if (rest->other_count == REST_ADDRESSES_MAX)
+        return error_set(err, -E2BIG, ERROR_ENGINE, "too many addresses");
+    r = start_server(rest, listen_fd, tls, browsers, &rest->others[rest->other_count], err);
+    if (r == 0)
+        rest->other_count++;
+    return r;
+}
+
+int rest_set_tls(struct rest *rest, const struct http_tls *tls, struct error *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < rest->other_count && r == 0; i++)
+        r = http_server_set_tls(rest->others[i], tls, err);
+    return r;
+}
+
+void rest_quiesce(struct rest *rest)
+{
+    if (!rest)
+        return;
+    http_server_quiesce(rest->server);
+    for (size_t i = 0; i < rest->other_count; i++)
+        http_server_quiesce(rest->others[i]);
+}
+
 int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err)
 {
@@ -51,18 +102,7 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
     rest->routes = calloc(rest_route_count, sizeof(*rest->routes));
     if (rest->tools && rest->routes) {
         fill_routes(rest->routes);
-        r = http_server_start(reactor,
-                              &(struct http_server_spec){
-                                  .listen_fd = listen_fd,
-                                  .routes = rest->routes,
-                                  .route_count = rest_route_count,
-                                  .ctx = rest,
-                                  .client_max = LIMIT_CLIENTS,
-                                  .no_route = rest_no_route,
-                                  .refuse = rest_refuse,
-                                  .done = on_done,
-                              },
-                              &rest->server, err);
+        r = start_server(rest, listen_fd, NULL, NULL, &rest->server, err);
     } else {
         error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
@@ -85,6 +125,8 @@ void rest_stop(struct rest *rest)
     if (!rest)
         return;
     http_server_stop(rest->server);
+    for (size_t i = 0; i < rest->other_count; i++)
+        http_server_stop(rest->others[i]);
     tools_free(rest->tools);
     free(rest->routes);
     free(rest);

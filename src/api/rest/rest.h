@@ -1,7 +1,8 @@
 /*
  * rest.h - the REST door: docs/rest.md over http/server.h. Started once by the broker.
  *
- * Owns the server and the tool calls under way. One thread, never blocks but where session.h does.
+ * Owns the servers, one for each address, and the tool calls under way. One thread, never blocks
+ * but where session.h does.
  */
 #ifndef BAILEY_API_REST_REST_H
 #define BAILEY_API_REST_REST_H
@@ -12,18 +13,30 @@
 
 struct engine;
 struct rest;
+typedef struct json_t json_t;
+
+#define REST_ADDRESSES_MAX 16 /* beside the socket */
 
 /* What GET /v1/info tells beside the engine's own; borrowed. */
 struct rest_info {
     const char *socket, *state;
     int launcher_pid, broker_pid; /* as the host sees them; 0: unknown */
     unsigned generation;
+    /* POST /v1/reload: `body` fits its row; *ret is a new reference. NULL: it is refused. */
+    int (*reload)(void *ctx, json_t *body, json_t **ret, struct error *err);
+    void *reload_ctx;
 };
 
 /* listen_fd is borrowed. */
 int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err);
-struct http_server *rest_server(struct rest *rest); /* for quiesce and the number of clients */
+/* One more address with the same rows; `tls` and `browsers` as http/server.h has them. */
+int rest_listen(struct rest *rest, int listen_fd, const struct http_tls *tls,
+                const struct http_browsers *browsers, struct error *err);
+/* For new connections of every address that was opened with TLS. */
+int rest_set_tls(struct rest *rest, const struct http_tls *tls, struct error *err);
+struct http_server *rest_server(struct rest *rest); /* of the socket: the number of clients */
+void rest_quiesce(struct rest *rest);               /* no new connections; NULL is fine */
 void rest_stop(struct rest *rest);                  /* every request is gone; NULL is fine */
 
 #endif

@@ -440,5 +440,7 @@ const struct rest_route rest_routes[] = {
      events_session},
 
 #include "api/rest/routes_warm.h"
+
+#include "api/rest/routes_server.h"
 };
 const size_t rest_route_count = ARRAY_SIZE(rest_routes);

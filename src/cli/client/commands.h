@@ -19,6 +19,7 @@ int events_run(const struct invocation *invocation);
 int ps_run(const struct invocation *invocation);
 int tool_run(const struct invocation *invocation);
 int daemon_run(const struct invocation *invocation);
+int reload_run(const struct invocation *invocation);
 int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
 int install_run(const struct invocation *invocation);

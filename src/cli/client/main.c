@@ -14,12 +14,25 @@ static const struct client_row {
     const char *name;
     int (*run)(const struct invocation *invocation);
 } client_table[] = {
-    {"session", session_run}, {"exec", exec_run},   {"code", code_run},
-    {"context", context_run}, {"shell", shell_run}, {"cp", cp_run},
-    {"ls", ls_run},           {"cat", cat_run},     {"rm", rm_run},
-    {"outputs", outputs_run}, {"logs", logs_run},   {"events", events_run},
-    {"ps", ps_run},           {"tool", tool_run},   {"daemon", daemon_run},
-    {"openapi", openapi_run}, {"mcp", mcp_run},     {"template", template_run},
+    {"session", session_run},
+    {"exec", exec_run},
+    {"code", code_run},
+    {"context", context_run},
+    {"shell", shell_run},
+    {"cp", cp_run},
+    {"ls", ls_run},
+    {"cat", cat_run},
+    {"rm", rm_run},
+    {"outputs", outputs_run},
+    {"logs", logs_run},
+    {"events", events_run},
+    {"ps", ps_run},
+    {"tool", tool_run},
+    {"daemon", daemon_run},
+    {"reload", reload_run},
+    {"openapi", openapi_run},
+    {"mcp", mcp_run},
+    {"template", template_run},
     {"install", install_run},
 };
 

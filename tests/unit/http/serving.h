@@ -1,13 +1,15 @@
 /*
- * serving.h - a server on a unix socket in this process: the reactor runs here, blocking clients
- * run in a thread beside it. What handlers saw is counted in `seen`.
+ * serving.h - a server on a unix socket, or on loopback (is_tcp), in this process: the reactor runs
+ * here, blocking clients run in a thread beside it. What handlers saw is counted in `seen`.
  */
 #ifndef BAILEY_TESTS_HTTP_SERVING_H
 #define BAILEY_TESTS_HTTP_SERVING_H
 
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -33,6 +35,8 @@ static struct reactor *reactor;
 static struct http_server *server;
 static int listen_fd = -1;
 static struct sockaddr_un address;
+static bool is_tcp; /* for the next serving_start() */
+static struct sockaddr_in tcp_address;
 static int finished_fd = -1;
 static sem_t reached; /* a handler got there */
 static bool is_finished;
@@ -55,6 +59,26 @@ static inline void on_finished(void *ctx, short events)
     stop_when_all_came();
 }
 
+static inline void listen_local(void)
+{
+    address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bailey-http-%d.sock", getpid());
+    unlink(address.sun_path);
+    listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+static inline void listen_tcp(void)
+{
+    socklen_t length = sizeof(tcp_address);
+
+    tcp_address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listen_fd, (struct sockaddr *)&tcp_address, length), 0);
+    assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&tcp_address, &length), 0);
+}
+
 static inline void serving_start(const struct http_server_spec *wanted)
 {
     struct http_server_spec spec = *wanted;
@@ -68,11 +92,10 @@ static inline void serving_start(const struct http_server_spec *wanted)
     finished_fd = eventfd(0, EFD_CLOEXEC);
     assert_true(finished_fd >= 0);
     assert_non_null(reactor_watch(reactor, finished_fd, POLLIN, on_finished, NULL));
-    address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bailey-http-%d.sock", getpid());
-    unlink(address.sun_path);
-    listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    if (is_tcp)
+        listen_tcp();
+    else
+        listen_local();
     assert_int_equal(listen(listen_fd, 128), 0);
     spec.listen_fd = listen_fd;
     assert_int_equal(http_server_start(reactor, &spec, &server, &err), 0);
@@ -84,7 +107,8 @@ static inline void serving_stop(void)
     server = NULL;
     uv_reactor_free(reactor);
     reactor = NULL;
-    unlink(address.sun_path);
+    if (!is_tcp)
+        unlink(address.sun_path);
     close(listen_fd);
     close(finished_fd);
     sem_destroy(&reached);
@@ -123,9 +147,10 @@ static inline void must(bool is_so, const char *what)
 
 static inline int client_connect(void)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(is_tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const void *to = is_tcp ? (void *)&tcp_address : (void *)&address;
 
-    must(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0, "connect");
+    must(connect(fd, to, is_tcp ? sizeof(tcp_address) : sizeof(address)) == 0, "connect");
     return fd;
 }
 

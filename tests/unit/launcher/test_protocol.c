@@ -78,6 +78,9 @@ static const struct launcher_message samples[] = {
      .state = {.layer = HASH, .tier = 2, .is_ready = true, .pid = 3, .ready_ns = UINT64_MAX}},
     {.type = LAUNCHER_VERDICT,
      .verdict = {.number = 7, .host = "pypi.org", .port = 443, .reason = "not_listed"}},
+    {.type = LAUNCHER_FAILED,
+     .failed = {.num = -EACCES, .code = ERROR_REFUSED, .text = "no key: 'bailey key new'"}},
+    {.type = LAUNCHER_SETTINGS},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)
@@ -147,10 +150,12 @@ static void test_words_come_back_as_ours(void **state)
     assert_ptr_equal(message.refused.error.code, ERROR_ENGINE);
 }
 
-/* The text of a REFUSED or SEALED is what is left: shorter and longer ones are other texts. */
-static bool has_open_end(const struct launcher_message *message)
+/* The text of these is what is left: shorter and longer ones are other texts. 0: it is whole. */
+static size_t open_end(const struct launcher_message *message)
 {
-    return message->type == LAUNCHER_REFUSED || message->type == LAUNCHER_SEALED;
+    if (message->type == LAUNCHER_FAILED)
+        return 6;
+    return message->type == LAUNCHER_REFUSED || message->type == LAUNCHER_SEALED ? 18 : 0;
 }
 
 static void test_cut_and_stretched(void **state)
@@ -163,8 +168,8 @@ static void test_cut_and_stretched(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
         size_t length = pack(&samples[i], data);
 
-        if (has_open_end(&samples[i])) {
-            assert_int_equal(unpack_exact(data, 18, &message), -EPROTO);
+        if (open_end(&samples[i])) {
+            assert_int_equal(unpack_exact(data, open_end(&samples[i]), &message), -EPROTO);
             continue;
         }
         data[length] = 0;
@@ -205,6 +210,8 @@ static void test_out_of_range(void **state)
         {LAUNCHER_ENDED, 29, 2},     /* was_asked */
         {LAUNCHER_DEFAULT, 1, 63},   /* not as long as a hash */
         {LAUNCHER_FORGET, 2, '/'},
+        {LAUNCHER_FAILED, 1, 0},    /* an error that is none */
+        {LAUNCHER_FAILED, 9, 0x1b}, /* a text that a terminal obeys */
     };
 
     (void)state;

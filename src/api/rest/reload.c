@@ -1,0 +1,26 @@
+/* reload.c - POST /v1/reload: new configuration and certificates; for the daemon's owner only. */
+#include <errno.h>
+
+#include "api/rest/inside.h"
+#include "base/str.h"
+
+void reload_post(struct rest_call *call)
+{
+    const struct rest_info *info = &call->rest->info;
+    struct error err = {0};
+    json_t *reply = NULL;
+    int r;
+
+    if (!http_is_local(call->http) || !info->reload)
+        r = error_set(&err, -EPERM, ERROR_FORBIDDEN,
+                      "only over the daemon's own socket: run 'bailey reload' on its machine");
+    else
+        r = info->reload(info->reload_ctx, call->body, &reply, &err);
+    if (r < 0) {
+        if (str_equal(err.code, ERROR_BAD_CONFIG))
+            err.code = ERROR_BAD_INPUT; /* the caller's, not the one in use */
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    rest_reply(call->http, 200, reply);
+}

@@ -1,0 +1,213 @@
+/* listen.c - the broker's TCP addresses, who may reach them, the first key; see listen.h. */
+#include "broker/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api/rest/rest.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "config/config.h"
+
+static int look_at(struct listener *row, int fd, bool is_tls)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } name = {0};
+    socklen_t length = sizeof(name);
+    const char *scheme = is_tls ? "https" : "http";
+    char text[INET6_ADDRSTRLEN];
+
+    if (getsockname(fd, &name.any, &length) < 0)
+        return -errno;
+    if (name.any.sa_family == AF_INET6) {
+        row->is_loopback = IN6_IS_ADDR_LOOPBACK(&name.v6.sin6_addr);
+        inet_ntop(AF_INET6, &name.v6.sin6_addr, text, sizeof(text));
+        return str_format(row->url, sizeof(row->url), "%s://[%s]:%u", scheme, text,
+                          ntohs(name.v6.sin6_port));
+    }
+    if (name.any.sa_family != AF_INET)
+        return -EAFNOSUPPORT;
+    row->is_loopback = ntohl(name.v4.sin_addr.s_addr) >> 24 == 127;
+    inet_ntop(AF_INET, &name.v4.sin_addr, text, sizeof(text));
+    return str_format(row->url, sizeof(row->url), "%s://%s:%u", scheme, text,
+                      ntohs(name.v4.sin_port));
+}
+
+bool listeners_tls(json_t *settings, struct http_tls *ret)
+{
+    json_t *tls = json_object_get(settings, "tls");
+
+    ret->certificate = json_string_value(json_object_get(tls, "certificate"));
+    ret->key = json_string_value(json_object_get(tls, "key"));
+    return ret->certificate && ret->key;
+}
+
+int listeners_open(struct listeners *listeners, json_t *settings, struct error *err)
+{
+    json_int_t count = json_integer_value(json_object_get(settings, "tcp"));
+    struct http_tls tls;
+
+    if (count < 0 || count > SERVE_LISTEN_MAX)
+        return error_set(err, -EINVAL, ERROR_ENGINE, "the settings' number of addresses");
+    listeners->is_tls = listeners_tls(settings, &tls);
+    listeners->count = (size_t)count;
+    for (size_t i = 0; i < listeners->count; i++) {
+        int r = look_at(&listeners->rows[i], BROKER_TCP_FD + (int)i, listeners->is_tls);
+
+        if (r < 0)
+            return error_set(err, r, ERROR_ENGINE, "address %zu of the daemon: %s", i,
+                             strerror(-r));
+    }
+    return 0;
+}
+
+/*
+ * Where only this machine comes, a browser on it is who may be made to (DNS rebinding), so names
+ * are checked always; elsewhere under whatever name a proxy in front of it has, unless they are
+ * configured.
+ */
+int listeners_configure(struct listeners *listeners, const struct config *config, struct error *err)
+{
+    bool has_hosts = config->hosts && config->hosts[0];
+    char **hosts = strv_new();
+    int r = hosts ? strv_push(&hosts, "localhost") : -ENOMEM;
+
+    for (size_t i = 0; r == 0 && i < strv_length(config->hosts); i++)
+        r = strv_push(&hosts, config->hosts[i]);
+    if (r < 0) {
+        strv_free(hosts);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    for (size_t i = 0; i < listeners->count; i++) {
+        struct listener *row = &listeners->rows[i];
+
+        row->browsers = (struct http_browsers){
+            .hosts = row->is_loopback || has_hosts ? (const char *const *)hosts : NULL,
+            .origins = (const char *const *)config->cors_origins,
+        };
+    }
+    strv_free(listeners->hosts);
+    listeners->hosts = hosts;
+    return 0;
+}
+
+void listeners_free(struct listeners *listeners)
+{
+    strv_free(listeners->hosts);
+    listeners->hosts = NULL;
+}
+
+/* ---- keys ---- */
+
+static void count_key(void *ctx, const struct key_row *row)
+{
+    (void)row;
+    ++*(unsigned *)ctx;
+}
+
+static const char *first_open(const struct listeners *listeners)
+{
+    for (size_t i = 0; i < listeners->count; i++) {
+        if (!listeners->rows[i].is_loopback)
+            return listeners->rows[i].url;
+    }
+    return NULL;
+}
+
+static int make_key(struct index *index, char key[KEY_TEXT_MAX], struct error *err)
+{
+    struct key_row row = {.tenant = "default", .name = "first", .scopes = SCOPE_ALL};
+
+    return keys_add(index, &row, key, err);
+}
+
+int listeners_admit(const struct listeners *listeners, const struct config *config,
+                    struct index *index, char key[KEY_TEXT_MAX], struct error *err)
+{
+    const char *open = first_open(listeners);
+    unsigned good = 0, all = 0;
+    int r;
+
+    key[0] = '\0';
+    if (listeners->count == 0)
+        return 0;
+    r = keys_count(index, &good, err);
+    if (r == 0)
+        r = keys_each(index, count_key, &all, err);
+    if (r < 0)
+        return r;
+    if (open && good == 0 && !config->execute_is_open)
+        return error_set(err, -EACCES, ERROR_REFUSED,
+                         "%s can be reached by others, and there is no API key yet: make one with "
+                         "'bailey key new' (and end the daemon that it starts with 'bailey daemon "
+                         "stop'), then start again; or listen on 127.0.0.1 only",
+                         open);
+    return all == 0 && !open ? make_key(index, key, err) : 0;
+}
+
+/* ---- serving ---- */
+
+int listeners_start(const struct listeners *listeners, json_t *settings, struct rest *rest,
+                    struct error *err)
+{
+    struct http_tls tls;
+    int r = 0;
+
+    listeners_tls(settings, &tls);
+    for (size_t i = 0; i < listeners->count && r == 0; i++)
+        r = rest_listen(rest, BROKER_TCP_FD + (int)i, listeners->is_tls ? &tls : NULL,
+                        &listeners->rows[i].browsers, err);
+    return r;
+}
+
+static void say_text(const struct listeners *listeners, const char *key, struct buf *text)
+{
+    buf_append_text(text, "bailey: listening on");
+    for (size_t i = 0; i < listeners->count; i++)
+        buf_printf(text, "%s %s", i > 0 ? "," : "", listeners->rows[i].url);
+    buf_append_text(text, "\n");
+    if (key[0])
+        buf_printf(text,
+                   "bailey: there was no API key, so one was made. It is not shown again:\n\n"
+                   "  export BAILEY_API_KEY=%s\n"
+                   "  curl -H \"Authorization: Bearer $BAILEY_API_KEY\" %s/v1/info\n\n",
+                   key, listeners->rows[0].url);
+}
+
+static void say_json(const struct listeners *listeners, const char *key, struct buf *text)
+{
+    json_t *urls = json_array(), *line;
+    char *written;
+
+    for (size_t i = 0; urls && i < listeners->count; i++)
+        json_array_append_new(urls, json_string(listeners->rows[i].url));
+    line = json_pack("{s:s, s:s, s:o*, s:s*}", "level", "info", "message", "listening", "addresses",
+                     urls, "api_key", key[0] ? key : NULL);
+    written = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    if (written)
+        buf_printf(text, "%s\n", written);
+    free(written);
+    json_decref(line);
+}
+
+void listeners_say(const struct listeners *listeners, const char *key, bool is_json)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(16 * 1024);
+
+    if (listeners->count == 0)
+        return;
+    if (is_json)
+        say_json(listeners, key, &text);
+    else
+        say_text(listeners, key, &text);
+    (void)fd_write_all(BROKER_LOG_FD, buf_text(&text), text.length); /* nobody else to tell */
+    explicit_bzero(text.data, text.length);
+}

@@ -1,0 +1,37 @@
+/*
+ * reload.h - new configuration and certificates for a broker that goes on (POST /v1/reload).
+ *
+ * Whoever asks has read both with his own rights. What can change while sessions live changes, for
+ * the rest the answer says which keys need a restart. All or nothing: a value that is wrong, or a
+ * certificate that cannot be used, changes nothing. One thread, no I/O.
+ */
+#ifndef BAILEY_BROKER_RELOAD_H
+#define BAILEY_BROKER_RELOAD_H
+
+#include <jansson.h>
+
+#include "broker/listen.h"
+#include "config/config.h"
+
+struct engine;
+
+struct reload {
+    struct config *config; /* the one that everybody reads: changed in place */
+    /* "tls" and "env" are replaced, for a later broker; "flags" names keys that the starter fixed
+     */
+    json_t *settings;
+    struct listeners *listeners;
+    struct engine *engine;
+    struct rest *rest;
+};
+
+/* The configuration from an object of variables. */
+int reload_read(json_t *variables, struct config *ret, struct error *err);
+
+/*
+ * `body`: {"settings": {KEY: text}, "tls": {...}}. *ret: {"changed": [...], "restart": [...],
+ * "certificate": whether a new one is shown}, a new reference.
+ */
+int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct error *err);
+
+#endif

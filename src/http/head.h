@@ -1,0 +1,38 @@
+/*
+ * head.h - what a request's headers show before anybody acts on it: shapes that two servers read
+ * differently (smuggling), and whether its Host and its Origin are ones that may come.
+ *
+ * Pure; every byte is hostile. head_add() is called for each header in its order, head_check() once
+ * behind the last. Texts are borrowed.
+ */
+#ifndef BAILEY_HTTP_HEAD_H
+#define BAILEY_HTTP_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct head {
+    const char *host, *origin, *coding; /* the first of each; NULL: none */
+    unsigned host_count, origin_count, coding_count, length_count;
+    bool is_malformed; /* a name or a value with bytes that may not be in it */
+};
+
+void head_add(struct head *head, const char *name, size_t name_length, const char *value,
+              size_t value_length);
+/* NULL, or what is wrong with it: answered 400, and the connection closed. */
+const char *head_check(const struct head *head, bool is_old); /* is_old: HTTP/1.0 */
+
+/*
+ * `hosts`: "name" fits any port, "name:port" only that one. NULL: every host does. An address in
+ * numbers fits always: others can point a name of theirs at us, and no address.
+ */
+bool head_host_fits(const char *host, const char *const *hosts);
+
+enum head_origin {
+    ORIGIN_OWN,     /* a page of this server */
+    ORIGIN_LISTED,  /* one of `origins` */
+    ORIGIN_FOREIGN, /* neither */
+};
+enum head_origin head_origin(const char *origin, const char *host, const char *const *origins);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * test_tls.c - HTTPS: a certificate that is replaced while connections are there, and ones that
+ * cannot be used. The certificates are made here, signed by themselves.
+ */
+#include "handlers.h"
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <signal.h>
+#include <time.h>
+
+#define PEM_MAX 8192
+
+struct identity {
+    char certificate[PEM_MAX], key[PEM_MAX];
+};
+static struct identity first, second;
+
+/* What this file is about does not depend on the name: it only tells two certificates apart. */
+static void make_identity(struct identity *made, const char *name)
+{
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t certificate;
+    size_t key_size = sizeof(made->key), certificate_size = sizeof(made->certificate);
+
+    memset(made, 0, sizeof(*made));
+    assert_int_equal(gnutls_x509_privkey_init(&key), 0);
+    assert_int_equal(gnutls_x509_privkey_generate(
+                         key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+                     0);
+    assert_int_equal(gnutls_x509_crt_init(&certificate), 0);
+    gnutls_x509_crt_set_version(certificate, 3);
+    gnutls_x509_crt_set_serial(certificate, "\1", 1);
+    gnutls_x509_crt_set_activation_time(certificate, time(NULL) - 60);
+    gnutls_x509_crt_set_expiration_time(certificate, time(NULL) + 3600);
+    gnutls_x509_crt_set_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, name,
+                                  (unsigned)strlen(name));
+    gnutls_x509_crt_set_key(certificate, key);
+    assert_int_equal(gnutls_x509_crt_sign2(certificate, certificate, key, GNUTLS_DIG_SHA256, 0), 0);
+    assert_int_equal(gnutls_x509_crt_export(certificate, GNUTLS_X509_FMT_PEM, made->certificate,
+                                            &certificate_size),
+                     0);
+    assert_int_equal(gnutls_x509_privkey_export(key, GNUTLS_X509_FMT_PEM, made->key, &key_size), 0);
+    gnutls_x509_crt_deinit(certificate);
+    gnutls_x509_privkey_deinit(key);
+}
+
+static int set_up_tls(void **state)
+{
+    struct identity copy = first;
+    struct http_tls tls = {copy.certificate, copy.key};
+    struct http_server_spec tls_spec = spec;
+
+    (void)state;
+    is_tcp = true;
+    tls_spec.tls = &tls;
+    serving_start(&tls_spec);
+    memset(&copy, 0, sizeof(copy)); /* it was read */
+    return 0;
+}
+
+/* ---- a client that speaks TLS and believes everything; what it checks is who answers ---- */
+
+struct call {
+    int fd;
+    gnutls_certificate_credentials_t credentials;
+    gnutls_session_t session;
+};
+static struct call calls[2];
+
+static void call_open(struct call *call)
+{
+    int r;
+
+    call->fd = client_connect();
+    gnutls_certificate_allocate_credentials(&call->credentials);
+    gnutls_init(&call->session, GNUTLS_CLIENT);
+    gnutls_set_default_priority(call->session);
+    gnutls_credentials_set(call->session, GNUTLS_CRD_CERTIFICATE, call->credentials);
+    gnutls_transport_set_int(call->session, call->fd);
+    do {
+        r = gnutls_handshake(call->session);
+    } while (r < 0 && !gnutls_error_is_fatal(r));
+    must(r == 0, "handshake");
+}
+
+static void call_close(struct call *call)
+{
+    gnutls_bye(call->session, GNUTLS_SHUT_WR);
+    gnutls_deinit(call->session);
+    gnutls_certificate_free_credentials(call->credentials);
+    close(call->fd);
+}
+
+static void must_show(struct call *call, const char *name)
+{
+    unsigned count = 0;
+    const gnutls_datum_t *shown = gnutls_certificate_get_peers(call->session, &count);
+    gnutls_x509_crt_t certificate;
+    char common[64] = "";
+    size_t size = sizeof(common);
+
+    must(shown && count == 1, "a certificate");
+    gnutls_x509_crt_init(&certificate);
+    gnutls_x509_crt_import(certificate, shown, GNUTLS_X509_FMT_DER);
+    gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, common, &size);
+    gnutls_x509_crt_deinit(certificate);
+    must(strcmp(common, name) == 0, name);
+}
+
+static void must_hear_hello(struct call *call)
+{
+    static const char request[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+    char reply[4096] = "";
+    size_t length = 0;
+
+    must(gnutls_record_send(call->session, request, sizeof(request) - 1) == sizeof(request) - 1,
+         "send");
+    while (!strstr(reply, "hello")) {
+        ssize_t count =
+            gnutls_record_recv(call->session, reply + length, sizeof(reply) - 1 - length);
+
+        if (count == GNUTLS_E_AGAIN || count == GNUTLS_E_INTERRUPTED)
+            continue;
+        must(count > 0, "receive");
+        length += (size_t)count;
+        reply[length] = '\0';
+    }
+    must(strncmp(reply, "HTTP/1.1 200", 12) == 0, "200");
+}
+
+static void call_first(void)
+{
+    call_open(&calls[0]);
+    must_show(&calls[0], "first");
+    must_hear_hello(&calls[0]);
+}
+
+static void call_second(void)
+{
+    call_open(&calls[1]);
+    must_show(&calls[1], "second");
+    must_hear_hello(&calls[1]);
+    must_hear_hello(&calls[0]); /* which began before */
+    must_show(&calls[0], "first");
+    call_close(&calls[0]);
+    call_close(&calls[1]);
+}
+
+static void a_new_certificate_ends_no_connection(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    serve(call_first);
+    assert_int_equal(
+        http_server_set_tls(server, &(struct http_tls){second.certificate, second.key}, &err), 0);
+    serve(call_second);
+    assert_int_equal(seen.handled, 3);
+}
+
+static void what_cannot_be_used_changes_nothing(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(
+        http_server_set_tls(server, &(struct http_tls){second.certificate, first.key}, &err),
+        -EINVAL);
+    assert_string_equal(err.code, ERROR_BAD_CONFIG);
+    assert_int_equal(http_server_set_tls(server, &(struct http_tls){"no PEM", ""}, &err), -EINVAL);
+    serve(call_first);
+    call_close(&calls[0]);
+}
+
+static void speak_plain(void)
+{
+    char reply[4096];
+    int fd = client_connect();
+
+    client_say(fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    client_read_all(fd, reply, sizeof(reply));
+    must(!strstr(reply, "hello"), "no reply without TLS");
+    close(fd);
+}
+
+static void plain_words_are_not_heard(void **state)
+{
+    (void)state;
+    serve(speak_plain);
+    assert_int_equal(seen.handled, 0);
+}
+
+static void a_plain_server_stays_plain(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    is_tcp = true;
+    serving_start(&spec);
+    assert_int_equal(
+        http_server_set_tls(server, &(struct http_tls){first.certificate, first.key}, &err),
+        -EINVAL);
+    serving_stop();
+}
+
+static void a_server_does_not_start_with_half_an_identity(void **state)
+{
+    struct http_server_spec bad = spec;
+    struct http_server *never = NULL;
+    struct error err = {0};
+
+    (void)state;
+    bad.tls = &(struct http_tls){first.certificate, second.key};
+    bad.listen_fd = listen_fd;
+    assert_int_equal(http_server_start(reactor, &bad, &never, &err), -EINVAL);
+    assert_string_equal(err.code, ERROR_BAD_CONFIG);
+    assert_null(never);
+}
+
+#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_tls, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TLS_TEST(a_new_certificate_ends_no_connection),
+        TLS_TEST(what_cannot_be_used_changes_nothing),
+        TLS_TEST(plain_words_are_not_heard),
+        cmocka_unit_test(a_plain_server_stays_plain),
+        TLS_TEST(a_server_does_not_start_with_half_an_identity),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    make_identity(&first, "first");
+    make_identity(&second, "second");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* test_serve_listen.c - TCP addresses as they are written, opened on this machine's loopback. */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "launcher/engine.h"
+#include "open_fds.h"
+
+static int listen_on(const char *const *addresses, struct serve *serve, struct error *err)
+{
+    static struct engine_plan plan;
+    static struct serve_spec spec;
+
+    spec.listen = addresses;
+    serve_init(serve, &spec, &plan);
+    return serve_listen(serve, err);
+}
+
+static void test_addresses_are_opened(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1:0", "localhost:0", "127.0.0.2:0", NULL};
+    struct serve serve;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(listen_on(addresses, &serve, &err), 0);
+    assert_int_equal(serve.plan->tcp_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct sockaddr_in name;
+        socklen_t length = sizeof(name);
+
+        assert_int_equal(getsockname(serve.tcp_fd[i], (struct sockaddr *)&name, &length), 0);
+        assert_int_equal(name.sin_family, AF_INET);
+        assert_int_equal(ntohl(name.sin_addr.s_addr), INADDR_LOOPBACK + (i == 2));
+        assert_true(ntohs(name.sin_port) > 0);
+    }
+    assert_int_equal(serve.tcp_fd[3], -1);
+    serve_close(&serve);
+}
+
+static void test_none_is_none(void **state)
+{
+    static const char *const addresses[] = {NULL};
+    struct serve serve;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(listen_on(addresses, &serve, &err), 0);
+    assert_int_equal(serve.plan->tcp_count, 0);
+    assert_int_equal(listen_on(NULL, &serve, &err), 0);
+    assert_int_equal(serve.plan->tcp_count, 0);
+}
+
+static void test_what_is_no_address_is_named(void **state)
+{
+    static const char *const wrong[] = {
+        "",           ":",        "7070",         ":7070",           "127.0.0.1",
+        "127.0.0.1:", "::1:7070", "[::1]",        "[::1]7070",       "[127.0.0.1]:7070",
+        "[]:7070",    "[:7070",   "a.example:1",  "127.0.0.1:65536", "127.0.0.1:-1",
+        "127.1:7070", "none",     " 127.0.0.1:1", "127.0.0.1:7070x"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+        const char *addresses[] = {"127.0.0.1:0", wrong[i], NULL};
+        unsigned before = open_fds();
+        struct serve serve;
+        struct error err = {0};
+
+        if (listen_on(addresses, &serve, &err) != -EINVAL)
+            fail_msg("'%s' was taken", wrong[i]);
+        assert_string_equal(err.code, ERROR_BAD_INPUT);
+        assert_non_null(strstr(err.text, "127.0.0.1:7070 or [::1]:7070"));
+        serve_close(&serve);
+        assert_int_equal(open_fds(), before);
+    }
+}
+
+static void test_a_port_that_is_taken(void **state)
+{
+    static const char *const any[] = {"127.0.0.1:0", NULL};
+    struct sockaddr_in name;
+    socklen_t length = sizeof(name);
+    char text[64];
+    const char *same[] = {text, NULL};
+    struct serve first, second;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(listen_on(any, &first, &err), 0);
+    assert_int_equal(getsockname(first.tcp_fd[0], (struct sockaddr *)&name, &length), 0);
+    snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(name.sin_port));
+    assert_int_equal(listen_on(same, &second, &err), -EADDRINUSE);
+    assert_non_null(strstr(err.text, text));
+    assert_non_null(strstr(err.text, "--listen"));
+    serve_close(&second);
+    serve_close(&first);
+}
+
+static void test_too_many(void **state)
+{
+    const char *addresses[SERVE_LISTEN_MAX + 2] = {0};
+    struct serve serve;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i <= SERVE_LISTEN_MAX; i++)
+        addresses[i] = "127.0.0.1:0";
+    assert_int_equal(listen_on(addresses, &serve, &err), -E2BIG);
+    serve_close(&serve);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_addresses_are_opened),
+        cmocka_unit_test(test_none_is_none),
+        cmocka_unit_test(test_what_is_no_address_is_named),
+        cmocka_unit_test(test_a_port_that_is_taken),
+        cmocka_unit_test(test_too_many),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
