@@ -297,6 +297,8 @@ static void find_layer(struct preparation *made)
         str_copy(made->layer, sizeof(made->layer), strrchr(built.layer, '/') + 1);
 }
 
+static const char *const no_addresses[] = {NULL};
+
 /* A service manager's part: sockets that are open already, and where it wants to hear from us. */
 static int find_manager(struct preparation *made, char *const *env, struct error *err)
 {
@@ -312,13 +314,14 @@ static int find_manager(struct preparation *made, char *const *env, struct error
                                            activation_variable(env, "WATCHDOG_PID"));
     if (made->activation.unix_fd >= 0)
         made->request.socket = made->activation.socket;
+    if (made->activation.tcp_count > 0)
+        made->listen = no_addresses; /* the manager has chosen them */
     return 0;
 }
 
 /* --listen over SANDBOX_LISTEN; a daemon that somebody else's command started opens nothing. */
 static int choose_addresses(struct preparation *made, struct error *err)
 {
-    static const char *const none[] = {NULL};
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
     char **given = made->request.listen, **listen;
     int result = 0;
@@ -335,7 +338,7 @@ static int choose_addresses(struct preparation *made, struct error *err)
     made->listen = (const char *const *)listen;
     if (made->request.is_on_demand || !listen || !listen[0] ||
         (str_equal(listen[0], "none") && !listen[1]))
-        made->listen = none;
+        made->listen = no_addresses;
     return 0;
 }
 
@@ -395,8 +398,8 @@ static int serve(struct preparation *made, struct error *err)
             .broker_env = (const char *const *)made->env,
             .dataset_folders = (const char *const *)config->dataset_folders,
             .listen = made->listen,
-            .tcp_fds = made->activation.tcp_fd,
-            .tcp_fd_count = made->activation.tcp_count,
+            .listen_fds = made->activation.tcp_fd,
+            .listen_fd_count = made->activation.tcp_count,
             .python = made->python,
             .layer = made->layer[0] ? made->layer : NULL,
             .has_zygotes = config->is_warm,

@@ -58,9 +58,9 @@ struct serve_spec {
     size_t settings_length;
     const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
-    const int *tcp_fds; /* opened already by a service manager, in the place of `listen` */
-    size_t tcp_fd_count;
-    const char *const *listen; /* "ADDRESS:PORT", NULL-terminated; opened now */
+    const char *const *listen;          /* "ADDRESS:PORT", NULL-terminated; opened now */
+    const int *listen_fds;              /* TCP sockets that listen already; borrowed; come first */
+    size_t listen_fd_count;
     const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: there is none */
     /* For installer boxes only: pip's settings as files, folders of wheels as /bailey/wheels/N. */
     const struct launch_file *installer_files;

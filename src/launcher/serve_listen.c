@@ -99,41 +99,33 @@ static int open_address(const char *text, int *ret_fd, struct error *err)
     return 0;
 }
 
-/* A service manager's: it chose the addresses, and keeps them open when we leave. */
-static int take_opened(struct serve *serve, struct error *err)
+static int take_open(int fd, int *ret_fd, struct error *err)
 {
-    const struct serve_spec *spec = serve->spec;
+    CLEANUP(fd_closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-    if (spec->tcp_fd_count > SERVE_LISTEN_MAX)
-        return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d addresses to listen on",
-                         SERVE_LISTEN_MAX);
-    for (size_t i = 0; i < spec->tcp_fd_count; i++) {
-        serve->tcp_fd[i] = fcntl(spec->tcp_fds[i], F_DUPFD_CLOEXEC, 3);
-        if (serve->tcp_fd[i] < 0)
-            return error_errno(err, "taking the service manager's sockets");
-    }
-    serve->plan->tcp_count = (uint32_t)spec->tcp_fd_count;
+    if (copy < 0 || fd_set_nonblocking(copy, true) < 0)
+        return error_errno(err, "taking over a socket that listens");
+    *ret_fd = fd_take(&copy);
     return 0;
 }
 
 int serve_listen(struct serve *serve, struct error *err)
 {
-    const char *const *listen_on = serve->spec->listen;
-    uint32_t count = 0;
+    const struct serve_spec *spec = serve->spec;
+    size_t count = spec->listen_fd_count;
+    int r = 0;
 
-    if (serve->spec->tcp_fd_count > 0)
-        return take_opened(serve, err);
-
-    for (; listen_on && listen_on[count]; count++) {
-        int r;
-
-        if (count == SERVE_LISTEN_MAX)
-            return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d addresses to listen on",
-                             SERVE_LISTEN_MAX);
-        r = open_address(listen_on[count], &serve->tcp_fd[count], err);
-        if (r < 0)
-            return r;
+    for (size_t i = 0; spec->listen && spec->listen[i]; i++)
+        count++;
+    if (count > SERVE_LISTEN_MAX)
+        return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d addresses to listen on",
+                         SERVE_LISTEN_MAX);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        if (i < spec->listen_fd_count)
+            r = take_open(spec->listen_fds[i], &serve->tcp_fd[i], err);
+        else
+            r = open_address(spec->listen[i - spec->listen_fd_count], &serve->tcp_fd[i], err);
     }
-    serve->plan->tcp_count = count;
-    return 0;
+    serve->plan->tcp_count = (uint32_t)count;
+    return r;
 }

@@ -8,7 +8,7 @@ import support
 
 COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool", "session", "shell", "cp",
             "ls", "cat", "rm", "outputs", "logs", "events", "ps", "serve", "upgrade", "daemon",
-            "prompt", "openapi")
+            "prompt", "openapi", "reload")
 PROMISED = {
     "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
             "--env", "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
@@ -21,7 +21,8 @@ PROMISED = {
     "events": ("--follow", "--session", "--json"),
     "daemon": ("--follow", "--json"),
     "upgrade": ("--program", "--socket", "--state", "--json"),
-    "serve": ("--socket", "--state", "--on-demand", "--ready-fd"),
+    "serve": ("--socket", "--state", "--on-demand", "--ready-fd", "--listen"),
+    "reload": ("--json", "--config"),
     "tool": ("--session", "--list"),
     "doctor": ("--json",),
     "config": ("--json",),

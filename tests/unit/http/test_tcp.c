@@ -141,6 +141,32 @@ static void what_two_servers_read_differently_is_refused(void **state)
     assert_int_equal(seen.handled, 0);
 }
 
+#define CHUNKED "POST /echo HTTP/1.1\r\n" LOCAL OVER "Transfer-Encoding: chunked\r\n\r\n"
+
+static void play_with_chunks(void)
+{
+    static const char *const bad[] = {
+        CHUNKED "0x3\r\nabc\r\n0\r\n\r\n", CHUNKED "-3\r\nabc\r\n0\r\n\r\n",
+        CHUNKED "3 3\r\nabc\r\n0\r\n\r\n", CHUNKED "\r\nabc\r\n0\r\n\r\n",
+        CHUNKED "3\r\nabcXX0\r\n\r\n",     CHUNKED "fffffffffffffffff\r\nabc\r\n0\r\n\r\n",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        const char *reply = i % 2 ? client_ask(bad[i]) : send_bytes(bad[i]);
+
+        must(strncmp(reply, "HTTP/1.1 4", 10) == 0 || reply[0] == '\0', "a bad chunk is refused");
+    }
+    client_expect(CHUNKED "3;a=b\r\nabc\r\n0\r\nHost: evil\r\n\r\n", "HTTP/1.1 201", "abc");
+    client_expect(CHUNKED "000000003\r\nabc\r\n1\r\nd\r\n0\r\n\r\n", "HTTP/1.1 201", "abcd");
+}
+
+static void chunks_are_what_they_say(void **state)
+{
+    (void)state;
+    serve(play_with_chunks);
+    assert_int_equal(seen.handled, 2);
+}
+
 static void reply_has(const char *request, const char *start, const char *part, bool is_there)
 {
     const char *reply = client_ask(request);
@@ -307,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TCP_TEST(a_peer_has_its_address),
         TCP_TEST(what_two_servers_read_differently_is_refused),
+        TCP_TEST(chunks_are_what_they_say),
         TCP_TEST(only_known_hosts_and_pages_are_heard),
         TCP_TEST(lists_are_read_for_each_request),
         HASTY_TEST(a_head_that_never_ends_is_cut_off),

@@ -104,6 +104,31 @@ static void test_a_port_that_is_taken(void **state)
     serve_close(&first);
 }
 
+static void test_sockets_that_listen_already_come_first(void **state)
+{
+    static const char *const any[] = {"127.0.0.1:0", NULL};
+    struct serve_spec spec = {.listen = any, .listen_fd_count = 1};
+    struct engine_plan plan;
+    struct sockaddr_in given, taken;
+    socklen_t length = sizeof(given);
+    struct serve first, second;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(listen_on(any, &first, &err), 0);
+    spec.listen_fds = first.tcp_fd;
+    serve_init(&second, &spec, &plan);
+    assert_int_equal(serve_listen(&second, &err), 0);
+    assert_int_equal(plan.tcp_count, 2);
+    assert_int_equal(getsockname(first.tcp_fd[0], (struct sockaddr *)&given, &length), 0);
+    assert_int_equal(getsockname(second.tcp_fd[0], (struct sockaddr *)&taken, &length), 0);
+    assert_int_equal(given.sin_port, taken.sin_port);
+    assert_int_equal(getsockname(second.tcp_fd[1], (struct sockaddr *)&taken, &length), 0);
+    assert_int_not_equal(given.sin_port, taken.sin_port);
+    serve_close(&second);
+    serve_close(&first);
+}
+
 static void test_too_many(void **state)
 {
     const char *addresses[SERVE_LISTEN_MAX + 2] = {0};
@@ -124,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_none_is_none),
         cmocka_unit_test(test_what_is_no_address_is_named),
         cmocka_unit_test(test_a_port_that_is_taken),
+        cmocka_unit_test(test_sockets_that_listen_already_come_first),
         cmocka_unit_test(test_too_many),
     };
 
