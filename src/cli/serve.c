@@ -278,6 +278,9 @@ static int find_manager(struct preparation *made, char *const *env, struct error
                                            activation_variable(env, "WATCHDOG_PID"));
     if (made->activation.unix_fd >= 0)
         made->request.socket = made->activation.socket;
+    if (made->activation.tcp_count > 0)
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "TCP sockets of a service manager are not taken in this version");
     return 0;
 }
 
