@@ -12,6 +12,7 @@ CC := gcc
 endif
 PREFIX ?= /usr/local
 DESTDIR ?=
+BUILD ?= build
 FUZZ_SECONDS ?= 30
 SOAK_RUNS ?= 10000
 PYTHON := /usr/bin/python3
@@ -21,10 +22,10 @@ export CC FUZZ_SECONDS SOAK_RUNS
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
-	template serve key daemon reload audit mcp prompt openapi doctor config
+	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
 .PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak install \
-	clean help
+	install-files deb clean help
 
 all: build
 
@@ -72,19 +73,26 @@ soak: build ## SOAK_RUNS runs, then looks for anything left behind
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/fault/soak.py
 
 install: build ## the program, man pages and completions, below DESTDIR/PREFIX
+	@$(MAKE) --no-print-directory install-files
+
+# Of what is in BUILD already.
+install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/libexec
-	install -s -m 755 build/bailey $(DESTDIR)$(PREFIX)/bin/bailey
+	install -s -m 755 $(BUILD)/bailey $(DESTDIR)$(PREFIX)/bin/bailey
 	for program in $(ENGINE); do \
-		install -s -m 755 build/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
+		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
 	done
-	build/bailey man > $(DESTDIR)$(PREFIX)/share/man/man1/bailey.1
+	$(BUILD)/bailey man > $(DESTDIR)$(PREFIX)/share/man/man1/bailey.1
 	for command in $(COMMANDS); do \
-		build/bailey man $$command > $(DESTDIR)$(PREFIX)/share/man/man1/bailey-$$command.1 || exit 1; \
+		$(BUILD)/bailey man $$command > $(DESTDIR)$(PREFIX)/share/man/man1/bailey-$$command.1 || exit 1; \
 	done
-	build/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
-	build/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
+	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
+	$(BUILD)/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
+
+deb: build ## a Debian package, build/bailey_VERSION_ARCH.deb
+	@tools/deb $(BUILD)
 
 clean: ## removes everything that was built
 	rm -rf build build-*

@@ -3,9 +3,15 @@
  * commands that speak to one. `bailey` executes it with the arguments it was given.
  */
 #include "cli/client/main.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
 #include "base/str.h"
 #include "broker/broker.h"
 #include "egress/egress.h"
+#include "launcher/serve.h"
 
 int main(int argc, char **argv)
 {
@@ -13,5 +19,7 @@ int main(int argc, char **argv)
         return broker_main();
     if (argc == 2 && str_equal(argv[1], "egress"))
         return egress_main();
+    if (argc == 2 && str_equal(argv[1], "probe")) /* its libraries were found, or it is not here */
+        return fd_write_all(STDOUT_FILENO, SERVE_PROBE_ANSWER, strlen(SERVE_PROBE_ANSWER)) < 0;
     return client_main(argc, argv);
 }

@@ -83,7 +83,8 @@ extern const size_t command_count;
 
 /* The rows themselves live beside the code that runs them. */
 extern const struct command run_command, exec_command, tool_command, doctor_command, config_command,
-    version_command, help_command, completion_command, man_command, serve_command, prompt_command;
+    version_command, help_command, completion_command, man_command, serve_command, prompt_command,
+    upgrade_command;
 
 /* The daemon's clients: rows in client_rows.c, code in client/. */
 extern const struct command session_command, code_command, context_command, shell_command,

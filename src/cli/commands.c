@@ -33,6 +33,7 @@ const struct command *const command_table[] = {
     /* the daemon, and who talks to it */
     &serve_command,
     &key_command,
+    &upgrade_command,
     &daemon_command,
     &audit_command,
     &reload_command,

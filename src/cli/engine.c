@@ -11,15 +11,22 @@
 #include "base/str.h"
 #include "cli/say.h"
 
-/* The folder of the running program, without a slash at its end. */
-static int own_folder(char folder[PATH_MAX], struct error *err)
+static int own_path(char path[PATH_MAX], struct error *err)
 {
-    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    char *slash;
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
     if (length < 0)
         return error_errno(err, "reading /proc/self/exe");
-    folder[length] = 0;
+    path[length] = 0;
+    return 0;
+}
+
+/* The folder of a program, without a slash at its end. */
+static int folder_of(const char *program, char folder[PATH_MAX], struct error *err)
+{
+    char *slash;
+
+    str_copy(folder, PATH_MAX, program);
     slash = strrchr(folder, '/');
     if (!slash)
         return error_set(err, -ENOENT, ERROR_ENGINE, "this program's own folder is not known");
@@ -35,12 +42,12 @@ static bool is_program(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The first of `places` (relative to our own folder) that can be executed. */
-static int find_beside(const char *const *places, const char *what, char path[PATH_MAX],
-                       struct error *err)
+/* The first of `places` (relative to the program's folder) that can be executed. */
+static int find_beside(const char *program, const char *const *places, const char *what,
+                       char path[PATH_MAX], struct error *err)
 {
     char folder[PATH_MAX];
-    int result = own_folder(folder, err);
+    int result = folder_of(program, folder, err);
 
     if (result < 0)
         return result;
@@ -55,17 +62,27 @@ static int find_beside(const char *const *places, const char *what, char path[PA
 
 int engine_program(char path[PATH_MAX], struct error *err)
 {
+    char own[PATH_MAX];
+    int result = own_path(own, err);
+
+    return result < 0 ? result : engine_beside(own, path, err);
+}
+
+int engine_beside(const char *program, char path[PATH_MAX], struct error *err)
+{
     static const char *const places[] = {"bailey-engine", "../libexec/bailey-engine",
                                          "../libexec/bailey/bailey-engine", NULL};
 
-    return find_beside(places, "bailey-engine", path, err);
+    return find_beside(program, places, "bailey-engine", path, err);
 }
 
 int engine_find_bailey(char path[PATH_MAX], struct error *err)
 {
     static const char *const places[] = {"bailey", "../bin/bailey", "../../bin/bailey", NULL};
+    char own[PATH_MAX];
+    int result = own_path(own, err);
 
-    return find_beside(places, "bailey", path, err);
+    return result < 0 ? result : find_beside(own, places, "bailey", path, err);
 }
 
 int engine_execute(char *const *argv, char *const *env)

@@ -15,6 +15,9 @@
 /* The path of bailey-engine, absolute. */
 int engine_program(char path[PATH_MAX], struct error *err);
 
+/* The same for another `bailey`, at this absolute path. */
+int engine_beside(const char *program, char path[PATH_MAX], struct error *err);
+
 /* The path of `bailey`, for bailey-engine. */
 int engine_find_bailey(char path[PATH_MAX], struct error *err);
 

@@ -107,6 +107,8 @@ int main(int argc, char **argv)
         return no_command();
     if (argc == 2 && str_equal(argv[1], SERVE_INSIDE_WORD))
         serve_inside(); /* the launcher, executed by `bailey serve` */
+    if (argc == 2 && str_equal(argv[1], SERVE_PROBE_WORD))
+        return serve_probe(); /* may this program take a launcher's place? */
 
     invocation.command = command_find(command_name(argv[1]));
     if (!invocation.command) {

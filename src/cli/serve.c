@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/activation.h"
 #include "cli/engine.h"
 #include "cli/options.h"
 #include "cli/pip_settings.h"
@@ -29,6 +30,7 @@
 #include "config/config.h"
 #include "launcher/serve.h"
 #include "model/text.h"
+#include "sys/notify.h"
 #include "tool/built.h"
 #include "tool/language.h"
 
@@ -83,6 +85,9 @@ struct preparation {
     const char *const *listen; /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
+    struct activation activation;
+    const char *notify; /* NOTIFY_SOCKET; NULL: nobody listens */
+    uint64_t watchdog_ms;
     char engine[PATH_MAX];
     char layer[65]; /* of the configured template; empty: none, or it is not built */
     int lock_fds[2];
@@ -99,6 +104,7 @@ static void preparation_free(struct preparation *made)
     strv_free(made->env);
     buf_free(&made->settings);
     pip_settings_free(&made->pip);
+    activation_free(&made->activation);
     fd_closep(&made->lock_fds[0]);
     fd_closep(&made->lock_fds[1]);
     fd_closep(&made->log_fd);
@@ -171,7 +177,9 @@ static int make_settings(struct preparation *made, struct error *err)
 {
     json_t *folders = json_array();
     json_t *settings, *tls = NULL;
-    int result = made->listen[0] ? tls_files_json(&made->config, &tls, err) : 0;
+    size_t tcp_count = made->activation.tcp_count ? made->activation.tcp_count
+                                                  : strv_length((char *const *)made->listen);
+    int result = tcp_count ? tls_files_json(&made->config, &tls, err) : 0;
 
     if (result < 0) {
         json_decref(folders);
@@ -180,12 +188,11 @@ static int make_settings(struct preparation *made, struct error *err)
 
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
-    settings =
-        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version", BAILEY_VERSION,
-                  "socket", text_json(made->place.socket), "state", text_json(made->place.state),
-                  "on_demand", made->request.is_on_demand, "languages", find_languages(made),
-                  "dataset_folders", folders, "tcp", (int)strv_length((char *const *)made->listen),
-                  "flags", flags_json(&made->config), "tls", tls);
+    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version",
+                         BAILEY_VERSION, "socket", text_json(made->place.socket), "state",
+                         text_json(made->place.state), "on_demand", made->request.is_on_demand,
+                         "languages", find_languages(made), "dataset_folders", folders, "tcp",
+                         (int)tcp_count, "flags", flags_json(&made->config), "tls", tls);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)
@@ -291,10 +298,31 @@ static void find_layer(struct preparation *made)
         str_copy(made->layer, sizeof(made->layer), strrchr(built.layer, '/') + 1);
 }
 
+static const char *const no_addresses[] = {NULL};
+
+/* A service manager's part: sockets that are open already, and where it wants to hear from us. */
+static int find_manager(struct preparation *made, char *const *env, struct error *err)
+{
+    int result;
+
+    if (made->request.is_on_demand)
+        return 0; /* the manager's words are for whoever started us */
+    result = activation_take(env, &made->activation, err);
+    if (result < 0)
+        return result;
+    made->notify = activation_variable(env, "NOTIFY_SOCKET");
+    made->watchdog_ms = notify_watchdog_ms(activation_variable(env, "WATCHDOG_USEC"),
+                                           activation_variable(env, "WATCHDOG_PID"));
+    if (made->activation.unix_fd >= 0)
+        made->request.socket = made->activation.socket;
+    if (made->activation.tcp_count > 0)
+        made->listen = no_addresses; /* the manager has chosen them */
+    return 0;
+}
+
 /* --listen over SANDBOX_LISTEN; a daemon that somebody else's command started opens nothing. */
 static int choose_addresses(struct preparation *made, struct error *err)
 {
-    static const char *const none[] = {NULL};
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
     char **given = made->request.listen, **listen;
     int result = 0;
@@ -311,7 +339,7 @@ static int choose_addresses(struct preparation *made, struct error *err)
     made->listen = (const char *const *)listen;
     if (made->request.is_on_demand || !listen || !listen[0] ||
         (str_equal(listen[0], "none") && !listen[1]))
-        made->listen = none;
+        made->listen = no_addresses;
     return 0;
 }
 
@@ -324,6 +352,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
         result = options_configure(&invocation->parsed, &made->config, err);
     if (result == 0)
         result = choose_addresses(made, err);
+    if (result == 0)
+        result = find_manager(made, invocation->env, err);
     if (result == 0)
         result = place_choose(&made->place, &made->config, invocation->env, request->state,
                               request->socket, err);
@@ -369,6 +399,8 @@ static int serve(struct preparation *made, struct error *err)
             .broker_env = (const char *const *)made->env,
             .dataset_folders = (const char *const *)config->dataset_folders,
             .listen = made->listen,
+            .listen_fds = made->activation.tcp_fd,
+            .listen_fd_count = made->activation.tcp_count,
             .python = made->python,
             .layer = made->layer[0] ? made->layer : NULL,
             .has_zygotes = config->is_warm,
@@ -391,6 +423,9 @@ static int serve(struct preparation *made, struct error *err)
             .pool_size = config->pool_size,
             .pool_memory_bytes = config->pool_memory_bytes,
             .stop_grace_ms = (unsigned)config->stop_grace_ms,
+            .socket_fd = MAX(made->activation.unix_fd, 0),
+            .notify = made->notify,
+            .watchdog_ms = made->watchdog_ms,
             .ready_fd = made->request.ready_fd,
             .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
         },
@@ -411,6 +446,7 @@ static int run_serve(const struct invocation *invocation)
     CLEANUP(preparation_free)
     struct preparation made = {.request = {.ready_fd = -1},
                                .settings = {.maximum = MIB},
+                               .activation = ACTIVATION_INIT,
                                .lock_fds = {-1, -1},
                                .log_fd = -1};
     struct error err = {0};

@@ -7,9 +7,13 @@
  * so what waits for a broker that does not read is bounded too.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -20,11 +24,13 @@
 
 static void hang_up(struct engine *engine, const char *why)
 {
-    int fd = engine->egress.fd;
+    CLEANUP(fd_closep) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     log_warning("the egress proxy %s, continuing without network for installations", why);
     loop_remove(&engine->loop, &engine->egress);
-    fd_closep(&fd);
+    /* The number stays taken: a program that takes over looks there. */
+    if (null_fd < 0 || dup3(null_fd, ENGINE_EGRESS_FD, O_CLOEXEC) < 0)
+        shutdown(ENGINE_EGRESS_FD, SHUT_RDWR);
 }
 
 static void pass_on(struct engine *engine, const struct egress_message *from)
@@ -61,11 +67,19 @@ static void on_egress(struct loop_source *source, uint32_t events)
     }
 }
 
+/* Else the proxy was lost by the program that was here before. */
+static bool is_socket(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 int egress_open(struct engine *engine)
 {
     engine->egress.fd = -1;
     engine->egress.ready = on_egress;
-    if (!engine->plan->has_egress)
+    if (!engine->plan->has_egress || !is_socket(ENGINE_EGRESS_FD))
         return 0;
     return loop_add(&engine->loop, &engine->egress, ENGINE_EGRESS_FD, EPOLLIN);
 }

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -27,6 +26,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "launcher/handover.h"
+#include "sys/packet.h"
 
 void engine_say(struct engine *engine, char what, const char *text)
 {
@@ -69,6 +70,7 @@ static void set_timer(struct engine *engine, uint64_t now)
     if (engine->pool.is_due && engine->pool.hold_ms > now)
         next = sooner(next, engine->pool.hold_ms);
     next = sooner(next, zygotes_deadline(engine));
+    next = sooner(next, engine->upgrade.at_ms);
     if (next == engine->timer_ms)
         return;
     engine->timer_ms = next;
@@ -119,6 +121,7 @@ static void before_wait(void *ctx)
     if (makings_can_begin(engine))
         makings_begin(engine);
     now = clock_now_ms();
+    upgrade_turn(engine, now);
     if (engine->grave_count > LIMIT_GRAVES)
         graves_tick(engine, now);
     if (pool_is_due(engine, now) && !engine->queue) {
@@ -155,12 +158,22 @@ static void on_stub(struct loop_source *source, uint32_t events)
     struct engine *engine = CONTAINER_OF(source, struct engine, stub);
     char what;
     ssize_t length;
+    int fds[_UPGRADE_PROGRAM_MAX];
+    size_t count = ARRAY_SIZE(fds);
 
     (void)events;
-    length = recv(source->fd, &what, 1, MSG_DONTWAIT);
+    length = packet_receive(source->fd, &what, 1, fds, &count, MSG_DONTWAIT);
+    if (length == 1 && what == ENGINE_SAYS_UPGRADE) {
+        upgrade_asked(engine, fds, count);
+        return;
+    }
+    for (size_t i = 0; length > 0 && i < count; i++)
+        close(fds[i]);
     if (length == 1 && what == ENGINE_SAYS_STOP)
         stop(engine);
-    else if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+    else if (length == 1 && what == ENGINE_SAYS_PING)
+        engine_say(engine, ENGINE_SAYS_PING, "");
+    else if (length == 0 || (length < 0 && length != -EAGAIN))
         engine_finish(engine, 1); /* the stub is gone, and so are we */
 }
 
@@ -223,28 +236,31 @@ static int open_folders(struct engine *engine, struct error *err)
     return 0;
 }
 
-/* Only as the stub starts it: PID 1 of a namespace, with a plan that nobody can change. */
+/* One that nobody can change, as long as ours or shorter: what is behind its end is zero. */
 static const struct engine_plan *read_plan(void)
 {
     static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    const struct engine_plan *plan;
+    static struct engine_plan plan;
+    int has = fcntl(ENGINE_PLAN_FD, F_GET_SEALS);
     struct stat status;
-    void *map;
 
-    if (getpid() != 1 || (fcntl(ENGINE_PLAN_FD, F_GET_SEALS) & seals) != seals ||
-        fstat(ENGINE_PLAN_FD, &status) < 0 || status.st_size != sizeof(*plan))
+    if (has < 0 || (has & seals) != seals || fstat(ENGINE_PLAN_FD, &status) < 0 ||
+        status.st_size < (off_t)sizeof(plan.magic) || status.st_size > (off_t)sizeof(plan) ||
+        pread(ENGINE_PLAN_FD, &plan, (size_t)status.st_size, 0) != status.st_size)
         return NULL;
-    map = mmap(NULL, sizeof(*plan), PROT_READ, MAP_PRIVATE, ENGINE_PLAN_FD, 0);
-    if (map == MAP_FAILED)
-        return NULL;
-    plan = map;
-    return memcmp(plan->magic, ENGINE_MAGIC, sizeof(ENGINE_MAGIC)) == 0 ? plan : NULL;
+    return memcmp(plan.magic, ENGINE_MAGIC, sizeof(ENGINE_MAGIC)) == 0 ? &plan : NULL;
 }
 
-static void close_on_exec(const struct engine_plan *plan)
+void engine_close_on_exec(const struct engine_plan *plan, bool closes)
 {
-    for (int fd = ENGINE_PLAN_FD; fd < BROKER_TCP_FD + (int)plan->tcp_count; fd++)
-        fcntl(fd, F_SETFD, FD_CLOEXEC); /* the numbers between that are no descriptors as well */
+    int flag = closes ? FD_CLOEXEC : 0;
+
+    for (int fd = ENGINE_PLAN_FD; fd <= ENGINE_LAST_FD; fd++)
+        fcntl(fd, F_SETFD, flag);
+    for (int i = 0; i < (int)plan->dataset_count; i++)
+        fcntl(BROKER_DATASET_FD + i, F_SETFD, flag);
+    for (int i = 0; i < (int)plan->tcp_count; i++)
+        fcntl(BROKER_TCP_FD + i, F_SETFD, flag);
 }
 
 static int engine_start(struct engine *engine, struct error *err)
@@ -256,7 +272,8 @@ static int engine_start(struct engine *engine, struct error *err)
     engine->graves_end = &engine->graves;
     engine->control.fd = engine->broker.fd = -1;
     engine->stub.fd = engine->signals.fd = engine->timer.fd = -1;
-    close_on_exec(engine->plan);
+    engine_close_on_exec(engine->plan, true);
+    upgrade_init(engine);
     for (uint32_t i = 0; i < engine->plan->bind_count; i++)
         engine->binds[i] = (struct launch_bind){.host = engine->plan->binds[i].host,
                                                 .box = engine->plan->binds[i].box};
@@ -274,7 +291,7 @@ static int engine_start(struct engine *engine, struct error *err)
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "starting the launcher: %s", strerror(-r));
     r = open_folders(engine, err);
-    if (r == 0)
+    if (r == 0 && !upgrade_is_taken()) /* else an installer may still be at work */
         seal_sweep(engine);
     return r;
 }
@@ -283,22 +300,68 @@ _Noreturn void serve_inside(void)
 {
     static struct engine engine;
     struct error err = {0};
+    int r;
 
-    engine.plan = read_plan();
+    if (getpid() == 1) /* only as the stub starts it */
+        engine.plan = read_plan();
     if (!engine.plan) {
         log_error("this is how the daemon calls itself, not a command");
         _exit(125);
     }
     log_set_level((enum log_level)engine.plan->log_level);
     log_set_json(engine.plan->log_is_json);
-    if (engine_start(&engine, &err) < 0) {
+    str_copy(engine.layer, sizeof(engine.layer), engine.plan->layer);
+    r = engine_start(&engine, &err);
+    if (r == 0 && upgrade_is_taken())
+        r = upgrade_take(&engine, &err);
+    if (r < 0) {
         engine_say(&engine, ENGINE_SAYS_FAILED, err.text);
         _exit(1);
     }
     broker_start(&engine);
-    str_copy(engine.layer, sizeof(engine.layer), engine.plan->layer);
     pool_start(&engine);
     if (loop_run(&engine.loop, before_wait, &engine) < 0)
         engine_finish(&engine, 1);
     _exit(engine.status);
+}
+
+static int pass_engine(void *ctx, const struct handover_engine *engine)
+{
+    (void)ctx;
+    (void)engine;
+    return 0;
+}
+
+static int pass_box(void *ctx, const struct handover_box *box)
+{
+    (void)ctx;
+    (void)box;
+    return 0;
+}
+
+static int pass_kernel(void *ctx, const struct handover_kernel *kernel)
+{
+    (void)ctx;
+    (void)kernel;
+    return 0;
+}
+
+/* Everything that this program would have to understand, and nothing done with it. */
+int serve_probe(void)
+{
+    static const struct handover_reader reader = {pass_engine, pass_box, pass_kernel, NULL};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(HANDOVER_BYTES_MAX);
+    struct error err = {0};
+    int r = read_plan() ? buf_read_fd(&text, ENGINE_HANDOVER_FD) : -EBADMSG;
+
+    if (r < 0)
+        error_set(&err, r, ERROR_ENGINE, "the plan of the daemon's start is of another version");
+    else
+        r = handover_read(buf_text(&text), text.length, &reader, &err);
+    if (r < 0) {
+        log_error("taking over: %s", err.text);
+        return 125;
+    }
+    r = fd_write_all(STDOUT_FILENO, SERVE_PROBE_ANSWER, strlen(SERVE_PROBE_ANSWER));
+    return r < 0;
 }

@@ -22,8 +22,10 @@
 #include "launcher/pool.h"
 #include "launcher/protocol.h"
 #include "launcher/serve.h"
+#include "launcher/upgrade.h"
 #include "sys/cgroup.h"
 #include "sys/loop.h"
+#include "sys/notify.h"
 
 #define ENGINE_BINDS_MAX 16
 #define ENGINE_DATASETS_MAX 64
@@ -48,18 +50,26 @@ enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 
 #define ENGINE_EGRESS_FD 9     /* to the egress proxy, or who waits for its work */
 #define ENGINE_INSTALLER_FD 10 /* a sealed memfd: installer.c */
+#define ENGINE_SELF_FD 11      /* the sealed copy of `bailey` that is executed here */
+#define ENGINE_HANDOVER_FD 12  /* handover.h; /dev/null after a start from nothing */
+#define ENGINE_LAST_FD ENGINE_HANDOVER_FD
 
 /* First byte of a message between stub and launcher; both trust each other. */
-#define ENGINE_SAYS_GO 'g'      /* stub: the id maps are written */
-#define ENGINE_SAYS_STOP 's'    /* stub: SIGTERM, SIGINT or SIGHUP came */
-#define ENGINE_SAYS_READY 'r'   /* launcher: the broker serves */
-#define ENGINE_SAYS_FAILED 'f'  /* launcher: with the text of why it could not be started */
-#define ENGINE_SAYS_REFUSED 'n' /* launcher: the same, and the kernel does not let us */
+#define ENGINE_SAYS_GO 'g'       /* stub: the id maps are written */
+#define ENGINE_SAYS_STOP 's'     /* stub: SIGTERM, SIGINT or SIGHUP came */
+#define ENGINE_SAYS_PING 'p'     /* stub, and the launcher's answer: its loop turns */
+#define ENGINE_SAYS_UPGRADE 'u'  /* stub: two sealed programs come along */
+#define ENGINE_SAYS_READY 'r'    /* launcher: the broker serves */
+#define ENGINE_SAYS_FAILED 'f'   /* launcher: with the text of why it could not be started */
+#define ENGINE_SAYS_REFUSED 'n'  /* launcher: the same, and the kernel does not let us */
+#define ENGINE_SAYS_UPGRADED 'U' /* launcher: with the version that serves now */
+#define ENGINE_SAYS_KEPT 'k'     /* launcher: with why there was no upgrade */
 
 /* Ids inside: the launcher is 0, the broker this or 0 too, boxes have pairs (inside.h). */
 #define ENGINE_BROKER_ID 1
 #define ENGINE_EGRESS_ID 2 /* of the egress proxy, which is outside */
 
+/* Also read by a later program that takes over: fields are only ever added at its end. */
 struct engine_plan {
     char magic[16];
     uint32_t broker_id;
@@ -124,12 +134,17 @@ struct serve {
     int tcp_fd[SERVE_LISTEN_MAX];
     int wheel_tree[ENGINE_WHEELS_MAX];
     int signal_fd, pid_fd;
+    struct upgrade_door upgrade;
+    struct notify notify;
     int egress_fd, egress_pid_fd, installer_fd;
     pid_t pid, egress_pid;
 };
 void serve_init(struct serve *serve, const struct serve_spec *spec, struct engine_plan *plan);
 void serve_close(struct serve *serve);
 int serve_open(struct serve *serve, struct error *err);
+/* A unix socket of any length of path; one that nobody listens to is replaced. */
+int serve_socket_listen(const char *path, int type, int *ret_fd, struct error *err);
+int serve_socket_connect(const char *path, int type, int *ret_fd, struct error *err);
 void serve_note_ids(struct serve *serve, unsigned mapped); /* so many are mapped inside */
 
 /* Detached copies of the trees that the launcher will not be able to reach by their names. */
@@ -243,7 +258,8 @@ struct engine {
     struct pool pool;
     uint64_t timer_ms;      /* what it is set to */
     struct seal_job *seals; /* the first of them are under way */
-    struct {                /* what installer boxes have besides */
+    struct upgrade upgrade;
+    struct { /* what installer boxes have besides */
         struct launch_file files[INSTALLER_FILES_MAX], all_files[LAUNCH_FILES_MAX];
         size_t file_count;
         struct launch_bind binds[ENGINE_BINDS_MAX + ENGINE_WHEELS_MAX];
@@ -255,6 +271,8 @@ struct engine {
 void engine_say(struct engine *engine, char what, const char *text); /* to the stub */
 void engine_finish(struct engine *engine, int status);
 bool engine_is_quiet(const struct engine *engine); /* nobody has said anything that waits */
+/* Of every descriptor that is inherited by number. */
+void engine_close_on_exec(const struct engine_plan *plan, bool closes);
 
 /* engine_broker.c */
 void broker_start(struct engine *engine);
@@ -262,7 +280,9 @@ void broker_tick(struct engine *engine, uint64_t now_ms);
 /* Takes the descriptor, if any. */
 void broker_send(struct engine *engine, const struct launcher_message *message, int fd);
 void broker_kill(struct engine *engine);
-void broker_greet(struct engine *engine); /* the answer to its HELLO */
+void broker_greet(struct engine *engine);  /* the answer to its HELLO */
+void broker_listen(struct engine *engine); /* again, or not while it is to rest */
+void broker_end(struct engine *engine);    /* it does not do what it should: its end comes */
 
 /*
  * zygote*.c: warm interpreters, one for each (layer, tier), started when first asked for (the base
@@ -272,6 +292,12 @@ void broker_greet(struct engine *engine); /* the answer to its HELLO */
 struct zygote;
 void zygotes_start(struct engine *engine);
 void zygotes_end(struct engine *engine);
+void zygotes_leave(struct engine *engine); /* only they end: their kernels are ours then */
+struct handover_kernel;
+/* Kernels that are our own children; a negative errno of `each` ends it. */
+int zygotes_hand_kernels(struct engine *engine,
+                         int (*each)(void *ctx, const struct handover_kernel *kernel), void *ctx);
+int zygotes_take_kernel(struct engine *engine, const struct handover_kernel *kernel);
 /*
  * A kernel in a box: socket and pipes are made, the zygote is asked, FRAME_KERNEL goes to the
  * warden once the kernel has all its walls. 0: boxes_kernel_made() will be called, from the loop;
@@ -313,6 +339,7 @@ void pool_renew(struct engine *engine, const char *from, const char *to);
 void pool_lost(struct engine *engine, struct engine_box *box);
 void pool_fill_state(struct engine *engine, struct launcher_state *state);
 void pool_end(struct engine *engine);
+void pool_drop(struct engine *engine); /* all that stand there; they end in the loop */
 
 /* pool_folder.c: folders that a session's box is bound to before the session is known */
 int pool_folder_make(struct engine *engine, const struct launcher_make *make, uint32_t *ret);
@@ -388,6 +415,16 @@ void boxes_inventory(struct engine *engine);
 void boxes_look(struct engine *engine);
 void boxes_end_all(struct engine *engine);
 bool boxes_has_key(const struct engine *engine, const char *key); /* of a box that is or will be */
+uint32_t boxes_slot_limit(const struct engine *engine);
+int boxes_keep(struct engine_box *box,
+               struct error *err); /* it is found by its number, and watched */
+
+/* engine_hand.c */
+bool boxes_has_ahead(const struct engine *engine); /* there are boxes that nobody knows */
+struct handover_box;
+int boxes_hand(struct engine *engine, int (*each)(void *ctx, const struct handover_box *box),
+               void *ctx);
+int boxes_take(struct engine *engine, const struct handover_box *from);
 
 /* engine_bury.c */
 void graves_add(struct engine *engine, const struct cgroup *group);

@@ -29,7 +29,7 @@ struct engine_box *boxes_find(struct engine *engine, uint32_t number)
     return *find(engine, number);
 }
 
-static uint32_t slot_limit(const struct engine *engine)
+uint32_t boxes_slot_limit(const struct engine *engine)
 {
     return engine->plan->pair_count ? engine->plan->pair_count : LIMIT_BOXES;
 }
@@ -37,7 +37,7 @@ static uint32_t slot_limit(const struct engine *engine)
 /* A pair of ids that no living box has; used ones come back as late as can be. */
 static bool take_slot(struct engine *engine, uint32_t *ret)
 {
-    uint32_t count = slot_limit(engine);
+    uint32_t count = boxes_slot_limit(engine);
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = (engine->next_slot + i) % count;
@@ -96,7 +96,7 @@ struct engine_box *boxes_new(struct engine *engine, const struct launcher_make *
     CLEANUP(freep) struct engine_box *box = calloc(1, sizeof(*box));
 
     /* What is made ahead leaves room for what is asked for. */
-    if (!box || (is_ahead && engine->slots_used >= slot_limit(engine) / 4 * 3))
+    if (!box || (is_ahead && engine->slots_used >= boxes_slot_limit(engine) / 4 * 3))
         return NULL;
     box->engine = engine;
     if (!take_slot(engine, &box->slot))
@@ -159,7 +159,7 @@ static int duplicate(const struct engine_box *box)
     return fcntl(box->launched.channel_fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static int keep(struct engine_box *box, struct error *err)
+int boxes_keep(struct engine_box *box, struct error *err)
 {
     struct engine *engine = box->engine;
     struct engine_box **bucket;
@@ -245,7 +245,7 @@ void boxes_stand(struct engine_box *box)
 
     trace_moment(box, BOX_STANDS);
     note_facts(box);
-    if (keep(box, &err) < 0) {
+    if (boxes_keep(box, &err) < 0) {
         launcher_end(&box->launched, NULL);
         boxes_failed(box, &box->launched, &err);
         return;

@@ -192,6 +192,7 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
 {
     struct engine *engine = CONTAINER_OF(source, struct engine, broker);
     siginfo_t info = {0};
+    char text[128];
 
     (void)events;
     if (!engine->was_ready && engine->control.fd >= 0)
@@ -204,14 +205,13 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
         engine_finish(engine, 0);
         return;
     }
+    str_format(text, sizeof(text), "the broker did not start (%s %d); its log says why",
+               info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
     if (!engine->was_ready) {
-        char text[128];
-
-        str_format(text, sizeof(text), "the broker did not start (%s %d); its log says why",
-                   info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
         start_failed(engine, text);
         return;
     }
+    upgrade_failed(engine, text);
     log_warning("the broker ended (%s %d), starting it again",
                 info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
     start_later(engine, clock_now_ms());
@@ -223,6 +223,11 @@ static void broker_misbehaved(struct engine *engine, const char *how)
     hang_up(engine);
     if (engine->broker_pid > 0)
         kill(engine->broker_pid, SIGKILL); /* its end is seen in the loop */
+}
+
+void broker_end(struct engine *engine)
+{
+    broker_misbehaved(engine, "does not serve");
 }
 
 /* ---- messages ---- */
@@ -245,10 +250,18 @@ static void flush(struct engine *engine)
             engine->notes_end = &engine->notes;
         note_free(note);
     }
-    loop_change(&engine->loop, &engine->control,
-                engine->notes          ? EPOLLOUT
-                : engine->greets_later ? 0
-                                       : EPOLLIN);
+    broker_listen(engine);
+}
+
+void broker_listen(struct engine *engine)
+{
+    bool is_deaf = engine->greets_later || upgrade_rests(engine);
+
+    if (engine->control.fd >= 0)
+        loop_change(&engine->loop, &engine->control,
+                    engine->notes ? EPOLLOUT
+                    : is_deaf     ? 0
+                                  : EPOLLIN);
 }
 
 void broker_send(struct engine *engine, const struct launcher_message *message, int fd)
@@ -282,11 +295,11 @@ void broker_greet(struct engine *engine)
 
 static void ready(struct engine *engine)
 {
-    if (!engine->was_ready) {
+    if (!engine->was_ready)
         engine_say(engine, ENGINE_SAYS_READY, "");
-        zygotes_start(engine); /* not before: nobody waits for it */
-    }
     engine->was_ready = true;
+    zygotes_start(engine); /* not before: nobody waits for it */
+    upgrade_served(engine);
 }
 
 /* What is there of the old one lives on; what is made ahead is made of the new one. */
@@ -396,6 +409,11 @@ static void on_control(struct loop_source *source, uint32_t events)
 
     if (events & EPOLLOUT)
         flush(engine);
+    if (upgrade_rests(engine)) {
+        if (events & EPOLLHUP)
+            broker_misbehaved(engine, "hung up");
+        return;
+    }
     for (int i = 0; i < MESSAGES_PER_TURN && !engine->notes && source->fd >= 0; i++) {
         struct launcher_message message;
         int fd = -1;

@@ -175,7 +175,8 @@ void makings_add(struct engine *engine, struct engine_box *box)
 
 bool makings_can_begin(const struct engine *engine)
 {
-    return engine->queue && engine->making_count < LIMIT_MAKINGS && !engine->is_over;
+    return engine->queue && engine->making_count < LIMIT_MAKINGS && !engine->is_over &&
+           !upgrade_rests(engine);
 }
 
 static struct engine_box *next_of_queue(struct engine *engine)

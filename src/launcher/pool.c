@@ -18,7 +18,8 @@
 
 static bool is_on(const struct engine *engine)
 {
-    return engine->plan->pool_size > 0 && !engine->is_stopping && !engine->is_over;
+    return engine->plan->pool_size > 0 && !engine->is_stopping && !engine->is_over &&
+           engine->upgrade.state != UPGRADE_RESTING;
 }
 
 void pool_wake(struct engine *engine)
@@ -174,7 +175,7 @@ struct engine_box *pool_take(struct engine *engine, const struct launcher_make *
 
 /* ---- changed ---- */
 
-static void let_all_go(struct pool_shelf *shelf)
+static void drop_all(struct pool_shelf *shelf)
 {
     struct engine_box *box;
 
@@ -182,6 +183,11 @@ static void let_all_go(struct pool_shelf *shelf)
         take_off(shelf, box);
         sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
     }
+}
+
+static void let_all_go(struct pool_shelf *shelf)
+{
+    drop_all(shelf);
     shelf->is_old = true;
     shelf->least = shelf->target = 0;
     shelf->demand = (struct pool_demand){0};
@@ -447,6 +453,12 @@ void pool_fill_state(struct engine *engine, struct launcher_state *state)
     }
     if (state->tier == STATE_END)
         state->pool_size = engine->plan->pool_size;
+}
+
+void pool_drop(struct engine *engine)
+{
+    for (size_t i = 0; i < LIMIT_SHELVES; i++)
+        drop_all(&engine->pool.shelves[i]);
 }
 
 /* The boxes are gone already: they were ended with all others. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/engine.h"
@@ -82,6 +83,16 @@ struct stub {
     bool was_ready, has_failed;
 };
 
+static void tell_upgrade(struct stub *stub, const char *text, size_t length)
+{
+    char status[128];
+
+    upgrade_door_answer(&stub->serve->upgrade, text, length);
+    str_format(status, sizeof(status), "STATUS=serving, version %s", text + 1);
+    if (text[0] == ENGINE_SAYS_UPGRADED)
+        notify_say(&stub->serve->notify, status);
+}
+
 /* 1: something came, 0: nothing more for now, or the end. */
 static int hear_launcher(struct stub *stub, struct error *err)
 {
@@ -94,6 +105,11 @@ static int hear_launcher(struct stub *stub, struct error *err)
     if (text[0] == ENGINE_SAYS_READY && !stub->was_ready) {
         stub->was_ready = true;
         tell_starter(stub->serve, "ready\n");
+        notify_say(&stub->serve->notify, "READY=1\nSTATUS=serving, version " BAILEY_VERSION);
+    } else if (text[0] == ENGINE_SAYS_PING) {
+        notify_say(&stub->serve->notify, "WATCHDOG=1");
+    } else if (text[0] == ENGINE_SAYS_UPGRADED || text[0] == ENGINE_SAYS_KEPT) {
+        tell_upgrade(stub, text, (size_t)length);
     } else if (text[0] == ENGINE_SAYS_FAILED || text[0] == ENGINE_SAYS_REFUSED) {
         stub->has_failed = true;
         error_set(err, text[0] == ENGINE_SAYS_REFUSED ? -EPERM : -EIO,
@@ -110,8 +126,28 @@ static void forward_signals(const struct serve *serve)
     static const char stop = ENGINE_SAYS_STOP;
     struct signalfd_siginfo info;
 
-    while (read(serve->signal_fd, &info, sizeof(info)) == sizeof(info))
+    while (read(serve->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        notify_say(&serve->notify, "STOPPING=1");
         send(serve->stub_fd, &stop, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+/*
+ * The manager hears that we live only when the launcher has said so: its loop turns. A broker that
+ * is gone is the launcher's business, and no reason to end every session. Returns how long to wait.
+ */
+static int feed_watchdog(const struct serve *serve, uint64_t *at_ms)
+{
+    static const char ping = ENGINE_SAYS_PING;
+    uint64_t now = clock_now_ms();
+
+    if (!serve->spec->watchdog_ms || serve->notify.length == 0)
+        return -1;
+    if (now >= *at_ms) {
+        send(serve->stub_fd, &ping, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        *at_ms = now + serve->spec->watchdog_ms;
+    }
+    return (int)MIN(*at_ms - now, (uint64_t)INT_MAX);
 }
 
 /* Until the launcher is gone. Its words are read to the last one. */
@@ -120,15 +156,20 @@ static int wait_for_launcher(struct stub *stub, struct error *err)
     struct serve *serve = stub->serve;
     struct pollfd fds[] = {{.fd = serve->signal_fd, .events = POLLIN},
                            {.fd = serve->pid_fd, .events = POLLIN},
-                           {.fd = serve->stub_fd, .events = POLLIN}};
+                           {.fd = serve->stub_fd, .events = POLLIN},
+                           {.fd = serve->upgrade.listen_fd, .events = POLLIN},
+                           {.events = POLLIN}};
+    uint64_t watchdog_ms = 0;
     int status = 0;
 
     for (;;) {
-        if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+        fds[4].fd = serve->upgrade.client_fd;
+        if (poll(fds, ARRAY_SIZE(fds), feed_watchdog(serve, &watchdog_ms)) < 0 && errno != EINTR)
             return error_errno(err, "waiting for the launcher");
         forward_signals(serve);
         while (hear_launcher(stub, err) > 0)
             ;
+        upgrade_door_turn(&serve->upgrade, serve->stub_fd);
         if (fds[2].revents & (POLLHUP | POLLERR))
             fds[2].fd = -1; /* its end comes next */
         if (fds[1].revents)
@@ -171,8 +212,11 @@ int serve_run(const struct serve_spec *spec, struct error *err)
         r = drop_everything(&serve, &own);
     if (r == 0)
         r = wait_for_launcher(&stub, &own);
-    if (serve.listen_fd >= 0 || serve.pid_fd >= 0)
-        unlink(spec->socket);          /* fails after a root start: the next one takes it away */
+    if (serve.listen_fd >= 0 || serve.pid_fd >= 0) {
+        if (spec->socket_fd == 0)
+            unlink(spec->socket); /* fails after a root start: the next one takes it away */
+        upgrade_door_remove(spec->socket);
+    }
     cgroup_remove_engine(&plan->site); /* likewise */
     if (!stub.was_ready && r < 0)
         tell_starter(&serve, own.text);

@@ -76,8 +76,11 @@ struct serve_spec {
     unsigned pool_size;         /* boxes made ahead, at most; 0: none */
     uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
     unsigned stop_grace_ms;
-    int ready_fd;  /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
-    int stderr_fd; /* the daemon's log */
+    int socket_fd;        /* opened already by a service manager, at `socket`; 0: opened here */
+    const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: nobody listens */
+    uint64_t watchdog_ms; /* how often it wants to hear that we live; 0: never */
+    int ready_fd;         /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
+    int stderr_fd;        /* the daemon's log */
 };
 
 /* Returns when the daemon has ended: 0, or why it could not be started. */
@@ -86,5 +89,20 @@ int serve_run(const struct serve_spec *spec, struct error *err);
 /* `bailey` executed by itself inside: argv is {"bailey", SERVE_INSIDE_WORD}. Does not return. */
 #define SERVE_INSIDE_WORD "launcher-inside"
 _Noreturn void serve_inside(void);
+
+/*
+ * Both programs executed by a launcher that is to be replaced by them: {"bailey",
+ * SERVE_PROBE_WORD}, {"bailey-engine", "probe"}. What one says that can take over:
+ */
+#define SERVE_PROBE_WORD "launcher-probe"
+#define SERVE_PROBE_ANSWER "bailey takes over\n"
+int serve_probe(void); /* the exit status of the first */
+
+/*
+ * Asks the daemon of this socket to go on with these two programs, which are read now, with the
+ * caller's rights. Waits for the answer: 0 and the version that took over, or why nothing changed.
+ */
+int serve_upgrade(const char *socket, const char *program, const char *engine, char *ret_version,
+                  size_t size, struct error *err);
 
 #endif

@@ -23,6 +23,7 @@
 
 #define NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
+#define FIXED_FDS (ENGINE_LAST_FD + 1)
 
 /* ---- in the child ---- */
 
@@ -147,35 +148,36 @@ static int note_pid(struct serve *serve)
 static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
 {
     static char *argv[] = {"bailey", SERVE_INSIDE_WORD, NULL};
-    struct fd_move moves[11 + ENGINE_DATASETS_MAX + SERVE_LISTEN_MAX];
-    size_t count = 11;
+    struct fd_move moves[FIXED_FDS + ENGINE_DATASETS_MAX + SERVE_LISTEN_MAX];
+    size_t count = FIXED_FDS;
     int plan_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = hand_bytes("plan", serve->plan, sizeof(*serve->plan), &plan_fd, err);
 
     if (r < 0)
         return r;
-    memcpy(moves,
-           (struct fd_move[]){{null_fd, 0},
-                              {null_fd, 1},
-                              {serve->spec->stderr_fd >= 0 ? serve->spec->stderr_fd : null_fd, 2},
-                              {plan_fd, ENGINE_PLAN_FD},
-                              {serve->launcher_fd, ENGINE_STUB_FD},
-                              {serve->engine_fd, ENGINE_PROGRAM_FD},
-                              {serve->listen_fd, ENGINE_LISTEN_FD},
-                              {serve->settings_fd, ENGINE_SETTINGS_FD},
-                              {outer_proc_fd, ENGINE_OUTER_PROC_FD},
-                              {serve->egress_fd, ENGINE_EGRESS_FD},
-                              {serve->installer_fd, ENGINE_INSTALLER_FD}},
-           11 * sizeof(moves[0]));
+    memcpy(
+        moves,
+        (struct fd_move[]){{null_fd, 0},
+                           {null_fd, 1},
+                           {serve->spec->stderr_fd >= 0 ? serve->spec->stderr_fd : null_fd, 2},
+                           {plan_fd, ENGINE_PLAN_FD},
+                           {serve->launcher_fd, ENGINE_STUB_FD},
+                           {serve->engine_fd, ENGINE_PROGRAM_FD},
+                           {serve->listen_fd, ENGINE_LISTEN_FD},
+                           {serve->settings_fd, ENGINE_SETTINGS_FD},
+                           {outer_proc_fd >= 0 ? outer_proc_fd : null_fd, ENGINE_OUTER_PROC_FD},
+                           {serve->egress_fd >= 0 ? serve->egress_fd : null_fd, ENGINE_EGRESS_FD},
+                           {serve->installer_fd, ENGINE_INSTALLER_FD},
+                           {serve->self_fd, ENGINE_SELF_FD},
+                           {null_fd, ENGINE_HANDOVER_FD}},
+        FIXED_FDS * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};
     for (uint32_t i = 0; i < serve->plan->tcp_count; i++)
         moves[count++] = (struct fd_move){serve->tcp_fd[i], BROKER_TCP_FD + (int)i};
-    /* Itself too: it may lie where one of the numbers is. */
-    serve->self_fd = fcntl(serve->self_fd, F_DUPFD_CLOEXEC, 256);
     r = hand_fds(moves, count);
     if (r == 0)
-        r = hand_exec(serve->self_fd, argv, (char *const *)serve->spec->broker_env);
+        r = hand_exec(ENGINE_SELF_FD, argv, (char *const *)serve->spec->broker_env);
     serve->launcher_fd = ENGINE_STUB_FD; /* the number that is left to speak through */
     return error_set(err, r, ERROR_ENGINE, "executing the launcher: %s", strerror(-r));
 }

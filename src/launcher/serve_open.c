@@ -48,6 +48,8 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     serve->engine_fd = serve->leaf_fd = serve->stub_fd = serve->launcher_fd = -1;
     serve->root_tree = serve->signal_fd = serve->pid_fd = -1;
     serve->egress_fd = serve->egress_pid_fd = serve->installer_fd = -1;
+    upgrade_door_init(&serve->upgrade);
+    serve->notify = NOTIFY_INIT;
     fill(serve->wheel_tree, ENGINE_WHEELS_MAX);
     fill(serve->folder_fd, ENGINE_FOLDER_COUNT);
     fill(serve->folder_tree, ENGINE_FOLDER_COUNT);
@@ -66,6 +68,8 @@ void serve_close(struct serve *serve)
 
     for (size_t i = 0; i < ARRAY_SIZE(single); i++)
         fd_closep(single[i]);
+    upgrade_door_close(&serve->upgrade);
+    notify_close(&serve->notify);
     close_all(serve->folder_fd, ENGINE_FOLDER_COUNT);
     close_all(serve->folder_tree, ENGINE_FOLDER_COUNT);
     close_all(serve->bind_tree, ENGINE_BINDS_MAX);
@@ -277,12 +281,27 @@ static int socket_address(const char *path, int *ret_folder_fd, struct sockaddr_
     return 0;
 }
 
-static int open_socket(struct serve *serve, struct error *err)
+int serve_socket_connect(const char *path, int type, int *ret_fd, struct error *err)
 {
-    CLEANUP(fd_closep)
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     CLEANUP(fd_closep) int folder_fd = -1;
-    const char *path = serve->spec->socket, *name = NULL;
+    struct sockaddr_un address;
+    const char *name = NULL;
+    int r = socket_address(path, &folder_fd, &address, &name, err);
+
+    if (r < 0)
+        return r;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        return error_errno(err, "connecting to %s", path);
+    *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+int serve_socket_listen(const char *path, int type, int *ret_fd, struct error *err)
+{
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CLEANUP(fd_closep) int folder_fd = -1;
+    const char *name = NULL;
     struct sockaddr_un address;
     struct stat status;
     mode_t mask;
@@ -302,8 +321,19 @@ static int open_socket(struct serve *serve, struct error *err)
     umask(mask);
     if (r < 0 || listen(fd, SOMAXCONN) < 0)
         return error_errno(err, "listening on %s", path);
-    serve->listen_fd = fd_take(&fd);
+    *ret_fd = fd_take(&fd);
     return 0;
+}
+
+/* One that the service manager opened is his to remove; the caller keeps his descriptor of it. */
+static int open_socket(struct serve *serve, struct error *err)
+{
+    const struct serve_spec *spec = serve->spec;
+
+    if (spec->socket_fd == 0)
+        return serve_socket_listen(spec->socket, SOCK_STREAM, &serve->listen_fd, err);
+    serve->listen_fd = fcntl(spec->socket_fd, F_DUPFD_CLOEXEC, 3);
+    return serve->listen_fd < 0 ? error_errno(err, "taking the service manager's socket") : 0;
 }
 
 /* ---- trees of the host ---- */
@@ -413,6 +443,10 @@ int serve_open(struct serve *serve, struct error *err)
         r = serve_listen(serve, err);
     if (r == 0)
         r = open_socket(serve, err);
+    if (r == 0)
+        r = notify_open(&serve->notify, spec->notify, err);
+    if (r == 0)
+        r = upgrade_door_open(&serve->upgrade, spec->socket, err);
     if (r < 0)
         return r;
     serve_take_trees(serve);

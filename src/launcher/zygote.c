@@ -265,6 +265,12 @@ void zygotes_start(struct engine *engine)
 /* Must: come before the boxes' ends are waited for, which needs that all kernels are reaped. */
 void zygotes_end(struct engine *engine)
 {
+    zygotes_leave(engine);
+    zygote_kernels_end(engine);
+}
+
+void zygotes_leave(struct engine *engine)
+{
     while (engine->zygotes) {
         int status;
 
@@ -272,7 +278,6 @@ void zygotes_end(struct engine *engine)
             bury(engine->zygotes, &status);
         drop(engine->zygotes);
     }
-    zygote_kernels_end(engine);
 }
 
 int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kernel, uint8_t tier)

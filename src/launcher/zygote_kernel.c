@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "launcher/handover.h"
 #include "launcher/zygotes.h"
 #include "sandbox/sandbox.h"
 #include "sys/packet.h"
@@ -382,4 +383,51 @@ void zygote_kernels_end(struct engine *engine)
             bury(&engine->kernels[i]);
         }
     }
+}
+
+/* ---- handed over ---- */
+
+/* One that a zygote waits for is left out: it becomes ours before it comes to that. */
+int zygotes_hand_kernels(struct engine *engine,
+                         int (*each)(void *ctx, const struct handover_kernel *kernel), void *ctx)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
+        for (struct zygote_kernel *kernel = engine->kernels[i]; kernel && r == 0;
+             kernel = kernel->next) {
+            struct handover_kernel told = {.number = kernel->number,
+                                           .kernel = kernel->kernel,
+                                           .pid = kernel->pid,
+                                           .pid_fd = kernel->end.fd};
+
+            if (told.pid_fd >= 0)
+                r = each(ctx, &told);
+        }
+    }
+    return r;
+}
+
+int zygotes_take_kernel(struct engine *engine, const struct handover_kernel *from)
+{
+    CLEANUP(freep) struct zygote_kernel *kernel = calloc(1, sizeof(*kernel));
+    struct zygote_kernel **bucket = bucket_of(engine, from->pid);
+    int r;
+
+    if (!kernel)
+        return -ENOMEM;
+    *kernel = (struct zygote_kernel){
+        .end = {.fd = -1, .ready = on_orphan_end},
+        .engine = engine,
+        .number = from->number,
+        .kernel = from->kernel,
+        .pid = from->pid,
+        .fds = {-1, -1, -1},
+    };
+    r = loop_add(&engine->loop, &kernel->end, from->pid_fd, EPOLLIN);
+    if (r < 0)
+        return r;
+    kernel->next = *bucket;
+    *bucket = ptr_take(&kernel);
+    return 0;
 }

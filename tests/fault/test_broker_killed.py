@@ -54,9 +54,11 @@ class Daemon(serve.Daemon):
 class Scene:
     """One daemon, the load on it, and the one who kills."""
 
-    def __init__(self, number):
+    wanted = KILLS // DAEMONS
+
+    def __init__(self, number, **settings):
         self.random = random.Random(SEED + number)
-        self.daemon = Daemon()
+        self.daemon = Daemon(**settings)
         self.launcher = self.daemon.launcher
         self.sessions = [self.daemon.session(name=f"s{i}")["id"] for i in range(2)]
         self.counters = [self.count(s) for s in self.sessions]
@@ -88,7 +90,7 @@ class Scene:
     def kill_and_settle(self):
         for worker in self.workers + self.streams:
             worker.start()
-        while self.killed < KILLS // DAEMONS:
+        while self.killed < self.wanted:
             self.kill_one()
         for worker in self.workers:
             worker.enough.set()

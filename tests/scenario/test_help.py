@@ -7,8 +7,8 @@ import pytest
 import support
 
 COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool", "session", "shell", "cp",
-            "ls", "cat", "rm", "outputs", "logs", "events", "ps", "serve", "daemon", "prompt",
-            "openapi", "reload")
+            "ls", "cat", "rm", "outputs", "logs", "events", "ps", "serve", "upgrade", "daemon",
+            "prompt", "openapi", "reload")
 PROMISED = {
     "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
             "--env", "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
@@ -20,6 +20,7 @@ PROMISED = {
     "logs": ("--follow",),
     "events": ("--follow", "--session", "--json"),
     "daemon": ("--follow", "--json"),
+    "upgrade": ("--program", "--socket", "--state", "--json"),
     "serve": ("--socket", "--state", "--on-demand", "--ready-fd", "--listen"),
     "reload": ("--json", "--config"),
     "tool": ("--session", "--list"),

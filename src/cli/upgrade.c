@@ -1,0 +1,108 @@
+/*
+ * upgrade.c - `bailey upgrade`: the running daemon goes on with this program, or another one.
+ *
+ * The programs are read here, with the caller's rights, and handed over as descriptors
+ * (launcher/serve.h). No broker is asked: it must not be able to bring programs in.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "cli/engine.h"
+#include "cli/options.h"
+#include "cli/place.h"
+#include "cli/request.h"
+#include "cli/say.h"
+#include "cli/take.h"
+#include "config/config.h"
+#include "launcher/serve.h"
+
+struct upgrade_request {
+    const char *program, *socket, *state, *config_file;
+    bool is_json;
+};
+
+TAKE_TEXT(take_program, struct upgrade_request, program)
+TAKE_TEXT(take_socket, struct upgrade_request, socket)
+TAKE_TEXT(take_state, struct upgrade_request, state)
+TAKE_TEXT(take_config, struct upgrade_request, config_file)
+TAKE_SWITCH(take_json, struct upgrade_request, is_json)
+
+static int find_programs(const struct upgrade_request *request, char program[PATH_MAX],
+                         char engine[PATH_MAX], struct error *err)
+{
+    if (!realpath(request->program ? request->program : "/proc/self/exe", program))
+        return error_errno(err, "finding the program '%.300s'",
+                           request->program ? request->program : "/proc/self/exe");
+    return engine_beside(program, engine, err);
+}
+
+/* Whoever serves the state folder, wherever its socket is. */
+static int find_daemon(const struct upgrade_request *request, char *const *env, struct place *place,
+                       struct error *err)
+{
+    CLEANUP(config_free) struct config config = {0};
+    int result = request_config(&config, request->config_file, env, err);
+
+    if (result == 0)
+        result = place_choose(place, &config, env, request->state, request->socket, err);
+    if (result == 0 && !request->socket)
+        result = place_adopt(place, err);
+    if (result == 0 && !place_is_locked(place))
+        return error_set(err, -ESRCH, ERROR_NO_DAEMON,
+                         "no daemon is running; the next start has this program anyway");
+    return result;
+}
+
+static int run_upgrade(const struct invocation *invocation)
+{
+    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+    struct upgrade_request request = {0};
+    char program[PATH_MAX], engine[PATH_MAX], version[64];
+    struct error err = {0};
+    int result = options_take(&invocation->parsed, &request, &err);
+
+    if (result == 0)
+        result = find_programs(&request, program, engine, &err);
+    if (result == 0)
+        result = find_daemon(&request, invocation->env, &place, &err);
+    if (result == 0)
+        result = serve_upgrade(place.socket, program, engine, version, sizeof(version), &err);
+    if (result < 0)
+        return say_bad_input(&err);
+    if (request.is_json)
+        return print_json(json_pack("{s:s, s:s}", "version", version, "program", program));
+    if (buf_printf(&text, "bailey %s has taken over\n", version) < 0)
+        return STATUS_BAD_INPUT;
+    return print_text(&text);
+}
+
+static const struct option_row options[] = {
+    {"program", 0, "FILE", WORDS_FILE, "this bailey, and the bailey-engine beside it",
+     .take = take_program},
+    {"socket", 0, "PATH", WORDS_FILE, "the daemon that listens here", .take = take_socket},
+    {"state", 0, "DIR", WORDS_FOLDER, "the daemon of this state folder", .take = take_state},
+    {"json", 'j', NULL, WORDS_ANY, "print JSON", .take = take_json},
+    {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
+};
+
+const struct command upgrade_command = {
+    .name = "upgrade",
+    .summary = "put a new version into the running daemon, keeping its sessions",
+    .usage = "[--program FILE]",
+    .description =
+        "The daemon goes on with this program and the bailey-engine beside it. Sessions, commands, "
+        "kernels and their output go on as if nothing had happened; connections are closed once, "
+        "and streams go on where they were with their last id. A program that cannot take over "
+        "leaves the old one running, and the status is 125.\n\n"
+        "Settings stay those of the start: 'bailey reload' brings new ones in. Boxes that live "
+        "keep the warden they were made with.\n\n"
+        "Example: install the new version, then: bailey upgrade",
+    .options = options,
+    .option_count = ARRAY_SIZE(options),
+    .run = run_upgrade,
+};

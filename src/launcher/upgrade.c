@@ -1,0 +1,306 @@
+/*
+ * upgrade.c - a new program is tried, everything comes to rest, and it takes over; see upgrade.h.
+ */
+#include "launcher/upgrade.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launcher/engine.h"
+#include "sys/calls.h"
+
+#define PROBE_PATIENCE_MS 10000
+#define REST_PATIENCE_MS 60000 /* a layer that is being sealed may be large */
+
+static void on_probe_end(struct loop_source *source, uint32_t events);
+
+static const char *const program_names[] = {"bailey", "bailey-engine"};
+
+void upgrade_init(struct engine *engine)
+{
+    engine->upgrade = (struct upgrade){
+        .program_fd = {-1, -1}, .probe = {.fd = -1, .ready = on_probe_end}, .answer_fd = -1};
+}
+
+bool upgrade_rests(const struct engine *engine)
+{
+    return engine->upgrade.state == UPGRADE_RESTING && !engine->seals;
+}
+
+static void end_probe(struct engine *engine)
+{
+    struct upgrade *upgrade = &engine->upgrade;
+    int pid_fd = upgrade->probe.fd;
+
+    if (upgrade->probe_pid > 0) {
+        kill(upgrade->probe_pid, SIGKILL);
+        while (waitpid(upgrade->probe_pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+    }
+    upgrade->probe_pid = 0;
+    if (pid_fd >= 0)
+        loop_remove(&engine->loop, &upgrade->probe);
+    fd_closep(&pid_fd);
+    fd_closep(&upgrade->answer_fd);
+    upgrade->answer_fd = -1;
+}
+
+/* Back to where nobody has asked for anything. */
+static void leave(struct engine *engine)
+{
+    struct upgrade *upgrade = &engine->upgrade;
+
+    end_probe(engine);
+    for (int i = 0; i < _UPGRADE_PROGRAM_MAX; i++) {
+        fd_closep(&upgrade->program_fd[i]);
+        upgrade->program_fd[i] = -1;
+    }
+    upgrade->state = UPGRADE_NONE;
+    upgrade->at_ms = 0;
+}
+
+/* The old one goes on. */
+static void keep(struct engine *engine, const char *why)
+{
+    bool was_resting = engine->upgrade.state == UPGRADE_RESTING;
+
+    log_warning("no upgrade: %s, continuing with the program of before", why);
+    leave(engine);
+    engine_say(engine, ENGINE_SAYS_KEPT, why);
+    if (was_resting) {
+        broker_listen(engine);
+        pool_wake(engine);
+    }
+}
+
+/* ---- tried ---- */
+
+/* Without any right, with what it has to be able to read, and a word to say. */
+static _Noreturn void probe_child(struct engine *engine, int which, int answer_fd, int handover_fd)
+{
+    static char *const argv[][4] = {{"bailey", SERVE_PROBE_WORD, NULL},
+                                    {"bailey-engine", "probe", NULL}};
+    static char *env[] = {NULL};
+    int program_fd = fcntl(engine->upgrade.program_fd[which], F_DUPFD_CLOEXEC, 256);
+    struct fd_move moves[] = {{STDIN_FILENO, 0},
+                              {answer_fd, 1},
+                              {STDERR_FILENO, 2},
+                              {ENGINE_PLAN_FD, ENGINE_PLAN_FD},
+                              {handover_fd, ENGINE_HANDOVER_FD}};
+    sigset_t none;
+    int r;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    r = hand_off_privileges(engine->plan->broker_id, engine->plan->clears_groups);
+    if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        r = -errno;
+    if (r == 0)
+        r = hand_fds(moves, ARRAY_SIZE(moves));
+    if (r == 0)
+        r = hand_exec(program_fd, argv[which], env);
+    log_warning("trying the new %s: %s", program_names[which], strerror(-r));
+    _exit(127);
+}
+
+static int start_probe(struct engine *engine, int which)
+{
+    struct upgrade *upgrade = &engine->upgrade;
+    CLEANUP(fd_closep) int handover_fd = -1;
+    int ends[2], pid_fd = -1, r;
+
+    r = upgrade_write(engine, false, "", &handover_fd);
+    if (r < 0)
+        return r;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    upgrade->probe_pid = sys_clone_fork(0, &pid_fd, -1);
+    if (upgrade->probe_pid == 0)
+        probe_child(engine, which, ends[1], handover_fd);
+    r = upgrade->probe_pid < 0 ? -errno : 0;
+    close(ends[1]);
+    upgrade->answer_fd = ends[0];
+    upgrade->probed = which;
+    upgrade->at_ms = clock_now_ms() + PROBE_PATIENCE_MS;
+    if (r == 0)
+        r = loop_add(&engine->loop, &upgrade->probe, pid_fd, EPOLLIN);
+    if (r < 0)
+        fd_closep(&pid_fd);
+    return r;
+}
+
+static void next_probe(struct engine *engine, int which)
+{
+    char why[128];
+    int r = start_probe(engine, which);
+
+    if (r == 0)
+        return;
+    str_format(why, sizeof(why), "the new program could not be tried: %s", strerror(-r));
+    keep(engine, why);
+}
+
+static void rest(struct engine *engine)
+{
+    engine->upgrade.state = UPGRADE_RESTING;
+    engine->upgrade.at_ms = clock_now_ms() + REST_PATIENCE_MS;
+    pool_drop(engine);
+}
+
+static void on_probe_end(struct loop_source *source, uint32_t events)
+{
+    struct engine *engine = CONTAINER_OF(source, struct engine, upgrade.probe);
+    struct upgrade *upgrade = &engine->upgrade;
+    char said[sizeof(SERVE_PROBE_ANSWER) + 1] = "", why[192];
+    siginfo_t info = {0};
+    int probed = upgrade->probed;
+    ssize_t length = read(upgrade->answer_fd, said, sizeof(said) - 1);
+    bool can = length == sizeof(SERVE_PROBE_ANSWER) - 1 && str_equal(said, SERVE_PROBE_ANSWER);
+
+    (void)events;
+    waitid(P_PID, (id_t)upgrade->probe_pid, &info, WEXITED | WNOWAIT | WNOHANG);
+    end_probe(engine);
+    if (!can || info.si_code != CLD_EXITED || info.si_status != 0) {
+        str_format(why, sizeof(why),
+                   "the new %s cannot take over (%s %d%s); the daemon's log may say why",
+                   program_names[probed], info.si_code == CLD_EXITED ? "status" : "signal",
+                   info.si_status, can || info.si_status ? "" : ", without a word");
+        keep(engine, why);
+    } else if (probed == UPGRADE_SELF) {
+        next_probe(engine, UPGRADE_ENGINE);
+    } else {
+        rest(engine);
+    }
+}
+
+static bool is_sealed(int fd)
+{
+    static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    int has = fcntl(fd, F_GET_SEALS);
+
+    return has >= 0 && (has & seals) == seals;
+}
+
+void upgrade_asked(struct engine *engine, const int *fds, size_t count)
+{
+    struct upgrade *upgrade = &engine->upgrade;
+    const char *why = NULL;
+
+    if (count != _UPGRADE_PROGRAM_MAX || !is_sealed(fds[0]) || !is_sealed(fds[1]))
+        why = "what came are not two sealed programs";
+    else if (upgrade->state != UPGRADE_NONE)
+        why = "another upgrade is under way";
+    else if (engine->is_stopping || engine->is_over || !engine->was_ready)
+        why = "the daemon is starting or stopping";
+    if (why) {
+        for (size_t i = 0; i < count; i++)
+            close(fds[i]);
+        engine_say(engine, ENGINE_SAYS_KEPT, why);
+        return;
+    }
+    for (int i = 0; i < _UPGRADE_PROGRAM_MAX; i++)
+        upgrade->program_fd[i] = fds[i];
+    upgrade->state = UPGRADE_TRYING;
+    next_probe(engine, UPGRADE_SELF);
+}
+
+/* ---- rested ---- */
+
+/* Nobody is on the way: neither boxes nor kernels, nor layers, nor ends of boxes made ahead. */
+static bool has_rest(const struct engine *engine)
+{
+    return !engine->seals && !engine->makings && !engine->asked_kernels && !boxes_has_ahead(engine);
+}
+
+static void go(struct engine *engine)
+{
+    char why[128];
+    int r;
+
+    log_info("a new program takes over");
+    broker_kill(engine);
+    zygotes_leave(engine);
+    graves_end(engine);
+    r = upgrade_exec(engine, engine->upgrade.program_fd, false, "");
+    str_format(why, sizeof(why), "executing the new program: %s", strerror(-r));
+    keep(engine, why);
+    broker_start(engine);
+    zygotes_start(engine);
+}
+
+/* ---- held ---- */
+
+void upgrade_served(struct engine *engine)
+{
+    if (engine->upgrade.state != UPGRADE_HOLDING)
+        return;
+    leave(engine);
+    engine_say(engine, ENGINE_SAYS_UPGRADED, BAILEY_VERSION);
+    log_info("bailey %s has taken over", BAILEY_VERSION);
+}
+
+void upgrade_failed(struct engine *engine, const char *why)
+{
+    int r;
+
+    if (engine->upgrade.state != UPGRADE_HOLDING)
+        return;
+    log_warning("%s, going back to the program of before", why);
+    broker_kill(engine);
+    zygotes_leave(engine);
+    graves_end(engine);
+    r = upgrade_exec(engine, engine->upgrade.program_fd, true, why);
+    log_error("going back: %s, continuing with the new program", strerror(-r));
+    leave(engine);
+    engine_say(engine, ENGINE_SAYS_KEPT,
+               "the new broker does not serve, and the old program "
+               "cannot be executed; the daemon's log says why");
+}
+
+/* ---- turns ---- */
+
+static void too_late(struct engine *engine)
+{
+    switch (engine->upgrade.state) {
+    case UPGRADE_TRYING:
+        keep(engine, "the new program did not answer in time");
+        return;
+    case UPGRADE_RESTING:
+        keep(engine, engine->seals ? "a layer is being sealed; try again later"
+                                   : "boxes did not come to rest in time; try again later");
+        return;
+    case UPGRADE_HOLDING:
+        engine->upgrade.at_ms = 0;
+        broker_end(engine); /* which fails the upgrade, from the loop */
+        return;
+    default:
+        return;
+    }
+}
+
+void upgrade_turn(struct engine *engine, uint64_t now_ms)
+{
+    struct upgrade *upgrade = &engine->upgrade;
+
+    if (upgrade->state == UPGRADE_NONE || engine->is_over)
+        return;
+    if (engine->is_stopping && upgrade->state != UPGRADE_HOLDING)
+        keep(engine, "the daemon is stopping");
+    else if (upgrade->state == UPGRADE_RESTING && has_rest(engine))
+        go(engine);
+    else if (upgrade->state == UPGRADE_RESTING && now_ms < upgrade->at_ms)
+        broker_listen(engine); /* or not, once the last layer is sealed */
+    else if (upgrade->at_ms && now_ms >= upgrade->at_ms)
+        too_late(engine);
+}
