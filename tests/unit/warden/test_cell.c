@@ -388,9 +388,8 @@ static void test_script_says_its_exit(void **state)
     struct ended ended;
     int status;
 
-    run_cell(
-        room, 2, 1, CELL_SCRIPT,
-        "out hello\nsay end 2 0\nsay exit 3 4\nsay exit 2 256\nsay exit 2 7\nout late\nexit 5");
+    run_cell(room, 2, 1, CELL_SCRIPT,
+             "out hello\nsay end 2 0\nsay exit 3 4\nsay exit 2 256\nsay exit 2 7");
     finish(room, 2, &ended);
     assert_string_equal(ended.text[1], "hello\n");
     assert_int_equal(ended.exited.exit_code, 7);
