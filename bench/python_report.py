@@ -15,7 +15,7 @@ IDLE_MB = 4
 
 FRESH_NOTE = """\
 Seen by a client in C with one connection that stays open: from the request to the whole reply, which
-comes when the box is gone. *From the pool* is what the replies say of themselves. The box has all
+comes when the program has ended and what the box used is known; the box ends meanwhile. *From the pool* is what the replies say of themselves. The box has all
 layers; the program is the template's Python with the modules that its import lines name."""
 
 BESIDE_NOTE = """\

@@ -411,10 +411,20 @@ def reap_orphans():
                 pass
 
 
+def _pid_namespace(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None
+
+
 def _is_zygote(pid, everybody):
-    """A warm interpreter of a daemon that lives: one that has ended was replaced by another number."""
-    parent = everybody.get(everybody.get(pid, (0, "", ""))[0], (0, "", ""))
-    return parent[2] == "launcher" and b"/bailey/driver/zygote.py" in _read(f"/proc/{pid}/cmdline")
+    """A warm interpreter of a daemon that lives: one that has ended was replaced by another number.
+    A kernel whose zygote has ended is the launcher's child too, but lives in a box."""
+    parent = everybody.get(pid, (0, "", ""))[0]
+    return (everybody.get(parent, (0, "", ""))[2] == "launcher"
+            and b"/bailey/driver/zygote.py" in _read(f"/proc/{pid}/cmdline")
+            and _pid_namespace(pid) == _pid_namespace(parent))
 
 
 def processes():
@@ -484,8 +494,9 @@ def left_since(before, patience=3.0):
 
 def end_new(before):
     """Ends what a failed test has left beneath us, so that the next test starts clean."""
+    left = processes() - before
     for pid, what in alive().items():
-        if f"process {pid} ({what[2:]})" not in before:
+        if f"process {pid} ({what[2:]})" in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

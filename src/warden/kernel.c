@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -204,8 +205,23 @@ static void end_ready(struct loop_source *source, uint32_t events)
 
 /* ---- its words ---- */
 
+/* Its end is there, though nobody has looked at it yet. */
+static bool has_died(const struct kernel *kernel)
+{
+    struct pollfd end = {.fd = kernel->end.fd, .events = POLLIN};
+    siginfo_t info = {0};
+
+    if (kernel->is_dead)
+        return true;
+    if (kernel->is_given)
+        return poll(&end, 1, 0) == 1;
+    return waitid(P_PID, (id_t)kernel->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
 /*
- * Nobody has finished what he was not told yet. A script ends with its process, or by saying with
+ * Nobody has finished what he was not told yet, and the dead have nothing to say: whoever kept the
+ * socket would say it for them. A script ends with its process, or by saying with
  * which status it is about to exit: that is its own to choose, and the end of a process that shares
  * its memory with a zygote takes longer than many a script.
  */
@@ -214,7 +230,7 @@ static bool is_last_word(const struct kernel *kernel, const struct kernel_word *
     const struct command *cell = kernel->current;
     enum kernel_word_kind kind = cell->cell.flags & CELL_SCRIPT ? KERNEL_EXIT : KERNEL_END;
 
-    return word->kind == kind && word->id == cell->id && !is_writing(kernel);
+    return word->kind == kind && word->id == cell->id && !is_writing(kernel) && !has_died(kernel);
 }
 
 /* The next cell begins when all of them are handled: they were said before it. */
