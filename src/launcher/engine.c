@@ -130,8 +130,12 @@ static void before_wait(void *ctx)
     } else if (graves_are_due(engine, now) && engine_is_quiet(engine)) {
         graves_tick(engine, now);
     }
-    /* What is due and was not done now has somebody before it, who wakes us. */
-    engine->loop.is_busy = makings_can_begin(engine) || graves_are_due(engine, now);
+    /*
+     * What is due and was not done now has somebody before it, and comes again at once. Nobody may
+     * rely on being woken by whoever that was: it may be the timer, which set_timer() takes back.
+     */
+    engine->loop.is_busy = makings_can_begin(engine) || graves_are_due(engine, now) ||
+                           (pool_is_due(engine, now) && !engine->queue);
     set_timer(engine, now);
 }
 
