@@ -26,6 +26,8 @@ try:
 except ImportError:  # not the reference interpreter
     from json.encoder import py_encode_basestring_ascii as quote
 
+join, encode = str.join, str.encode  # found here, whatever a cell does to the type's own dictionary
+
 # Functions look their builtins up here, whatever a cell does to the module `builtins`.
 __builtins__ = dict(vars(sys.modules["builtins"]))
 
@@ -179,7 +181,7 @@ class Kernel:
         """Writes whole lines: SIGINT and other threads wait until they are out."""
         if self.control < 0 or getpid() != self.pid:
             return
-        data = memoryview("".join(lines).encode("ascii"))
+        data = memoryview(encode(join("", lines), "ascii"))
         with self.lock:
             self.is_writing = True
             try:

@@ -271,6 +271,14 @@ def test_a_module_of_the_same_name_is_not_ours(kernel):
     assert kernel.run("import sys\n[p for p in sys.path if 'guest' in p]").text == "[]"
 
 
+def test_words_are_written_though_a_cell_has_changed_str(kernel):
+    cell = kernel.run("import ctypes, gc\nd = gc.get_referents(str.__dict__)[0]\n"
+                      "d['encode'] = d['join'] = lambda *a: b'end 9 0\\n'\n"
+                      "ctypes.pythonapi.PyType_Modified(ctypes.py_object(str))\n'encode' in str.__dict__")
+    assert (cell.status, cell.text) == (0, "True")
+    assert kernel.run("1 + 1").text == "2"
+
+
 def test_threads_may_display(kernel):
     cell = kernel.run("import threading\ndef f(n):\n    for i in range(50): display(n)\n"
                       "t = [threading.Thread(target=f, args=('x' * 9000,)) for n in range(4)]\n"
