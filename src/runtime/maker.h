@@ -86,7 +86,8 @@ struct maker_ops {
      */
     void (*end)(struct maker *maker, uint32_t number, struct box *box,
                 void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
-    /* So far: oom kills and CPU time, which nobody inside can forge. NULL: no memory to ask. */
+    /* So far: oom kills, CPU time and the most memory, which nobody inside can forge. Asked before
+     * end() it is answered before. NULL: no memory to ask. */
     void (*usage)(struct maker *maker, uint32_t number,
                   void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
 

@@ -180,8 +180,13 @@ class Creator(Worker):
 
 
 class Starter(Worker):
-    """Commands that end by themselves, in the background; each has a word that is its own."""
+    """Commands that end by themselves, in the background; each has a word that is its own.
 
+    A session remembers its last 1000 commands (LIMIT_EXECUTIONS): no more are started than are
+    remembered, however fast the machine is.
+    """
+
+    MOST = 900
     LINES = "".join(f"{i}\n" for i in range(1, 2001))
 
     def __init__(self, daemon, seed, session):
@@ -189,6 +194,9 @@ class Starter(Worker):
         self.session, self.promised, self.words = session, {}, set()
 
     def turn(self):
+        if len(self.words) == self.MOST:
+            self.enough.wait()
+            return
         word = f"w{self.random.getrandbits(40):010x}"
         self.words.add(word)
         reply = self.server.call("POST", f"/v1/sessions/{self.session}/exec", {

@@ -271,9 +271,8 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("answer", [*ANSWERS, "silence"])
-def test_whoever_else_is_on_the_socket(room, answer):
-    """The run is done here, whatever the other says or does not say."""
+def run_beside(room, answer, **env):
+    """A run while somebody who is no daemon has the socket and says this; None: says nothing."""
     state, runtime = room.path / "state", room.path / "run"
     (runtime / "bailey").mkdir(parents=True, mode=0o700)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -284,36 +283,28 @@ def test_whoever_else_is_on_the_socket(room, answer):
             connection, _ = listener.accept()
             with connection:
                 connection.recv(1 << 20)
-                connection.sendall(ANSWERS[answer])
+                connection.sendall(answer)
         other = threading.Thread(target=serve_one)
-        if answer != "silence":
+        if answer is not None:
             other.start()
         done = support.bailey("run", "-c", "print('here')", room=room, env={
-            **DEBUG, "BAILEY_STATE_DIR": state, "XDG_RUNTIME_DIR": runtime})
-        if answer != "silence":
+            **env, "BAILEY_STATE_DIR": state, "XDG_RUNTIME_DIR": runtime})
+        if answer is not None:
             other.join()
+    return done
+
+
+@pytest.mark.parametrize("answer", [*ANSWERS, "silence"])
+def test_whoever_else_is_on_the_socket(room, answer):
+    """The run is done here, whatever the other says or does not say."""
+    done = run_beside(room, ANSWERS.get(answer), **DEBUG)
     assert done.status == 0 and done.out == b"here\n", done
     assert NOT_USED in done.stderr, done
 
 
 def test_half_a_run_is_no_result(room):
-    state, runtime = room.path / "state", room.path / "run"
-    (runtime / "bailey").mkdir(parents=True, mode=0o700)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(runtime / "bailey" / "engine.sock"))
-        listener.listen(4)
-
-        def serve_one():
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(1 << 20)
-                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nevent: stdout\n"
-                                   b'data: {"data":"half","encoding":"utf8"}\n\n')
-        other = threading.Thread(target=serve_one)
-        other.start()
-        done = support.bailey("run", "-c", "print('here')", room=room, env={
-            "BAILEY_STATE_DIR": state, "XDG_RUNTIME_DIR": runtime})
-        other.join()
+    done = run_beside(room, b"HTTP/1.0 200 OK\r\n\r\nevent: stdout\n"
+                            b'data: {"data":"half","encoding":"utf8"}\n\n')
     assert done.status == 125 and done.out == b"half", done
     assert b"--no-daemon" in done.err, done
 
