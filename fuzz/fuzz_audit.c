@@ -22,7 +22,7 @@ static void put(int fd_of, const char *name, const uint8_t *data, size_t size)
 
 static void read_all(int fd_of)
 {
-    const struct audit_filter all = {NULL};
+    const struct audit_filter all = {0};
     struct error err = {0};
     struct audit_reader *reader = audit_reader_new(fd_of, &all, UINT64_MAX, &err);
     const char *line;

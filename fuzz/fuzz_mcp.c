@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct mcp_work *works[WORKS_MAX];
 static size_t work_count;
 
-static void check_sent(void *ctx, const char *message, size_t length, int error_code)
+static void check_sent(void *ctx, const char *message, size_t length, int kind)
 {
     json_t *json = json_loadb(message, length, JSON_ALLOW_NUL, NULL);
     json_t *id = json_object_get(json, "id");
@@ -26,7 +26,7 @@ static void check_sent(void *ctx, const char *message, size_t length, int error_
         abort();
     if (id && !json_is_string(id) && !json_is_integer(id))
         abort();
-    if ((error_code != 0) != (json_object_get(json, "error") != NULL))
+    if ((kind != 0 && kind != MCP_NOTICE) != (json_object_get(json, "error") != NULL))
         abort();
     json_decref(json);
 }

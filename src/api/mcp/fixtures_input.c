@@ -90,7 +90,6 @@ void mcp_fixtures_answered(struct mcp_peer *peer, json_t *message)
     json_t *result = json_object_get(message, "result");
     json_t *content = json_object_get(json_object_get(result, "content"), "text");
     CLEANUP(freep) char *text = json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY);
-    CLEANUP(freep) char *said = NULL;
     struct mcp_work *work = peer->works;
     CLEANUP(json_decrefp) json_t *id = work ? question_id(work->origin.id) : NULL;
     CLEANUP(json_decrefp) json_t *words = NULL;

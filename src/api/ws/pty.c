@@ -272,7 +272,7 @@ void ws_pty(struct rest_call *call)
     struct error err = {0};
     struct pty *pty;
 
-    if (!ws_is_asked(call) || !rest_session(call, false, &session))
+    if (!rest_session(call, false, &session) || !ws_is_asked(call))
         return;
     if ((is_new ? start : attach)(call, session, &execution, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);

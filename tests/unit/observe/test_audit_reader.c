@@ -37,7 +37,7 @@ static struct audit_reader *reader(struct place *place, const struct audit_filte
 static void test_reading(void **state)
 {
     struct place *place = *state;
-    const struct audit_filter all = {NULL}, of_b = {.tenant = "b"},
+    const struct audit_filter all = {0}, of_b = {.tenant = "b"},
                               of_both = {.session = "s_1", .action = "run", .tenant = "b"},
                               future = {.since = "2999-01-01T00:00:00.000Z"},
                               past = {.since = "1999-01-01T00:00:00.000Z"},
@@ -79,7 +79,7 @@ static void on_written(void *ctx)
 static void test_following(void **state)
 {
     struct place *place = *state;
-    const struct audit_filter all = {NULL};
+    const struct audit_filter all = {0};
     struct audit_reader *one;
     int numbers[LINES_MAX], told = 0;
 
@@ -109,7 +109,7 @@ static void test_following(void **state)
 static void test_following_from_nothing(void **state)
 {
     struct place *place = *state;
-    const struct audit_filter all = {NULL};
+    const struct audit_filter all = {0};
     struct audit_reader *one = reader(place, &all, UINT64_MAX);
     int numbers[LINES_MAX];
 
