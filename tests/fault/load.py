@@ -203,7 +203,7 @@ class Starter(Worker):
             "argv": ["sh", "-c", "seq 1 2000; exit 3", word], "background": True})
         if self.answered(reply, 202):
             self.promised[reply.json()["execution_id"]] = word
-        self.enough.wait(0.02)  # hundreds, not thousands
+        self.enough.wait(0.1)  # hundreds, not thousands
 
     def settle(self):
         path = f"/v1/sessions/{self.session}/processes"
