@@ -61,6 +61,7 @@ const char ERROR_BUSY[] = "busy";
 const char ERROR_KEY_NOT_FOUND[] = "key_not_found";
 const char ERROR_LINK_EXPIRED[] = "link_expired";
 const char ERROR_UPGRADE[] = "upgrade_required";
+const char ERROR_MEDIA_TYPE[] = "unsupported_media_type";
 
 /* Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
  * word of ERROR_NOT_FOUND. */
@@ -120,6 +121,7 @@ static const char *const codes[] = {
     ERROR_KEY_NOT_FOUND,
     ERROR_LINK_EXPIRED,
     ERROR_UPGRADE,
+    ERROR_MEDIA_TYPE,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

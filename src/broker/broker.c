@@ -280,6 +280,20 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
     return 0;
 }
 
+/* A key that nobody asked for is a change of keys too. */
+static void tell_first_key(struct broker *broker, const char *key)
+{
+    size_t begin = strcspn(key, "_");
+
+    if (!key[0])
+        return;
+    begin += key[begin] == '_';
+    audit_write(broker->audit, "key",
+                json_pack("{s:s, s:s%, s:s, s:s, s:b}", "change", "new", "key_id", key + begin,
+                          strcspn(key + begin, "."), "key_tenant", "default", "tenant", "local",
+                          "local", 1));
+}
+
 /* The socket, and every address. Only the first broker of a daemon looks whether there are keys. */
 static int open_doors(struct broker *broker, struct error *err)
 {
@@ -293,8 +307,10 @@ static int open_doors(struct broker *broker, struct error *err)
                        &broker->rest, err);
     if (r == 0)
         r = listeners_start(&broker->listeners, broker->settings, broker->rest, err);
-    if (r == 0 && is_first)
+    if (r == 0 && is_first) {
+        tell_first_key(broker, key);
         listeners_say(&broker->listeners, key, broker->config.log_is_json);
+    }
     explicit_bzero(key, sizeof(key));
     return r;
 }

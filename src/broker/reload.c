@@ -23,8 +23,11 @@ static const enum config_key live[] = {
     KEY_MAX_SESSIONS,
 };
 
-static bool is_live(size_t key)
+/* The files of a certificate are read by whoever reloads; it can be another one, and not none. */
+static bool is_live(const struct reload *reload, const struct config *fresh, size_t key)
 {
+    if (key == KEY_TLS_CERTIFICATE || key == KEY_TLS_KEY)
+        return reload->listeners->is_tls && fresh->values[key].text && fresh->values[key].text[0];
     for (size_t i = 0; i < ARRAY_SIZE(live); i++) {
         if (live[i] == key)
             return true;
@@ -88,12 +91,16 @@ static void swap_lists(char ***a, char ***b)
     *b = kept;
 }
 
-/* What `live` lists, and nothing else; what was before goes with `fresh`. */
-static void take_over(struct config *config, struct config *fresh)
+/* What is live, and nothing else; what was before goes with `fresh`. */
+static void take_over(const struct reload *reload, struct config *fresh)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(live); i++) {
-        struct config_value *old = &config->values[live[i]], *new = &fresh->values[live[i]];
+    struct config *config = reload->config;
 
+    for (size_t key = 0; key < _KEY_MAX; key++) {
+        struct config_value *old = &config->values[key], *new = &fresh->values[key];
+
+        if (!is_live(reload, fresh, key))
+            continue;
         swap_texts(&old->text, &new->text);
         swap_texts(&old->where, &new->where);
         old->source = new->source;
@@ -117,7 +124,8 @@ static void note_difference(const struct reload *reload, const struct config *fr
 
     if (is_fixed(reload, key) || str_equal(before, after))
         return;
-    json_array_append_new(is_live(key) ? changed : restart, json_string(config_table[key].env));
+    json_array_append_new(is_live(reload, fresh, key) ? changed : restart,
+                          json_string(config_table[key].env));
 }
 
 /* 1: another one is shown from now on, 0: the same, or none. */
@@ -158,13 +166,12 @@ static void tell(json_t *changed, json_t *restart, bool has_certificate)
     json_t *name;
     size_t i;
 
-    log_info("reload: %zu settings changed, %zu need a restart", json_array_size(changed),
-             json_array_size(restart));
-    json_array_foreach(changed, i, name) log_info("reload: %s changed", json_string_value(name));
+    /* Not lines of every day: whoever reads the log later has to find when settings changed. */
+    json_array_foreach(changed, i, name) log_warning("reload: %s changed", json_string_value(name));
     json_array_foreach(restart, i, name) log_warning(
         "reload: %s needs a restart, continuing without the new value", json_string_value(name));
     if (has_certificate)
-        log_info("reload: new connections see a new certificate");
+        log_warning("reload: new connections see a new certificate");
 }
 
 int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct error *err)
@@ -186,7 +193,7 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     }
     for (size_t key = 0; key < _KEY_MAX; key++)
         note_difference(reload, &fresh, key, changed, restart);
-    take_over(reload->config, &fresh);
+    take_over(reload, &fresh);
     log_set_level(reload->config->log_level);
     tenants_configure(engine_tenants(reload->engine), reload->config);
     audit_configure(engine_audit(reload->engine), reload->config->audit_bytes,

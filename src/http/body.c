@@ -54,6 +54,18 @@ static bool is_too_long(const struct http_request *request, uint64_t length)
     return length > body_limit(request);
 }
 
+static void refuse_long(struct http_request *request)
+{
+    char why[100];
+
+    if (request->body_kind == HTTP_NO_BODY)
+        str_format(why, sizeof(why), "the body is too large: none is wanted here");
+    else
+        str_format(why, sizeof(why), "the body is too large: at most %zu bytes here",
+                   body_limit(request));
+    http_request_refuse(request, 413, why);
+}
+
 /* Whether the headers are ones to go on with; else it was refused. */
 static bool look_at_headers(struct http_request *request)
 {
@@ -62,13 +74,13 @@ static bool look_at_headers(struct http_request *request)
     const char *length = http_header(request, "Content-Length");
 
     if (request->target_error == -ENAMETOOLONG)
-        http_request_refuse(request, 414, "the path or query is too long");
+        http_request_refuse(request, 414, "the path or query is too long: at most 8 KiB");
     else if (request->target_error == -ENOMEM)
         http_request_refuse(request, 503, "out of memory");
     else if (request->target_error < 0)
         http_request_refuse(request, 400, "the path or query is malformed");
     else if (info && info->header_size > LIMIT_HTTP_HEADERS)
-        http_request_refuse(request, 431, "the headers are too large");
+        http_request_refuse(request, 431, "the headers are too large: at most 64 KiB together");
     else if (length && (str_to_i64(length, &request->body_length) < 0 || request->body_length < 0))
         http_request_refuse(request, 400, "the Content-Length is malformed");
     else
@@ -107,7 +119,7 @@ enum MHD_Result http_request_begin(struct http_request *request, const char *met
     if (look_at_headers(request)) {
         find_row(request);
         if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {
-            http_request_refuse(request, 413, "the body is too large");
+            refuse_long(request);
         } else if (request->body_kind == HTTP_STREAM_BODY) {
             request->was_handled = true;
             handle(request);
@@ -158,7 +170,7 @@ enum MHD_Result http_request_data(struct http_request *request, const char *data
     if (r < 0) {
         buf_free(&request->body);
         if (r == -EFBIG)
-            http_request_refuse(request, 413, "the body is too large");
+            refuse_long(request);
         else
             http_request_refuse(request, 503, "out of memory");
     }

@@ -1,5 +1,5 @@
 /*
- * route.h - which row a request belongs to. Pure.
+ * route.h - which row a request belongs to, or was probably meant for. Pure.
  *
  * The first row that fits wins, so a row with a plain word stands before one with {x} in its place.
  */
@@ -28,6 +28,10 @@ struct route_match {
 /* {x*} joins the segments it takes in the target's memory: nobody reads those afterwards. */
 void route_find(const struct http_route *routes, size_t count, const char *method,
                 struct http_target *target, struct route_match *ret);
+#define ROUTE_NEAREST_MAX 256
+/* The path that was probably meant by one that fits no row; "": none is near. */
+void route_nearest(const struct http_route *routes, size_t count, const char *path,
+                   char ret[ROUTE_NEAREST_MAX]);
 const char *route_param(const struct route_match *match, const char *name); /* or NULL */
 
 #endif

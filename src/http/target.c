@@ -107,7 +107,7 @@ int target_parse(struct http_target *target, const char *text)
     int r;
 
     memset(target, 0, sizeof(*target));
-    if (length > LIMIT_HTTP_TARGET)
+    if (path_length > LIMIT_HTTP_TARGET)
         return -ENAMETOOLONG;
     if (text[0] != '/')
         return -EINVAL;
@@ -121,6 +121,8 @@ int target_parse(struct http_target *target, const char *text)
     memcpy(target->memory, text, path_length);
     target->memory[path_length] = '\0';
     target->path = target->memory;
+    if (length > LIMIT_HTTP_TARGET)
+        return -ENAMETOOLONG; /* with its path, so that the right door says so */
     to = target->memory + path_length + 1;
     r = parse_path(target, text, path_length, &to);
     if (r == 0 && text[path_length] == '?')

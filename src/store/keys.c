@@ -284,7 +284,8 @@ static void note_use(struct index *index, struct stored *key, uint64_t now_ms)
 
     if (now_ms < key->row.used_ms + USED_STEP_MS)
         return;
-    key->row.used_ms = now_ms - now_ms % USED_STEP_MS;
+    /* Nobody used it before it was there. */
+    key->row.used_ms = MAX(now_ms - now_ms % USED_STEP_MS, key->row.created_ms);
     put(index, key, &ignored); /* a full disk is no reason to refuse somebody */
 }
 

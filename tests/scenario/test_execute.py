@@ -60,7 +60,8 @@ def execute(server, code, status=200, key=None, headers=None, **members):
 def error(reply, status):
     """The one shape of an error here."""
     assert reply.status == status, reply
-    assert list(reply.json()) == ["error"] and isinstance(reply.json()["error"], str), reply
+    assert list(reply.json()) == ["error", "code"], reply
+    assert all(isinstance(each, str) for each in reply.json().values()), reply
     return reply.json()["error"]
 
 

@@ -2,8 +2,9 @@
  * execute.h - the door of POST /execute and GET /health: code, packages and files in, the result
  * and the files it made out, each call in a box of its own; docs/execute.md.
  *
- * The shapes are those of a server that others speak to already, so errors are {"error": TEXT} and
- * members that nobody knows are passed over. Owns the calls under way. One thread, never blocks.
+ * The shapes are those of a server that others speak to already, so errors are {"error": TEXT},
+ * with a code beside it, and members that nobody knows are passed over. Owns the calls under way.
+ * One thread, never blocks.
  */
 #ifndef BAILEY_API_EXECUTE_EXECUTE_H
 #define BAILEY_API_EXECUTE_EXECUTE_H
@@ -35,6 +36,10 @@ const struct http_route *execute_routes(size_t *ret_count);
 /* Takes over `json`; NULL: no memory. */
 void execute_reply(struct http_request *http, unsigned status, const char *const *headers,
                    json_t *json);
+
+/* {"error": TEXT, "code": CODE}; `header` may be NULL. */
+void execute_fail(struct http_request *http, unsigned status, const char *header, const char *code,
+                  const char *text);
 
 void execute_start(struct rest_call *call);  /* POST /execute */
 void execute_health(struct rest_call *call); /* GET /health */

@@ -1,4 +1,7 @@
-/* reply.c - answers in the shape of POST /execute: JSON, and errors as {"error": TEXT}. */
+/*
+ * reply.c - answers in the shape of POST /execute: JSON, and errors as {"error": TEXT} with their
+ * code beside it, which callers of that contract do not look at.
+ */
 #include <string.h>
 
 #include "api/execute/execute.h"
@@ -23,6 +26,15 @@ void execute_reply(struct http_request *http, unsigned status, const char *const
     json_decref(json);
 }
 
+void execute_fail(struct http_request *http, unsigned status, const char *header, const char *code,
+                  const char *text)
+{
+    const char *headers[] = {header, NULL};
+
+    execute_reply(http, status, headers,
+                  json_pack("{s:o, s:s}", "error", text_to_json(text, strlen(text)), "code", code));
+}
+
 bool execute_has(const char *path)
 {
     return str_equal(path, "/execute") || str_equal(path, "/health");
@@ -31,7 +43,6 @@ bool execute_has(const char *path)
 void execute_no_route(struct http_request *http, bool is_path, const char *allow)
 {
     char header[100], text[300];
-    const char *headers[] = {header, NULL};
 
     str_format(header, sizeof(header), "Allow: %s", allow ? allow : "");
     if (is_path)
@@ -39,13 +50,13 @@ void execute_no_route(struct http_request *http, bool is_path, const char *allow
                    allow ? allow : "");
     else
         str_format(text, sizeof(text), "there is no '%.*s'", SHOWN, http_path(http));
-    execute_reply(http, is_path ? 405 : 404, is_path ? headers : NULL,
-                  json_pack("{s:o}", "error", text_to_json(text, strlen(text))));
+    execute_fail(http, is_path ? 405 : 404, is_path ? header : NULL,
+                 is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text);
 }
 
 void execute_refuse(struct http_request *http, unsigned status, const char *why)
 {
-    execute_reply(http, status, NULL, json_pack("{s:o}", "error", text_to_json(why, strlen(why))));
+    execute_fail(http, status, NULL, rest_refuse_code(status), why);
 }
 
 bool execute_is_elsewhere(const struct http_request *http)

@@ -133,11 +133,12 @@ static void refuse(struct http_request *http, const struct error *err)
         const char *code;
         unsigned status;
     } rows[] = {
-        {ERROR_BAD_JSON, 400},  {ERROR_BAD_INPUT, 400},         {ERROR_NO_INTERPRETER, 400},
-        {ERROR_TOO_LARGE, 413}, {ERROR_UNAUTHORIZED, 401},      {ERROR_FORBIDDEN, 403},
-        {ERROR_QUOTA, 429},     {ERROR_TOO_MANY_SESSIONS, 429}, {ERROR_BUSY, 429},
+        {ERROR_BAD_JSON, 400},   {ERROR_BAD_INPUT, 400},         {ERROR_NO_INTERPRETER, 400},
+        {ERROR_TOO_LARGE, 413},  {ERROR_UNAUTHORIZED, 401},      {ERROR_FORBIDDEN, 403},
+        {ERROR_QUOTA, 429},      {ERROR_TOO_MANY_SESSIONS, 429}, {ERROR_BUSY, 429},
+        {ERROR_MEDIA_TYPE, 415},
     };
-    const char *headers[2] = {NULL, NULL};
+    const char *header = NULL;
     char retry[64];
     unsigned status = 500;
 
@@ -147,12 +148,11 @@ static void refuse(struct http_request *http, const struct error *err)
     if (status == 429) {
         str_format(retry, sizeof(retry), "Retry-After: %u",
                    err->retry_s > 0 ? err->retry_s : RETRY_S);
-        headers[0] = retry;
+        header = retry;
     } else if (status == 401) {
-        headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
+        header = "WWW-Authenticate: Bearer realm=\"bailey\"";
     }
-    execute_reply(http, status, headers,
-                  json_pack("{s:o}", "error", text_to_json(err->text, strlen(err->text))));
+    execute_fail(http, status, header, err->code ? err->code : ERROR_ENGINE, err->text);
 }
 
 /* It was never begun, and that is not the caller's doing: an answer like any other. */
@@ -227,6 +227,17 @@ static bool is_enabled(const struct config *config, const char *language)
     return false;
 }
 
+/* Text too: what fetch() sends when nobody says a type, and the contract never looked at it. */
+static int check_type(const struct http_request *http, struct error *err)
+{
+    const char *type = http_header(http, "Content-Type");
+
+    if (rest_is_json_type(type) || strncasecmp(type, "text/plain", strlen("text/plain")) == 0)
+        return 0;
+    return error_set(err, -EINVAL, ERROR_MEDIA_TYPE,
+                     "Content-Type: the body has to be JSON: send it as " TYPE_JSON);
+}
+
 void execute_start(struct rest_call *call)
 {
     const struct config *config = engine_config(call->rest->engine);
@@ -236,6 +247,8 @@ void execute_start(struct rest_call *call)
     const char *text = http_body(call->http, &length);
     int r = admit(call, &err);
 
+    if (r == 0)
+        r = check_type(call->http, &err);
     if (r == 0)
         r = execute_order_read(text ? text : "", length, &order, &err);
     if (r == 0 && !is_enabled(config, order.language))

@@ -153,6 +153,36 @@ static bool read_query(struct rest_call *call)
     return !reading.is_wrong;
 }
 
+/*
+ * A body may come without a type, and with the one that curl -d sends when nobody says another;
+ * one that says to be something else was not meant for us.
+ */
+bool rest_is_json_type(const char *type)
+{
+    static const char *const types[] = {TYPE_JSON, "application/x-www-form-urlencoded"};
+    size_t length = type ? strcspn(type, "; \t") : 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+        if (length == strlen(types[i]) && strncasecmp(type, types[i], length) == 0)
+            return true;
+    return !type || (length > strlen("+json") &&
+                     strncasecmp(type + length - strlen("+json"), "+json", strlen("+json")) == 0);
+}
+
+static bool check_type(struct rest_call *call)
+{
+    struct schema_problem problem = {.field = "Content-Type"};
+    size_t length;
+
+    http_body(call->http, &length);
+    if (length == 0 || rest_is_json_type(http_header(call->http, "Content-Type")))
+        return true;
+    error_set(&problem.err, -EINVAL, ERROR_MEDIA_TYPE,
+              "the body has to be JSON: send it with 'Content-Type: " TYPE_JSON "'");
+    rest_fail_problem(call, &problem);
+    return false;
+}
+
 /* No body at all counts as {}: what is required is then missing. */
 static bool read_body(struct rest_call *call)
 {
@@ -195,7 +225,8 @@ void rest_dispatch(struct http_request *http, void *ctx)
     call.query = json_object();
     if (!call.query)
         rest_fail_memory(http);
-    else if (read_query(&call) && (call.route->body != BODY_JSON || read_body(&call)))
+    else if (read_query(&call) &&
+             (call.route->body != BODY_JSON || (check_type(&call) && read_body(&call))))
         call.route->handle(&call);
     json_decref(call.query);
     json_decref(call.body);

@@ -115,6 +115,7 @@ void rest_fail(struct rest *rest, struct http_request *http, const struct error 
 /* What rest_fail() answers, {"error":{...}}; takes over `extra`. New reference, or NULL. */
 json_t *rest_error_json(struct rest *rest, const struct error *err, json_t *extra);
 json_t *rest_problem_json(const struct schema_problem *problem); /* such an `extra`; or NULL */
+bool rest_is_json_type(const char *type); /* a Content-Type; NULL: none was sent */
 void rest_fail_memory(struct http_request *http);
 /* bad_input about a member. */
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
@@ -128,6 +129,7 @@ bool rest_session(const struct rest_call *call, bool with_ended, struct session 
 bool rest_execution(const struct rest_call *call, struct session **ret_session,
                     struct execution **ret);
 void rest_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
+const char *rest_refuse_code(unsigned status); /* of what no handler sees */
 void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 
 /* ---- what is said of it (observe.c) ---- */

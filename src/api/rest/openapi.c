@@ -105,7 +105,8 @@ static json_t *make_responses(const struct rest_route *route)
     if (add_errors(responses, common_errors) < 0 ||
         (!route->is_open && add_errors(responses, key_errors) < 0) ||
         add_errors(responses, route->errors) < 0 ||
-        (route->body == BODY_JSON && add_errors(responses, "bad_json too_large") < 0)) {
+        (route->body == BODY_JSON &&
+         add_errors(responses, "bad_json too_large unsupported_media_type") < 0)) {
         json_decref(responses);
         return NULL;
     }
@@ -118,7 +119,9 @@ static json_t *make_execute_responses(const struct rest_route *route)
     static const char *const errors[][2] = {
         {"400", "the body is not JSON, or a member is wrong"},
         {"401", "no key, or not one that is good"},
+        {"403", "the key does not have the scope `run`"},
         {"413", "over a limit"},
+        {"415", "the Content-Type says that the body is not JSON"},
         {"429", "too much at once, or a quota is used up"},
         {"500", "anything else"},
     };

@@ -9,6 +9,7 @@
 #include "api/start.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "http/route.h"
 #include "model/text.h"
 
 #define REPLY_MAX (6 * LIMIT_OUTPUT_MAX)
@@ -171,32 +172,42 @@ bool rest_execution(const struct rest_call *call, struct session **ret_session,
 
 void rest_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx)
 {
-    char header[200], text[400];
+    const struct rest *rest = ctx;
+    char header[200], text[600], nearest[ROUTE_NEAREST_MAX] = "";
     const char *headers[] = {header, NULL};
 
-    (void)ctx;
     str_format(header, sizeof(header), "Allow: %s", allow ? allow : "");
     if (is_path)
         str_format(text, sizeof(text), "%.20s is not possible here; allowed: %s", http_method(http),
                    allow ? allow : "");
     else
-        str_format(text, sizeof(text), "there is no '%.200s'; 'bailey openapi' lists the addresses",
-                   http_path(http));
+        route_nearest(rest->routes, rest->route_count, http_path(http), nearest);
+    if (!is_path)
+        str_format(text, sizeof(text), "there is no '%.200s'; %s%s%s", http_path(http),
+                   nearest[0] ? "did you mean '" : "GET /openapi.json lists the addresses", nearest,
+                   nearest[0] ? "'?" : ", and /docs shows them");
     if (is_path && rest_doors_refuse(http, 405, header, text))
         return;
     reply_with(http, is_path ? 405 : 404, is_path ? headers : NULL,
-               error_json(is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text, NULL));
+               error_json(is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text,
+                          nearest[0] ? json_pack("{s:o}", "nearest",
+                                                 text_to_json(nearest, strlen(nearest)))
+                                     : NULL));
+}
+
+const char *rest_refuse_code(unsigned status)
+{
+    return status == 400   ? ERROR_BAD_INPUT
+           : status == 403 ? ERROR_FORBIDDEN
+           : status >= 500 ? ERROR_ENGINE
+                           : ERROR_TOO_LARGE;
 }
 
 void rest_refuse(struct http_request *http, unsigned status, const char *why, void *ctx)
 {
-    const char *code = status == 400   ? ERROR_BAD_INPUT
-                       : status == 403 ? ERROR_FORBIDDEN
-                       : status >= 500 ? ERROR_ENGINE
-                                       : ERROR_TOO_LARGE;
 
     if (status == 403)
         rest_page_refused(ctx, http);
     if (!rest_doors_refuse(http, status, NULL, why))
-        rest_reply(http, status, error_json(code, why, NULL));
+        rest_reply(http, status, error_json(rest_refuse_code(status), why, NULL));
 }

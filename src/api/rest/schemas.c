@@ -107,6 +107,6 @@ const char openapi_components[] =
     ",\"created_at\":" STRING ",\"expires_at\":" STRING_OR_NULL ",\"kept\":" BOOLEAN
     ",\"url\":" STRING "},\"required\":[\"id\",\"name\",\"sha256\",\"bytes\",\"url\"]},"
 
-    "\"ExecuteError\":{\"type\":\"object\",\"properties\":{\"error\":" STRING
-    "},\"required\":[\"error\"]}"
+    "\"ExecuteError\":{\"type\":\"object\",\"properties\":{\"error\":" STRING ",\"code\":" STRING
+    "},\"required\":[\"error\",\"code\"]}"
     "}}";

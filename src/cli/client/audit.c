@@ -102,20 +102,26 @@ static int verify(const struct invocation *invocation)
 
 /* ---- tail and query ---- */
 
-/* "8h" is so long ago; anything else is the daemon's to read. */
-static void since_text(const char *value, char *ret, size_t size)
+/* "8h" is so long ago; a time in UTC is the daemon's to read. */
+static int since_text(const char *value, char *ret, size_t size, struct error *err)
 {
     uint64_t ms, now = clock_wall_ms();
     time_t seconds;
     struct tm parts;
 
     if (str_to_millis(value, &ms) < 0 || ms > now) {
+        if (!strchr(value, 'T') || strlen(value) >= size)
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "--since '%.60s': a time in UTC such as 2026-11-15T08:15:04Z, or how "
+                             "long ago, such as 90s, 30m or 8h",
+                             value);
         str_copy(ret, size, value);
-        return;
+        return 0;
     }
     seconds = (time_t)((now - ms) / 1000);
     gmtime_r(&seconds, &parts);
     strftime(ret, size, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return 0;
 }
 
 static int make_path(const struct invocation *invocation, bool is_tail, struct buf *path,
@@ -132,10 +138,10 @@ static int make_path(const struct invocation *invocation, bool is_tail, struct b
         if (value)
             r = client_query(path, names[i], value, err);
     }
-    if (r == 0 && since) {
-        since_text(since, time, sizeof(time));
+    if (r == 0 && since)
+        r = since_text(since, time, sizeof(time), err);
+    if (r == 0 && since)
         r = client_query(path, "since", time, err);
-    }
     if (r == 0 && (is_tail || lines))
         r = client_query(path, "tail", lines ? lines : "20", err);
     if (r == 0 && option_given(&invocation->parsed, "follow", NULL))

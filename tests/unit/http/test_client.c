@@ -67,7 +67,7 @@ static void client_calls(void)
                                     .body_read = read_counted,
                                     .body_ctx = &left,
                                     .body_total = 2000000},
-                413, "the body is too large");
+                413, "the body is too large: at most 1000 bytes here");
     must(left == 2000000, "nothing was sent");
     http_client_close(client);
 }

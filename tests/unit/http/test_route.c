@@ -164,12 +164,45 @@ static void test_encode(void **state)
     buf_free(&text);
 }
 
+static const char *nearest(const char *path)
+{
+    static char answer[ROUTE_NEAREST_MAX];
+
+    route_nearest(routes + 2, ARRAY_SIZE(routes) - 2, path, answer); /* without "/{word}" */
+    return answer;
+}
+
+static void test_nearest(void **state)
+{
+    char text[400];
+
+    (void)state;
+    assert_string_equal(nearest("/v1/sesions"), "/v1/sessions");
+    assert_string_equal(nearest("/v1/session/s_1"), "/v1/sessions/s_1");
+    assert_string_equal(nearest("/V1/Sessions/"), "/v1/sessions");
+    assert_string_equal(nearest("/sessions/x"), "/v1/sessions/x");
+    assert_string_equal(nearest("/v1/sessions/x/output/a/b.csv"), "/v1/sessions/x/outputs/a/b.csv");
+    assert_string_equal(nearest("/v1/sessions/x/output"), "");
+    assert_string_equal(nearest("/v1/elsewhere"), "");
+    assert_string_equal(nearest("/"), "");
+    assert_string_equal(nearest(""), "");
+    assert_string_equal(nearest("v1/sessions"), "");
+    assert_string_equal(nearest("//"), "");
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "/v1/session/", 12);
+    text[sizeof(text) - 1] = '\0';
+    assert_string_equal(nearest(text), ""); /* no room: none rather than half of one */
+    text[ROUTE_NEAREST_MAX - 2] = '\0';
+    assert_int_equal(strlen(nearest(text)), ROUTE_NEAREST_MAX - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),     cmocka_unit_test(test_no_row),
         cmocka_unit_test(test_escapes),  cmocka_unit_test(test_query),
         cmocka_unit_test(test_ceilings), cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_nearest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

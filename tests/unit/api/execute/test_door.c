@@ -131,8 +131,9 @@ static void check_error(struct place *place, unsigned status, const char *body)
 
     if (got != status)
         fail_msg("%s: %u %s", body, got, buf_text(&place->body));
-    assert_int_equal(json_object_size(json), 1);
+    assert_int_equal(json_object_size(json), 2);
     assert_true(json_is_string(json_object_get(json, "error")));
+    assert_true(json_is_string(json_object_get(json, "code")));
     json_decref(json);
 }
 
