@@ -66,6 +66,9 @@ def test_runs_after_another_broker():
         one = server.caller("one")
         made = one.session()["id"]
         running = one.background(made, "sleep", "1000")["execution_id"]
+        # One that no warden knows yet would not outlive the broker.
+        serve.polled(lambda: one.get(f"/v1/sessions/{made}/processes/{running}")["state"],
+                     lambda state: state == "running", "it runs")
         serve.support.os.kill(server.get("/v1/info")["broker_pid"], serve.signal.SIGKILL)
 
         def asked():
