@@ -200,6 +200,36 @@ def test_the_owners_own_is_not_a_tenants(server, two):
     server.end(own)
 
 
+def test_no_folder_of_the_host_is_told(server):
+    """Neither where outputs are kept, nor where the state is: addresses instead."""
+    one = server.caller("paths")
+    picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    code = ("import base64, os; os.makedirs('/tmp/output', exist_ok=True); "
+            f"open('/tmp/output/dot.png', 'wb').write(base64.b64decode('{picture}')); "
+            "open('/tmp/output/text.txt', 'w').write('x')")
+    said = []
+    with one.events("/v1/events") as events:
+        made = one.session()
+        place = f"/v1/sessions/{made['id']}"
+        said += [made, one.python(made["id"], code), one.get(f"{place}/outputs"), one.get(place),
+                 one.get("/v1/sessions"), one.post(f"{place}/code", {"code": code}),
+                 one.post("/v1/tools/sandbox_exec", {"command": ["python3", "-c", code + " * 2"],
+                                                     "session": made["id"]}),
+                 one.post("/v1/run", {"code": "1/0"}), one.get("/v1/info"),
+                 one.get("/v1/templates"), one.get("/v1/tools"), one.get(f"{place}/packages")]
+        said.append(events.until("visualization").data)
+    told = json.dumps(said)
+    assert str(server.state) not in told and str(server.runtime) not in told, said
+    assert made["output_folder"] == f"{place}/outputs"
+    saved = {row["name"]: row["path"] for row in said[2]["outputs"]}
+    assert saved["text.txt"] == f"{place}/outputs/text.txt"
+    assert one.asked("GET", saved["text.txt"]).body == b"x"
+    one.end(made["id"])
+    own = server.session()  # the owner knows the way
+    assert own["output_folder"].startswith(str(server.state))
+    server.end(own["id"])
+
+
 def test_two_keys_of_a_tenant_share(server, two):
     one, _, made = two
     again = server.caller("one")
