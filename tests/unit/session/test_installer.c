@@ -422,35 +422,6 @@ static void test_not_too_many(void **state)
     assert_ptr_equal(err.code, ERROR_INSTALL_FAILED);
 }
 
-/* A flood of one tenant's boxes holds up its own installers, and nobody else's. */
-static void test_waits_in_its_tenants_line(void **state)
-{
-    struct shop *shop = press.shop;
-    struct install_spec spec = {.tenant = "one", .requirements = "x"};
-    struct installation *installation;
-    struct session *session;
-    struct told told = {0};
-    struct error err = {0};
-
-    (void)state;
-    shop->config.queue = 8; /* of which one tenant may have seven */
-    shop->holds[ASK_MAKE] = true;
-    for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 7; i++) {
-        assert_int_equal(
-            engine_create(shop->engine, &(struct session_spec){.tenant = "one"}, &session, &err),
-            0);
-        shop_exec(session, "true", NULL);
-    }
-    assert_int_equal(engine_queue_depth(shop->engine), 7);
-    assert_int_equal(installer_start(shop->engine, &spec, &events, &told, &installation, &err),
-                     -EBUSY);
-    assert_ptr_equal(err.code, ERROR_BUSY);
-    spec.tenant = "two";
-    assert_int_equal(installer_start(shop->engine, &spec, &events, &told, &installation, &err), 0);
-    assert_int_equal(engine_queue_depth(shop->engine), 8);
-    installer_cancel(installation);
-}
-
 /* ---- templates ---- */
 
 struct built {
@@ -618,7 +589,6 @@ int main(void)
         HERE(test_session_ends_meanwhile),
         HERE(test_session_one_after_the_other),
         HERE(test_not_too_many),
-        HERE(test_waits_in_its_tenants_line),
         HERE(test_template),
         HERE(test_template_not_there),
         HERE(test_template_that_fails_changes_nothing),
