@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/visits.h"
 #include "api/ws/ws.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -23,34 +24,6 @@
 #include "store/keys.h"
 
 #define BEARER "Bearer"
-
-/* ---- what a request has sent ---- */
-
-struct counting {
-    struct engine *engine;
-    char tenant[TENANT_MAX];
-};
-
-static void on_over(void *ctx, uint64_t bytes)
-{
-    CLEANUP(freep) struct counting *counting = ctx;
-
-    tenant_used(engine_tenants(counting->engine), counting->tenant, QUOTA_BYTES, bytes);
-}
-
-/* The bytes of the reply are the tenant's; who is already counted is counted once. */
-static void count_bytes(const struct gate *gate, struct http_request *http,
-                        const struct principal *who)
-{
-    CLEANUP(freep) struct counting *counting = malloc(sizeof(*counting));
-
-    if (!counting)
-        return;
-    counting->engine = gate->engine;
-    str_copy(counting->tenant, sizeof(counting->tenant), who->tenant);
-    if (http_on_over(http, on_over, counting))
-        counting = NULL;
-}
 
 /* ---- who is refused ---- */
 
@@ -127,27 +100,36 @@ static int read_key(const struct http_request *http, char *room, size_t size, co
     return 0;
 }
 
+static int take_quotas(const struct gate *gate, const struct principal *who, struct error *err)
+{
+    struct tenants *tenants = engine_tenants(gate->engine);
+    int r = tenant_take(tenants, who->tenant, QUOTA_REQUESTS, 1, err);
+
+    return r < 0 ? r : tenant_take(tenants, who->tenant, QUOTA_BYTES, 0, err);
+}
+
+static int check_scope(const struct principal *who, enum scope scope, struct error *err)
+{
+    if (who->scopes & SCOPE_BIT(scope))
+        return 0;
+    return error_set(err, -EPERM, ERROR_FORBIDDEN,
+                     "this key does not have the scope '%s', which is needed here: use another, or "
+                     "make one with 'bailey key new --scopes %s'",
+                     scope_name(scope), scope_name(scope));
+}
+
 static int check(const struct gate *gate, const struct http_request *http, enum scope scope,
                  struct principal *who, struct error *err)
 {
-    struct tenants *tenants = engine_tenants(gate->engine);
     char room[KEY_TEXT_MAX];
     const char *key = NULL;
     int r = read_key(http, room, sizeof(room), &key, err);
 
     if (r == 0)
         r = keys_check(gate->index, key, clock_wall_ms(), who, err);
-    if (r == 0 && !(who->scopes & SCOPE_BIT(scope)))
-        r = error_set(
-            err, -EPERM, ERROR_FORBIDDEN,
-            "this key does not have the scope '%s', which is needed here: use another, or "
-            "make one with 'bailey key new --scopes %s'",
-            scope_name(scope), scope_name(scope));
     if (r == 0)
-        r = tenant_take(tenants, who->tenant, QUOTA_REQUESTS, 1, err);
-    if (r == 0)
-        r = tenant_take(tenants, who->tenant, QUOTA_BYTES, 0, err);
-    return r;
+        r = check_scope(who, scope, err);
+    return r < 0 ? r : take_quotas(gate, who, err);
 }
 
 /* "s_..." of "/v1/sessions/s_.../files", for the log. */
@@ -183,29 +165,69 @@ void gate_leave(const struct gate *gate)
     log_set_about(NULL);
 }
 
+/* Tells who is refused, or lets in and watches. */
+static int decide(const struct gate *gate, struct http_request *http, int r,
+                  const struct principal *who, struct error *own)
+{
+    if (r == 0 && !visits_add(gate->visits, http, who))
+        r = error_set(own, -ENOMEM, ERROR_ENGINE, "out of memory");
+    else if (r < 0)
+        note_refusal(gate, http, who, own);
+    return r;
+}
+
+/* What was said of this request before. */
+static int remember(const struct principal *known, const struct error *ended, enum scope scope,
+                    struct principal *who, struct error *own)
+{
+    *who = *known;
+    if (!ended)
+        return check_scope(who, scope, own);
+    *own = *ended;
+    return ended->num;
+}
+
 int gate_admit(const struct gate *gate, struct http_request *http, enum scope scope,
                struct principal *ret, struct error *err)
 {
-    struct principal who = {0};
+    struct principal who = principal_local;
+    const struct principal *known = NULL;
+    const struct error *ended = NULL;
     struct error own = {0};
-    int r;
+    int r = 0;
 
-    if (http_is_local(http)) {
-        *ret = principal_local;
-        gate_enter(gate, http, ret);
-        return 0;
+    if (!http_is_local(http)) {
+        known = visits_find(http, &ended);
+        who = (struct principal){0};
+        if (known)
+            r = remember(known, ended, scope, &who, &own);
+        else
+            r = decide(gate, http, check(gate, http, scope, &who, &own), &who, &own);
     }
-    r = check(gate, http, scope, &who, &own);
     if (r < 0) {
-        note_refusal(gate, http, &who, &own);
         if (err)
             *err = own;
         return r;
     }
-    count_bytes(gate, http, &who);
     *ret = who;
     gate_enter(gate, http, ret);
     return 0;
+}
+
+int gate_admit_as(const struct gate *gate, struct http_request *http, const struct principal *who,
+                  struct error *err)
+{
+    const struct error *ended;
+    struct error own = {0};
+    int r = 0;
+
+    if (!visits_find(http, &ended))
+        r = decide(gate, http, take_quotas(gate, who, &own), who, &own);
+    if (r < 0 && err)
+        *err = own;
+    if (r == 0)
+        gate_enter(gate, http, who);
+    return r;
 }
 
 const char *gate_tenant(const struct principal *who)

@@ -1,10 +1,11 @@
 /*
  * gate.h - who asks, and what is there for them: the one check that every door makes first.
  *
- * A door calls gate_admit() before it looks at anything else of a request, and gate_session()
- * wherever it takes a session from outside. Errors are told in the door's own shape. Counts what it
- * refuses (metrics) and records it (audit); counts the bytes of the reply for the tenant. One
- * thread; blocks for the index only.
+ * A door calls gate_admit() with the head of a request (http_route.admit), before any of its body
+ * is there, again in its handler, which costs nothing more, and gate_session() wherever it takes a
+ * session from outside. Errors are told in the door's own shape. Counts what it refuses (metrics)
+ * and records it (audit); who is let in is watched to the end (visits.h). One thread; blocks for
+ * the index only.
  */
 #ifndef BAILEY_API_GATE_H
 #define BAILEY_API_GATE_H
@@ -17,11 +18,13 @@ struct engine;
 struct index;
 struct metrics;
 struct session;
+struct visits;
 
 struct gate {
     struct engine *engine;
     struct index *index;
     struct metrics *metrics;
+    struct visits *visits;
 };
 
 /*
@@ -33,6 +36,13 @@ struct gate {
  */
 int gate_admit(const struct gate *gate, struct http_request *http, enum scope scope,
                struct principal *ret, struct error *err);
+
+/*
+ * The same for whoever needs no key: the quotas are those of this principal's tenant. Errors:
+ * -EDQUOT.
+ */
+int gate_admit_as(const struct gate *gate, struct http_request *http, const struct principal *who,
+                  struct error *err);
 
 /* Whose events, sessions and runs it may see; NULL: everybody's (the owner over the socket). */
 const char *gate_tenant(const struct principal *who);

@@ -77,6 +77,7 @@
 #define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
 #define LIMIT_MAKES_AT_ONCE 8        /* boxes that the maker is asked for at once */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
+#define LIMIT_LATE_KERNELS 1024      /* of runs that are over, whose CPU time is still waited for */
 #define LIMIT_TENANTS 4096           /* that are told apart */
 #define LIMIT_METRIC_VALUES 100      /* of a label whose values come from outside */
 #define LIMIT_WS_QUEUE (256 * KIB)   /* bytes that wait for a WebSocket's reader */

@@ -24,6 +24,35 @@ static bool waits_for_continue(const struct http_request *request)
     return expect && strcasecmp(expect, "100-continue") == 0;
 }
 
+static void handled(const struct http_request *request)
+{
+    const struct http_server_spec *spec = &request->server->spec;
+
+    if (spec->handled && !request->server->is_late)
+        spec->handled(spec->ctx);
+}
+
+/*
+ * Who is not let in is told so before it has sent a body: a small one is dropped first, so that its
+ * client does read the answer, for any other the connection is closed behind it.
+ */
+static bool is_admitted(struct http_request *request)
+{
+    const struct http_route *route = request->match.route;
+    bool was_closing = request->must_close, is_in;
+
+    if (!route || !route->admit)
+        return true;
+    if (has_body(request) &&
+        (request->body_length < 0 || request->body_length > (int64_t)LIMIT_HTTP_DROP))
+        request->must_close = true;
+    is_in = route->admit(request, request->server->spec.ctx);
+    if (is_in)
+        request->must_close = was_closing;
+    handled(request);
+    return is_in;
+}
+
 /* Is called for a row and where there is none. */
 static void handle(struct http_request *request)
 {
@@ -35,8 +64,7 @@ static void handle(struct http_request *request)
         route->handle(request, spec->ctx);
     else
         spec->no_route(request, allow[0] != '\0', allow, spec->ctx);
-    if (spec->handled && !request->server->is_late)
-        spec->handled(spec->ctx);
+    handled(request);
 }
 
 static size_t body_limit(const struct http_request *request)
@@ -111,6 +139,16 @@ static bool is_answered_early(const struct http_request *request)
              (waits_for_continue(request) || request->body_length > (int64_t)PATIENT_BODY)));
 }
 
+static void begin_body(struct http_request *request)
+{
+    if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {
+        refuse_long(request);
+    } else if (request->body_kind == HTTP_STREAM_BODY) {
+        request->was_handled = true;
+        handle(request);
+    }
+}
+
 enum MHD_Result http_request_begin(struct http_request *request, const char *method)
 {
     request->has_begun = true;
@@ -118,12 +156,8 @@ enum MHD_Result http_request_begin(struct http_request *request, const char *met
     http_request_name(request);
     if (look_at_headers(request)) {
         find_row(request);
-        if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {
-            refuse_long(request);
-        } else if (request->body_kind == HTTP_STREAM_BODY) {
-            request->was_handled = true;
-            handle(request);
-        }
+        if (is_admitted(request))
+            begin_body(request);
     }
     return is_answered_early(request) ? http_request_queue(request) : MHD_YES;
 }

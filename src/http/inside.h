@@ -88,14 +88,15 @@ struct http_request {
 
     void (*gone)(void *ctx);
     void *gone_ctx;
-    void (*over)(void *ctx, uint64_t bytes);
-    void *over_ctx;
+    const struct http_watcher *watcher;
+    void *watcher_ctx;
 
     struct MHD_Response *response; /* made and not queued yet */
     unsigned status;
     uint64_t sent;
     struct http_source source;
     void *source_ctx;
+    const struct error *stop;                 /* why it has to end; NULL: it may go on */
     struct websocket *websocket;              /* that it has become, or is about to */
     struct MHD_UpgradeResponseHandle *orphan; /* it left before libmicrohttpd handed it over */
 
@@ -119,6 +120,7 @@ void http_request_name(struct http_request *request); /* its id and trace, from 
 void http_request_lose(struct http_request *request); /* the client left; safe twice */
 void http_request_pause(struct http_request *request);
 void http_request_wake(struct http_request *request);
+void http_request_sent(struct http_request *request, uint64_t bytes); /* so many more */
 
 /* body.c: libmicrohttpd's three calls */
 enum MHD_Result http_request_begin(struct http_request *request, const char *method);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "http/inside.h"
+#include "http/websocket.h"
 
 /* Bytes that more() is asked for at once. Measured from 64 to 512 KiB: no difference that repeats.
  */
@@ -51,7 +52,7 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
 {
     if (request->was_answered || request->is_gone)
         return;
-    request->sent = length;
+    http_request_sent(request, length);
     http_request_answer(request, status, type, headers,
                         MHD_create_response_from_buffer(
                             length, length > 0 ? (void *)data : (void *)"", MHD_RESPMEM_MUST_COPY));
@@ -87,7 +88,7 @@ static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (count == 0)
         http_request_pause(request);
-    request->sent += (uint64_t)count;
+    http_request_sent(request, (uint64_t)count);
     return count;
 }
 
@@ -101,6 +102,8 @@ void http_reply_stream(struct http_request *request, unsigned status, const char
     }
     request->source = *source;
     request->source_ctx = ctx;
+    if (request->stop && source->stop)
+        source->stop(ctx, request->stop);
     http_request_answer(
         request, status, type, headers,
         MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
@@ -112,6 +115,17 @@ void http_reply_more(struct http_request *request)
     request->was_called_on = true;
     if (request->was_queued)
         http_request_wake(request);
+}
+
+void http_stop(struct http_request *request, const struct error *why)
+{
+    if (request->is_gone || request->stop)
+        return;
+    request->stop = why;
+    if (request->websocket)
+        websocket_close(request->websocket, 1008, why->text);
+    else if (request->source.stop)
+        request->source.stop(request->source_ctx, why);
 }
 
 enum MHD_Result http_request_queue(struct http_request *request)

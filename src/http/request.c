@@ -55,13 +55,25 @@ void http_request_free(struct http_request *request)
     free(request);
 }
 
-bool http_on_over(struct http_request *request, void (*over)(void *ctx, uint64_t bytes), void *ctx)
+bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx)
 {
-    if (request->over)
+    if (request->watcher)
         return false;
-    request->over = over;
-    request->over_ctx = ctx;
+    request->watcher = watcher;
+    request->watcher_ctx = ctx;
     return true;
+}
+
+void *http_watched_by(const struct http_request *request)
+{
+    return request->watcher ? request->watcher_ctx : NULL;
+}
+
+void http_request_sent(struct http_request *request, uint64_t bytes)
+{
+    request->sent += bytes;
+    if (request->watcher && bytes > 0)
+        request->watcher->sent(request->watcher_ctx, bytes);
 }
 
 void http_request_pause(struct http_request *request)

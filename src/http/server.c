@@ -251,8 +251,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     http_request_lose(request); /* unless it was answered, or for the end of its stream */
     if (server->spec.done && request->has_begun && !server->is_late)
         tell_done(server, request);
-    if (request->over)
-        request->over(request->over_ctx, request->sent);
+    if (request->watcher)
+        request->watcher->over(request->watcher_ctx);
     http_request_free(request);
 }
 

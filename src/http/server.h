@@ -34,6 +34,9 @@ struct http_route {
     size_t body_max; /* of a stream: 0 is no limit */
     void (*handle)(struct http_request *request, void *ctx);
     const void *row; /* the caller's own */
+    /* With the head, before a byte of the body is taken; false: it was answered, and who has a
+     * large body to send is not waited for. May be NULL. */
+    bool (*admit)(struct http_request *request, void *ctx);
 };
 
 /* Certificate chain and key, PEM. */
@@ -75,7 +78,7 @@ struct http_server_spec {
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */
     void (*refuse)(struct http_request *request, unsigned status, const char *why, void *ctx);
-    /* A handler, or no_route(), has returned; what it started may go on. May be NULL. */
+    /* A handler, no_route() or admit() has returned; what it started may go on. May be NULL. */
     void (*handled)(void *ctx);
     /* The request is over: for logs and counts. The strings live until it returns. May be NULL. */
     void (*done)(void *ctx, const struct http_done *done);
@@ -123,10 +126,16 @@ int64_t http_body_length(const struct http_request *request); /* Content-Length;
 void http_on_gone(struct http_request *request, void (*gone)(void *ctx), void *ctx);
 
 /*
- * Who is told once, when the request is over (answered or not), how many bytes of a reply were
- * sent. Only one can be: false, and nobody is added, for a second.
+ * Who is told what is sent of the reply, as it goes, and once when the request is over (answered or
+ * not). Neither may touch the request. Only one can watch: false, and nobody is added, for a
+ * second.
  */
-bool http_on_over(struct http_request *request, void (*over)(void *ctx, uint64_t bytes), void *ctx);
+struct http_watcher {
+    void (*sent)(void *ctx, uint64_t bytes); /* so many more */
+    void (*over)(void *ctx);
+};
+bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx);
+void *http_watched_by(const struct http_request *request); /* its ctx; NULL: nobody */
 
 /*
  * STREAM_BODY: data() takes what it can (less than length: it is called again after
@@ -155,10 +164,18 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
 struct http_source {
     long (*more)(void *ctx, void *data, size_t size);
     void (*freed)(void *ctx);
+    /* http_stop() was called: it says its last words and ends. NULL: it ends soon by itself. */
+    void (*stop)(void *ctx, const struct error *why);
 };
 void http_reply_stream(struct http_request *request, unsigned status, const char *type,
                        const char *const *headers, int64_t length, const struct http_source *source,
                        void *ctx);
 void http_reply_more(struct http_request *request);
+
+/*
+ * Ends what would stay open: a stream with a stop(), now or when it begins; a WebSocket by 1008.
+ * What has an end of its own goes on. `why` is static.
+ */
+void http_stop(struct http_request *request, const struct error *why);
 
 #endif

@@ -118,7 +118,7 @@ static void write_out(struct websocket *socket)
             return;
         }
         socket->was_alive = true;
-        socket->request->sent += (uint64_t)count;
+        http_request_sent(socket->request, (uint64_t)count);
         buf_consume(&socket->out, (size_t)count);
         if (socket->out.length == 0)
             buf_free(&socket->out); /* one that is idle has nothing */

@@ -34,6 +34,8 @@ struct principal {
     char key[KEY_ID_MAX]; /* empty: over the daemon's own socket */
     uint32_t scopes;      /* SCOPE_BIT()s */
     bool is_local;        /* whoever may open the socket is the daemon's owner: every scope */
+    uint64_t key_mark;    /* which text of the key: a rotated one has another */
+    uint64_t until_ms;    /* wall clock: so long is that text good; 0: until it is taken away */
 };
 
 /* Over the unix socket. */

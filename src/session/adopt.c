@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "session/artifacts.h"
 #include "session/layers.h"
 
 struct found {
@@ -374,5 +375,6 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         free(found);
     }
     layers_start(engine);
+    artifacts_adopt(engine);
     adopted(engine);
 }

@@ -79,10 +79,16 @@ static void sweep(struct engine *engine)
 int artifact_remove(struct engine *engine, const char *id, struct error *err)
 {
     CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    struct output_row row;
+    bool was_kept = output_row_get(engine->spec.index, id, &row, NULL) > 0 && row.is_kept;
+    int r;
 
     if (store_fd >= 0 && unlinkat(store_fd, id, 0) < 0 && errno != ENOENT)
         return error_errno(err, "removing the output '%s'", id);
-    return output_row_drop(engine->spec.index, id, err);
+    r = output_row_drop(engine->spec.index, id, err);
+    if (was_kept)
+        artifacts_recount(engine, row.tenant);
+    return r;
 }
 
 void artifacts_end(struct session *session)
@@ -95,6 +101,58 @@ void artifacts_end(struct session *session)
     if (ids && output_row_each(engine->spec.index, session->id, note_id, &ids, NULL) == 0)
         remove_all(engine, ids);
     sweep(engine);
+    if (tenant_keeps(engine->tenants, session->tenant))
+        artifacts_recount(engine, session->tenant);
+}
+
+/* ---- what is kept ---- */
+
+struct keeping {
+    struct engine *engine;
+    uint64_t bytes;
+};
+
+static void add_kept(void *ctx, const struct output_row *row)
+{
+    struct keeping *keeping = ctx;
+    struct session *session = keeping->engine->sessions;
+
+    while (session && !str_equal(session->id, row->session))
+        session = session->next;
+    if (!session || session->state == SESSION_ENDED || !session_output_is_newest(session, row))
+        keeping->bytes += row->bytes;
+}
+
+void artifacts_recount(struct engine *engine, const char *tenant)
+{
+    struct keeping keeping = {.engine = engine};
+    struct error err = {0};
+
+    if (output_row_kept(engine->spec.index, tenant, add_kept, &keeping, &err) < 0)
+        log_warning("outputs that '%s' keeps: %s, continuing with what was counted before", tenant,
+                    err.text);
+    else
+        tenant_keep(engine->tenants, tenant, keeping.bytes);
+}
+
+static void note_tenant(void *ctx, const struct output_row *row)
+{
+    char ***tenants = ctx;
+
+    for (size_t i = 0; i < strv_length(*tenants); i++)
+        if (str_equal((*tenants)[i], row->tenant))
+            return;
+    strv_push(tenants, row->tenant);
+}
+
+void artifacts_adopt(struct engine *engine)
+{
+    CLEANUP(strv_freep) char **tenants = strv_new();
+
+    if (tenants && engine->spec.index)
+        output_row_kept(engine->spec.index, NULL, note_tenant, &tenants, NULL);
+    for (size_t i = 0; tenants && tenants[i]; i++)
+        artifacts_recount(engine, tenants[i]);
 }
 
 /* ---- a new one ---- */
@@ -227,10 +285,14 @@ int artifact_open(struct engine *engine, const char *id, struct error *err)
 int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err)
 {
     uint64_t now_ms = clock_wall_ms();
+    int r;
 
     row->is_kept = is_kept;
     row->expires_ms = MAX(row->expires_ms, now_ms + engine->spec.config->artifact_ms);
-    return output_row_put(engine->spec.index, row, err);
+    r = output_row_put(engine->spec.index, row, err);
+    if (r == 0)
+        artifacts_recount(engine, row->tenant);
+    return r;
 }
 
 int artifacts_each(struct engine *engine, const char *session,

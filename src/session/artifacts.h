@@ -41,6 +41,13 @@ int artifacts_each(struct engine *engine, const char *session,
                    struct error *err);
 /* The session has ended: what is not kept goes. */
 void artifacts_end(struct session *session);
+/*
+ * What is kept counts in its tenant's quota of the disk, unless it is the newest of its name in a
+ * session that lives, which counts it already. Done by the calls above; outputs.c does it after a
+ * newer one came, and a new broker for everybody.
+ */
+void artifacts_recount(struct engine *engine, const char *tenant);
+void artifacts_adopt(struct engine *engine);
 /* What links are signed with. */
 int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err);
 

@@ -149,6 +149,7 @@ void engine_free(struct engine *engine)
     ops->timer_remove(engine->expiry);
     ops->timer_remove(engine->sweeper);
     ops->timer_remove(engine->grace);
+    usage_free(engine);
     turns_free(engine->turns);
     tenants_free(engine->tenants);
     free(engine);

@@ -288,6 +288,8 @@ struct engine {
     struct session *sessions; /* newest first, ended ones too */
     unsigned alive, ended;
     struct run *runs;
+    struct late_kernel *late; /* of runs that are over (usage.c) */
+    unsigned late_count;
     struct look *looks;           /* warm.c */
     struct template *templates;   /* by name (template.c) */
     struct install_job *installs; /* (installer.c) */
@@ -325,12 +327,19 @@ int usage_box(struct session *session, struct error *err); /* one is to be made;
 void usage_box_over(struct session *session, const struct box_facts *facts); /* NULL: no box was */
 int usage_execution(struct session *session, struct error *err);             /* a program more */
 void usage_execution_over(struct session *session, const struct exec_end *end); /* NULL: none ran */
+/* A run has what it used in its result; of a kernel that lives on the rest is counted at its end.
+ */
+struct run;
+void usage_run(struct run *run);
+void usage_kernel(struct engine *engine, const struct kernel_end *end);
+void usage_free(struct engine *engine);
 int usage_data(struct session *session, uint64_t bytes, struct error *err);
 void usage_data_over(struct session *session, uint64_t bytes);
 /* Ends the writing of an output that is kept, in place of one of `before` bytes. */
 struct output_writer;
 int usage_keep(struct session *session, struct output_writer *writer, uint64_t before,
                uint64_t now);
+void usage_outputs_over(struct session *session);             /* they are gone */
 const char *usage_why(int r);                                 /* it is not; static */
 void usage_packages(struct session *session, uint64_t bytes); /* in place of those before */
 void usage_adopt(struct session *session);                    /* an earlier broker's */
@@ -483,6 +492,8 @@ void output_announce(struct session *session, const struct session_output *outpu
 void outputs_remove(struct session *session); /* it has ended; the owner's own copies stay */
 void outputs_free(struct session *session);
 void outputs_fail(struct session *session, const struct error *err);
+struct output_row;
+bool session_output_is_newest(struct session *session, const struct output_row *row);
 bool outputs_are_collected(const struct session *session); /* now */
 void datasets_remove(struct session *session);
 int datasets_prepare(struct session *session, struct error *err); /* the folder is there */

@@ -30,6 +30,7 @@ struct install_job {
     struct engine *engine;
     enum job_state state;
     char key[ID_MAX];
+    char tenant[TENANT_MAX];
     char inputs[LAYER_TEXT]; /* the hash of everything that decides what comes out */
     char layer[LAYER_TEXT];  /* packages: what they are for; empty: the host's own Python */
     bool is_template;

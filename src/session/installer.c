@@ -396,7 +396,7 @@ static int job_make(struct install_job *job, struct error *err)
     request.limits.disk_bytes = MAX(request.limits.disk_bytes, INSTALL_MEMORY / 2);
     job->memory_bytes = request.limits.memory_bytes;
     job->state = JOB_MAKING;
-    return turns_make(job->engine->turns, TENANT_LOCAL, &request, &make_events, job,
+    return turns_make(job->engine->turns, job->tenant, &request, &make_events, job,
                       &job->make_serial, err);
 }
 
@@ -419,6 +419,7 @@ static struct install_job *job_new(struct engine *engine, const struct install_s
     job->said = BUF_INIT(MIB);
     job->line = BUF_INIT(INSTALL_LINE);
     job->started_ms = clock_now_ms();
+    str_copy(job->tenant, sizeof(job->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     str_copy(job->inputs, sizeof(job->inputs), inputs);
     str_copy(job->layer, sizeof(job->layer), spec->layer ? spec->layer : "");
     job->turn = reactor_timer(engine->spec.reactor, on_turn, job);

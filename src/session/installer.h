@@ -20,8 +20,9 @@ struct engine;
 struct installation;
 
 struct install_spec {
-    bool is_template;  /* a virtual environment at /bailey/template; else a folder of packages */
-    const char *layer; /* packages: of the template they are for; NULL: the host's own Python */
+    const char *tenant; /* in whose line the box waits; NULL: the owner's */
+    bool is_template;   /* a virtual environment at /bailey/template; else a folder of packages */
+    const char *layer;  /* packages: of the template they are for; NULL: the host's own Python */
     const char *requirements; /* text in pip's format */
     bool has_hashes;          /* pip checks each wheel */
     const char *const

@@ -121,6 +121,16 @@ static struct outputs *outputs_of(struct session *session)
     return outputs;
 }
 
+bool session_output_is_newest(struct session *session, const struct output_row *row)
+{
+    struct outputs *outputs = outputs_of(session);
+
+    for (size_t i = 0; outputs && i < outputs->count; i++)
+        if (str_equal(outputs->known[i].id, row->id))
+            return true;
+    return false;
+}
+
 /* A few rows for each collection: what was passed over is looked at again anyway. */
 static void save_one(struct session *session, const struct output *output)
 {
@@ -170,8 +180,13 @@ const char *session_output_folder(struct session *session)
 
     if (!outputs)
         return "";
-    if (!outputs->folder &&
-        buf_printf(&text, "%s/session_%s", session->engine->spec.folders.output, session->id) == 0)
+    if (outputs->folder)
+        return outputs->folder;
+    /* A tenant has no business with the host's folders: it gets what it can ask for. */
+    if (str_equal(session->tenant, TENANT_LOCAL)
+            ? buf_printf(&text, "%s/session_%s", session->engine->spec.folders.output,
+                         session->id) == 0
+            : buf_printf(&text, "/v1/sessions/%s/outputs", session->id) == 0)
         outputs->folder = strdup(buf_text(&text));
     return outputs->folder ? outputs->folder : "";
 }
@@ -227,6 +242,8 @@ static void finish(struct session *session, const struct error *err)
         if (!outputs->known[i].skipped && saved++ < LIMIT_SAVED)
             save_one(session, &outputs->known[i]);
     }
+    if (saved > 0 && tenant_keeps(session->engine->tenants, session->tenant))
+        artifacts_recount(session->engine, session->tenant); /* there may be a newer one */
     if (request && request->done)
         request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);
     free(request);

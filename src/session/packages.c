@@ -392,7 +392,7 @@ static int order_begin(struct package_order *order, struct error *err)
     static const struct install_events own_events = {.progress = on_progress, .done = on_installed};
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CONFIG_BYTES);
     struct session *session = order->session;
-    struct install_spec spec = {0};
+    struct install_spec spec = {.tenant = session->tenant};
     struct engine_template furniture = {0};
     int r = all_requirements(session, (const char *const *)order->wanted, &order->asked);
 

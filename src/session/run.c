@@ -81,7 +81,7 @@ static void tell(struct run *run)
     struct engine *engine = run->engine;
     struct result *result = &run->result;
 
-    tenant_used(engine->tenants, run->tenant, QUOTA_CPU, result->usage.cpu_us);
+    usage_run(run);
     if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
         result->exit_code = 1;
     if (run_install(run))
@@ -262,6 +262,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
     struct run *run = ctx;
 
     outcome_end(&run->result, end);
+    run->told_cpu_us = MAX(run->told_cpu_us, end->usage.cpu_us);
     run->is_running = false;
     run->has_output = end->has_output;
     if (!run->kernel || (!end->is_unseen && !end->kernel_died)) {
@@ -279,9 +280,15 @@ static void on_ended(void *ctx, const struct exec_end *end)
 
 void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
 {
+    usage_kernel(engine, end); /* of one that is over */
     for (struct run *run = engine->runs; run; run = run->next) {
-        if (!run->box || run->number != end->number || run->kernel != end->kernel)
+        if (run->number != end->number || run->kernel != end->kernel)
             continue;
+        run->told_cpu_us = MAX(run->told_cpu_us, end->usage.cpu_us);
+        if (!run->box) { /* it was given back */
+            run->kernel = 0;
+            return;
+        }
         run->has_status = true;
         run->status = end->status;
         if (run->has_ended && !run->is_over && !run->look && !run->list) {

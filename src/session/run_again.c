@@ -79,6 +79,7 @@ static void begin_again(struct run *run)
     run->code_sent = run->input_sent = 0;
     run->call = run->kernel = run->number = 0;
     run->has_status = run->has_ended = false;
+    run->told_cpu_us = run->counted_cpu_us = 0;
     if (run_make(run, &err) < 0)
         run_over(run, &err);
 }
@@ -146,7 +147,8 @@ bool run_install(struct run *run)
 {
     static const struct install_events events = {.done = on_installed};
     char line[LIMIT_REQUIREMENT + 2];
-    struct install_spec spec = {.requirements = line, .layer = run->layer[0] ? run->layer : NULL};
+    struct install_spec spec = {
+        .tenant = run->tenant, .requirements = line, .layer = run->layer[0] ? run->layer : NULL};
     struct error err = {0};
 
     if (!run->wanted[0] || run->is_again || run->install || !run->done || run->result.error.code)

@@ -162,7 +162,8 @@ int run_cargo_install(struct run *run, struct error *err)
     static const struct install_events events = {.done = on_installed};
     CLEANUP(buf_free)
     struct buf text = BUF_INIT((size_t)LIMIT_PACKAGES * (LIMIT_REQUIREMENT + 2));
-    struct install_spec spec = {.layer = run->layer[0] ? run->layer : NULL,
+    struct install_spec spec = {.tenant = run->tenant,
+                                .layer = run->layer[0] ? run->layer : NULL,
                                 .timeout_ms = run->result.limits.timeout_ms};
     int r = 0;
 

@@ -342,6 +342,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     packages_remove(session);
     engine_discard(engine, engine->spec.folders.logs_fd, session->id);
     outputs_gone(session);
+    usage_outputs_over(session);
     artifacts_end(session);
     outputs_remove(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);

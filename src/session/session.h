@@ -221,7 +221,8 @@ json_t *session_outputs_json(struct session *session);
 json_t *session_output_json(struct session *session, const struct session_output *output);
 /* A saved one, for reading; -ENOENT. Never follows a link. */
 int session_output_open(struct session *session, const char *name, struct error *err);
-const char *session_output_folder(struct session *session); /* absolute */
+/* Absolute; of a tenant's an address, as it has no business with folders of the host. */
+const char *session_output_folder(struct session *session);
 
 /* ---- datasets (datasets.c): data/{id}/ bound at /tmp/data ---- */
 struct dataset_upload;

@@ -25,6 +25,8 @@ struct tenant {
     struct tenant *next;
     char name[TENANT_MAX];
     uint64_t held[_QUOTA_MAX];
+    uint64_t kept; /* of what is held of the disk */
+    bool keeps;
     struct hour hours[_QUOTA_MAX]; /* of QUOTA_CPU and QUOTA_BYTES */
     double tokens;                 /* requests that may come now */
     uint64_t tokens_ms;            /* when that was counted */
@@ -224,6 +226,25 @@ void tenant_used(struct tenants *tenants, const char *name, enum quota quota, ui
 
     turn(hour, clock_now_ms() / MINUTE_MS);
     hour->used[hour->minute % MINUTES] += amount;
+}
+
+void tenant_keep(struct tenants *tenants, const char *name, uint64_t bytes)
+{
+    struct tenant *tenant = get(tenants, name);
+
+    if (tenant == &tenants->crowd)
+        return; /* nobody knows whose of them it is */
+    tenant_give(tenants, name, QUOTA_DISK, tenant->kept);
+    tenant_hold(tenants, name, QUOTA_DISK, bytes);
+    tenant->kept = bytes;
+    tenant->keeps = true;
+}
+
+bool tenant_keeps(const struct tenants *tenants, const char *name)
+{
+    const struct tenant *tenant = find(tenants, name);
+
+    return tenant && tenant->keeps;
 }
 
 uint64_t tenant_held(const struct tenants *tenants, const char *name, enum quota quota)

@@ -10,6 +10,7 @@
 #ifndef BAILEY_SESSION_TENANT_H
 #define BAILEY_SESSION_TENANT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -47,6 +48,9 @@ void tenant_give(struct tenants *tenants, const char *tenant, enum quota quota, 
 void tenant_hold(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
 /* Counts what was used already and cannot be refused any more (CPU seconds, bytes). */
 void tenant_used(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
+/* What outlives sessions, in place of what was said before; it counts as held (disk). */
+void tenant_keep(struct tenants *tenants, const char *tenant, uint64_t bytes);
+bool tenant_keeps(const struct tenants *tenants, const char *tenant); /* anything */
 uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);
 
 #endif

@@ -3,10 +3,13 @@
  * what was taken is given back once, however a session ends; see tenant.h.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "session/inside.h"
+#include "base/str.h"
+#include "session/artifacts.h"
+#include "session/missing_job.h"
 #include "store/output_file.h"
 
 int usage_take(struct engine *engine, const char *tenant, enum quota quota, uint64_t amount,
@@ -95,6 +98,77 @@ void usage_execution_over(struct session *session, const struct exec_end *end)
     tenant_used(session->engine->tenants, session->tenant, QUOTA_CPU, used);
 }
 
+/* ---- runs ---- */
+
+/* A run was given up before anybody could tell what its kernel used. */
+struct late_kernel {
+    struct late_kernel *next;
+    uint32_t number, kernel;
+    uint64_t counted_us;
+    char tenant[TENANT_MAX];
+};
+
+static void add_late(const struct run *run)
+{
+    struct engine *engine = run->engine;
+    struct late_kernel *late = NULL;
+
+    if (engine->late_count < LIMIT_LATE_KERNELS)
+        late = calloc(1, sizeof(*late));
+    if (!late)
+        return;
+    *late = (struct late_kernel){.next = engine->late,
+                                 .number = run->number,
+                                 .kernel = run->kernel,
+                                 .counted_us = run->result.usage.cpu_us};
+    str_copy(late->tenant, sizeof(late->tenant), run->tenant);
+    engine->late = late;
+    engine->late_count++;
+}
+
+void usage_run(struct run *run)
+{
+    struct usage *usage = &run->result.usage;
+
+    usage->cpu_us = MAX(usage->cpu_us, run->told_cpu_us);
+    if (usage->cpu_us > run->counted_cpu_us) /* it is told twice when nothing could be installed */
+        tenant_used(run->engine->tenants, run->tenant, QUOTA_CPU,
+                    usage->cpu_us - run->counted_cpu_us);
+    run->counted_cpu_us = MAX(usage->cpu_us, run->counted_cpu_us);
+    if (run->kernel && !run->has_status) {
+        add_late(run);
+        run->kernel = 0; /* what it says from here on is not the run's */
+    }
+}
+
+void usage_kernel(struct engine *engine, const struct kernel_end *end)
+{
+    for (struct late_kernel **at = &engine->late; *at; at = &(*at)->next) {
+        CLEANUP(freep) struct late_kernel *late = *at;
+        uint64_t used = end->usage.cpu_us;
+
+        if (late->number != end->number || late->kernel != end->kernel) {
+            late = NULL;
+            continue;
+        }
+        *at = late->next;
+        engine->late_count--;
+        if (used > late->counted_us)
+            tenant_used(engine->tenants, late->tenant, QUOTA_CPU, used - late->counted_us);
+        return;
+    }
+}
+
+void usage_free(struct engine *engine)
+{
+    while (engine->late) {
+        struct late_kernel *next = engine->late->next;
+
+        free(engine->late);
+        engine->late = next;
+    }
+}
+
 /* ---- the disk ---- */
 
 int usage_data(struct session *session, uint64_t bytes, struct error *err)
@@ -165,18 +239,25 @@ void usage_adopt(struct session *session)
 {
     struct engine *engine = session->engine;
     struct error err = {0};
-    int r = index_each_file(engine->spec.index, session->id, 'o', add_output, session, &err);
+    int r;
 
-    if (session->state != SESSION_ENDED) {
-        session->is_counted = true;
-        tenant_hold(engine->tenants, session->tenant, QUOTA_SESSIONS, 1);
-        if (r == 0)
-            r = index_each_file(engine->spec.index, session->id, 'd', add_data, session, &err);
-    }
+    if (session->state == SESSION_ENDED)
+        return; /* its files are gone; what is kept of them artifacts_adopt() counts */
+    session->is_counted = true;
+    tenant_hold(engine->tenants, session->tenant, QUOTA_SESSIONS, 1);
+    r = index_each_file(engine->spec.index, session->id, 'o', add_output, session, &err);
+    if (r == 0)
+        r = index_each_file(engine->spec.index, session->id, 'd', add_data, session, &err);
     if (r < 0)
         log_warning("files of %s: %s, continuing without counting them", session->id, err.text);
     tenant_hold(engine->tenants, session->tenant, QUOTA_DISK,
                 session->held_data + session->held_output);
+}
+
+void usage_outputs_over(struct session *session)
+{
+    give(session, QUOTA_DISK, session->held_output);
+    session->held_output = 0;
 }
 
 void usage_forget(struct session *session)
@@ -184,6 +265,5 @@ void usage_forget(struct session *session)
     usage_session_over(session);
     usage_box_over(session, NULL);
     usage_data_over(session, session->held_data);
-    give(session, QUOTA_DISK, session->held_output);
-    session->held_output = 0;
+    usage_outputs_over(session);
 }

@@ -289,6 +289,41 @@ static void note_use(struct index *index, struct stored *key, uint64_t now_ms)
     put(index, key, &ignored); /* a full disk is no reason to refuse somebody */
 }
 
+/* Enough of a hash to tell two texts of a key apart. */
+static uint64_t mark_of(const char hash[SHA256_TEXT])
+{
+    uint64_t mark = 0;
+
+    for (int i = 0; i < 16 && hash[i]; i++)
+        mark = mark << 4 | (uint64_t)(hash[i] <= '9' ? hash[i] - '0' : hash[i] - 'a' + 10);
+    return mark;
+}
+
+/* 0: until it is taken away. */
+static uint64_t until_of(const struct stored *key, bool is_old)
+{
+    uint64_t expires_ms = key->row.expires_ms;
+
+    if (!is_old)
+        return expires_ms;
+    return expires_ms ? MIN(expires_ms, key->old_until_ms) : key->old_until_ms;
+}
+
+bool keys_check_again(struct index *index, uint64_t now_ms, struct principal *who)
+{
+    struct error ignored = {0};
+    struct stored key;
+    bool is_old;
+
+    if (get(index, who->key, &key, &ignored) < 0 || !key.is_there)
+        return false;
+    is_old = mark_of(key.hash) != who->key_mark;
+    if (is_old && (!key.old_hash[0] || mark_of(key.old_hash) != who->key_mark))
+        return false;
+    who->until_ms = until_of(&key, is_old);
+    return who->until_ms == 0 || now_ms < who->until_ms;
+}
+
 int keys_check(struct index *index, const char *text, uint64_t now_ms, struct principal *ret,
                struct error *err)
 {
@@ -311,7 +346,8 @@ int keys_check(struct index *index, const char *text, uint64_t now_ms, struct pr
                          "this key is not good: it is not known, has expired or was changed; "
                          "'bailey key new' makes one");
     note_use(index, &key, now_ms);
-    *ret = (struct principal){.scopes = key.row.scopes};
+    *ret = (struct principal){
+        .scopes = key.row.scopes, .key_mark = mark_of(hash), .until_ms = until_of(&key, !is_new)};
     str_copy(ret->tenant, sizeof(ret->tenant), key.row.tenant);
     str_copy(ret->key, sizeof(ret->key), key.row.id);
     return 0;

@@ -9,6 +9,7 @@
 #ifndef BAILEY_STORE_KEYS_H
 #define BAILEY_STORE_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -45,5 +46,7 @@ int keys_count(struct index *index, unsigned *ret, struct error *err); /* that a
 /* Who has this text; -EACCES (ERROR_UNAUTHORIZED) and nothing else for everything that is wrong. */
 int keys_check(struct index *index, const char *text, uint64_t now_ms, struct principal *ret,
                struct error *err);
+/* Whether whoever was let in would be let in again, with the text of then; anew says until when. */
+bool keys_check_again(struct index *index, uint64_t now_ms, struct principal *who);
 
 #endif

@@ -123,6 +123,20 @@ int output_row_due(struct index *index, uint64_t now_ms,
     return index_each_row(&place, each_row, &call, err);
 }
 
+int output_row_kept(struct index *index, const char *tenant,
+                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                    struct error *err)
+{
+    struct output_call call = {.each = each, .ctx = ctx};
+    struct place place = index_place(index, KEPT_OUTPUT_ROW);
+    int r = index_check_idle(index, KEPT_OUTPUT_ROW, err);
+
+    if (r < 0)
+        return r;
+    index_put_text(&place, tenant ? tenant : "");
+    return index_each_row(&place, each_row, &call, err);
+}
+
 /* ---- secrets ---- */
 
 static void take_secret(struct place *place, void *ctx)

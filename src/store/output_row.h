@@ -45,6 +45,11 @@ int output_row_due(struct index *index, uint64_t now_ms,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);
 
+/* Those that are kept, of a tenant; NULL: everybody's. */
+int output_row_kept(struct index *index, const char *tenant,
+                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                    struct error *err);
+
 /* The secret of this name, random, the same for the life of the index. */
 int index_secret(struct index *index, const char *name, uint8_t secret[SHA256_BYTES],
                  struct error *err);

@@ -1,11 +1,15 @@
 """API keys: made once, sent in two ways, with scopes and an end; what is wrong with one is not told."""
 import json
 import re
+import socket
 import threading
 
+import mcp_http
 import pytest
 import serve
+import support
 import tenants
+import wsclient
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +141,101 @@ def test_bad_input(server):
     server.refused("POST", "/v1/keys/0123456789abcdef/rotate", 404, "key_not_found", {})
 
 
+def test_the_owners_tenant_is_his_own(server):
+    """A key of it would be the owner without his socket."""
+    error = server.refused("POST", "/v1/keys", 400, "bad_input", {"tenant": "local"})
+    assert error["field"] == "tenant" and "owner" in error["message"]
+    refused = server.bailey("key", "new", "--tenant", "local")
+    assert refused.status == 125 and "owner" in refused.stderr, refused
+    assert all(key["tenant"] != "local" for key in server.get("/v1/keys")["keys"])
+
+
+# How a key stops being good, and what it is called in the body that makes it.
+def remove(server, key):
+    server.asked("DELETE", f"/v1/keys/{key.key['id']}")
+
+
+def rotate(server, key):
+    server.post(f"/v1/keys/{key.key['id']}/rotate", {})
+
+
+def rotate_with_grace(server, key):
+    server.post(f"/v1/keys/{key.key['id']}/rotate", {"grace_s": 0.2})
+
+
+def wait(server, key):
+    """It expires by itself."""
+
+
+@pytest.mark.parametrize("end, members", [(remove, {}), (rotate, {}), (rotate_with_grace, {}),
+                                          (wait, {"expires_s": 3})])
+def test_what_is_open_ends_with_its_key(server, end, members):
+    """Streams of events, of a program, of MCP, and WebSockets; those of another key go on."""
+    other, key = server.caller("acme"), server.caller("acme", **members)
+    run = {"code": "print('up', flush=True)\nwhile True: pass", "timeout": 1000}
+    opened = [key.events("/v1/events"), key.events("/v1/run", run, method="POST")]
+    opened[1].until("stdout")
+    spoken = mcp_http.Legacy(server, key=key.text)
+    connection, reply = spoken.open("GET", None, {**spoken.headers, "Accept": "text/event-stream"})
+    assert reply.status == 200
+    address = ("127.0.0.1", server.port)
+    sockets = [wsclient.connect_tcp(address, "/v1/ws", headers=one.headers) for one in (key, other)]
+    with other.events("/v1/events") as theirs:
+        end(server, key)
+        for events in opened:
+            assert events.until("closed").data["code"] == "unauthorized"
+            assert events.next() is None
+            events.close()
+        assert b"data: {" not in reply.read()  # to its end
+        connection.close()
+        with pytest.raises(wsclient.Closed) as closed:
+            sockets[0].receive()
+        assert closed.value.code == 1008 and "key" in closed.value.reason
+        assert sockets[1].ask("ping")
+        server.end(other.session()["id"])
+        theirs.until("session.ended")
+    for one in sockets:
+        one.sock.close()
+
+
+def test_a_grace_goes_on(server):
+    key = server.caller("acme")
+    with key.events("/v1/events") as events:
+        server.post(f"/v1/keys/{key.key['id']}/rotate", {"grace_s": 3600})
+        server.end(key.session()["id"])
+        events.until("session.ended")
+
+
+HEADS = {"content": "Content-Length: 100000000\r\n", "chunked": "Transfer-Encoding: chunked\r\n",
+         "expect": "Content-Length: 100000000\r\nExpect: 100-continue\r\n"}
+
+
+@pytest.mark.parametrize("line", ["PUT /v1/sessions/x/files?path=/tmp/x", "POST /v1/run",
+                                  "POST /v1/sessions", "PUT /v1/sessions/x/datasets/x",
+                                  "POST /execute", "POST /mcp"])
+def test_nobody_sends_a_body_without_a_key(server, line):
+    """The answer is there before a byte of it, and nobody takes the rest."""
+    for head in HEADS.values():
+        for key in ("", "Authorization: Bearer bly_nonsense\r\n"):
+            with socket.create_connection(("127.0.0.1", server.port), support.PATIENCE) as sock:
+                sock.sendall(f"{line} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+                             f"Content-Type: application/json\r\n{head}{key}\r\n".encode())
+                answer = b"".join(iter(lambda: sock.recv(65536), b""))  # it is closed
+            assert answer.startswith(b"HTTP/1.1 401 "), answer
+            assert b"\r\nWWW-Authenticate: Bearer" in answer, answer
+
+
+def test_a_small_body_is_answered_on_the_same_connection(server):
+    """A client that sends first and reads then gets its 401, and may go on."""
+    connection = server.anybody().connect()
+    for _ in range(3):
+        connection.request("POST", "/v1/run", b'{"code": "1"}', {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        assert reply.status == 401
+        reply.read()
+    connection.close()
+
+
 def test_command_line(server):
     made = server.bailey("key", "new", "--tenant", "cli", "--scopes", "run,sessions", "--name",
                          "for a test", "--expires", "24h", "--json").json()
@@ -144,20 +243,20 @@ def test_command_line(server):
     caller = tenants.Caller(server, made["key"])
     assert caller.get("/v1/sessions") == {"sessions": []}
     listed = server.bailey("key", "ls")
-    assert made["id"] in listed.stdout.decode() and "for a test" in listed.stdout.decode()
+    assert made["id"] in listed.stdout and "for a test" in listed.stdout
     # Its text is shown once.
     for command in (("key", "ls"), ("key", "ls", "--json")):
-        said = server.bailey(*command).stdout.decode()
+        said = server.bailey(*command).stdout
         assert made["key"] not in said and made["key"].partition(".")[2] not in said
-    text = server.bailey("key", "rotate", made["id"], "-q").stdout.decode().strip()
+    text = server.bailey("key", "rotate", made["id"], "-q").stdout.strip()
     assert caller.call("GET", "/v1/sessions").status == 401
     assert tenants.Caller(server, text).call("GET", "/v1/sessions").status == 200
     assert server.bailey("key", "rm", made["id"]).status == 0
     assert tenants.Caller(server, text).call("GET", "/v1/sessions").status == 401
     gone = server.bailey("key", "rm", made["id"])
-    assert gone.status != 0 and b"there is no key" in gone.stderr
+    assert gone.status != 0 and "there is no key" in gone.stderr
     wrong_word = server.bailey("key", "nwe")
-    assert wrong_word.status == 125 and b"bailey key new" in wrong_word.stderr
+    assert wrong_word.status == 125 and "bailey key new" in wrong_word.stderr
 
 
 def test_no_text_of_a_key_is_kept(server):
@@ -179,22 +278,23 @@ def test_audit_of_keys_and_refusals(server):
     assert [line["change"] for line in made] == ["new"] and made[0]["key_tenant"] == "audited"
     denied = [line for line in lines if line["action"] == "denied"]
     assert any(line.get("tenant") == "audited" and line["key"] == key.key["id"] and
-               line["outcome"] == "forbidden" for line in denied)
-    assert denied[-1]["outcome"] == "unauthorized" and "tenant" not in denied[-1]
+               line["error"] == "forbidden" for line in denied)
+    assert denied[-1]["error"] == "unauthorized" and "tenant" not in denied[-1]
     assert "bly_wrong" not in json.dumps(lines)
 
 
-def test_keys_survive_a_broker(server):
-    key = server.caller("acme")
-    before = server.get("/v1/info")
-    serve.support.os.kill(before["broker_pid"], serve.signal.SIGKILL)
+def test_keys_survive_a_broker():
+    with tenants.Server() as server:
+        key = server.caller("acme")
+        before = server.get("/v1/info")
+        serve.support.os.kill(before["broker_pid"], serve.signal.SIGKILL)
 
-    def answers():
-        try:
-            return key.call("GET", "/v1/info").status
-        except OSError:
-            return None
-    assert serve.polled(answers, lambda status: status is not None, "a new broker answers") == 200
+        def answers():
+            try:
+                return key.call("GET", "/v1/info").status
+            except OSError:
+                return None
+        assert serve.polled(answers, lambda status: status is not None, "a new broker") == 200
 
 
 def test_many_at_once(server):

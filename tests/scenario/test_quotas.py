@@ -5,6 +5,7 @@ import time
 import pytest
 import serve
 import tenants
+import wsclient
 
 
 def over(reply, quota):
@@ -66,6 +67,9 @@ def test_runs_after_another_broker():
         one = server.caller("one")
         made = one.session()["id"]
         running = one.background(made, "sleep", "1000")["execution_id"]
+        # One that no warden knows yet would not outlive the broker.
+        serve.polled(lambda: one.get(f"/v1/sessions/{made}/processes/{running}")["state"],
+                     lambda state: state == "running", "it runs")
         serve.support.os.kill(server.get("/v1/info")["broker_pid"], serve.signal.SIGKILL)
 
         def asked():
@@ -166,26 +170,109 @@ def test_bytes():
         server.end(made)
 
 
-def test_the_queue_is_bounded():
-    """More than may wait: 503 at once, and those that wait are served all the same."""
-    with tenants.Server({"SANDBOX_QUEUE": "2", "SANDBOX_WARM": "false"}) as server:
-        one = server.caller("one")
-        replies = []
+def test_bytes_of_what_stays_open():
+    """They count while they go: the stream ends, with what to do, and so does a WebSocket."""
+    with server_of(bytes=300000) as server:
+        one, two, other = (server.caller(name) for name in ("one", "two", "other"))
+        flood = {"code": "while True: print('x' * 1000)", "timeout": 1000}
+        with one.events("/v1/run", flood, method="POST") as events:
+            closed = events.until("closed").data
+            assert closed["code"] == "quota_exceeded" and closed["quota"] == "bytes"
+            assert events.next() is None
+        over(one.call("GET", "/v1/info"), "bytes")
+        made = two.session()["id"]
+        with wsclient.connect_tcp(("127.0.0.1", server.port), f"/v1/sessions/{made}/ws",
+                                  headers=two.headers) as ws:
+            ws.send({"type": "exec", "argv": ["python3", "-c", flood["code"]], "id": 1})
+            with pytest.raises(wsclient.Closed) as closed:
+                while True:
+                    ws.receive()
+            assert closed.value.code == 1008 and "'bytes'" in closed.value.reason
+        over(two.call("GET", "/v1/info"), "bytes")
+        assert other.call("GET", "/v1/info").status == 200
+        server.end(made)
 
-        def run():
-            replies.append(one.call("POST", "/v1/run", {"code": "print(1)"}))
-        threads = [threading.Thread(target=run) for _ in range(60)]
-        for thread in threads:
-            thread.start()
+
+def test_kept_outputs_count():
+    """Beyond their session, until they are let go; also an older one of the same name."""
+    with server_of(disk=100000) as server:
+        one = server.caller("one")
+
+        def make(session, size, letter="x"):
+            one.python(session, "import os; os.makedirs('/tmp/output', exist_ok=True); "
+                                f"open('/tmp/output/a.txt', 'w').write('{letter}' * {size})")
+            return one.get(f"/v1/sessions/{session}/outputs")["outputs"][0]
+        first = one.session()["id"]
+        kept = make(first, 60000)
+        one.post(f"/v1/artifacts/{kept['id']}/keep", {"keep": True})
+        one.end(first)
+        second = one.session()["id"]
+        over(one.call("PUT", f"/v1/sessions/{second}/datasets/a", b"x" * 60000), "disk")
+        assert one.asked("GET", f"/v1/artifacts/{kept['id']}").body == b"x" * 60000
+        serve.support.os.kill(server.get("/v1/info")["broker_pid"], serve.signal.SIGKILL)
+
+        def asked():
+            try:
+                return one.call("PUT", f"/v1/sessions/{second}/datasets/a", b"x" * 60000)
+            except OSError:
+                return None
+        over(serve.polled(asked, lambda reply: reply is not None, "a new broker"), "disk")
+        one.asked("DELETE", f"/v1/artifacts/{kept['id']}")
+        one.asked("PUT", f"/v1/sessions/{second}/datasets/a", b"x" * 10000, status=201)
+        older = make(second, 40000)
+        one.post(f"/v1/artifacts/{older['id']}/keep", {"keep": True})
+        assert make(second, 40000, "y")["id"] != older["id"]  # 10000 + 40000 + 40000
+        over(one.call("PUT", f"/v1/sessions/{second}/datasets/b", b"x" * 20000), "disk")
+        one.post(f"/v1/artifacts/{older['id']}/keep", {"keep": False})
+        one.asked("PUT", f"/v1/sessions/{second}/datasets/b", b"x" * 20000, status=201)
+        one.end(second)
+
+
+def test_the_queue_is_bounded():
+    """More than may wait: 503 at once; who floods leaves room; those that wait are served."""
+    with tenants.Server({"SANDBOX_QUEUE": "8", "SANDBOX_WARM": "false"}) as server:
+        one, other = server.caller("one"), server.caller("other")
+        launcher = server.get("/v1/info")["launcher_pid"]
+        replies = {one: [], other: []}
+
+        def run(caller):
+            replies[caller].append(caller.call("POST", "/v1/run", {"code": "print(1)"}))
+
+        def start(caller, count):
+            threads = [threading.Thread(target=run, args=(caller,)) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            return threads
+        # It makes no box: 8 are in its hands, 7 of one tenant wait, and one place is another's.
+        serve.support.os.kill(launcher, serve.signal.SIGSTOP)
+        try:
+            threads = start(one, 30)
+            serve.polled(lambda: len(replies[one]), lambda count: count == 15, "the rest is refused")
+            threads += start(other, 2)
+            serve.polled(lambda: len(replies[other]), lambda count: count == 1, "one may wait")
+            for reply in replies[one] + replies[other]:
+                assert reply.status == 503 and reply.headers["Retry-After"] == "1"
+                assert reply.error["code"] == "busy"
+        finally:
+            serve.support.os.kill(launcher, serve.signal.SIGCONT)
         for thread in threads:
             thread.join()
-        busy = [reply for reply in replies if reply.status == 503]
-        for reply in busy:
-            assert reply.error["code"] == "busy" and reply.headers["Retry-After"] == "1"
-        served = [reply for reply in replies if reply.status == 200]
-        assert len(served) + len(busy) == 60 and len(served) >= 10
+        served = [reply for reply in replies[one] + replies[other] if reply.status == 200]
+        assert len(served) == 16, replies
         assert {reply.json()["stdout"] for reply in served} == {"1\n"}
         assert one.post("/v1/run", {"code": "print(1)"})["stdout"] == "1\n"
+
+
+def test_cpu_of_what_is_given_up():
+    """A client that leaves before its program ends has used it all the same."""
+    with server_of(cpu=1) as server:
+        one = server.caller("one")
+        code = "import time\nwhile time.process_time() < 1.2: pass\nprint('up', flush=True)\n" \
+               "time.sleep(1000)"
+        with one.events("/v1/run", {"code": code, "timeout": 1000}, method="POST") as events:
+            events.until("stdout")
+        over(serve.polled(lambda: one.call("POST", "/v1/run", {"code": "1"}),
+                          lambda reply: reply.status != 200, "its time is counted"), "cpu")
 
 
 @pytest.mark.parametrize("door", ["exec", "run"])

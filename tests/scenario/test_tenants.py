@@ -53,6 +53,8 @@ PLACES = [
     ("GET", "/v1/sessions/{id}/outputs", None),
     ("GET", "/v1/sessions/{id}/outputs/report.txt", None),
     ("GET", "/v1/sessions/{id}/events", None),
+    ("GET", "/v1/sessions/{id}/ws", None),
+    ("GET", "/v1/sessions/{id}/pty/ws", None),
     ("GET", "/v1/sessions/{id}/packages", None),
     ("POST", "/v1/sessions/{id}/packages", {"packages": ["six"]}),
     ("POST", "/v1/sessions/{id}/code", {"code": "1"}),
@@ -131,7 +133,9 @@ def test_events(server, two):
     first = theirs.seen[0].id
     with other.events("/v1/events", last=1) as again:
         again.until("session.ended", lambda data: data["session_id"] == mine)
-    assert {event.data["session_id"] for event in again.seen} - {None} == {mine}
+    # From the very beginning: what came before this test was its own too.
+    known = {event.data["session_id"] for event in again.seen}
+    assert mine in known and not known & {made, *noise}
     assert first in [event.id for event in again.seen]
 
 
@@ -139,7 +143,9 @@ def test_ended_sessions(server, two):
     one, other, _ = two
     made = one.session(name="short")["id"]
     one.end(made)
-    one.refused("GET", f"/v1/sessions/{made}/processes", 410, "session_ended")
+    one.refused("POST", f"/v1/sessions/{made}/exec", 410, "session_ended", {"argv": ["true"]})
+    other.refused("POST", f"/v1/sessions/{made}/exec", 404, "session_not_found", {"argv": ["true"]})
+    assert one.get(f"/v1/sessions/{made}/processes") == {"processes": []}
     other.refused("GET", f"/v1/sessions/{made}/processes", 404, "session_not_found")
     other.refused("GET", f"/v1/sessions/{made}", 404, "session_not_found")
 
@@ -180,7 +186,7 @@ def test_the_owner_sees_all(server, two):
     rows = {row["id"]: row for row in server.get("/v1/sessions")["sessions"]}
     assert rows[made]["tenant"] == "one"
     assert server.exec(made, "cat", "/workspace/file.txt")["stdout"] == "secret"
-    listed = server.bailey("ps").stdout.decode()
+    listed = server.bailey("ps").stdout
     assert "TENANT" in listed and " one " in listed, listed
     shown = server.bailey("ps", "--json").json()["processes"]
     assert any(row["tenant"] == "one" and row["session_id"] == made for row in shown)
@@ -194,27 +200,60 @@ def test_the_owners_own_is_not_a_tenants(server, two):
     server.end(own)
 
 
+def test_no_folder_of_the_host_is_told(server):
+    """Neither where outputs are kept, nor where the state is: addresses instead."""
+    one = server.caller("paths")
+    picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    code = ("import base64, os; os.makedirs('/tmp/output', exist_ok=True); "
+            f"open('/tmp/output/dot.png', 'wb').write(base64.b64decode('{picture}')); "
+            "open('/tmp/output/text.txt', 'w').write('x')")
+    said = []
+    with one.events("/v1/events") as events:
+        made = one.session()
+        place = f"/v1/sessions/{made['id']}"
+        said += [made, one.python(made["id"], code), one.get(f"{place}/outputs"), one.get(place),
+                 one.get("/v1/sessions"), one.post(f"{place}/code", {"code": code}),
+                 one.post("/v1/tools/sandbox_exec", {"command": ["python3", "-c", code + " * 2"],
+                                                     "session": made["id"]}),
+                 one.post("/v1/run", {"code": "1/0"}), one.get("/v1/info"),
+                 one.get("/v1/templates"), one.get("/v1/tools"), one.get(f"{place}/packages")]
+        said.append(events.until("visualization").data)
+    told = json.dumps(said)
+    assert str(server.state) not in told and str(server.runtime) not in told, said
+    assert made["output_folder"] == f"{place}/outputs"
+    saved = {row["name"]: row["path"] for row in said[2]["outputs"]}
+    assert saved["text.txt"] == f"{place}/outputs/text.txt"
+    assert one.asked("GET", saved["text.txt"]).body == b"x"
+    one.end(made["id"])
+    own = server.session()  # the owner knows the way
+    assert own["output_folder"].startswith(str(server.state))
+    server.end(own["id"])
+
+
 def test_two_keys_of_a_tenant_share(server, two):
     one, _, made = two
     again = server.caller("one")
     assert again.get(f"/v1/sessions/{made}")["id"] == made
 
 
-def test_after_another_broker(server, two):
-    one, other, made = two
-    os.kill(server.get("/v1/info")["broker_pid"], signal.SIGKILL)
+def test_after_another_broker():
+    with tenants.Server() as server:
+        one, other = server.caller("one"), server.caller("other")
+        made = one.session()["id"]
+        one.write(made, "/workspace/file.txt", b"secret")
+        os.kill(server.get("/v1/info")["broker_pid"], signal.SIGKILL)
 
-    def answers():
-        try:
-            return one.call("GET", f"/v1/sessions/{made}").status
-        except OSError:
-            return None
-    assert serve.polled(answers, lambda status: status is not None, "a new broker answers") == 200
-    assert one.get(f"/v1/sessions/{made}")["tenant"] == "one"
-    other.refused("GET", f"/v1/sessions/{made}", 404, "session_not_found")
-    assert other.get("/v1/sessions", all="true")["sessions"] == [] or all(
-        row["tenant"] == "other" for row in other.get("/v1/sessions", all="true")["sessions"])
-    assert one.exec(made, "cat", "/workspace/file.txt")["stdout"] == "secret"
+        def answers():
+            try:
+                return one.call("GET", f"/v1/sessions/{made}").status
+            except OSError:
+                return None
+        assert serve.polled(answers, lambda status: status is not None, "a new broker") == 200
+        assert one.get(f"/v1/sessions/{made}")["tenant"] == "one"
+        other.refused("GET", f"/v1/sessions/{made}", 404, "session_not_found")
+        assert other.get("/v1/sessions", all="true") == {"sessions": []}
+        assert one.exec(made, "cat", "/workspace/file.txt")["stdout"] == "secret"
+        one.end(made)
 
 
 def test_audit_says_who(server, two):

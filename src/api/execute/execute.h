@@ -42,6 +42,7 @@ void execute_fail(struct http_request *http, unsigned status, const char *header
                   const char *text);
 
 void execute_start(struct rest_call *call);  /* POST /execute */
+bool execute_admit(struct rest_call *call);  /* its head; false: it was answered */
 void execute_health(struct rest_call *call); /* GET /health */
 
 /* Whether a path is this door's; a request for it that fits no row is answered by these. */

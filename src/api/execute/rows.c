@@ -115,6 +115,13 @@ static void on_request(struct http_request *http, void *ctx)
         row->handle(&call);
 }
 
+static bool on_admit(struct http_request *http, void *ctx)
+{
+    struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
+
+    return execute_is_elsewhere(http) || execute_admit(&call);
+}
+
 const struct http_route *execute_routes(size_t *ret_count)
 {
     static const struct http_route routes[] = {
@@ -123,7 +130,8 @@ const struct http_route *execute_routes(size_t *ret_count)
          .body = HTTP_WHOLE_BODY,
          .body_max = LIMIT_EXECUTE_BODY,
          .handle = on_request,
-         .row = &execute_rows[0]},
+         .row = &execute_rows[0],
+         .admit = on_admit},
         {.method = "GET", .pattern = "/health", .handle = on_request, .row = &execute_rows[1]},
     };
 

@@ -124,7 +124,7 @@ static int admit(struct rest_call *call, struct error *err)
     if (http_is_local(call->http) || has_key || !engine_config(call->rest->engine)->execute_is_open)
         return gate_admit(&call->rest->gate, call->http, SCOPE_RUN, &call->who, err);
     call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
-    return tenant_take(engine_tenants(call->rest->engine), OPEN_TENANT, QUOTA_REQUESTS, 1, err);
+    return gate_admit_as(&call->rest->gate, call->http, &call->who, err);
 }
 
 static void refuse(struct http_request *http, const struct error *err)
@@ -153,6 +153,16 @@ static void refuse(struct http_request *http, const struct error *err)
         header = "WWW-Authenticate: Bearer realm=\"bailey\"";
     }
     execute_fail(http, status, header, err->code ? err->code : ERROR_ENGINE, err->text);
+}
+
+bool execute_admit(struct rest_call *call)
+{
+    struct error err = {0};
+    int r = admit(call, &err);
+
+    if (r < 0)
+        refuse(call->http, &err);
+    return r == 0;
 }
 
 /* It was never begun, and that is not the caller's doing: an answer like any other. */

@@ -270,6 +270,15 @@ static bool admit(struct mcp_http *door, struct http_request *http, struct princ
     return false;
 }
 
+/* With the head of the request; its handler asks again, and is told the same. */
+static bool on_admit(struct http_request *http, void *ctx)
+{
+    struct principal who;
+
+    (void)ctx;
+    return admit(*(struct mcp_http *const *)http_row(http), http, &who);
+}
+
 /* What the headers promise; false: it was refused. */
 static bool check_types(struct post *post)
 {
@@ -463,12 +472,12 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
     door->self = door;
-    door->routes[0] = (struct http_route){"POST",         MCP_HTTP_PATH, HTTP_WHOLE_BODY,
-                                          LIMIT_MCP_LINE, on_post,       &door->self};
+    door->routes[0] = (struct http_route){"POST",  MCP_HTTP_PATH, HTTP_WHOLE_BODY, LIMIT_MCP_LINE,
+                                          on_post, &door->self,   on_admit};
     door->routes[1] =
-        (struct http_route){"GET", MCP_HTTP_PATH, HTTP_NO_BODY, 0, on_get, &door->self};
-    door->routes[2] =
-        (struct http_route){"DELETE", MCP_HTTP_PATH, HTTP_NO_BODY, 0, on_delete, &door->self};
+        (struct http_route){"GET", MCP_HTTP_PATH, HTTP_NO_BODY, 0, on_get, &door->self, on_admit};
+    door->routes[2] = (struct http_route){"DELETE",  MCP_HTTP_PATH, HTTP_NO_BODY, 0,
+                                          on_delete, &door->self,   on_admit};
     *ret = door;
     return 0;
 }

@@ -136,6 +136,21 @@ static void on_freed(void *ctx)
     free(reader);
 }
 
+/* As if its client had left. */
+static void on_stop(void *ctx, const struct error *why)
+{
+    struct mcp_reader *reader = ctx;
+    struct mcp_stream *stream = ptr_take(&reader->stream);
+
+    (void)why;
+    if (!stream)
+        return;
+    stream->reader = NULL;
+    stream->is_left = true;
+    mcp_door_wake(stream->door);
+    http_reply_more(reader->http);
+}
+
 /* The reply that shows it now ends where it is. */
 static void reader_leave(struct mcp_stream *stream)
 {
@@ -160,7 +175,7 @@ bool mcp_stream_has(const struct mcp_stream *stream, uint64_t after)
 
 void mcp_stream_show(struct mcp_stream *stream, struct http_request *http, int64_t after)
 {
-    static const struct http_source source = {.more = on_more, .freed = on_freed};
+    static const struct http_source source = {.more = on_more, .freed = on_freed, .stop = on_stop};
     struct mcp_reader *reader = malloc(sizeof(*reader));
     char id[ID_MAX + 32];
     const char *headers[] = {"Cache-Control: no-store", "X-Accel-Buffering: no",

@@ -78,6 +78,12 @@ void artifacts_get(struct rest_call *call)
 
     if (r == 0 && is_link)
         r = artifact_find(call->rest->engine, http_param(call->http, "id"), &row, &err);
+    if (r == 0 && is_link && !http_is_local(call->http)) { /* its bytes are its tenant's */
+        struct principal who = {0};
+
+        str_copy(who.tenant, sizeof(who.tenant), row.tenant);
+        r = gate_admit_as(&call->rest->gate, call->http, &who, &err);
+    }
     if (r < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else if (is_link || find(call, &row))

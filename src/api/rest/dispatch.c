@@ -199,8 +199,7 @@ static bool read_body(struct rest_call *call)
     return false;
 }
 
-/* Before anything else of the request is looked at; false: it was answered. */
-static bool admit(struct rest_call *call)
+bool rest_admit(struct rest_call *call)
 {
     struct error err = {0};
 
@@ -220,7 +219,7 @@ void rest_dispatch(struct http_request *http, void *ctx)
 {
     struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
 
-    if (!admit(&call))
+    if (!rest_admit(&call))
         return;
     call.query = json_object();
     if (!call.query)

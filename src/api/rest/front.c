@@ -13,6 +13,13 @@ void rest_front(struct http_request *http, void *ctx)
         rest_dispatch(http, ctx);
 }
 
+bool rest_front_admit(struct http_request *http, void *ctx)
+{
+    struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
+
+    return execute_is_elsewhere(http) || rest_admit(&call);
+}
+
 void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx)
 {
     if (execute_is_elsewhere(http))

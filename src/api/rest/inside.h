@@ -95,8 +95,11 @@ struct rest_call {
 };
 
 void rest_dispatch(struct http_request *http, void *ctx);
+/* Who asks, before anything else of the request is there; false: it was answered. */
+bool rest_admit(struct rest_call *call);
 /* The same behind the choice of a door, and what fits no row (front.c). */
 void rest_front(struct http_request *http, void *ctx);
+bool rest_front_admit(struct http_request *http, void *ctx);
 void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void rest_front_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
@@ -181,6 +184,8 @@ struct rest_stream {
     size_t low;              /* this little: 0 when it is empty */
     bool is_over;            /* what is in `text` is the last */
     bool is_broken;          /* nobody may take what was sent for the whole */
+    bool is_endless;         /* it can be stopped */
+    bool was_stopped;        /* by http_stop() */
     void (*fill)(void *ctx);
     void (*freed)(void *ctx); /* frees the owner; text is freed before */
     void *ctx;

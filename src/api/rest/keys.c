@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/rest/inside.h"
+#include "api/visits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -112,6 +113,12 @@ static bool read_key(struct rest_call *call, struct key_row *row)
                         TENANT_MAX - 1);
         return false;
     }
+    if (str_equal(tenant, TENANT_LOCAL)) {
+        rest_fail_field(call->http, "tenant",
+                        "'tenant': '" TENANT_LOCAL "' is the owner's own, who comes over the "
+                        "daemon's socket without a key: take another name");
+        return false;
+    }
     if (name && !str_copy(row->name, sizeof(row->name), name)) {
         rest_fail_field(call->http, "name", "'name' has to be at most %d bytes", KEY_NAME_MAX - 1);
         return false;
@@ -165,6 +172,7 @@ void keys_rotate_one(struct rest_call *call)
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
+    visits_key_changed(call->rest->gate.visits, looking.id);
     note_change(call, "rotate", looking.id, &looking.row);
     rest_reply(call->http, 200, key_json(&looking.row, text));
     explicit_bzero(text, sizeof(text));
@@ -179,6 +187,7 @@ void keys_delete(struct rest_call *call)
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
+    visits_key_changed(call->rest->gate.visits, id);
     note_change(call, "rm", id, NULL);
     rest_reply(call->http, 200, json_pack("{s:s}", "id", id));
 }

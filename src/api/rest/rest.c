@@ -6,6 +6,7 @@
 
 #include "api/rest/doors.h"
 #include "api/rest/inside.h"
+#include "api/visits.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
 
@@ -24,6 +25,7 @@ static void fill_routes(struct rest *rest, struct http_route *routes)
             .body_max = row->body == BODY_JSON ? LIMIT_REQUEST_JSON : 0,
             .handle = rest_front,
             .row = row,
+            .admit = rest_front_admit,
         };
     }
     rest_doors_routes(rest, routes + rest_route_count);
@@ -98,7 +100,8 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
                           .info = *info};
     clock_gettime(CLOCK_REALTIME, &now);
     rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    rest->tools = tools_new(engine, reactor);
+    rest->gate.visits = visits_new(reactor, engine, rest->gate.index);
+    rest->tools = rest->gate.visits ? tools_new(engine, reactor) : NULL;
     if (rest->tools)
         r = rest_doors_open(rest, err);
     rest->route_count = r == 0 ? rest_route_count + rest_doors_routes(rest, NULL) : 0;
@@ -132,6 +135,7 @@ void rest_stop(struct rest *rest)
         http_server_stop(rest->others[i]);
     rest_doors_close(rest);
     tools_free(rest->tools);
+    visits_free(rest->gate.visits);
     free(rest->routes);
     free(rest);
 }

@@ -36,11 +36,28 @@ static void on_freed(void *ctx)
     stream->freed(stream->ctx);
 }
 
+/* An end that its client can tell from others; of what has another shape only the end. */
+static void on_stop(void *ctx, const struct error *why)
+{
+    struct rest_stream *stream = ctx;
+
+    if (!stream->is_endless || stream->is_over)
+        return;
+    if (stream->counted)
+        rest_stream_event(stream, NULL, "closed",
+                          json_pack("{s:s, s:s, s:s*}", "code", why->code, "message", why->text,
+                                    "quota", why->quota));
+    stream->is_over = stream->was_stopped = true;
+    http_reply_more(stream->http);
+}
+
 void rest_stream_start(struct rest_stream *stream, unsigned status, const char *type,
                        const char *const *headers, int64_t length)
 {
-    static const struct http_source source = {.more = on_more, .freed = on_freed};
+    static const struct http_source source = {.more = on_more, .freed = on_freed, .stop = on_stop};
 
+    /* Bytes that end without all of them being there would be taken for the whole. */
+    stream->is_endless = str_equal(type, TYPE_EVENTS) || str_equal(type, TYPE_LINES);
     if (str_equal(type, TYPE_EVENTS))
         stream->counted = ((const struct rest *)http_ctx(stream->http))->gate.metrics;
     metrics_move(stream->counted, METRIC_STREAMS, &(const char *){"sse"}, 1);
@@ -51,8 +68,10 @@ void rest_stream_event(struct rest_stream *stream, const char *id, const char *e
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(stream->text.maximum);
 
-    if (!data || text_of_json(data, REST_JSON, &text) < 0 ||
-        sse_write(&stream->text, id, event, buf_text(&text), text.length) < 0)
+    if (stream->was_stopped)
+        ; /* nothing comes behind the last word */
+    else if (!data || text_of_json(data, REST_JSON, &text) < 0 ||
+             sse_write(&stream->text, id, event, buf_text(&text), text.length) < 0)
         stream->is_broken = true;
     json_decref(data);
 }

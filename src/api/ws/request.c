@@ -174,6 +174,7 @@ static void fail_type(struct ws_request *request, const char *type)
 static bool is_admitted(struct ws_request *request, const struct ws_row *row)
 {
     struct ws_peer *peer = request->peer;
+    struct tenants *tenants = engine_tenants(peer->rest->engine);
     struct error err = {0};
 
     if (peer->who.is_local)
@@ -181,8 +182,9 @@ static bool is_admitted(struct ws_request *request, const struct ws_row *row)
     if (!(peer->who.scopes & SCOPE_BIT(row->scope)))
         error_set(&err, -EPERM, ERROR_FORBIDDEN, "this key does not have the scope '%s'",
                   scope_name(row->scope));
-    else if (row->is_counted)
-        tenant_take(engine_tenants(peer->rest->engine), peer->who.tenant, QUOTA_REQUESTS, 1, &err);
+    else if (row->is_counted &&
+             tenant_take(tenants, peer->who.tenant, QUOTA_REQUESTS, 1, &err) == 0)
+        tenant_take(tenants, peer->who.tenant, QUOTA_BYTES, 0, &err);
     if (err.num < 0)
         ws_fail(peer, request->id, &err, NULL);
     return err.num == 0;

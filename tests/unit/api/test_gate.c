@@ -3,6 +3,7 @@
 #include "session/workshop.h"
 
 #include "api/gate.h"
+#include "api/visits.h"
 #include "api/ws/ws.h"
 #include "base/trace.h"
 #include "http/websocket.h"
@@ -11,8 +12,9 @@
 struct http_request {
     bool is_local;
     const char *authorization, *api_key;
-    void (*over)(void *ctx, uint64_t bytes);
-    void *over_ctx;
+    const struct http_watcher *watcher;
+    void *watcher_ctx;
+    const struct error *stop; /* http_stop() was called */
 };
 
 bool http_is_local(const struct http_request *request)
@@ -78,26 +80,42 @@ const char *http_header(const struct http_request *request, const char *name)
     return str_equal(name, "X-API-Key") ? request->api_key : NULL;
 }
 
-bool http_on_over(struct http_request *request, void (*over)(void *ctx, uint64_t bytes), void *ctx)
+bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx)
 {
-    if (request->over)
+    if (request->watcher)
         return false;
-    request->over = over;
-    request->over_ctx = ctx;
+    request->watcher = watcher;
+    request->watcher_ctx = ctx;
     return true;
+}
+
+void *http_watched_by(const struct http_request *request)
+{
+    return request->watcher ? request->watcher_ctx : NULL;
+}
+
+void http_stop(struct http_request *request, const struct error *why)
+{
+    request->stop = why;
 }
 
 /* The request is over, and so much of its reply was sent. */
 static void over(struct http_request *http, uint64_t bytes)
 {
-    if (http->over)
-        http->over(http->over_ctx, bytes);
-    http->over = NULL;
+    if (http->watcher && bytes > 0)
+        http->watcher->sent(http->watcher_ctx, bytes);
+    if (http->watcher)
+        http->watcher->over(http->watcher_ctx);
+    http->watcher = NULL;
 }
 
 static struct gate gate_of(struct shop *shop)
 {
-    return (struct gate){.engine = shop->engine, .index = shop->index};
+    struct gate gate = {.engine = shop->engine, .index = shop->index};
+
+    gate.visits = visits_new(&shop->loop.reactor, shop->engine, shop->index);
+    assert_non_null(gate.visits);
+    return gate;
 }
 
 static void make_key(struct shop *shop, const char *tenant, uint32_t scopes,
@@ -117,6 +135,7 @@ static int ask(struct shop *shop, struct http_request http, enum scope scope, st
     int r = gate_admit(&gate, &http, scope, who, err);
 
     over(&http, 0);
+    visits_free(gate.visits);
     return r;
 }
 
@@ -252,7 +271,133 @@ static void test_quota_of_bytes(void **state)
     over(&http, 1);
     assert_int_equal(gate_admit(&gate, &http, SCOPE_RUN, &who, &err), -EDQUOT);
     assert_string_equal(err.quota, "bytes");
-    assert_null(http.over);
+    assert_null(http.watcher);
+    visits_free(gate.visits);
+}
+
+/* What is sent counts while it goes, and the stream that it belongs to ends. */
+static void test_bytes_of_a_stream(void **state)
+{
+    struct shop *shop = *state;
+    struct gate gate = gate_of(shop);
+    struct http_request stream = {0}, other = {0};
+    char key[KEY_TEXT_MAX], others[KEY_TEXT_MAX];
+    struct principal who;
+    struct error err = {0};
+
+    shop->config.quota.bytes = 1000;
+    tenants_configure(engine_tenants(shop->engine), &shop->config);
+    make_key(shop, "one", SCOPE_ALL, key);
+    make_key(shop, "two", SCOPE_ALL, others);
+    stream.api_key = key;
+    other.api_key = others;
+    assert_int_equal(gate_admit(&gate, &stream, SCOPE_RUN, &who, &err), 0);
+    assert_int_equal(gate_admit(&gate, &other, SCOPE_RUN, &who, &err), 0);
+    stream.watcher->sent(stream.watcher_ctx, 999);
+    stream.watcher->sent(stream.watcher_ctx, 1);
+    UNTIL(shop, stream.stop);
+    assert_ptr_equal(stream.stop->code, ERROR_QUOTA);
+    assert_string_equal(stream.stop->quota, "bytes");
+    assert_null(other.stop);
+    over(&stream, 0);
+    over(&other, 0);
+    visits_free(gate.visits);
+}
+
+/* What is open ends with its key; what a key of another name has goes on. */
+static void test_a_key_that_is_taken_away(void **state)
+{
+    struct shop *shop = *state;
+    struct gate gate = gate_of(shop);
+    struct http_request open = {0}, other = {0};
+    char key[KEY_TEXT_MAX], others[KEY_TEXT_MAX];
+    struct principal who, another;
+    struct error err = {0};
+
+    make_key(shop, "one", SCOPE_ALL, key);
+    make_key(shop, "one", SCOPE_ALL, others);
+    open.api_key = key;
+    other.api_key = others;
+    assert_int_equal(gate_admit(&gate, &open, SCOPE_RUN, &who, &err), 0);
+    assert_int_equal(gate_admit(&gate, &other, SCOPE_RUN, &another, &err), 0);
+    visits_key_changed(gate.visits, who.key); /* nothing has */
+    assert_null(open.stop);
+    assert_int_equal(keys_remove(shop->index, who.key, &err), 0);
+    visits_key_changed(gate.visits, who.key);
+    assert_ptr_equal(open.stop->code, ERROR_UNAUTHORIZED);
+    assert_null(other.stop);
+    /* Its body was not there yet: its handler is not let in any more. */
+    assert_int_equal(gate_admit(&gate, &open, SCOPE_RUN, &who, &err), -EACCES);
+    assert_int_equal(gate_admit(&gate, &other, SCOPE_RUN, &who, &err), 0);
+    visits_free(gate.visits); /* they may be over later */
+    over(&open, 1);
+    over(&other, 1);
+}
+
+static void test_a_key_that_is_rotated(void **state)
+{
+    struct shop *shop = *state;
+    struct gate gate = gate_of(shop);
+    struct http_request old = {0}, new = {0};
+    char key[KEY_TEXT_MAX], second[KEY_TEXT_MAX], third[KEY_TEXT_MAX];
+    struct principal who;
+    struct error err = {0};
+
+    make_key(shop, "one", SCOPE_ALL, key);
+    old.api_key = key;
+    assert_int_equal(gate_admit(&gate, &old, SCOPE_RUN, &who, &err), 0);
+    assert_int_equal(keys_rotate(shop->index, who.key, 3600000, second, &err), 0);
+    visits_key_changed(gate.visits, who.key);
+    assert_null(old.stop); /* for an hour */
+    new.api_key = second;
+    assert_int_equal(gate_admit(&gate, &new, SCOPE_RUN, &who, &err), 0);
+    assert_int_equal(keys_rotate(shop->index, who.key, 1, third, &err), 0);
+    visits_key_changed(gate.visits, who.key);
+    assert_ptr_equal(old.stop->code, ERROR_UNAUTHORIZED);
+    UNTIL(shop, new.stop); /* its grace is over */
+    assert_ptr_equal(new.stop->code, ERROR_UNAUTHORIZED);
+    over(&old, 0);
+    over(&new, 0);
+    visits_free(gate.visits);
+}
+
+static void test_a_key_that_expires(void **state)
+{
+    struct shop *shop = *state;
+    struct gate gate = gate_of(shop);
+    struct http_request open = {0};
+    struct key_row row = {.tenant = "one", .scopes = SCOPE_ALL};
+    char key[KEY_TEXT_MAX];
+    struct principal who;
+    struct error err = {0};
+
+    row.expires_ms = clock_wall_ms() + 2000;
+    assert_int_equal(keys_add(shop->index, &row, key, &err), 0);
+    open.api_key = key;
+    assert_int_equal(gate_admit(&gate, &open, SCOPE_RUN, &who, &err), 0);
+    assert_int_equal(who.until_ms, row.expires_ms);
+    UNTIL(shop, open.stop);
+    assert_ptr_equal(open.stop->code, ERROR_UNAUTHORIZED);
+    over(&open, 0);
+    visits_free(gate.visits);
+}
+
+/* Without a key, where that was said. */
+static void test_nobody_in_particular(void **state)
+{
+    struct shop *shop = *state;
+    struct gate gate = gate_of(shop);
+    const struct principal all = {.tenant = "all", .scopes = SCOPE_BIT(SCOPE_RUN)};
+    struct http_request http = {0};
+    struct error err = {0};
+
+    shop->config.quota.bytes = 1000;
+    tenants_configure(engine_tenants(shop->engine), &shop->config);
+    assert_int_equal(gate_admit_as(&gate, &http, &all, &err), 0);
+    assert_int_equal(gate_admit_as(&gate, &http, &all, &err), 0);
+    over(&http, 1000);
+    assert_int_equal(gate_admit_as(&gate, &http, &all, &err), -EDQUOT);
+    visits_free(gate.visits);
 }
 
 static void test_sessions(void **state)
@@ -271,18 +416,18 @@ static void test_sessions(void **state)
         gate_session(&gate, &principal_local, session_id(session), false, &found, &err), 0);
     assert_int_equal(gate_session(&gate, &two, session_id(session), true, &found, &err), -ENOENT);
     assert_ptr_equal(err.code, ERROR_SESSION_NOT_FOUND);
+    visits_free(gate.visits);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_WORKSHOP(test_the_owner_needs_none),
-        IN_A_WORKSHOP(test_two_headers),
-        IN_A_WORKSHOP(test_what_is_no_key),
-        IN_A_WORKSHOP(test_scopes),
-        IN_A_WORKSHOP(test_quota_of_requests),
-        IN_A_WORKSHOP(test_quota_of_bytes),
-        IN_A_WORKSHOP(test_sessions),
+        IN_A_WORKSHOP(test_the_owner_needs_none),  IN_A_WORKSHOP(test_two_headers),
+        IN_A_WORKSHOP(test_what_is_no_key),        IN_A_WORKSHOP(test_scopes),
+        IN_A_WORKSHOP(test_quota_of_requests),     IN_A_WORKSHOP(test_quota_of_bytes),
+        IN_A_WORKSHOP(test_bytes_of_a_stream),     IN_A_WORKSHOP(test_a_key_that_is_taken_away),
+        IN_A_WORKSHOP(test_a_key_that_is_rotated), IN_A_WORKSHOP(test_a_key_that_expires),
+        IN_A_WORKSHOP(test_nobody_in_particular),  IN_A_WORKSHOP(test_sessions),
     };
 
     return cmocka_run_group_tests(tests, shop_reaper, NULL);

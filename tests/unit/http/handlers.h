@@ -212,7 +212,7 @@ static inline void spring_freed(void *ctx)
 
 static inline void handle_spring(struct http_request *request, void *ctx)
 {
-    static const struct http_source source = {spring_more, spring_freed};
+    static const struct http_source source = {spring_more, spring_freed, NULL};
     struct spring *spring = calloc(1, sizeof(*spring));
     const char *last = http_query(request, "last");
 
@@ -273,6 +273,88 @@ static inline void handle_stop_body(struct http_request *request, void *ctx)
     http_body_read(request, &events, NULL);
 }
 
+/* Who is let in: before there is anything of a body. */
+static inline bool has_word(struct http_request *request, void *ctx)
+{
+    size_t length;
+
+    (void)ctx;
+    http_body(request, &length);
+    assert_int_equal(length, 0);
+    if (http_header(request, "X-Word"))
+        return true;
+    http_reply(request, 401, NULL, NULL, "who?", 4);
+    return false;
+}
+
+/* A stream that ends when it is stopped: before it begins (?early), or while it waits. */
+struct endless {
+    struct http_request *request;
+    struct reactor_timer *timer;
+    const struct error *stopped;
+    bool has_said, has_ended;
+};
+
+static inline long endless_more(void *ctx, void *data, size_t size)
+{
+    struct endless *endless = ctx;
+
+    if (!endless->has_said) {
+        endless->has_said = true;
+        reactor->ops->timer_set(endless->timer, 0);
+        assert_true(size >= 2);
+        memcpy(data, "hi", 2);
+        return 2;
+    }
+    if (!endless->stopped)
+        return 0;
+    if (endless->has_ended)
+        return HTTP_END;
+    endless->has_ended = true;
+    memcpy(data, "bye", 3);
+    return 3;
+}
+
+static inline void endless_freed(void *ctx)
+{
+    struct endless *endless = ctx;
+
+    reactor->ops->timer_remove(endless->timer);
+    free(endless);
+    seen.freed++;
+}
+
+static inline void endless_stop(void *ctx, const struct error *why)
+{
+    struct endless *endless = ctx;
+
+    assert_null(endless->stopped);
+    endless->stopped = why;
+    http_reply_more(endless->request);
+}
+
+static inline void endless_due(void *ctx)
+{
+    static const struct error why = {.num = -1, .text = "enough"};
+    struct endless *endless = ctx;
+
+    http_stop(endless->request, &why);
+    http_stop(endless->request, &why);
+}
+
+static inline void handle_endless(struct http_request *request, void *ctx)
+{
+    static const struct http_source source = {endless_more, endless_freed, endless_stop};
+    struct endless *endless = calloc(1, sizeof(*endless));
+
+    (void)ctx;
+    *endless = (struct endless){.request = request};
+    endless->timer = reactor_timer(reactor, endless_due, endless);
+    if (http_query(request, "early"))
+        endless_due(endless);
+    http_reply_stream(request, 200, NULL, NULL, -1, &source, endless);
+}
+
 static inline void no_route(struct http_request *request, bool is_path, const char *allow,
                             void *ctx)
 {
@@ -292,21 +374,24 @@ static inline void count_done(void *ctx, const struct http_done *done)
 }
 
 static const struct http_route routes[] = {
-    {"GET", "/hello", HTTP_NO_BODY, 0, handle_hello, NULL},
-    {"GET", "/items/{id}/{name*}", HTTP_NO_BODY, 0, handle_show, "the row"},
-    {"POST", "/echo", HTTP_WHOLE_BODY, 1000, handle_echo, NULL},
-    {"POST", "/big", HTTP_WHOLE_BODY, BIG, handle_echo, NULL},
-    {"POST", "/nobody", HTTP_NO_BODY, 0, handle_hello, NULL},
-    {"PUT", "/sink", HTTP_STREAM_BODY, 0, handle_sink, NULL},
-    {"PUT", "/small-sink", HTTP_STREAM_BODY, 1000, handle_sink, NULL},
-    {"PUT", "/refuse", HTTP_STREAM_BODY, 0, handle_refuse, NULL},
-    {"PUT", "/quit", HTTP_STREAM_BODY, 0, handle_quit, NULL},
-    {"DELETE", "/nothing", HTTP_NO_BODY, 0, handle_nothing, NULL},
-    {"GET", "/spring", HTTP_NO_BODY, 0, handle_spring, NULL},
-    {"GET", "/stop", HTTP_NO_BODY, 0, handle_stop, NULL},
-    {"PUT", "/stop", HTTP_STREAM_BODY, 0, handle_stop_body, NULL},
-    {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL},
-    {"PUT", "/wait", HTTP_STREAM_BODY, 0, handle_wait, NULL},
+    {"GET", "/hello", HTTP_NO_BODY, 0, handle_hello, NULL, NULL},
+    {"GET", "/items/{id}/{name*}", HTTP_NO_BODY, 0, handle_show, "the row", NULL},
+    {"POST", "/echo", HTTP_WHOLE_BODY, 1000, handle_echo, NULL, NULL},
+    {"POST", "/big", HTTP_WHOLE_BODY, BIG, handle_echo, NULL, NULL},
+    {"POST", "/nobody", HTTP_NO_BODY, 0, handle_hello, NULL, NULL},
+    {"PUT", "/sink", HTTP_STREAM_BODY, 0, handle_sink, NULL, NULL},
+    {"PUT", "/small-sink", HTTP_STREAM_BODY, 1000, handle_sink, NULL, NULL},
+    {"PUT", "/refuse", HTTP_STREAM_BODY, 0, handle_refuse, NULL, NULL},
+    {"PUT", "/quit", HTTP_STREAM_BODY, 0, handle_quit, NULL, NULL},
+    {"DELETE", "/nothing", HTTP_NO_BODY, 0, handle_nothing, NULL, NULL},
+    {"GET", "/spring", HTTP_NO_BODY, 0, handle_spring, NULL, NULL},
+    {"GET", "/stop", HTTP_NO_BODY, 0, handle_stop, NULL, NULL},
+    {"PUT", "/stop", HTTP_STREAM_BODY, 0, handle_stop_body, NULL, NULL},
+    {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL, NULL},
+    {"PUT", "/wait", HTTP_STREAM_BODY, 0, handle_wait, NULL, NULL},
+    {"POST", "/guarded", HTTP_WHOLE_BODY, BIG, handle_echo, NULL, has_word},
+    {"PUT", "/guarded", HTTP_STREAM_BODY, 0, handle_refuse, NULL, has_word},
+    {"GET", "/endless", HTTP_NO_BODY, 0, handle_endless, NULL, NULL},
 };
 
 static const struct http_server_spec spec = {

@@ -343,6 +343,53 @@ static void test_streamed_replies(void **state)
     assert_int_equal(seen.done, 5);
 }
 
+/* Who is not let in hears it before it has sent its body. */
+static void client_guarded(void)
+{
+    char reply[4096];
+    int fd = client_connect();
+
+    client_expect("POST /guarded HTTP/1.1\r\nX-Word: x\r\nContent-Length: 3\r\n" CLOSE "\r\nabc",
+                  "HTTP/1.1 201", "\r\n\r\nabc");
+    /* a small one may be on its way already: it is dropped, and the connection stays */
+    client_say(fd, "POST /guarded HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    client_read_until(fd, reply, sizeof(reply), "who?", 1);
+    must(strstr(reply, "HTTP/1.1 401"), "401");
+    client_say(fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    client_read_until(fd, reply, sizeof(reply), "hello", 1);
+    close(fd);
+    /* of a large one, and of one that does not say how large, nothing is waited for */
+    client_expect("POST /guarded HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+                  "HTTP/1.1 401", "who?");
+    client_expect("POST /guarded HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+                  "HTTP/1.1 401", "who?");
+    client_expect("PUT /guarded HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+                  "HTTP/1.1 401", "who?");
+    client_expect(
+        "POST /guarded HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+        "HTTP/1.1 401", "who?");
+}
+
+static void test_admission(void **state)
+{
+    (void)state;
+    serve(client_guarded);
+    assert_int_equal(seen.handled, 2); /* the echo, and hello */
+}
+
+static void client_endless(void)
+{
+    must(strstr(client_ask("GET /endless HTTP/1.1\r\n" CLOSE "\r\n"), "bye"), "its last words");
+    must(strstr(client_ask("GET /endless?early=1 HTTP/1.1\r\n" CLOSE "\r\n"), "bye"), "early");
+}
+
+static void test_a_stream_that_is_stopped(void **state)
+{
+    (void)state;
+    serve(client_endless);
+    assert_int_equal(seen.freed, 2);
+}
+
 static void client_big_echo(void)
 {
     unsigned char *data = malloc(BIG + 1);
@@ -390,6 +437,8 @@ int main(void)
         TEST(test_answer_before_the_end),
         TEST(test_streamed_replies),
         TEST(test_big_echo),
+        TEST(test_admission),
+        TEST(test_a_stream_that_is_stopped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,11 +19,11 @@ static void handle_peer(struct http_request *request, void *ctx)
 }
 
 static const struct http_route tcp_routes[] = {
-    {"GET", "/hello", HTTP_NO_BODY, 0, handle_hello, NULL},
-    {"GET", "/peer", HTTP_NO_BODY, 0, handle_peer, NULL},
-    {"POST", "/echo", HTTP_WHOLE_BODY, 1000, handle_echo, NULL},
-    {"PUT", "/sink", HTTP_STREAM_BODY, 0, handle_sink, NULL},
-    {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL},
+    {"GET", "/hello", HTTP_NO_BODY, 0, handle_hello, NULL, NULL},
+    {"GET", "/peer", HTTP_NO_BODY, 0, handle_peer, NULL, NULL},
+    {"POST", "/echo", HTTP_WHOLE_BODY, 1000, handle_echo, NULL, NULL},
+    {"PUT", "/sink", HTTP_STREAM_BODY, 0, handle_sink, NULL, NULL},
+    {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL, NULL},
 };
 
 static int begin(bool tcp, unsigned head_ms)

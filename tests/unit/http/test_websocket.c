@@ -111,8 +111,8 @@ static void no_route(struct http_request *request, bool is_path, const char *all
 }
 
 static const struct http_route routes[] = {
-    {"GET", "/ws", HTTP_NO_BODY, 0, handle_ws, NULL},
-    {"POST", "/ws", HTTP_WHOLE_BODY, 100, handle_ws, NULL},
+    {"GET", "/ws", HTTP_NO_BODY, 0, handle_ws, NULL, NULL},
+    {"POST", "/ws", HTTP_WHOLE_BODY, 100, handle_ws, NULL, NULL},
 };
 static const struct http_server_spec spec = {
     .routes = routes, .route_count = ARRAY_SIZE(routes), .client_max = 20, .no_route = no_route};

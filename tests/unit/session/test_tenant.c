@@ -116,6 +116,28 @@ static void test_adopted(void **state)
     tenants_free(tenants);
 }
 
+/* What is kept is said anew each time, and counts beside what sessions hold. */
+static void test_kept(void **state)
+{
+    struct config config = {.quota = {.disk_bytes = 100}};
+    struct tenants *tenants = make(&config);
+
+    (void)state;
+    assert_false(tenant_keeps(tenants, "a"));
+    assert_int_equal(take(tenants, "a", QUOTA_DISK, 30), 0);
+    tenant_keep(tenants, "a", 60);
+    tenant_keep(tenants, "a", 60);
+    assert_true(tenant_keeps(tenants, "a"));
+    assert_false(tenant_keeps(tenants, "b"));
+    assert_int_equal(tenant_held(tenants, "a", QUOTA_DISK), 90);
+    assert_int_equal(take(tenants, "a", QUOTA_DISK, 11), -EDQUOT);
+    tenant_keep(tenants, "a", 20);
+    assert_int_equal(take(tenants, "a", QUOTA_DISK, 50), 0);
+    tenant_keep(tenants, "a", 0);
+    assert_int_equal(tenant_held(tenants, "a", QUOTA_DISK), 80);
+    tenants_free(tenants);
+}
+
 static void test_hour(void **state)
 {
     struct config config = {.quota = {.cpu_seconds = 2, .bytes = 1000}};
@@ -190,10 +212,15 @@ static void test_crowd(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_held),
-        cmocka_unit_test(test_no_limit), cmocka_unit_test(test_local_has_none),
-        cmocka_unit_test(test_adopted),  cmocka_unit_test(test_hour),
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_configured_anew),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_no_limit),
+        cmocka_unit_test(test_local_has_none),
+        cmocka_unit_test(test_adopted),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_hour),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_configured_anew),
         cmocka_unit_test(test_crowd),
     };
 

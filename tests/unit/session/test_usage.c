@@ -2,6 +2,8 @@
  * it ends, and counted again by the next broker; nobody finds what is another one's. */
 #include "workshop.h"
 
+#include "session/installer.h"
+
 #define MEMORY(shop) ((shop)->config.limits.memory_bytes)
 
 static void limit(struct shop *shop)
@@ -314,6 +316,51 @@ static void test_queue_is_full(void **state)
     shop_ran(shop, session, "true", NULL);
 }
 
+static void
+never_seal(struct maker *maker, const char *key,
+           void (*done)(void *ctx, const struct sealed *sealed, const struct error *err), void *ctx)
+{
+    (void)maker;
+    (void)key;
+    (void)done;
+    (void)ctx;
+    fail_msg("nothing was installed");
+}
+
+static void on_installed(void *ctx, const struct install_end *end, const struct error *err)
+{
+    (void)ctx;
+    (void)end;
+    (void)err;
+}
+
+/* A flood of one tenant's boxes holds up its own installers, and nobody else's. */
+static void test_an_installer_waits_in_its_tenants_line(void **state)
+{
+    static const struct install_events events = {.done = on_installed};
+    static struct maker_ops ops;
+    struct shop *shop = *state;
+    struct install_spec spec = {.tenant = "one", .requirements = "x"};
+    struct installation *installation;
+    struct error err = {0};
+
+    ops = *shop->maker.ops;
+    ops.seal = never_seal;
+    shop->maker.ops = &ops;
+    shop->config.queue = 8; /* of which one tenant may have seven */
+    shop->holds[ASK_MAKE] = true;
+    for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 7; i++)
+        shop_exec(make(shop, "one", NULL), "true", NULL);
+    assert_int_equal(engine_queue_depth(shop->engine), 7);
+    assert_int_equal(installer_start(shop->engine, &spec, &events, NULL, &installation, &err),
+                     -EBUSY);
+    assert_ptr_equal(err.code, ERROR_BUSY);
+    spec.tenant = "two";
+    assert_int_equal(installer_start(shop->engine, &spec, &events, NULL, &installation, &err), 0);
+    assert_int_equal(engine_queue_depth(shop->engine), 8);
+    installer_cancel(installation);
+}
+
 /* ---- the next broker ---- */
 
 static void test_counted_again(void **state)
@@ -364,6 +411,7 @@ int main(void)
         IN_A_WORKSHOP(test_disk),
         IN_A_WORKSHOP(test_one_shot_runs),
         IN_A_WORKSHOP(test_queue_is_full),
+        IN_A_WORKSHOP(test_an_installer_waits_in_its_tenants_line),
         IN_A_WORKSHOP(test_counted_again),
     };
 

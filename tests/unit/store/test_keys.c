@@ -187,6 +187,35 @@ static void test_rotation(void **state)
     assert_ptr_equal(err.code, ERROR_KEY_NOT_FOUND);
 }
 
+/* Who was let in with a text of it is let in again as long as that text is good. */
+static void test_checked_again(void **state)
+{
+    struct place *place = *state;
+    uint64_t now = clock_wall_ms();
+    struct principal old, new, none = {.key = "0123456789abcdef"};
+    char first[KEY_TEXT_MAX], second[KEY_TEXT_MAX], third[KEY_TEXT_MAX];
+    struct key_row row = add(place, "acme", SCOPE_ALL, now + 7200000, first);
+    struct error err = {0};
+
+    assert_int_equal(check_at(place, first, now, &old), 0);
+    assert_int_equal(old.until_ms, now + 7200000);
+    assert_true(keys_check_again(place->index, now, &old));
+    assert_false(keys_check_again(place->index, now + 7200000, &old));
+    assert_int_equal(keys_rotate(place->index, row.id, 3600000, second, &err), 0);
+    assert_int_equal(check_at(place, second, now, &new), 0);
+    assert_true(keys_check_again(place->index, now, &old));
+    assert_in_range(old.until_ms, now + 3600000, now + 3600000 + 60000);
+    assert_false(keys_check_again(place->index, old.until_ms, &old));
+    assert_true(keys_check_again(place->index, old.until_ms, &new));
+    assert_int_equal(keys_rotate(place->index, row.id, 0, third, &err), 0);
+    assert_false(keys_check_again(place->index, now, &old));
+    assert_false(keys_check_again(place->index, now, &new));
+    assert_int_equal(check_at(place, third, now, &new), 0);
+    assert_int_equal(keys_remove(place->index, row.id, &err), 0);
+    assert_false(keys_check_again(place->index, now, &new));
+    assert_false(keys_check_again(place->index, now, &none));
+}
+
 static void add_id(void *ctx, const struct key_row *row)
 {
     char *text = ctx;
@@ -356,6 +385,7 @@ int main(void)
         TEST(test_bad),
         TEST(test_expiry),
         TEST(test_rotation),
+        TEST(test_checked_again),
         TEST(test_list_and_removal),
         TEST(test_last_use),
         TEST(test_no_secret_on_disk),

@@ -103,6 +103,11 @@ static void test_only_what_is_not_kept_is_due(void **state)
     put(place, "a_3", "s_1", 50, true);
     assert_int_equal(output_row_due(place->index, 100, count, &found, &err), 0);
     assert_int_equal(found, 1);
+    found = 0;
+    assert_int_equal(output_row_kept(place->index, NULL, count, &found, &err), 0);
+    assert_int_equal(output_row_kept(place->index, "acme", count, &found, &err), 0);
+    assert_int_equal(output_row_kept(place->index, "other", count, &found, &err), 0);
+    assert_int_equal(found, 2);
     put(place, "a_1", "s_1", 100, true); /* kept after all */
     found = 0;
     assert_int_equal(output_row_due(place->index, 100, count, &found, &err), 0);
