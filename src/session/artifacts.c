@@ -105,10 +105,17 @@ static void on_due(void *ctx)
 int artifact_remove(struct engine *engine, const char *id, struct error *err)
 {
     CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    struct output_row row;
+    int r = output_row_get(engine->spec.index, id, &row, err);
 
+    if (r <= 0)
+        return r;
     if (store_fd >= 0 && unlinkat(store_fd, id, 0) < 0 && errno != ENOENT)
         return error_errno(err, "removing the output '%s'", id);
-    return output_row_drop(engine->spec.index, id, err);
+    r = output_row_drop(engine->spec.index, id, err);
+    if (r == 0 && row.is_kept)
+        tenant_give(engine->tenants, row.tenant, QUOTA_DISK, row.bytes);
+    return r;
 }
 
 void artifacts_end(struct session *session)
@@ -250,11 +257,18 @@ int artifact_open(struct engine *engine, const char *id, struct error *err)
 int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err)
 {
     uint64_t now_ms = clock_wall_ms();
-    int r;
+    bool was_kept = row->is_kept;
+    int r = is_kept && !was_kept
+                ? tenant_take(engine->tenants, row->tenant, QUOTA_DISK, row->bytes, err)
+                : 0;
 
+    if (r < 0)
+        return r;
     row->is_kept = is_kept;
     row->expires_ms = MAX(row->expires_ms, now_ms + engine->spec.config->artifact_ms);
     r = output_row_put(engine->spec.index, row, err);
+    if (r < 0 ? is_kept && !was_kept : was_kept && !is_kept)
+        tenant_give(engine->tenants, row->tenant, QUOTA_DISK, row->bytes);
     expect(engine, 0);
     return r;
 }
@@ -292,6 +306,11 @@ static void remove_strays(struct engine *engine)
     closedir(folder);
 }
 
+static void hold_kept(void *ctx, const struct output_row *row)
+{
+    tenant_hold(((struct engine *)ctx)->tenants, row->tenant, QUOTA_DISK, row->bytes);
+}
+
 int artifacts_start(struct engine *engine)
 {
     if (!engine->spec.index)
@@ -299,6 +318,7 @@ int artifacts_start(struct engine *engine)
     engine->artifacts = reactor_timer(engine->spec.reactor, on_due, engine);
     if (!engine->artifacts)
         return -ENOMEM;
+    output_row_kept(engine->spec.index, hold_kept, engine, NULL);
     remove_strays(engine);
     expect(engine, 0);
     return 0;

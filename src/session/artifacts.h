@@ -1,10 +1,11 @@
 /*
  * artifacts.h - every saved output by an id of its own: its bytes, their hash, their type, and for
- * how long. The bytes are output/.by-id/<id>, a second name of the file in output/, which stays what
- * it was when that one is replaced.
+ * how long. The bytes are output/.by-id/<id>, a second name of the file in output/, which stays
+ * what it was when that one is replaced.
  *
  * One lives until its session ends or its time is over (SANDBOX_ARTIFACT_TIME), unless it is kept:
- * a timer goes to the first whose time is over. An older one of the same name goes when there is a newer. Blocks for the index. One thread.
+ * a timer goes to the first whose time is over. An older one of the same name goes when there is a
+ * newer. What is kept counts for its tenant's disk by itself. Blocks for the index. One thread.
  */
 #ifndef BAILEY_SESSION_ARTIFACTS_H
 #define BAILEY_SESSION_ARTIFACTS_H

@@ -102,4 +102,5 @@ void outputs_remove(struct session *session)
         return;
     str_format(name, sizeof(name), "session_%s", session->id);
     engine_discard(session->engine, session->engine->spec.folders.output_fd, name);
+    usage_output_over(session); /* what is kept of them is counted by itself (artifacts.c) */
 }

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "session/inside.h"
 #include "store/output_file.h"
 
@@ -133,6 +134,12 @@ int usage_keep(struct session *session, struct output_writer *writer, uint64_t b
     return 0;
 }
 
+void usage_output_over(struct session *session)
+{
+    give(session, QUOTA_DISK, session->held_output);
+    session->held_output = 0;
+}
+
 const char *usage_why(int r)
 {
     return r == -EDQUOT   ? "the quota 'disk' is used up"
@@ -165,7 +172,10 @@ void usage_adopt(struct session *session)
 {
     struct engine *engine = session->engine;
     struct error err = {0};
-    int r = index_each_file(engine->spec.index, session->id, 'o', add_output, session, &err);
+    bool has_output = session->state != SESSION_ENDED || str_equal(session->tenant, TENANT_LOCAL);
+    int r = has_output
+                ? index_each_file(engine->spec.index, session->id, 'o', add_output, session, &err)
+                : 0;
 
     if (session->state != SESSION_ENDED) {
         session->is_counted = true;
@@ -184,6 +194,5 @@ void usage_forget(struct session *session)
     usage_session_over(session);
     usage_box_over(session, NULL);
     usage_data_over(session, session->held_data);
-    give(session, QUOTA_DISK, session->held_output);
-    session->held_output = 0;
+    usage_output_over(session);
 }

@@ -31,6 +31,7 @@ enum statement {
     EACH_OUTPUT_ROW,
     DUE_OUTPUT_ROW,
     NEXT_OUTPUT_ROW,
+    KEPT_OUTPUT_ROW,
     DROP_OUTPUT_ROW,
     PUT_SECRET,
     GET_SECRET,

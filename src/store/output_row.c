@@ -123,6 +123,16 @@ int output_row_due(struct index *index, uint64_t now_ms,
     return index_each_row(&place, each_row, &call, err);
 }
 
+int output_row_kept(struct index *index, void (*each)(void *ctx, const struct output_row *row),
+                    void *ctx, struct error *err)
+{
+    struct output_call call = {.each = each, .ctx = ctx};
+    struct place place = index_place(index, KEPT_OUTPUT_ROW);
+    int r = index_check_idle(index, KEPT_OUTPUT_ROW, err);
+
+    return r < 0 ? r : index_each_row(&place, each_row, &call, err);
+}
+
 static void take_time(struct place *place, void *ctx)
 {
     *(uint64_t *)ctx = index_take_number(place);

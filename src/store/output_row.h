@@ -45,6 +45,9 @@ int output_row_due(struct index *index, uint64_t now_ms,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);
 
+/* All that are kept. */
+int output_row_kept(struct index *index, void (*each)(void *ctx, const struct output_row *row),
+                    void *ctx, struct error *err);
 /* When the time of the first of them is over; UINT64_MAX: there is none that is not kept. */
 int output_row_next(struct index *index, uint64_t *ret_ms, struct error *err);
 
