@@ -17,7 +17,8 @@ class Server(serve.Daemon):
 
     def __init__(self, env=None, **rest):
         super().__init__({"SANDBOX_LISTEN": "127.0.0.1:0", **(env or {})}, **rest)
-        self.port = int(re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.said()).group(1))
+        # In a room that was used before the log has those of an earlier one, too.
+        self.port = int(re.findall(r"listening on http://127\.0\.0\.1:(\d+)", self.said())[-1])
         found = re.search(r"bly_[0-9a-f]+\.[0-9a-f]+", self.said())
         self.key = found.group(0) if found else None
 

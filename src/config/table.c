@@ -191,6 +191,6 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_PROVIDER_EXECUTION_TIMEOUT] = {NULL, PROVIDER "execution_timeout", "60s",
                                         "more than 0, at most 86400 seconds; e.g. 60s",
                                         "wall time of one execution there"},
-    [KEY_PROVIDER_MAX_OUTPUT] = {NULL, PROVIDER "max_output_size", "10m", "1 to 256m; e.g. 10m",
-                                 "output kept of one execution there"},
+    [KEY_PROVIDER_MAX_OUTPUT] = {"SANDBOX_EXECUTE_OUTPUT", PROVIDER "max_output_size", "10m",
+                                 "1 to 256m; e.g. 10m", "output kept of one execution there"},
 };

@@ -12,7 +12,7 @@
 #define UNIT "bytes="
 #define NAME_SHOWN 255 /* bytes of a name: three letters for each at most */
 
-/* Digits up to something else; false: there are none, or more than a number has. */
+/* Digits up to something else, as large as a number gets; false: there are none. */
 static bool read_number(const char **at, uint64_t *ret)
 {
     uint64_t number = 0;
@@ -21,15 +21,19 @@ static bool read_number(const char **at, uint64_t *ret)
     for (; **at >= '0' && **at <= '9'; ++*at) {
         uint64_t digit = (uint64_t)(**at - '0');
 
-        if (number > (UINT64_MAX - digit) / 10)
-            return false;
-        number = 10 * number + digit;
+        number = number > (UINT64_MAX - digit) / 10 ? UINT64_MAX : 10 * number + digit;
     }
     *ret = number;
     return *at > start;
 }
 
-/* "FIRST-LAST", "FIRST-" or "-COUNT"; false: it is none of them. */
+/* Nothing behind it but blanks and empty elements of a list (RFC 9110 section 5.6.1.2). */
+static bool is_end(const char *text)
+{
+    return text[strspn(text, " \t,")] == '\0';
+}
+
+/* "FIRST-LAST", "FIRST-" or "-COUNT"; false: it is none of them, or more than one. */
 static bool read_spec(const char *text, bool *ret_is_suffix, uint64_t *ret_first,
                       uint64_t *ret_last)
 {
@@ -37,13 +41,13 @@ static bool read_spec(const char *text, bool *ret_is_suffix, uint64_t *ret_first
     *ret_last = UINT64_MAX;
     if (*ret_is_suffix) {
         text++;
-        return read_number(&text, ret_first) && *text == '\0';
+        return read_number(&text, ret_first) && is_end(text);
     }
     if (!read_number(&text, ret_first) || *text++ != '-')
         return false;
-    if (*text == '\0')
+    if (is_end(text))
         return true;
-    return read_number(&text, ret_last) && *text == '\0' && *ret_last >= *ret_first;
+    return read_number(&text, ret_last) && is_end(text) && *ret_last >= *ret_first;
 }
 
 enum http_range http_range_read(const char *range, const char *if_range, const char *etag,
@@ -59,12 +63,14 @@ enum http_range http_range_read(const char *range, const char *if_range, const c
         strncasecmp(range, UNIT, strlen(UNIT)) != 0)
         return RANGE_WHOLE;
     range += strlen(UNIT);
-    range += strspn(range, " \t");
+    range += strspn(range, " \t,");
     if (!read_spec(range, &is_suffix, &first, &last))
         return RANGE_WHOLE;
     if (is_suffix) {
-        if (first == 0 || size == 0)
+        if (first == 0)
             return RANGE_NONE;
+        if (size == 0) /* it is all of it, and no Content-Range could say so */
+            return RANGE_WHOLE;
         *ret_count = MIN(first, size);
         *ret_first = size - *ret_count;
         return RANGE_PART;

@@ -1,6 +1,7 @@
 /* artifacts.c - saved outputs by id; see artifacts.h. */
 #include "session/artifacts.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,17 +16,20 @@
 #include "base/str.h"
 #include "session/inside.h"
 
-#define FOLDER "outputs"
+/* Beside the folders of sessions: no file has a second name in another mount (linkat(2)). */
+#define FOLDER ".by-id"
 #define SECRET "links"
+#define LOOK_MS 900000 /* the wall clock may be set: it is looked at now and then */
+#define AGAIN_MS 60000 /* after something that could not be removed */
 
 static int open_store(const struct engine *engine, bool makes_it)
 {
-    int artifacts_fd = engine->spec.folders.artifacts_fd;
+    int output_fd = engine->spec.folders.output_fd;
     int fd;
 
-    if (makes_it && mkdirat(artifacts_fd, FOLDER, 0700) < 0 && errno != EEXIST)
+    if (makes_it && mkdirat(output_fd, FOLDER, 0700) < 0 && errno != EEXIST)
         return -errno;
-    fd = openat(artifacts_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(output_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
@@ -59,34 +63,57 @@ static void note_id(void *ctx, const struct output_row *row)
         strv_push(ids, row->id);
 }
 
-static void remove_all(struct engine *engine, char *const *ids)
+/* False: not all of them. */
+static bool remove_all(struct engine *engine, char *const *ids)
 {
     struct error err = {0};
+    bool is_done = true;
 
-    for (size_t i = 0; ids && ids[i]; i++)
-        if (artifact_remove(engine, ids[i], &err) < 0)
-            log_warning("output %s: %s, continuing with it", ids[i], err.text);
+    for (size_t i = 0; ids && ids[i]; i++) {
+        if (artifact_remove(engine, ids[i], &err) == 0)
+            continue;
+        log_warning("output %s: %s, continuing with it", ids[i], err.text);
+        is_done = false;
+    }
+    return is_done;
 }
 
-static void sweep(struct engine *engine)
+/* The timer goes to the first one whose time is over. */
+static void expect(struct engine *engine, uint64_t least_ms)
 {
-    CLEANUP(strv_freep) char **ids = strv_new();
+    uint64_t now_ms = clock_wall_ms(), next_ms, wait_ms = LOOK_MS;
 
-    if (ids && output_row_due(engine->spec.index, clock_wall_ms(), note_id, &ids, NULL) == 0)
-        remove_all(engine, ids);
+    if (output_row_next(engine->spec.index, &next_ms, NULL) == 0) {
+        wait_ms = next_ms > now_ms ? MIN(next_ms - now_ms, (uint64_t)LOOK_MS) : 0;
+        wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : wait_ms; /* nothing to wait for */
+    }
+    engine->spec.reactor->ops->timer_set(engine->artifacts, MAX(wait_ms, least_ms));
+}
+
+/* Some in each turn. */
+static void on_due(void *ctx)
+{
+    struct engine *engine = ctx;
+    CLEANUP(strv_freep) char **ids = strv_new();
+    bool is_done =
+        ids && output_row_due(engine->spec.index, clock_wall_ms(), note_id, &ids, NULL) == 0;
+
+    is_done = is_done && remove_all(engine, ids);
+    expect(engine, is_done ? 0 : AGAIN_MS);
 }
 
 int artifact_remove(struct engine *engine, const char *id, struct error *err)
 {
     CLEANUP(fd_closep) int store_fd = open_store(engine, false);
     struct output_row row;
-    bool was_kept = output_row_get(engine->spec.index, id, &row, NULL) > 0 && row.is_kept;
-    int r;
+    int r = output_row_get(engine->spec.index, id, &row, err);
 
+    if (r <= 0)
+        return r;
     if (store_fd >= 0 && unlinkat(store_fd, id, 0) < 0 && errno != ENOENT)
         return error_errno(err, "removing the output '%s'", id);
     r = output_row_drop(engine->spec.index, id, err);
-    if (was_kept)
+    if (r == 0 && row.is_kept)
         artifacts_recount(engine, row.tenant);
     return r;
 }
@@ -100,7 +127,6 @@ void artifacts_end(struct session *session)
         return;
     if (ids && output_row_each(engine->spec.index, session->id, note_id, &ids, NULL) == 0)
         remove_all(engine, ids);
-    sweep(engine);
     if (tenant_keeps(engine->tenants, session->tenant))
         artifacts_recount(engine, session->tenant);
 }
@@ -112,14 +138,21 @@ struct keeping {
     uint64_t bytes;
 };
 
-static void add_kept(void *ctx, const struct output_row *row)
+/* Whether a session that lives counts it: it is the newest of its name. */
+static bool is_held(const struct engine *engine, const struct output_row *row)
 {
-    struct keeping *keeping = ctx;
-    struct session *session = keeping->engine->sessions;
+    struct session *session = engine->sessions;
 
     while (session && !str_equal(session->id, row->session))
         session = session->next;
-    if (!session || session->state == SESSION_ENDED || !session_output_is_newest(session, row))
+    return session && session->state != SESSION_ENDED && session_output_is_newest(session, row);
+}
+
+static void add_kept(void *ctx, const struct output_row *row)
+{
+    struct keeping *keeping = ctx;
+
+    if (!is_held(keeping->engine, row))
         keeping->bytes += row->bytes;
 }
 
@@ -238,7 +271,7 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
     if (r < 0)
         return r;
     remove_all(engine, old);
-    sweep(engine);
+    expect(engine, 0);
     *ret = row;
     return 0;
 }
@@ -265,10 +298,8 @@ int artifact_find(struct engine *engine, const char *id, struct output_row *ret,
 
     if (r < 0)
         return r;
-    if (r > 0 && !ret->is_kept && ret->expires_ms <= clock_wall_ms()) {
-        sweep(engine);
-        r = 0;
-    }
+    if (r > 0 && !ret->is_kept && ret->expires_ms <= clock_wall_ms())
+        r = 0; /* the timer has not come to it yet */
     return r > 0 ? 0 : not_found(id, err);
 }
 
@@ -285,13 +316,19 @@ int artifact_open(struct engine *engine, const char *id, struct error *err)
 int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err)
 {
     uint64_t now_ms = clock_wall_ms();
-    int r;
+    bool is_more = is_kept && !row->is_kept && !is_held(engine, row);
+    int r = is_more ? tenant_take(engine->tenants, row->tenant, QUOTA_DISK, row->bytes, err) : 0;
 
+    if (r < 0)
+        return r;
     row->is_kept = is_kept;
     row->expires_ms = MAX(row->expires_ms, now_ms + engine->spec.config->artifact_ms);
     r = output_row_put(engine->spec.index, row, err);
+    if (is_more) /* only asked for: what is kept is counted as a whole */
+        tenant_give(engine->tenants, row->tenant, QUOTA_DISK, row->bytes);
     if (r == 0)
         artifacts_recount(engine, row->tenant);
+    expect(engine, 0);
     return r;
 }
 
@@ -305,4 +342,42 @@ int artifacts_each(struct engine *engine, const char *session,
 int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err)
 {
     return index_secret(engine->spec.index, SECRET, secret, err);
+}
+
+/* ---- the engine's own ---- */
+
+/* A broker that died between the two left bytes that no row speaks of. */
+static void remove_strays(struct engine *engine)
+{
+    CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    DIR *folder = store_fd < 0 ? NULL : fdopendir(store_fd);
+    struct dirent *entry;
+    struct output_row row;
+
+    if (!folder)
+        return;
+    fd_take(&store_fd);
+    while ((entry = readdir(folder))) {
+        if (is_id(entry->d_name) &&
+            output_row_get(engine->spec.index, entry->d_name, &row, NULL) == 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    closedir(folder);
+}
+
+int artifacts_start(struct engine *engine)
+{
+    if (!engine->spec.index)
+        return 0;
+    engine->artifacts = reactor_timer(engine->spec.reactor, on_due, engine);
+    if (!engine->artifacts)
+        return -ENOMEM;
+    remove_strays(engine);
+    expect(engine, 0);
+    return 0;
+}
+
+void artifacts_stop(struct engine *engine)
+{
+    engine->spec.reactor->ops->timer_remove(ptr_take(&engine->artifacts));
 }

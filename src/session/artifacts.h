@@ -1,10 +1,11 @@
 /*
  * artifacts.h - every saved output by an id of its own: its bytes, their hash, their type, and for
- * how long. The bytes are artifacts/outputs/<id>, a second name of the file in output/, which stays
+ * how long. The bytes are output/.by-id/<id>, a second name of the file in output/, which stays
  * what it was when that one is replaced.
  *
- * One lives until its session ends or its time is over (SANDBOX_ARTIFACT_TIME), unless it is kept;
- * an older one of the same name goes when there is a newer. Blocks for the index. One thread.
+ * One lives until its session ends or its time is over (SANDBOX_ARTIFACT_TIME), unless it is kept:
+ * a timer goes to the first whose time is over. An older one of the same name goes when there is a
+ * newer. What is kept counts for its tenant's disk by itself. Blocks for the index. One thread.
  */
 #ifndef BAILEY_SESSION_ARTIFACTS_H
 #define BAILEY_SESSION_ARTIFACTS_H
@@ -48,6 +49,9 @@ void artifacts_end(struct session *session);
  */
 void artifacts_recount(struct engine *engine, const char *tenant);
 void artifacts_adopt(struct engine *engine);
+/* Every artifact whose bytes have no row goes, and from then on those whose time is over. */
+int artifacts_start(struct engine *engine);
+void artifacts_stop(struct engine *engine); /* safe twice */
 /* What links are signed with. */
 int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err);
 

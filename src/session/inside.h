@@ -124,7 +124,7 @@ struct session {
     bool is_counted;         /* as one that lives */
     uint64_t held_memory;    /* of its box */
     uint64_t held_data;      /* bytes of datasets and packages */
-    uint64_t held_output;    /* bytes of saved outputs: they stay when it ends */
+    uint64_t held_output;    /* bytes of saved outputs: the local tenant's stay when it ends */
     uint64_t held_packages;  /* the part of held_data that is packages */
     uint64_t counted_cpu_us; /* of its executions that have ended */
 };
@@ -299,6 +299,7 @@ struct engine {
     } recent[LIMIT_RECENT_LAYERS]; /* of packages for runs; newest first (layers.c) */
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper;
+    struct reactor_timer *artifacts; /* NULL: there is no index */
     bool has_later, is_sweeping;
     unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping;
@@ -343,7 +344,7 @@ void usage_outputs_over(struct session *session);             /* they are gone *
 const char *usage_why(int r);                                 /* it is not; static */
 void usage_packages(struct session *session, uint64_t bytes); /* in place of those before */
 void usage_adopt(struct session *session);                    /* an earlier broker's */
-void usage_forget(struct session *session);                   /* nobody knows it any more */
+void usage_forget(struct session *session); /* nobody knows it any more */
 
 /* state.c */
 void session_become(struct session *session, enum session_state state);

@@ -17,6 +17,7 @@
 #include "template/requirement.h"
 
 #define OUTPUT_FOLDER "/tmp/output"
+#define UNREADABLE "could not be read"
 
 struct cargo_file {
     char *name;
@@ -33,6 +34,7 @@ struct run_cargo {
     uint64_t left; /* bytes that may still come home */
     char **names;  /* strv: what is fetched */
     size_t name_at;
+    unsigned over;   /* files that do not come home */
     uint32_t get;    /* under way */
     struct buf data; /* of it */
     bool is_over;    /* it has more than may be kept */
@@ -246,19 +248,24 @@ void run_cargo_put(struct run *run)
 
 /* ---- files on their way home ---- */
 
+/* It stays in the box, and the result says so; of very many only the first are named. */
+static void leave_file(struct run *run, const char *name, uint64_t bytes, const char *why)
+{
+    if (run->cargo->over++ < LIMIT_OUTPUT_FILES)
+        result_add_file(&run->result, name, NULL, bytes, why);
+}
+
 bool run_cargo_entry(struct run *run, const struct box_entry *entry)
 {
     struct run_cargo *cargo = run->cargo;
 
     if (!cargo || !cargo->fetched)
         return false;
-    if (!S_ISREG(entry->mode) || !entry->name[0] || strchr(entry->name, '/') ||
-        strv_length(cargo->names) == LIMIT_OUTPUT_FILES)
+    if (!S_ISREG(entry->mode) || !entry->name[0] || strchr(entry->name, '/'))
         return true;
-    if (entry->bytes > cargo->left)
-        result_add_file(&run->result, entry->name, NULL, entry->bytes, RUN_FILE_OVER);
-    else
-        strv_push(&cargo->names, entry->name);
+    if (entry->bytes > cargo->left || strv_length(cargo->names) == LIMIT_OUTPUT_FILES ||
+        strv_push(&cargo->names, entry->name) < 0)
+        leave_file(run, entry->name, entry->bytes, RUN_FILE_OVER);
     return true;
 }
 
@@ -285,8 +292,7 @@ static void on_got(void *ctx, const struct error *err)
         cargo->fetched(run->ctx, name, buf_text(&cargo->data), cargo->data.length);
         cargo->left -= cargo->data.length;
     } else {
-        result_add_file(&run->result, name, NULL, cargo->data.length,
-                        cargo->is_over ? RUN_FILE_OVER : "could not be read");
+        leave_file(run, name, cargo->data.length, cargo->is_over ? RUN_FILE_OVER : UNREADABLE);
     }
     if (!run->is_over && !get_next(run))
         run_listed(run);
@@ -307,7 +313,7 @@ static bool get_next(struct run *run)
         if (str_format(path, sizeof(path), OUTPUT_FOLDER "/%s", name) == 0 &&
             box_get(run->box, path, 0, 0, &events, run, &cargo->get, &err) == 0)
             return true;
-        result_add_file(&run->result, name, NULL, 0, "could not be read");
+        leave_file(run, name, 0, UNREADABLE);
     }
     return false;
 }

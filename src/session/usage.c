@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "session/artifacts.h"
+#include "session/inside.h"
 #include "session/missing_job.h"
 #include "store/output_file.h"
 

@@ -157,6 +157,8 @@ static const char *const texts[_STATEMENT_MAX] = {
                        " expires_ms <= ? ORDER BY expires_ms LIMIT 100",
     [KEPT_OUTPUT_ROW] = "SELECT " OUTPUT_ROW_COLUMNS " FROM output WHERE is_kept = 1 AND"
                         " (?1 = '' OR tenant = ?1)",
+    [NEXT_OUTPUT_ROW] =
+        "SELECT expires_ms FROM output WHERE is_kept = 0 ORDER BY expires_ms LIMIT 1",
     [DROP_OUTPUT_ROW] = "DELETE FROM output WHERE id = ?",
     [PUT_SECRET] = "INSERT INTO secret (name, value) VALUES (?,?) ON CONFLICT (name) DO NOTHING",
     [GET_SECRET] = "SELECT value FROM secret WHERE name = ?",

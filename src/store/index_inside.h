@@ -30,6 +30,7 @@ enum statement {
     GET_OUTPUT_ROW,
     EACH_OUTPUT_ROW,
     DUE_OUTPUT_ROW,
+    NEXT_OUTPUT_ROW,
     KEPT_OUTPUT_ROW,
     DROP_OUTPUT_ROW,
     PUT_SECRET,

@@ -137,6 +137,19 @@ int output_row_kept(struct index *index, const char *tenant,
     return index_each_row(&place, each_row, &call, err);
 }
 
+static void take_time(struct place *place, void *ctx)
+{
+    *(uint64_t *)ctx = index_take_number(place);
+}
+
+int output_row_next(struct index *index, uint64_t *ret_ms, struct error *err)
+{
+    struct place place = index_place(index, NEXT_OUTPUT_ROW);
+
+    *ret_ms = UINT64_MAX;
+    return index_each_row(&place, take_time, ret_ms, err);
+}
+
 /* ---- secrets ---- */
 
 static void take_secret(struct place *place, void *ctx)

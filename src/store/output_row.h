@@ -49,6 +49,8 @@ int output_row_due(struct index *index, uint64_t now_ms,
 int output_row_kept(struct index *index, const char *tenant,
                     void (*each)(void *ctx, const struct output_row *row), void *ctx,
                     struct error *err);
+/* When the time of the first of them is over; UINT64_MAX: there is none that is not kept. */
+int output_row_next(struct index *index, uint64_t *ret_ms, struct error *err);
 
 /* The secret of this name, random, the same for the life of the index. */
 int index_secret(struct index *index, const char *name, uint8_t secret[SHA256_BYTES],

@@ -229,7 +229,7 @@ def test_it_goes_with_its_session_unless_it_is_kept(server):
     get(server, outputs["gone.txt"], 404)
     assert server.tcp("GET", url, key=False).status == 404
     assert get(server, outputs["kept.txt"]).body == b"kept"
-    left = server.state / "artifacts" / "outputs"
+    left = server.state / "output" / ".by-id"
     assert outputs["kept.txt"]["id"] in [path.name for path in left.iterdir()]
     assert outputs["gone.txt"]["id"] not in [path.name for path in left.iterdir()]
     assert server.tcp("DELETE", outputs["kept.txt"]["url"], key=server.acme).status == 200

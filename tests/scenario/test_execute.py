@@ -33,12 +33,18 @@ def shelf(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def small(shelf):
-    """Little output is kept, one call at once, some packages, and no key is asked for."""
+def small(server, shelf):
+    """
+    Little output is kept, one call at once, some packages, and no key is asked for. It is built upon
+    the other one so that it ends first: each looks for what it left.
+    """
     with tcp.Server({"SANDBOX_MAX_CONCURRENT": "1", "SANDBOX_EXECUTE_OPEN": "true",
                      "SANDBOX_INSTALL_DENY": "tower", "SECRET_OF_THE_SERVER": "hunter2",
                      "BAILEY_CONFIG": None, **install.settings(shelf, SANDBOX_AUTO_INSTALL="false")},
                     room=configured("max_output_size: 1000")) as running:
+        # The egress proxy stays with a daemon from its first installation on.
+        assert execute(running, "import moat", requirements=["moat"])["exit_code"] == 0
+        support.wait_until(lambda: not install.left_packages(running), "nothing is left of it")
         yield running
     running.room.remove()
 
@@ -217,7 +223,7 @@ def test_files_are_cut_with_a_flag(small):
                          "open('/tmp/output/b', 'w').write('b' * 1001)\n", key=False)
     assert got["truncated"] is True
     assert set(got["files_produced"]) == {"a"}
-    assert [each["name"] for each in got["meta"]["output_files"]] == ["b"]
+    assert [each["name"] for each in got["meta"]["skipped_files"]] == ["b"]
 
 
 def test_too_many_at_once(small):

@@ -50,14 +50,11 @@ static void on_fetched(void *ctx, const char *name, const void *data, size_t len
         calling->is_cut = true;
 }
 
+/* Files of the result are those that did not come home. */
 static bool is_cut(const struct calling *calling, const struct result *result)
 {
-    if (calling->is_cut || result->out.is_truncated || result->err.is_truncated)
-        return true;
-    for (size_t i = 0; i < result->file_count; i++)
-        if (str_equal(result->files[i].skipped, RUN_FILE_OVER))
-            return true;
-    return false;
+    return calling->is_cut || result->out.is_truncated || result->err.is_truncated ||
+           result->file_count > 0;
 }
 
 /* Why there is no exit status goes behind what the program wrote; a deadline only where it is not

@@ -70,13 +70,16 @@ static unsigned choose(struct http_request *http, const char *etag, uint64_t siz
 {
     static const unsigned statuses[] = {
         [RANGE_WHOLE] = 200, [RANGE_PART] = 206, [RANGE_NONE] = 416};
+    const char *range;
 
     if (etag && http_etag_is_in(http_header(http, "If-None-Match"), etag)) {
         sending->left = 0;
         return 304;
     }
-    return statuses[http_range_read(http_header(http, "Range"), http_header(http, "If-Range"),
-                                    etag ? etag : "", size, &sending->at, &sending->left)];
+    /* For another method than GET there are no ranges (RFC 9110 section 14.2). */
+    range = str_equal(http_method(http), "GET") ? http_header(http, "Range") : NULL;
+    return statuses[http_range_read(range, http_header(http, "If-Range"), etag ? etag : "", size,
+                                    &sending->at, &sending->left)];
 }
 
 /* Behind those of every download. */

@@ -74,6 +74,8 @@ static void names_follow_each_other(void **state)
             assert_true(str_starts(config_table[i].yaml, "providers.code_interpreter.settings."));
             continue;
         }
+        if (i == KEY_PROVIDER_MAX_OUTPUT) /* the file's name is that of others who speak /execute */
+            continue;
         str_copy(name, sizeof(name), config_table[i].env);
         for (char *c = name; *c; c++)
             *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;

@@ -96,11 +96,16 @@ static void test_only_what_is_not_kept_is_due(void **state)
 {
     struct place *place = *state;
     struct error err = {0};
+    uint64_t next_ms = 0;
     int found = 0;
 
-    put(place, "a_1", "s_1", 100, false);
+    assert_int_equal(output_row_next(place->index, &next_ms, &err), 0);
+    assert_true(next_ms == UINT64_MAX);
     put(place, "a_2", "s_1", 101, false);
+    put(place, "a_1", "s_1", 100, false);
     put(place, "a_3", "s_1", 50, true);
+    assert_int_equal(output_row_next(place->index, &next_ms, &err), 0);
+    assert_int_equal(next_ms, 100);
     assert_int_equal(output_row_due(place->index, 100, count, &found, &err), 0);
     assert_int_equal(found, 1);
     found = 0;
@@ -112,6 +117,8 @@ static void test_only_what_is_not_kept_is_due(void **state)
     found = 0;
     assert_int_equal(output_row_due(place->index, 100, count, &found, &err), 0);
     assert_int_equal(found, 0);
+    assert_int_equal(output_row_next(place->index, &next_ms, &err), 0);
+    assert_int_equal(next_ms, 101);
 }
 
 static void test_a_secret_is_made_once(void **state)
