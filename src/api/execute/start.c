@@ -124,10 +124,11 @@ static int admit(struct rest_call *call, struct error *err)
     if (http_is_local(call->http) || has_key || !engine_config(call->rest->engine)->execute_is_open)
         return gate_admit(&call->rest->gate, call->http, SCOPE_RUN, &call->who, err);
     call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
+    gate_enter(&call->rest->gate, call->http, &call->who);
     return tenant_take(engine_tenants(call->rest->engine), OPEN_TENANT, QUOTA_REQUESTS, 1, err);
 }
 
-static void refuse(struct http_request *http, const struct error *err)
+static void refuse(struct rest_call *call, const struct error *err)
 {
     static const struct {
         const char *code;
@@ -144,6 +145,7 @@ static void refuse(struct http_request *http, const struct error *err)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (str_equal(rows[i].code, err->code))
             status = rows[i].status;
+    rest_denied(call->rest, call->http, err);
     if (status == 429) {
         str_format(retry, sizeof(retry), "Retry-After: %u",
                    err->retry_s > 0 ? err->retry_s : RETRY_S);
@@ -151,7 +153,7 @@ static void refuse(struct http_request *http, const struct error *err)
     } else if (status == 401) {
         headers[0] = "WWW-Authenticate: Bearer realm=\"bailey\"";
     }
-    execute_reply(http, status, headers,
+    execute_reply(call->http, status, headers,
                   json_pack("{s:o}", "error", text_to_json(err->text, strlen(err->text))));
 }
 
@@ -197,7 +199,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
 
     if (!calling) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
-        refuse(call->http, &err);
+        refuse(call, &err);
         return;
     }
     *calling =
@@ -208,6 +210,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
         return;
     }
     if (is_install_trouble(&err)) {
+        rest_denied(call->rest, call->http, &err);
         result_init(&result, &engine_config(call->rest->engine)->limits);
         result.runtime = engine_config(call->rest->engine)->type;
         result.error = err;
@@ -216,7 +219,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
         return;
     }
     calling_free(calling);
-    refuse(call->http, &err);
+    refuse(call, &err);
 }
 
 static bool is_enabled(const struct config *config, const char *language)
@@ -248,7 +251,7 @@ void execute_start(struct rest_call *call)
                       "(SANDBOX_MAX_CONCURRENT): try again",
                       call->rest->execute.count);
     if (r < 0)
-        refuse(call->http, &err);
+        refuse(call, &err);
     else
         start(call, &order);
 }
