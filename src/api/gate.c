@@ -2,7 +2,6 @@
 #include "api/gate.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,14 +10,13 @@
 #include "api/ws/ws.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/trace.h"
 #include "http/websocket.h"
 #include "model/caller.h"
-#include "model/text.h"
-#include "observe/audit.h"
-#include "observe/metrics.h"
+#include "session/denial.h"
 #include "session/engine.h"
 #include "session/tenant.h"
 #include "store/keys.h"
@@ -27,32 +25,35 @@
 
 /* ---- who is refused ---- */
 
-static const char *reason_of(const struct error *err)
+/* "s_..." of "/v1/sessions/s_.../files", for the log and the audit. */
+static void read_session(const char *path, char *ret, size_t size)
 {
-    return err->code == ERROR_UNAUTHORIZED ? "unauthorized"
-           : err->code == ERROR_FORBIDDEN  ? "forbidden"
-                                           : "quota";
+    static const char prefix[] = "/v1/sessions/";
+
+    ret[0] = '\0';
+    if (str_starts(path, prefix)) {
+        path += sizeof(prefix) - 1;
+        (void)str_format(ret, size, "%.*s", (int)MIN(strcspn(path, "/"), size - 1), path);
+    }
 }
 
 /* `who` is what is known by now: of an unknown key nothing. */
-static void note_refusal(const struct gate *gate, const struct http_request *http,
+static void note_refusal(const struct gate *gate, struct http_request *http,
                          const struct principal *who, const struct error *err)
 {
-    const char *path = http_path(http), *method = http_method(http);
-    json_t *fields;
+    struct caller caller = {.who = *who, .trace = *http_trace(http)};
+    char session[LIMIT_NAME + 1];
 
-    metrics_add(gate->metrics, METRIC_REFUSED, (const char *const[]){reason_of(err), NULL}, 1);
-    if (err->quota)
-        metrics_add(gate->metrics, METRIC_QUOTA,
-                    (const char *const[]){err->quota, who->tenant, NULL}, 1);
-    fields = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s, s:o, s:s*, s:s*}", "error", err->code,
-                       "quota", err->quota, "tenant", who->tenant[0] ? who->tenant : NULL, "key",
-                       who->key[0] ? who->key : NULL, "peer", http_peer(http), "method", method,
-                       "path", text_to_json(path, strlen(path)), "request_id",
-                       http_request_id(http)[0] ? http_request_id(http) : NULL, "trace_id",
-                       http_trace(http)->id[0] ? http_trace(http)->id : NULL);
-    if (fields)
-        audit_write(engine_audit(gate->engine), "denied", fields);
+    str_copy(caller.request, sizeof(caller.request), http_request_id(http));
+    http_set_who(http, who->tenant, who->key);
+    read_session(http_path(http), session, sizeof(session));
+    if (http_tell_once(http))
+        engine_denied(gate->engine, &(struct denial){.caller = &caller,
+                                                     .err = err,
+                                                     .method = http_method(http),
+                                                     .path = http_path(http),
+                                                     .peer = http_peer(http),
+                                                     .session = session});
 }
 
 /* ---- the key ---- */
@@ -132,31 +133,27 @@ static int check(const struct gate *gate, const struct http_request *http, enum 
     return r < 0 ? r : take_quotas(gate, who, err);
 }
 
-/* "s_..." of "/v1/sessions/s_.../files", for the log. */
-static void read_session(const char *path, char *ret, size_t size)
+void gate_speak(const struct gate *gate, const struct caller *caller, const char *session)
 {
-    static const char prefix[] = "/v1/sessions/";
+    struct log_about about = {.request_id = ""};
 
-    ret[0] = '\0';
-    if (str_starts(path, prefix)) {
-        path += sizeof(prefix) - 1;
-        (void)str_format(ret, size, "%.*s", (int)MIN(strcspn(path, "/"), size - 1), path);
-    }
+    str_copy(about.request_id, sizeof(about.request_id), caller->request);
+    str_copy(about.trace_id, sizeof(about.trace_id), caller->trace.id);
+    str_copy(about.tenant, sizeof(about.tenant), caller->who.tenant);
+    str_copy(about.session, sizeof(about.session), session);
+    engine_set_caller(gate->engine, caller);
+    log_set_about(&about);
 }
 
 void gate_enter(const struct gate *gate, struct http_request *http, const struct principal *who)
 {
     struct caller caller = {.who = *who, .trace = *http_trace(http)};
-    struct log_about about = {.request_id = ""};
+    char session[LIMIT_NAME + 1];
 
     str_copy(caller.request, sizeof(caller.request), http_request_id(http));
-    str_copy(about.request_id, sizeof(about.request_id), caller.request);
-    str_copy(about.trace_id, sizeof(about.trace_id), caller.trace.id);
-    str_copy(about.tenant, sizeof(about.tenant), who->tenant);
-    read_session(http_path(http), about.session, sizeof(about.session));
-    http_set_tenant(http, who->tenant);
-    engine_set_caller(gate->engine, &caller);
-    log_set_about(&about);
+    read_session(http_path(http), session, sizeof(session));
+    http_set_who(http, who->tenant, who->key);
+    gate_speak(gate, &caller, session);
 }
 
 void gate_leave(const struct gate *gate)

@@ -14,6 +14,7 @@
 #include "http/server.h"
 #include "model/principal.h"
 
+struct caller;
 struct engine;
 struct index;
 struct metrics;
@@ -53,6 +54,8 @@ const char *gate_tenant(const struct principal *who);
  * returned (http_server_spec.handled).
  */
 void gate_enter(const struct gate *gate, struct http_request *http, const struct principal *who);
+/* The same for a message that comes behind its request (a WebSocket's); session: "" for none. */
+void gate_speak(const struct gate *gate, const struct caller *caller, const char *session);
 void gate_leave(const struct gate *gate);
 
 /* As engine_find() and engine_find_any(), for this principal. */

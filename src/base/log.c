@@ -87,21 +87,58 @@ static void keep_in_line(char *text)
             *text = '?';
 }
 
+/* What the lines are about while a request is handled; ends with a NULL name. */
+static const struct log_field *about_fields(struct log_field fields[5])
+{
+    fields[0] = (struct log_field){"request_id", current_about.request_id, 0};
+    fields[1] = (struct log_field){"tenant", current_about.tenant, 0};
+    fields[2] = (struct log_field){"session", current_about.session, 0};
+    fields[3] = (struct log_field){"trace_id", current_about.trace_id, 0};
+    fields[4] = (struct log_field){NULL, NULL, 0};
+    return fields;
+}
+
 static void write_json(enum log_level level, const char *text, const struct log_field *fields)
 {
-    const struct log_field about[] = {{"request_id", current_about.request_id, 0},
-                                      {"tenant", current_about.tenant, 0},
-                                      {"session", current_about.session, 0},
-                                      {"trace_id", current_about.trace_id, 0},
-                                      {NULL, NULL, 0}};
+    struct log_field about[5];
     char line[LOG_LINE_MAX];
-    size_t length = log_json_line(line, level, text, fields, about);
+    size_t length = log_json_line(line, level, text, fields, about_fields(about));
 
     (void)fd_write_all(STDERR_FILENO, line, length);
 }
 
+static bool has_field(const struct log_field *fields, const char *name)
+{
+    for (; fields && fields->name; fields++)
+        if (str_equal(fields->name, name))
+            return true;
+    return false;
+}
+
+/* " name=value" for each that is not among `but` (may be NULL); what has no room is left out. */
+static void add_fields(char *text, size_t size, const struct log_field *fields,
+                       const struct log_field *but)
+{
+    for (; fields->name; fields++) {
+        size_t length = strlen(text);
+        int r = 0;
+
+        if (has_field(but, fields->name))
+            continue;
+        if (fields->text && fields->text[0])
+            r = str_format(text + length, size - length, " %s=%s", fields->name, fields->text);
+        else if (!fields->text)
+            r = str_format(text + length, size - length, " %s=%llu", fields->name,
+                           (unsigned long long)fields->number);
+        if (r < 0)
+            text[length] = '\0';
+        keep_in_line(text + length);
+    }
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
+    struct log_field about[5];
     char text[LOG_LINE_MAX];
     int saved_errno = errno;
     va_list args;
@@ -114,6 +151,8 @@ void log_write(enum log_level level, const char *format, ...)
     va_end(args);
     if (wanted < 0)
         text[0] = '\0';
+    if (!is_json)
+        add_fields(text, sizeof(text), about_fields(about), NULL);
     if (is_json)
         write_json(level, text, NULL);
     else
@@ -123,9 +162,9 @@ void log_write(enum log_level level, const char *format, ...)
 
 void log_fields(enum log_level level, const char *message, const struct log_field *fields)
 {
+    struct log_field about[5];
     char text[LOG_LINE_MAX];
     int saved_errno = errno;
-    size_t length = strlen(message);
 
     if (level > current_level)
         return;
@@ -135,15 +174,8 @@ void log_fields(enum log_level level, const char *message, const struct log_fiel
         return;
     }
     str_copy(text, sizeof(text), message);
-    for (; fields->name && length < sizeof(text) - 1; fields++) {
-        if (fields->text && fields->text[0])
-            str_format(text + length, sizeof(text) - length, " %s=%s", fields->name, fields->text);
-        else if (!fields->text)
-            str_format(text + length, sizeof(text) - length, " %s=%llu", fields->name,
-                       (unsigned long long)fields->number);
-        keep_in_line(text + length);
-        length = strlen(text);
-    }
+    add_fields(text, sizeof(text), fields, NULL);
+    add_fields(text, sizeof(text), about_fields(about), fields);
     write_text(level, text, false);
     errno = saved_errno;
 }

@@ -33,7 +33,7 @@ struct log_field {
 /* As JSON members of their own; as text "message name=value name=value". */
 void log_fields(enum log_level level, const char *message, const struct log_field *fields);
 
-/* What every JSON line says besides, while a request is handled; copied, cut. NULL: nothing. */
+/* What every line says besides, while a request is handled; copied, cut. NULL: nothing. */
 struct log_about {
     char request_id[65], trace_id[33], tenant[65], session[65]; /* empty: left out */
 };

@@ -71,6 +71,8 @@ struct http_request {
     char id[REQUEST_ID_MAX];
     struct trace trace;
     char tenant[64]; /* whose it is; empty: nobody said */
+    char key[64];    /* the id of the key that it came with; likewise */
+    bool was_told;   /* that it was refused, to whoever keeps a list of that */
 
     struct http_target target;
     int target_error; /* what target_parse() said */

@@ -151,9 +151,28 @@ const struct trace *http_trace(const struct http_request *request)
     return &request->trace;
 }
 
-void http_set_tenant(struct http_request *request, const char *tenant)
+void http_set_who(struct http_request *request, const char *tenant, const char *key)
 {
     str_copy(request->tenant, sizeof(request->tenant), tenant);
+    str_copy(request->key, sizeof(request->key), key);
+}
+
+const char *http_tenant(const struct http_request *request)
+{
+    return request->tenant;
+}
+
+const char *http_key(const struct http_request *request)
+{
+    return request->key;
+}
+
+bool http_tell_once(struct http_request *request)
+{
+    bool is_first = !request->was_told;
+
+    request->was_told = true;
+    return is_first;
 }
 
 void *http_ctx(const struct http_request *request)

@@ -104,7 +104,11 @@ const char *http_peer(const struct http_request *request); /* "127.0.0.1:4711", 
  */
 const char *http_request_id(const struct http_request *request);
 const struct trace *http_trace(const struct http_request *request);
-void http_set_tenant(struct http_request *request, const char *tenant); /* for done() */
+/* For done(), and for who asks later: tenant and id of a key. */
+void http_set_who(struct http_request *request, const char *tenant, const char *key);
+const char *http_tenant(const struct http_request *request); /* empty: nobody said */
+const char *http_key(const struct http_request *request);
+bool http_tell_once(struct http_request *request); /* true the first time */
 
 void *http_ctx(const struct http_request *request); /* of its server */
 const void *http_row(const struct http_request *request);

@@ -141,6 +141,16 @@ static void count(struct engine *engine, const struct ending *ending)
     metrics_add(metrics, METRIC_OUTPUT_BYTES, &ending->tenant, ending->bytes);
 }
 
+int account_refused(struct engine *engine, const char *kind, const char *tenant,
+                    const struct error *err)
+{
+    const char *const values[] = {kind, "refused", tenant ? tenant : TENANT_LOCAL};
+
+    if (is_refusal(err->code))
+        metrics_add(engine->spec.metrics, METRIC_RESULTS, values, 1);
+    return err->num;
+}
+
 static json_t *layers_json(uint32_t layers)
 {
     json_t *array = json_array();
@@ -265,13 +275,12 @@ void account_box(struct engine *engine, const struct made *made, uint64_t asked_
                         (double)(clock_now_ns() - asked_ns) / 1e9);
 }
 
-void account_session(struct engine *engine, const char *action, const char *session,
-                     const char *tenant, const char *reason)
+void account_session(const struct session *session, const char *action, const struct caller *caller)
 {
-    json_t *fields =
-        json_pack("{s:s, s:s, s:s*}", "session_id", session, "tenant", tenant, "reason", reason);
+    json_t *fields = json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "tenant",
+                               session_tenant(session), "reason", session->reason);
 
-    caller_describe(engine_caller(engine), fields);
+    caller_describe(caller, fields);
     if (fields)
-        audit_write(engine->spec.audit, action, fields);
+        audit_write(session->engine->spec.audit, action, fields);
 }

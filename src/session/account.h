@@ -16,6 +16,7 @@ struct engine;
 struct execution;
 struct made;
 struct run;
+struct session;
 struct error;
 
 /* From its request to its end. */
@@ -36,6 +37,10 @@ void account_free(struct account *account); /* NULL is fine */
 void account_run_started(struct run *run);
 void account_execution_started(struct execution *execution);
 
+/* It was not begun ("run", "exec" or "cell"); the door tells the audit. Returns err->num. */
+int account_refused(struct engine *engine, const char *kind, const char *tenant,
+                    const struct error *err);
+
 /* Its result is complete. */
 void account_run(struct run *run);
 /* It has ended. */
@@ -43,7 +48,7 @@ void account_execution(struct execution *execution);
 /* A box stands; asked_ns: when it was asked for (0: nobody knows). */
 void account_box(struct engine *engine, const struct made *made, uint64_t asked_ns);
 /* Something about a session: "session.created", "session.ended". Borrows. */
-void account_session(struct engine *engine, const char *action, const char *session,
-                     const char *tenant, const char *reason);
+void account_session(const struct session *session, const char *action,
+                     const struct caller *caller);
 
 #endif

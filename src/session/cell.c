@@ -483,7 +483,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     if (r == 0)
         r = execution_may_start(session, err);
     if (r < 0)
-        return r;
+        return account_refused(session->engine, "cell", session_tenant(session), err);
     execution = execution_new(session, session->next_execution);
     if (!execution || cell_new(execution, request) < 0) {
         usage_execution_over(session, NULL);

@@ -155,6 +155,21 @@ bool cell_install_cancel(struct execution *execution)
     return true;
 }
 
+/* An installation that did not begin. */
+static void tell_refusal(const struct execution *execution, const char *word,
+                         const struct error *err)
+{
+    const struct session *session = execution->session;
+    const struct account *account = execution->account;
+
+    install_audit(session->engine,
+                  &(struct asked_install){.caller = account ? &account->caller : NULL,
+                                          .tenant = session->tenant,
+                                          .session = session->id,
+                                          .wanted = (const char *const[]){word, NULL}},
+                  NULL, err);
+}
+
 /* ---- again ---- */
 
 static void run_again(struct execution *execution)
@@ -206,20 +221,36 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     run_again(execution);
 }
 
-static void on_looked(void *ctx, bool is_there)
+/* In the name of who asked for the cell: no request is being handled by now. */
+static int start_install(struct execution *execution, struct error *err)
 {
     static const struct install_events events = {.done = on_installed};
-    struct execution *execution = ctx;
     struct cell_install *install = execution->cell->install;
     const char *const packages[] = {install->package, NULL};
+    struct engine *engine = execution->session->engine;
+    struct caller before = *engine_caller(engine);
+    int r;
+
+    engine_set_caller(engine, execution->account ? &execution->account->caller : NULL);
+    r = session_install(execution->session, packages, &events, execution, &install->installation,
+                        err);
+    engine_set_caller(engine, &before);
+    if (r < 0)
+        tell_refusal(execution, install->package, err);
+    return r;
+}
+
+static void on_looked(void *ctx, bool is_there)
+{
+    struct execution *execution = ctx;
+    struct cell_install *install = execution->cell->install;
     struct error err = {0};
 
     install->look = NULL;
     if (is_there)
         local_module_error(install->module, &err);
     else
-        session_install(execution->session, packages, &events, execution, &install->installation,
-                        &err);
+        start_install(execution, &err);
     if (err.num < 0) {
         install->installation = NULL;
         fail(execution, &err);
@@ -261,6 +292,8 @@ bool cell_install_begin(struct execution *execution)
         return false;
     if (missing_package(install->module, config->install_allow, config->install_deny,
                         install->package, &err) < 0) {
+        if (err.code == ERROR_INSTALL_DENIED)
+            tell_refusal(execution, install->module, &err);
         execution->cell->install_meta = missing_failed(install->module, &err);
         return false;
     }

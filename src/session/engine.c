@@ -467,7 +467,7 @@ int engine_create(struct engine *engine, const struct session_spec *spec, struct
         return r;
     }
     engine->alive++;
-    account_session(engine, "session.created", session->id, session->tenant, NULL);
+    account_session(session, "session.created", engine_caller(engine));
     bus_publish(engine->spec.bus, EVENT_SESSION_CREATED, session->tenant, session->id,
                 json_pack("{s:s?}", "name", session->name));
     engine_expect(engine);

@@ -428,7 +428,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     int r = execution_may_start(session, err);
 
     if (r < 0)
-        return r;
+        return account_refused(session->engine, "exec", session_tenant(session), err);
     execution = execution_new(session, session->next_execution);
     if (!execution) {
         usage_execution_over(session, NULL);

@@ -83,7 +83,8 @@ struct session {
     bool has_box;  /* one was made at some time */
     bool is_draft; /* not yet what was asked for: a broker that finds it so ends it */
     uint64_t ended_ms;
-    const char *reason; /* static, or owned by the engine's words */
+    const char *reason;  /* static, or owned by the engine's words */
+    struct caller ender; /* who ended it */
 
     /* the box */
     uint32_t make_serial; /* STARTING */

@@ -65,8 +65,15 @@ unsigned template_users(const struct engine *engine, const struct template *temp
 
 /* packages.c */
 struct install_end;
-void install_audit(struct engine *engine, const char *tenant, const char *session,
-                   char *const *wanted, const struct install_end *end, const struct error *err);
+struct asked_install {
+    const struct caller *caller; /* NULL: nobody knows */
+    const char *tenant;
+    const char *session;       /* NULL: of none */
+    const char *const *wanted; /* strv */
+};
+/* How it ended, or that it was refused; `end` is looked at only where it went well. */
+void install_audit(struct engine *engine, const struct asked_install *asked,
+                   const struct install_end *end, const struct error *err);
 /* The folder that is bound at /bailey/packages; before the box is made. */
 int packages_prepare(struct session *session, struct error *err);
 void packages_remove(struct session *session);

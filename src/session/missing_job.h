@@ -104,6 +104,8 @@ void run_listed(struct run *run);      /* run_ways.c */
 void run_cargo_leave(struct run *run); /* nothing is fetched any more */
 
 /* run_again.c */
+void run_install_audit(const struct run *run, const char *const *wanted,
+                       const struct install_end *end, const struct error *err);
 int run_link_start(struct run *run, const struct install_end *end, struct error *err);
 /* The program has ended: true: it is looked at first, and run_over() follows. */
 bool run_look(struct run *run);

@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "model/text.h"
+#include "observe/audit.h"
 #include "session/install_job.h"
 #include "session/layer_link.h"
 #include "template/requirement.h"
@@ -29,6 +31,7 @@ struct package_order {
     struct installation *installation; /* NULL: it is over, or has not begun */
     struct layer_link *link;
     struct reactor_timer *turn;
+    struct caller caller; /* who asks */
     bool has_begun;
     char **wanted; /* strv: what this one asks for */
     char **asked;  /* strv: the requirements of the session, as they will be */
@@ -139,18 +142,26 @@ void packages_free(struct session *session)
     session->asked_packages = NULL;
 }
 
-void install_audit(struct engine *engine, const char *tenant, const char *session,
-                   char *const *wanted, const struct install_end *end, const struct error *err)
+void install_audit(struct engine *engine, const struct asked_install *asked,
+                   const struct install_end *end, const struct error *err)
 {
-    json_t *names = json_array();
+    bool is_ok = err->num == 0;
+    const char *code = is_ok ? NULL : err->code ? err->code : ERROR_ENGINE;
+    json_t *names = json_array(), *fields;
 
-    for (; wanted && *wanted; wanted++)
-        json_array_append_new(names, json_string(*wanted));
-    audit_write(engine->spec.audit, "install",
-                json_pack("{s:s, s:s*, s:o, s:s, s:O*, s:I}", "tenant", tenant, "session_id",
-                          session, "packages", names, "outcome",
-                          err->num < 0 && err->code ? err->code : "ok", "installed",
-                          err->num < 0 ? NULL : end->added, "duration_ms", (json_int_t)end->ms));
+    for (const char *const *word = asked->wanted; word && *word; word++)
+        json_array_append_new(names, text_to_json(*word, strlen(*word)));
+    fields = json_pack("{s:s, s:s*, s:o, s:s, s:s*, s:O*, s:I}", "tenant", asked->tenant,
+                       "session_id", asked->session, "packages", names, "result",
+                       is_ok                                   ? "ok"
+                       : str_equal(code, ERROR_INSTALL_DENIED) ? "refused"
+                                                               : "error",
+                       "error", code, "installed", is_ok ? end->added : NULL, "duration_ms",
+                       is_ok ? (json_int_t)end->ms : 0);
+    if (asked->caller)
+        caller_describe(asked->caller, fields);
+    if (fields)
+        audit_write(engine->spec.audit, "install", fields);
 }
 
 static void order_tell(struct package_order *order, const struct error *err)
@@ -160,7 +171,11 @@ static void order_tell(struct package_order *order, const struct error *err)
     struct install_end end = order->end;
     struct error copy = *err;
 
-    install_audit(order->session->engine, order->session->tenant, order->session->id, order->wanted,
+    install_audit(order->session->engine,
+                  &(struct asked_install){.caller = &order->caller,
+                                          .tenant = order->session->tenant,
+                                          .session = order->session->id,
+                                          .wanted = (const char *const *)order->wanted},
                   &end, err);
     order->end.packages = order->end.added = NULL;
     order_free(order);
@@ -375,6 +390,7 @@ static struct package_order *order_new(struct session *session, const char *cons
     if (!order)
         return NULL;
     order->session = session;
+    order->caller = *engine_caller(session->engine);
     order->turn = reactor_timer(session->engine->spec.reactor, on_turn, order);
     order->wanted = strv_copy(packages);
     while (*at)

@@ -556,7 +556,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     if (r == 0)
         r = engine_template(engine, spec->template_name, &furniture, err);
     if (r < 0)
-        return r;
+        return account_refused(engine, "run", spec->tenant, err);
     run = calloc(1, sizeof(*run));
     if (!run)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -587,7 +587,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
         r = run_cargo_needs(run) ? run_cargo_install(run, err) : run_make(run, err);
     if (r < 0) {
         run_free(run);
-        return r;
+        return account_refused(engine, "run", spec->tenant, err);
     }
     account_run_started(run);
     run->done = done;

@@ -22,6 +22,16 @@ static void fail(struct run *run, const struct error *err)
     run->wanted[0] = NULL;
 }
 
+void run_install_audit(const struct run *run, const char *const *wanted,
+                       const struct install_end *end, const struct error *err)
+{
+    install_audit(run->engine,
+                  &(struct asked_install){.caller = run->account ? &run->account->caller : NULL,
+                                          .tenant = run->tenant,
+                                          .wanted = wanted},
+                  end, err);
+}
+
 /* ---- is it worth it? ---- */
 
 static void on_looked(void *ctx, bool is_there)
@@ -51,6 +61,8 @@ bool run_look(struct run *run)
         return false;
     if (missing_package(run->module, config->install_allow, config->install_deny, run->package,
                         &err) < 0) {
+        if (err.code == ERROR_INSTALL_DENIED)
+            run_install_audit(run, (const char *const[]){run->module, NULL}, NULL, &err);
         fail(run, &err);
         return false;
     }
@@ -75,7 +87,8 @@ static void begin_again(struct run *run)
     run->result.runtime = runtime;
     run->result.warm = warm;
     run->is_again = true;
-    metrics_add(run->engine->spec.metrics, METRIC_RETRIES, &(const char *){"box"}, 1);
+    if (!run_cargo_needs(run)) /* else it is the first */
+        metrics_add(run->engine->spec.metrics, METRIC_RETRIES, &(const char *){"box"}, 1);
     run->code_sent = run->input_sent = 0;
     run->call = run->kernel = run->number = 0;
     run->has_status = run->has_ended = false;
@@ -132,7 +145,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 
     run->installation = NULL;
     told.added = told.packages;
-    install_audit(run->engine, run->tenant, NULL, run->wanted, &told, err);
+    run_install_audit(run, (const char *const *)run->wanted, &told, err);
     if (failure.num == 0 && link_layer(run, end, &failure) == 0) {
         layers_remember(run->engine, end->layer, end->bytes);
         run->install = missing_installed(run->package, end->packages);
@@ -156,6 +169,7 @@ bool run_install(struct run *run)
     str_format(line, sizeof(line), "%s\n", run->package);
     if (installer_start(run->engine, &spec, &events, run, &run->installation, &err) < 0) {
         run->installation = NULL;
+        run_install_audit(run, (const char *const *)run->wanted, NULL, &err);
         fail(run, &err);
         return false;
     }

@@ -141,7 +141,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 
     run->installation = NULL;
     told.added = told.packages;
-    install_audit(run->engine, run->tenant, NULL, run->cargo->requirements, &told, err);
+    run_install_audit(run, (const char *const *)run->cargo->requirements, &told, err);
     if (r < 0) {
         run_over(run, &failure);
         return;
@@ -175,8 +175,10 @@ int run_cargo_install(struct run *run, struct error *err)
         return error_set(err, r, ERROR_ENGINE, "requirements: %s", strerror(-r));
     spec.requirements = buf_text(&text);
     r = installer_start(run->engine, &spec, &events, run, &run->installation, err);
-    if (r < 0)
+    if (r < 0) {
         run->installation = NULL;
+        run_install_audit(run, (const char *const *)run->cargo->requirements, NULL, err);
+    }
     return r;
 }
 

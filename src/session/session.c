@@ -346,7 +346,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     artifacts_end(session);
     outputs_remove(session);
     index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
-    account_session(engine, "session.ended", session->id, session->tenant, session->reason);
+    account_session(session, "session.ended", &session->ender);
     bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
     while (session->mourners) {
@@ -442,6 +442,7 @@ void session_end(struct session *session, const char *reason, void (*done)(void 
     if (session->state == SESSION_ENDING)
         return;
     session->reason = reason;
+    session->ender = *engine_caller(session->engine);
     session->ended_ms = engine_now_ms();
     session_become(session, SESSION_ENDING);
     session_save(session); /* first: whoever finds half of it gone knows that it was to go */

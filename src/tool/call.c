@@ -10,6 +10,7 @@
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
+#include "session/denial.h"
 #include "tool/inside.h"
 #include "tool/schema.h"
 
@@ -117,28 +118,43 @@ static void call_free(struct tool_call *call)
     free(call);
 }
 
+/* The change of a file has a line of its own, as one that came by another door has. */
+static void audit_file(struct tool_call *call, const char *error)
+{
+    struct metrics *metrics = engine_metrics(call->tools->engine);
+    json_t *fields = json_pack("{s:s*, s:s, s:o, s:I, s:s, s:s*, s:s}", "session_id",
+                               call->session_id[0] ? call->session_id : NULL, "change", "written",
+                               "path", text_to_json(call->path, strlen(call->path)), "bytes",
+                               (json_int_t)(error ? 0 : call->data_length), "result",
+                               error ? "error" : "ok", "error", error, "tool", call->row->name);
+
+    metrics_add(metrics, METRIC_FILE_OPERATIONS,
+                (const char *const[]){call->row->name, error ? "error" : "ok"}, 1);
+    if (!error)
+        metrics_add(metrics, METRIC_FILE_BYTES, &(const char *){"in"}, call->data_length);
+    caller_describe(&call->caller, fields);
+    if (fields)
+        audit_write(engine_audit(call->tools->engine), "file", fields);
+}
+
 static void audit(struct tool_call *call)
 {
     json_t *success = json_object_get(call->reply, "success");
-    json_t *exit_code = json_object_get(call->reply, "exit_code");
+    const char *code = json_string_value(json_object_get(call->reply, "code"));
+    const char *error = !json_is_false(success) ? NULL : code ? code : ERROR_ENGINE;
     json_t *fields = json_pack(
-        "{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s, s:O*, s:I}", "tool", call->row->name, "tenant",
-        call->who.tenant, "key", call->who.key[0] ? call->who.key : NULL, "session_id",
-        call->session_id[0] ? call->session_id : NULL, "execution_id",
-        call->execution_id[0] ? call->execution_id : NULL, "file_path",
-        call->path[0] ? call->path : NULL, "outcome",
-        json_is_false(success) && json_object_get(call->reply, "code")
-            ? json_string_value(json_object_get(call->reply, "code"))
-            : "ok",
-        "exit_code", exit_code, "duration_ms", (json_int_t)(clock_now_ms() - call->started_ms));
+        "{s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s*, s:O*, s:I}", "tool", call->row->name, "tenant",
+        call->who.tenant, "session_id", call->session_id[0] ? call->session_id : NULL,
+        "execution_id", call->execution_id[0] ? call->execution_id : NULL, "file_path",
+        call->path[0] ? call->path : NULL, "result", error ? "error" : "ok", "error", error,
+        "exit_code", json_object_get(call->reply, "exit_code"), "duration_ms",
+        (json_int_t)(clock_now_ms() - call->started_ms));
 
     if (fields && call->trace)
         json_object_set_new(fields, "reasoning_trace",
                             text_to_json(call->trace, strlen(call->trace)));
     if (call->path[0])
-        metrics_add(engine_metrics(call->tools->engine), METRIC_FILE_OPERATIONS,
-                    (const char *const[]){call->row->name, json_is_false(success) ? "error" : "ok"},
-                    1);
+        audit_file(call, error);
     caller_describe(&call->caller, fields);
     if (fields)
         audit_write(engine_audit(call->tools->engine), "tool", fields);
@@ -179,6 +195,12 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
 {
     json_t *reply = failure(err, hint);
 
+    /* Where a program was begun, its own line tells. */
+    if (denial_is(err) && !call->execution_id[0])
+        engine_denied(call->tools->engine, &(struct denial){.caller = &call->caller,
+                                                            .err = err,
+                                                            .session = call->session_id,
+                                                            .tool = call->row->name});
     if (reply && str_equal(err->code, ERROR_TOO_MANY_SESSIONS))
         json_object_set_new(reply, "retry_after_s",
                             json_integer(engine_retry_s(call->tools->engine)));

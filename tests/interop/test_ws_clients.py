@@ -20,7 +20,7 @@ def server():
 
 @pytest.mark.parametrize("client", ["ws", "node", "websockets"])
 def test_a_command_and_a_terminal(server, cache, node, client):
-    made = server.session()["id"]
+    made = server.tcp("POST", "/v1/sessions", {}).json()["id"]
     url = server.urls[0].replace("http", "ws", 1)
     if client == "websockets":
         command = [cache / "ws-py" / "bin" / "python", CLIENTS / "ws.py", url, server.key, made]

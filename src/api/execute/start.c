@@ -124,7 +124,7 @@ static int admit(struct rest_call *call, struct error *err)
     return gate_admit_as(&call->rest->gate, call->http, &call->who, err);
 }
 
-static void refuse(struct http_request *http, const struct error *err)
+static void refuse(struct rest_call *call, const struct error *err)
 {
     static const struct {
         const char *code;
@@ -142,6 +142,7 @@ static void refuse(struct http_request *http, const struct error *err)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (str_equal(rows[i].code, err->code))
             status = rows[i].status;
+    rest_denied(call->rest, call->http, err);
     if (status == 429) {
         str_format(retry, sizeof(retry), "Retry-After: %u",
                    err->retry_s > 0 ? err->retry_s : RETRY_S);
@@ -149,7 +150,7 @@ static void refuse(struct http_request *http, const struct error *err)
     } else if (status == 401) {
         header = "WWW-Authenticate: Bearer realm=\"bailey\"";
     }
-    execute_fail(http, status, header, err->code ? err->code : ERROR_ENGINE, err->text);
+    execute_fail(call->http, status, header, err->code ? err->code : ERROR_ENGINE, err->text);
 }
 
 bool execute_admit(struct rest_call *call)
@@ -158,7 +159,7 @@ bool execute_admit(struct rest_call *call)
     int r = admit(call, &err);
 
     if (r < 0)
-        refuse(call->http, &err);
+        refuse(call, &err);
     return r == 0;
 }
 
@@ -204,7 +205,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
 
     if (!calling) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
-        refuse(call->http, &err);
+        refuse(call, &err);
         return;
     }
     *calling =
@@ -215,6 +216,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
         return;
     }
     if (is_install_trouble(&err)) {
+        rest_denied(call->rest, call->http, &err);
         result_init(&result, &engine_config(call->rest->engine)->limits);
         result.runtime = engine_config(call->rest->engine)->type;
         result.error = err;
@@ -223,7 +225,7 @@ static void start(struct rest_call *call, const struct execute_order *order)
         return;
     }
     calling_free(calling);
-    refuse(call->http, &err);
+    refuse(call, &err);
 }
 
 static bool is_enabled(const struct config *config, const char *language)
@@ -268,7 +270,7 @@ void execute_start(struct rest_call *call)
                       "(SANDBOX_MAX_CONCURRENT): try again",
                       call->rest->execute.count);
     if (r < 0)
-        refuse(call->http, &err);
+        refuse(call, &err);
     else
         start(call, &order);
 }

@@ -154,8 +154,9 @@ void rest_file_over(struct rest *rest, const struct http_request *http,
                     const struct rest_file_over *over);
 void rest_file_bytes(struct rest *rest, const char *direction, uint64_t bytes); /* "in", "out" */
 void rest_done(void *ctx, const struct http_done *done);
-void rest_page_refused(struct rest *rest, const struct http_request *http); /* Host or Origin */
-void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err);
+void rest_page_refused(struct rest *rest, struct http_request *http); /* Host or Origin */
+/* Where it is a denial, and nobody told it yet. */
+void rest_denied(struct rest *rest, struct http_request *http, const struct error *err);
 
 /* ---- changes of files (file_call.c, file_watch.c) ---- */
 

@@ -2,6 +2,7 @@
  * observe.c - what the REST door says of itself: whose request is handled, lines of the log, counts
  * of requests, refusals in the audit, and GET /metrics.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
+#include "session/denial.h"
 
 #define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
@@ -90,63 +92,39 @@ void rest_done(void *ctx, const struct http_done *done)
     log_fields(LOG_INFO, "request", fields);
 }
 
-/* What the engine would not do. Who has no key, or not the scope, is the gate's to tell. */
-static bool is_denial(const struct error *err)
-{
-    const char *const codes[] = {ERROR_REFUSED,      ERROR_BLOCKED_IMPORT, ERROR_INSTALL_DENIED,
-                                 ERROR_PATH_REFUSED, ERROR_READ_ONLY,      ERROR_TOO_MANY_SESSIONS,
-                                 ERROR_BUSY,         ERROR_LINK_EXPIRED};
-
-    for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-        if (str_equal(codes[i], err->code))
-            return true;
-    /* Requests and bytes are the gate's. */
-    return err->quota && !str_equal(err->quota, "requests") && !str_equal(err->quota, "bytes");
-}
-
-static void count_denial(struct rest *rest, const struct error *err)
-{
-    struct metrics *metrics = engine_metrics(rest->engine);
-    const char *tenant = engine_caller(rest->engine)->who.tenant;
-
-    if (err->quota)
-        metrics_add(metrics, METRIC_QUOTA, (const char *const[]){err->quota, tenant}, 1);
-    if (err->quota || str_equal(err->code, ERROR_BUSY))
-        metrics_add(metrics, METRIC_REFUSED, &(const char *){err->quota ? "quota" : "queue"}, 1);
-}
-
-/* A line about a refusal; nobody's request is being handled when it comes early. */
-static void record_denial(struct rest *rest, const struct http_request *http, const char *code)
+/* By what the request itself says: it may be told when another one is being handled. */
+static void tell_denial(struct rest *rest, struct http_request *http, const struct error *err,
+                        const char *reason)
 {
     char session[LIMIT_NAME + 1] = "";
-    struct caller caller = *engine_caller(rest->engine);
-    json_t *fields;
+    struct caller caller = {.trace = *http_trace(http)};
 
+    if (!http_tell_once(http))
+        return; /* the gate did */
     if (!session_of(http_path(http), session, sizeof(session)))
         session[0] = '\0';
+    str_copy(caller.who.tenant, sizeof(caller.who.tenant), http_tenant(http));
+    str_copy(caller.who.key, sizeof(caller.who.key), http_key(http));
+    caller.who.is_local = http_is_local(http);
     str_copy(caller.request, sizeof(caller.request), http_request_id(http));
-    caller.trace = *http_trace(http);
-    fields = json_pack("{s:s, s:s, s:o, s:s*, s:s*}", "error", code, "method", http_method(http),
-                       "path", text_to_json(http_path(http), strlen(http_path(http))), "peer",
-                       http_peer(http)[0] ? http_peer(http) : NULL, "session_id",
-                       session[0] ? session : NULL);
-    caller_describe(&caller, fields);
-    if (fields)
-        audit_write(engine_audit(rest->engine), "denied", fields);
+    engine_denied(rest->engine, &(struct denial){.caller = &caller,
+                                                 .err = err,
+                                                 .reason = reason,
+                                                 .method = http_method(http),
+                                                 .path = http_path(http),
+                                                 .peer = http_peer(http),
+                                                 .session = session});
 }
 
-void rest_denied(struct rest *rest, const struct http_request *http, const struct error *err)
+void rest_denied(struct rest *rest, struct http_request *http, const struct error *err)
 {
-    if (!is_denial(err))
-        return;
-    count_denial(rest, err);
-    record_denial(rest, http, err->code);
+    if (denial_is(err))
+        tell_denial(rest, http, err, NULL);
 }
 
-void rest_page_refused(struct rest *rest, const struct http_request *http)
+void rest_page_refused(struct rest *rest, struct http_request *http)
 {
-    metrics_add(engine_metrics(rest->engine), METRIC_REFUSED, &(const char *){"origin"}, 1);
-    record_denial(rest, http, ERROR_FORBIDDEN);
+    tell_denial(rest, http, &(struct error){.num = -EPERM, .code = ERROR_FORBIDDEN}, "origin");
 }
 
 /* ---- files ---- */

@@ -168,14 +168,13 @@ static void on_drained(void *ctx)
 static void on_message(void *ctx, bool is_text, const void *data, size_t length)
 {
     struct ws_peer *peer = ctx;
-    struct engine *engine = peer->rest->engine;
 
-    engine_set_caller(engine, &peer->caller);
+    gate_speak(&peer->rest->gate, &peer->caller, peer->session);
     if (is_text)
         ws_message(peer, data, length);
     else
         websocket_close(peer->socket, 1003, "this address takes text messages");
-    engine_set_caller(engine, NULL);
+    gate_leave(&peer->rest->gate);
 }
 
 static void peer_free(struct ws_peer *peer, bool is_clean)

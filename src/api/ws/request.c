@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "session/denial.h"
 #include "session/tenant.h"
 
 #define S_WORD "{\"type\":[\"string\",\"integer\"]}"
@@ -64,6 +65,12 @@ void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *
 {
     json_t *message = rest_error_json(peer->rest, err, extra);
 
+    if (denial_is(err))
+        engine_denied(peer->rest->engine, &(struct denial){.caller = &peer->caller,
+                                                           .err = err,
+                                                           .method = "WS",
+                                                           .path = "/v1/ws",
+                                                           .session = peer->session});
     if (message) {
         json_object_set_new(message, "type", json_string("error"));
         json_object_set(message, "id", id ? id : json_null());

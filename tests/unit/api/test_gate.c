@@ -36,10 +36,17 @@ const struct trace *http_trace(const struct http_request *request)
     return &none;
 }
 
-void http_set_tenant(struct http_request *request, const char *tenant)
+void http_set_who(struct http_request *request, const char *tenant, const char *key)
 {
     (void)request;
     (void)tenant;
+    (void)key;
+}
+
+bool http_tell_once(struct http_request *request)
+{
+    (void)request;
+    return true;
 }
 
 int http_wants_websocket(const struct http_request *request)
