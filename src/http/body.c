@@ -54,6 +54,13 @@ static bool is_too_long(const struct http_request *request, uint64_t length)
     return length > body_limit(request);
 }
 
+/* What it sends next may be the rest of this one: nobody goes on reading. */
+static void refuse_for_good(struct http_request *request, unsigned status, const char *why)
+{
+    request->must_close = true;
+    http_request_refuse(request, status, why);
+}
+
 /* Whether the headers are ones to go on with; else it was refused. */
 static bool look_at_headers(struct http_request *request)
 {
@@ -68,9 +75,9 @@ static bool look_at_headers(struct http_request *request)
     else if (request->target_error < 0)
         http_request_refuse(request, 400, "the path or query is malformed");
     else if (info && info->header_size > LIMIT_HTTP_HEADERS)
-        http_request_refuse(request, 431, "the headers are too large");
+        refuse_for_good(request, 431, "the headers are too large");
     else if (length && (str_to_i64(length, &request->body_length) < 0 || request->body_length < 0))
-        http_request_refuse(request, 400, "the Content-Length is malformed");
+        refuse_for_good(request, 400, "the Content-Length is malformed");
     else
         http_request_look(request);
     return !request->was_answered;
