@@ -94,6 +94,13 @@ static void refuse_long(struct http_request *request)
     http_request_refuse(request, 413, why);
 }
 
+/* What it sends next may be the rest of this one: nobody goes on reading. */
+static void refuse_for_good(struct http_request *request, unsigned status, const char *why)
+{
+    request->must_close = true;
+    http_request_refuse(request, status, why);
+}
+
 /* Whether the headers are ones to go on with; else it was refused. */
 static bool look_at_headers(struct http_request *request)
 {
@@ -108,9 +115,9 @@ static bool look_at_headers(struct http_request *request)
     else if (request->target_error < 0)
         http_request_refuse(request, 400, "the path or query is malformed");
     else if (info && info->header_size > LIMIT_HTTP_HEADERS)
-        http_request_refuse(request, 431, "the headers are too large: at most 64 KiB together");
+        refuse_for_good(request, 431, "the headers are too large: at most 64 KiB together");
     else if (length && (str_to_i64(length, &request->body_length) < 0 || request->body_length < 0))
-        http_request_refuse(request, 400, "the Content-Length is malformed");
+        refuse_for_good(request, 400, "the Content-Length is malformed");
     else
         http_request_look(request);
     return !request->was_answered;

@@ -30,15 +30,21 @@ int notify_open(struct notify *notify, const char *socket_name, struct error *er
     if (socket_name[0] == '@')
         notify->address.sun_path[0] = 0; /* in no file system: the length counts, no end */
     notify->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    /* Now, with the rights of the start: its folder may be closed to whom we become. */
+    (void)connect(notify->fd, (const struct sockaddr *)&notify->address, notify->length);
     return 0;
 }
 
 void notify_say(const struct notify *notify, const char *text)
 {
+    const struct sockaddr *address = (const struct sockaddr *)&notify->address;
+
     if (notify->length == 0)
         return;
-    while (sendto(notify->fd, text, strlen(text), MSG_NOSIGNAL,
-                  (const struct sockaddr *)&notify->address, notify->length) < 0 &&
+    if (send(notify->fd, text, strlen(text), MSG_NOSIGNAL) >= 0)
+        return;
+    /* It was not there yet, or is another one by now. */
+    while (sendto(notify->fd, text, strlen(text), MSG_NOSIGNAL, address, notify->length) < 0 &&
            errno == EINTR)
         ;
 }

@@ -1,8 +1,9 @@
 /*
  * notify.h - words to a service manager: sd_notify(3), without its library.
  *
- * The address is kept, not a connection: the manager may start its own socket anew. Nothing waits
- * and nothing fails the caller: a manager that does not listen is the manager's trouble.
+ * It is connected to when it is opened, while its folder can still be entered; the address is kept
+ * too, because the manager may start its own socket anew. Nothing waits and nothing fails the
+ * caller: a manager that does not listen is the manager's trouble.
  */
 #ifndef BAILEY_SYS_NOTIFY_H
 #define BAILEY_SYS_NOTIFY_H

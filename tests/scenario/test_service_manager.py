@@ -6,12 +6,17 @@ import re
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 import serve
 import support
 
 UNIT = support.REPO / "deploy" / "systemd" / "bailey.service"
+
+
+def name_of(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 class Manager:
@@ -27,17 +32,19 @@ class Manager:
         self.ear.bind("\0" + path[1:] if path.startswith("@") else path)
         self.ear.settimeout(support.PATIENCE)
         self.env = {"BAILEY_STATE_DIR": self.state, "XDG_RUNTIME_DIR": self.runtime,
-                    "NOTIFY_SOCKET": path, "SANDBOX_POOL_SIZE": "0", **env}
+                    "NOTIFY_SOCKET": path, "SANDBOX_POOL_SIZE": "0", "SANDBOX_LISTEN": "127.0.0.1:0",
+                    **env}
         self.socket = self.runtime / "bailey" / "engine.sock"
         self.process = None
 
     def start(self, *prefix, sockets=(), pid="$$"):
-        """By a shell: LISTEN_PID is the number of the process that becomes the server."""
+        """By a shell: LISTEN_PID is the number of the process that becomes the server. By bash: dash
+        knows no descriptor above 9."""
         fds = " ".join(f"{3 + i}<&{s.fileno()}" for i, s in enumerate(sockets))
         script = f'export LISTEN_PID={pid} LISTEN_FDS={len(sockets)}; exec "$@" {fds}'
         words = [*map(str, prefix), str(support.BAILEY), "serve"]
         self.process = subprocess.Popen(
-            ["sh", "-c", script if sockets else 'exec "$@"', "sh", *words],
+            ["bash", "-c", script if sockets else 'exec "$@"', "bash", *words],
             env=support.environment(self.room, self.env), cwd=self.room.work,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             pass_fds=[s.fileno() for s in sockets])
@@ -59,11 +66,14 @@ class Manager:
         connection.close()
         return reply.status, body
 
-    def end(self):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+    def ended(self):
+        """By itself: its status, and what it said."""
         said = self.process.communicate(timeout=support.PATIENCE)[1].decode()
         return self.process.returncode, said
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
 
     def __enter__(self):
         return self
@@ -87,14 +97,14 @@ def test_ready_and_stopping(name):
         assert manager.get("/healthz")[0] == 200, "it said ready before it was"
         manager.process.send_signal(signal.SIGTERM)
         assert manager.heard() == ["STOPPING=1"]
-        status, said = manager.end()
+        status, said = manager.ended()
         assert status == 0, said
 
 
 def test_a_start_that_fails_never_says_ready():
     with Manager(SANDBOX_MEMORY_LIMIT="nonsense") as manager:
         manager.start()
-        status, said = manager.end()
+        status, said = manager.ended()
         assert status == 125 and "SANDBOX_MEMORY_LIMIT" in said, said
         manager.ear.settimeout(0)
         with pytest.raises(BlockingIOError):
@@ -107,8 +117,8 @@ def test_the_watchdog_is_fed_while_the_launcher_lives():
         manager.until("READY=1")
         for _ in range(3):
             assert manager.heard() == ["WATCHDOG=1"]
-        launcher = next(p for p in support.alive(manager.process.pid)
-                        if "launcher" in support._read(f"/proc/{p}/comm"))
+        launcher = next(p for p, (parent, *_) in support._processes().items()
+                        if parent == manager.process.pid and name_of(p) != "egress-keeper")
         os.kill(launcher, signal.SIGSTOP)
         try:
             manager.ear.settimeout(1)
@@ -128,6 +138,7 @@ def test_somebody_elses_watchdog_is_not_fed():
         manager.until("READY=1")
         manager.process.send_signal(signal.SIGTERM)
         assert manager.heard() == ["STOPPING=1"]
+        assert manager.ended()[0] == 0
 
 
 def listening(path):
@@ -171,7 +182,7 @@ def test_a_socket_that_is_none():
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wrong:
             wrong.bind(str(manager.socket))
             manager.start(sockets=[wrong])
-            status, said = manager.end()
+            status, said = manager.ended()
             assert status == 125 and "no listening stream socket" in said, said
 
 
@@ -191,7 +202,7 @@ def test_the_capabilities_of_the_unit_are_enough():
         done = support.bailey("exec", "--json", "-s", made.stdout.strip(), "--", "/bin/true", env=env,
                               room=manager.room)
         free = support.exec_json("/bin/true")
-        held = done.json()["meta"]
-        assert held["isolation"] == "strict", held
-        assert set(free["meta"]["layers"]) - set(held["layers"]) == set(), held
+        held = done.json()["meta"]["isolation"]
+        assert held["level"] == "strict", held
+        assert set(free["meta"]["isolation"]["layers"]) - set(held["layers"]) == set(), held
         assert manager.end()[0] == 0

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -37,6 +38,41 @@ static void says_what_it_is_told(void **state)
     notify_say(&notify, "READY=1\nSTATUS=x");
     assert_int_equal(recv(ear, text, sizeof(text), 0), 16);
     assert_memory_equal(text, "READY=1\nSTATUS=x", 16);
+}
+
+static void a_socket_that_was_made_anew(void **state)
+{
+    char name[64], text[8];
+    CLEANUP(fd_closep) int ear = open_ear(name);
+    CLEANUP(notify_close) struct notify notify = NOTIFY_INIT;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(notify_open(&notify, name, &err), 0);
+    fd_closep(&ear);
+    ear = open_ear(name);
+    notify_say(&notify, "READY=1");
+    assert_int_equal(recv(ear, text, sizeof(text), 0), 7);
+}
+
+/* Its folder is closed to whom we become: it was connected to before. */
+static void a_name_that_is_gone(void **state)
+{
+    char path[] = "/tmp/bailey-test-notify-XXXXXX", text[8];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CLEANUP(fd_closep) int ear = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CLEANUP(notify_close) struct notify notify = NOTIFY_INIT;
+    struct error err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    str_format(address.sun_path, sizeof(address.sun_path), "%s/s", path);
+    assert_int_equal(bind(ear, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(notify_open(&notify, address.sun_path, &err), 0);
+    assert_int_equal(unlink(address.sun_path), 0);
+    assert_int_equal(rmdir(path), 0);
+    notify_say(&notify, "READY=1");
+    assert_int_equal(recv(ear, text, sizeof(text), 0), 7);
 }
 
 static void nobody_listens(void **state)
@@ -94,10 +130,9 @@ static void how_often_the_watchdog_is_fed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_it_is_told),
-        cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(names_that_are_none),
-        cmocka_unit_test(how_often_the_watchdog_is_fed),
+        cmocka_unit_test(says_what_it_is_told), cmocka_unit_test(a_socket_that_was_made_anew),
+        cmocka_unit_test(a_name_that_is_gone),  cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(names_that_are_none),  cmocka_unit_test(how_often_the_watchdog_is_fed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
