@@ -151,12 +151,17 @@ def test_headers_repeat_the_body(server, header, value, code):
     assert reply.json()["id"] == 1
 
 
-def test_a_name_may_be_base64(server):
+def test_a_name_may_be_base64_and_blanks_do_not_count(server):
     modern = Modern(server)
     body, headers = modern.message("tools/call", {"name": "run_python_code",
                                                   "arguments": {"code": "print(1)"}})
     headers["Mcp-Name"] = f"=?base64?{base64.b64encode(b'run_python_code').decode()}?="
     assert modern.ask("POST", body, headers).status == 200
+    blanks = {name: f" {value} \t" for name, value in headers.items() if name.startswith("M")}
+    assert modern.ask("POST", body, {**headers, **blanks}).status == 200
+    legacy = Legacy(server)
+    assert legacy.ask("POST", PING, {**legacy.headers, "Mcp-Session-Id": f" {legacy.id} "}
+                      ).status == 200
 
 
 def test_modern_refusals(server):
@@ -177,6 +182,8 @@ def test_modern_refusals(server):
     assert modern.call("sandbox_write_file", {"file_path": "/etc/x", "content": ""})["isError"]
     reply = modern.ask("POST", {"jsonrpc": "2.0", "method": "notifications/x"}, headers)
     assert (reply.status, reply.body) == (202, b"")
+    for wrong in ({}, {"method": "notifications/x"}, {"jsonrpc": "2.0", "id": 1, "result": {}}):
+        assert modern.ask("POST", wrong, headers).status == 400, wrong
     for method in ("GET", "DELETE"):
         reply = modern.ask(method)
         assert reply.status == 405 and "POST" in reply.headers["Allow"], reply
