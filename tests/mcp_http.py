@@ -32,7 +32,7 @@ class Served(serve.Daemon):
     def new_key(self, *options):
         made = self.bailey("key", "new", "--json", *options)
         assert made.status == 0, made
-        return re.search(rb"bly_[0-9A-Za-z_.-]+", made.stdout).group(0).decode()
+        return re.search(r"bly_[0-9A-Za-z_.-]+", made.stdout).group(0)
 
 
 class Door:
@@ -130,6 +130,14 @@ class Legacy(Door):
                                                "params": params or {}}, self.headers)
         assert reply.status == 200, (reply.status, reply.read())
         return Primed(connection, reply)
+
+    def stream_only(self, method, params=None, number=1):
+        """The same from a client that takes nothing but events."""
+        self.headers, kept = {**self.headers, "Accept": "text/event-stream"}, self.headers
+        try:
+            return self.stream(method, params, number)
+        finally:
+            self.headers = kept
 
     def resume(self, last):
         connection, reply = self.open("GET", None, {**self.headers, "Accept": "text/event-stream",

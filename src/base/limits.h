@@ -156,7 +156,8 @@
 #define LIMIT_MCP_REPLAY (8 * MIB)          /* and their bytes */
 #define LIMIT_MCP_REPLAY_ALL (256 * MIB)    /* and those of all of them */
 #define LIMIT_MCP_BACKLOG (64 * KIB)        /* unread by a client: progress is left out then */
-#define MCP_PROGRESS_MS 5000
+#define MCP_PROGRESS_FIRST_MS 1000          /* what takes longer says so by then */
+#define MCP_PROGRESS_MS 5000                /* and again after these */
 #define MCP_STREAM_MS 1000  /* a call that is not answered by then becomes a stream */
 #define MCP_BEAT_MS 15000   /* between signs of life on a stream */
 #define MCP_IDLE_MS 3600000 /* a conversation in which nobody says anything */

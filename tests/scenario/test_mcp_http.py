@@ -5,6 +5,7 @@ import json
 import socket
 
 import pytest
+import serve
 from mcp_http import BOTH, LEGACY, META, VERSION, Door, Legacy, Modern, Served, answer_of, \
     session_of, text_of
 
@@ -18,6 +19,14 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 def server():
     with Served() as served:
         yield served
+
+
+@pytest.fixture(autouse=True)
+def ended(leaks, server):
+    """What a call made stays for later calls that name it, until it was idle for long: here it ends."""
+    yield
+    for session in server.get("/v1/sessions")["sessions"]:
+        server.end(session["id"])
 
 
 @pytest.fixture(params=["tcp", "socket"])
@@ -35,6 +44,15 @@ def code_of(reply):
     body = reply.json()
     assert body["jsonrpc"] == "2.0" and body["error"]["message"], reply
     return body["error"]["code"]
+
+
+def progress_with(events, text):
+    """The first notice of progress that shows this line."""
+    for event in events:
+        assert event.data["method"] == "notifications/progress", event
+        if text in event.data["params"]["message"]:
+            return event
+    raise AssertionError(f"no progress with '{text}': {events.seen}")
 
 
 # --- 2026-07-28
@@ -86,11 +104,9 @@ def test_progress_makes_a_stream(server, way):
     with modern.stream("tools/call", {"name": "sandbox_exec",
                                       "arguments": shell(WAITS, session=where)},
                        number="long", meta={"progressToken": "t"}) as events:
-        told = events.next()
+        told = progress_with(events, "step one")
         assert told.id is None
-        assert told.data["method"] == "notifications/progress"
         assert told.data["params"]["progressToken"] == "t"
-        assert "step one" in told.data["params"]["message"]
         modern.call("sandbox_exec", shell("touch /tmp/go", session=where))
         *_, last = events
         assert last.data["id"] == "long" and "released" in text_of(last.data["result"])
@@ -135,12 +151,17 @@ def test_headers_repeat_the_body(server, header, value, code):
     assert reply.json()["id"] == 1
 
 
-def test_a_name_may_be_base64(server):
+def test_a_name_may_be_base64_and_blanks_do_not_count(server):
     modern = Modern(server)
     body, headers = modern.message("tools/call", {"name": "run_python_code",
                                                   "arguments": {"code": "print(1)"}})
     headers["Mcp-Name"] = f"=?base64?{base64.b64encode(b'run_python_code').decode()}?="
     assert modern.ask("POST", body, headers).status == 200
+    blanks = {name: f" {value} \t" for name, value in headers.items() if name.startswith("M")}
+    assert modern.ask("POST", body, {**headers, **blanks}).status == 200
+    legacy = Legacy(server)
+    assert legacy.ask("POST", PING, {**legacy.headers, "Mcp-Session-Id": f" {legacy.id} "}
+                      ).status == 200
 
 
 def test_modern_refusals(server):
@@ -161,6 +182,8 @@ def test_modern_refusals(server):
     assert modern.call("sandbox_write_file", {"file_path": "/etc/x", "content": ""})["isError"]
     reply = modern.ask("POST", {"jsonrpc": "2.0", "method": "notifications/x"}, headers)
     assert (reply.status, reply.body) == (202, b"")
+    for wrong in ({}, {"method": "notifications/x"}, {"jsonrpc": "2.0", "id": 1, "result": {}}):
+        assert modern.ask("POST", wrong, headers).status == 400, wrong
     for method in ("GET", "DELETE"):
         reply = modern.ask(method)
         assert reply.status == 405 and "POST" in reply.headers["Allow"], reply
@@ -232,18 +255,21 @@ def test_leaving_is_no_cancellation_and_the_rest_is_asked_for(server, way):
     with legacy.stream("tools/call", params, number=5) as events:
         primed = events.next()
         assert primed.id and primed.data is None
-        told = events.next()
-        assert told.data["method"] == "notifications/progress"
+        told = progress_with(events, "step one")
     legacy.call("sandbox_exec", shell("touch /tmp/go"), number=6)
     with legacy.resume(told.id) as events:
         *between, last = events
     assert all(e.data["method"] == "notifications/progress" for e in between)
     assert last.data["id"] == 5 and "released" in text_of(last.data["result"])
     # once more from the beginning: the same events, none twice
-    with legacy.resume(primed.id) as events:
-        again = list(events)
-    assert [e.id for e in again] == [told.id, *[e.id for e in between], last.id]
-    assert legacy.ask("GET", None, {**legacy.headers, "Last-Event-ID": "77-1"}).status == 400
+    with legacy.resume(primed.id) as again:
+        assert [e.data for e in again][-1] == last.data
+    numbers = [int(e.id.partition("-")[2]) for e in again.seen]
+    assert numbers == list(range(1, len(numbers) + 1)), again.seen
+    assert [e.id for e in again.seen][-len(between) - 2:] == \
+        [told.id, *[e.id for e in between], last.id]
+    with legacy.resume(last.id) as nothing:
+        assert list(nothing) == []
 
 
 def test_a_notification_cancels(server, way):
@@ -258,6 +284,48 @@ def test_a_notification_cancels(server, way):
         "pid=$(cat /tmp/pid); while [ -e /proc/$pid ] && ! grep -q State:.*Z /proc/$pid/status; "
         "do sleep 0.02; done; echo gone"))
     assert "gone" in text_of(gone)
+
+
+def test_what_is_not_kept_cannot_be_asked_for(server):
+    """An id that never was, of nothing, of another conversation: none of it shows anything."""
+    legacy, other = Legacy(server), Legacy(server)
+    headers = {**BOTH, "Accept": "text/event-stream"}
+    with legacy.stream_only("tools/call", {"name": "sandbox_exec",
+                                           "arguments": shell("echo mine")}) as events:
+        *_, last = events
+    assert "mine" in text_of(last.data["result"])
+    first = last.id.partition("-")[0] + "-0"
+    for number in ("77-1", "1", "-", "x-y", "1-99999999999999999999", f"{first}9", "../1-1"):
+        reply = legacy.ask("GET", None, {**legacy.headers, "Last-Event-ID": number})
+        assert (reply.status, code_of(reply)) == (400, -32600), (number, reply)
+    reply = other.ask("GET", None, {**other.headers, "Last-Event-ID": first})
+    assert (reply.status, code_of(reply)) == (400, -32600)
+    with legacy.resume(first) as events:
+        assert [e.data for e in events] == [last.data]
+    # and what may not be listened to at all
+    for conversation, status in (({}, 405), ({"Mcp-Session-Id": "nobody"}, 404)):
+        reply = legacy.ask("GET", None, {**headers, **conversation})
+        assert (reply.status, code_of(reply)) == (status, -32600), reply
+    reply = legacy.ask("GET", None, {**legacy.headers, "Accept": "application/json"})
+    assert (reply.status, code_of(reply)) == (406, -32600)
+
+
+def test_legacy_errors_are_answers(server):
+    legacy = Legacy(server)
+    assert legacy.request("server/nothing")["error"]["code"] == -32601
+    assert legacy.request("tools/call", {"name": "nothing"})["error"]["code"] == -32602
+    assert legacy.request("resources/read", {"uri": "sandbox://x/y"})["error"]["code"] == -32002
+    assert legacy.request("ping", number="a\u00e9")["id"] == "a\u00e9"
+    assert legacy.request("ping", number=(1 << 62) + 1)["id"] == (1 << 62) + 1
+    for wrong in ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, {"id": 1, "method": "ping"},
+                  {"jsonrpc": "2.0", "id": None, "method": "ping"},
+                  {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
+                  {"jsonrpc": "2.0", "id": 1, "method": 7}, {"jsonrpc": "2.0", "id": 1}, {}):
+        reply = legacy.ask("POST", wrong, legacy.headers)
+        assert (reply.status, code_of(reply)) == (400, -32600), (wrong, reply)
+    twice = '{"jsonrpc":"2.0","id":1,"id":2,"method":"nothing","method":"ping"}'
+    assert legacy.ask("POST", twice, legacy.headers).json() == {"jsonrpc": "2.0", "id": 2,
+                                                                "result": {}}
 
 
 def test_a_listener_hears_the_end(server):
@@ -277,11 +345,16 @@ def test_a_listener_hears_the_end(server):
     ("{", {}, 400, -32700),
     ("", {}, 400, -32700),
     ("[" * 100, {}, 400, -32700),
+    ('{"a":' * 65 + "1" + "}" * 65, {}, 400, -32700),
+    ("[" * 2000000, {}, 400, -32700),
+    ('{"jsonrpc":"2.0","id":1,"method":"ping"} x', {}, 400, -32700),
     (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', {}, 400, -32700),
     ([PING], {}, 400, -32600),
     ("7", {}, 400, -32600),
     (PING, {}, 400, -32600),
     (PING, {"Content-Type": "text/plain"}, 415, -32600),
+    (PING, {"Content-Type": "application/jsonp"}, 415, -32600),
+    (PING, {"Content-Type": "application/x-www-form-urlencoded"}, 415, -32600),
     (PING, {"Accept": "text/html"}, 406, -32600),
     (PING, {"Mcp-Session-Id": "nobody"}, 404, -32600),
 ])
@@ -306,26 +379,70 @@ def test_who_may_not(server):
 def test_a_foreign_page_is_refused(server):
     door = Modern(server)
     body, headers = door.message("tools/list")
-    assert door.ask("POST", body, {**headers, "Origin": "https://evil.example.com"}).status == 403
-    assert door.ask("POST", body, {**headers, "Host": "evil.example.com"}).status == 403
-    assert door.ask("POST", body, {**headers, "Origin": f"http://127.0.0.1:{server.port}"}
-                    ).status == 200
+    for name, value in (("Origin", "https://evil.example.com"), ("Origin", "null"),
+                        ("Origin", f"http://evil.example.com:{server.port}"),
+                        ("Origin", "http://127.0.0.1.evil.example.com"),
+                        ("Host", "evil.example.com"), ("Host", f"evil.example.com:{server.port}"),
+                        ("Host", "127.0.0.1.evil.example.com")):
+        for method, sent in (("POST", body), ("GET", None), ("DELETE", None)):
+            reply = door.ask(method, sent, {**headers, name: value})
+            assert (reply.status, code_of(reply)) == (403, -32600), (method, name, value)
+    for name, value in (("Origin", f"http://127.0.0.1:{server.port}"),
+                        ("Host", f"localhost:{server.port}"), ("Host", "[::1]:7070")):
+        assert door.ask("POST", body, {**headers, name: value}).status == 200, value
+
+
+def test_a_conversation_is_behind_the_same_checks(server):
+    legacy = Legacy(server)
+    for method, sent in (("POST", PING), ("GET", None), ("DELETE", None)):
+        reply = legacy.ask(method, sent, {**legacy.headers, "Origin": "https://evil.example.com"})
+        assert (reply.status, code_of(reply)) == (403, -32600), method
+        legacy.auth, kept = {}, legacy.auth
+        reply = legacy.ask(method, sent, legacy.headers)
+        assert (reply.status, code_of(reply)) == (401, -32600), method
+        legacy.auth = kept
+    assert legacy.request("ping")["result"] == {}
+    assert legacy.ask("DELETE", headers=legacy.headers).status == 204
+    for method, sent in (("POST", PING), ("GET", None), ("DELETE", None)):
+        reply = legacy.ask(method, sent, legacy.headers)
+        assert (reply.status, code_of(reply)) == (404, -32600), method
 
 
 def test_what_no_handler_sees_is_refused_in_the_same_shape(server):
     door = Door(server)
-    reply = door.ask("PUT", PING)
-    assert (reply.status, code_of(reply)) == (405, -32600)
-    assert "POST" in reply.headers["Allow"]
+    for method in ("PUT", "PATCH", "OPTIONS"):
+        reply = door.ask(method, PING)
+        assert (reply.status, code_of(reply)) == (405, -32600), method
+        assert "POST" in reply.headers["Allow"]
+    reply = door.ask("HEAD")
+    assert (reply.status, reply.body) == (405, b"") and "POST" in reply.headers["Allow"]
+
+
+def oversized(door, headers, pieces):
+    """Sends the head of a POST, then pieces until the server has had enough."""
     connection = door.connect()
     connection.putrequest("POST", "/mcp")
-    for name, value in {**BOTH, **door.auth, "Content-Length": str(41 << 20)}.items():
+    for name, value in {**BOTH, **door.auth, **headers}.items():
         connection.putheader(name, value)
-    connection.putheader("Expect", "100-continue")
     connection.endheaders()
+    try:
+        for piece in pieces:
+            connection.send(piece)
+    except OSError:
+        pass  # it has closed; what it said first is there to be read
     reply = connection.getresponse()
-    assert (reply.status, json.loads(reply.read())["error"]["code"]) == (413, -32600)
-    connection.close()
+    try:
+        return serve.Reply(reply.status, reply.headers, reply.read())
+    finally:
+        connection.close()
+
+
+def test_a_body_has_a_largest_size(server):
+    door, mib = Door(server), b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
+    for headers, pieces in (({"Content-Length": str(41 << 20), "Expect": "100-continue"}, []),
+                            ({"Transfer-Encoding": "chunked"}, [*[mib] * 41, b"0\r\n\r\n"])):
+        reply = oversized(door, headers, pieces)
+        assert (reply.status, code_of(reply)) == (413, -32600), reply
 
 
 def test_clients_that_know_less(server):

@@ -23,6 +23,20 @@
     "{\"type\":\"object\",\"properties\":{\"" name "\":{\"type\":\"string\",\"description\":\"a " \
     "text\"}},\"required\":[\"" name "\"]}"
 
+/* Of 2020-12, with words that servers tend to lose. */
+#define WHOLE_SCHEMA                                                                               \
+    "{\"$schema\":\"https://json-schema.org/draft/2020-12/"                                        \
+    "schema\",\"type\":\"object\",\"$defs\":{"                                                     \
+    "\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{\"street\":{"     \
+    "\"type\":\"string\"},\"city\":{\"type\":\"string\"}}}},\"properties\":{\"name\":{\"type\":"   \
+    "\"string\"},\"address\":{\"$ref\":\"#/$defs/address\"},\"contactMethod\":{\"type\":"          \
+    "\"string\",\"enum\":[\"phone\",\"email\"]},\"phone\":{\"type\":\"string\"},\"email\":{"       \
+    "\"type\":\"string\"}},\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":["      \
+    "\"email\"]}]}],\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},"             \
+    "\"required\":["                                                                               \
+    "\"contactMethod\"]},\"then\":{\"required\":[\"phone\"]},\"else\":{\"required\":[\"email\"]}," \
+    "\"additionalProperties\":false}"
+
 static const struct tool_fixture {
     const char *name;
     const char *schema;
@@ -47,6 +61,7 @@ static const struct tool_fixture {
     {"test_elicitation_sep1034_defaults", NO_ARGUMENTS, NULL},
     {"test_elicitation_sep1330_enums", NO_ARGUMENTS, NULL},
     {"test_missing_capability", NO_ARGUMENTS, NULL},
+    {"json_schema_2020_12_tool", WHOLE_SCHEMA, CONTENT(TEXT("ok"))},
     {"test_streaming_elicitation", NO_ARGUMENTS, CONTENT(TEXT("Nothing was asked."))},
     {"test_input_required_result_elicitation", NO_ARGUMENTS, NULL},
     {"test_input_required_result_sampling", NO_ARGUMENTS, NULL},

@@ -68,6 +68,12 @@ static void refuse_unknown(struct http_request *http, json_t *id)
                "there is no such conversation (Mcp-Session-Id): send initialize again");
 }
 
+static const char *short_header(struct http_request *http, const char *name,
+                                char to[MCP_HEADER_MAX])
+{
+    return mcp_header_value(http_header(http, name), to, MCP_HEADER_MAX);
+}
+
 /* ---- a message ---- */
 
 struct post {
@@ -75,7 +81,8 @@ struct post {
     struct http_request *http;
     struct principal who;
     json_t *message;
-    json_t *id; /* of a request; borrowed, NULL: none */
+    json_t *id;                    /* of a request; borrowed, NULL: none */
+    const char *version, *session; /* that the headers name; NULL: none */
     bool takes_json, takes_events;
 };
 
@@ -118,10 +125,22 @@ static void refuse_headers(struct post *post, int code, const char *version, con
     http_reply(post->http, 400, "application/json", NULL, buf_text(&text), text.length);
 }
 
+/* Whether it is a notification or an answer, as they have to be. */
+static bool is_telling(json_t *message)
+{
+    json_t *method = json_object_get(message, "method");
+
+    if (!str_equal(mcp_text(message, "jsonrpc"), "2.0"))
+        return false;
+    if (json_object_get(message, "id"))
+        return !method && (json_object_get(message, "result") || json_object_get(message, "error"));
+    return json_is_string(method);
+}
+
 static void post_modern(struct post *post)
 {
     const struct mcp_headers headers = {
-        .version = http_header(post->http, "MCP-Protocol-Version"),
+        .version = post->version,
         .method = http_header(post->http, "Mcp-Method"),
         .name = http_header(post->http, "Mcp-Name"),
     };
@@ -129,7 +148,7 @@ static void post_modern(struct post *post)
     struct mcp_stream *stream;
     int code;
 
-    if (!post->id && !json_object_get(post->message, "id")) {
+    if (!json_object_get(post->message, "id") && is_telling(post->message)) {
         http_reply(post->http, 202, NULL, NULL, NULL, 0); /* there are none that mean anything */
         return;
     }
@@ -180,18 +199,6 @@ static void end_silently(struct mcp_stream *stream)
     mcp_door_wake(stream->door);
 }
 
-/* Whether it is a notification or an answer, as they have to be. */
-static bool is_telling(json_t *message)
-{
-    json_t *method = json_object_get(message, "method");
-
-    if (!str_equal(mcp_text(message, "jsonrpc"), "2.0"))
-        return false;
-    if (json_object_get(message, "id"))
-        return !method && (json_object_get(message, "result") || json_object_get(message, "error"));
-    return json_is_string(method);
-}
-
 /* What answers nothing is for the requests of the conversation that run. */
 static void tell_all(struct post *post, const struct mcp_dialog *dialog)
 {
@@ -212,7 +219,6 @@ static void tell_all(struct post *post, const struct mcp_dialog *dialog)
 
 static void post_legacy(struct post *post)
 {
-    const char *session = http_header(post->http, "Mcp-Session-Id");
     const char *method = mcp_text(post->message, "method");
     bool is_request =
         json_object_get(post->message, "id") && json_object_get(post->message, "method");
@@ -223,13 +229,13 @@ static void post_legacy(struct post *post)
         post_initialize(post);
         return;
     }
-    if (!session) {
+    if (!post->session) {
         mcp_refuse(post->http, 400, post->id, MCP_INVALID_REQUEST, NULL,
                    "the header Mcp-Session-Id is missing: send initialize first, or speak "
                    "2026-07-28 (MCP-Protocol-Version and params._meta)");
         return;
     }
-    dialog = mcp_dialog_find(post->door, &post->who, session);
+    dialog = mcp_dialog_find(post->door, &post->who, post->session);
     if (!dialog) {
         refuse_unknown(post->http, post->id);
     } else if (!is_request) {
@@ -286,7 +292,7 @@ static bool check_types(struct post *post)
 
     post->takes_json = mcp_accepts(accept, "application/json");
     /* "*" "/" "*" alone is a client that knows nothing of streams. */
-    post->takes_events = accept && strstr(accept, "text/event-stream");
+    post->takes_events = accept && strcasestr(accept, "text/event-stream");
     if (!mcp_is_json_type(http_header(post->http, "Content-Type")))
         mcp_refuse(post->http, 415, NULL, MCP_INVALID_REQUEST, NULL,
                    "the Content-Type has to be application/json");
@@ -309,7 +315,7 @@ static void take_post(struct post *post)
                    json_is_array(post->message)
                        ? "batches are not taken: send one message at a time"
                        : "a message has to be a JSON object");
-    else if (mcp_is_modern_post(post->message, http_header(post->http, "MCP-Protocol-Version")))
+    else if (mcp_is_modern_post(post->message, post->version))
         post_modern(post);
     else
         post_legacy(post);
@@ -319,10 +325,13 @@ static void on_post(struct http_request *http, void *ctx)
 {
     CLEANUP(json_decrefp) json_t *message = NULL;
     struct post post = {.door = *(struct mcp_http *const *)http_row(http), .http = http};
+    char version[MCP_HEADER_MAX], session[MCP_HEADER_MAX];
     const char *text;
     size_t length;
 
     (void)ctx;
+    post.version = short_header(http, "MCP-Protocol-Version", version);
+    post.session = short_header(http, "Mcp-Session-Id", session);
     if (!admit(post.door, http, &post.who) || !check_types(&post))
         return;
     text = http_body(http, &length);
@@ -341,8 +350,9 @@ static void on_post(struct http_request *http, void *ctx)
 static struct mcp_dialog *named_dialog(struct mcp_http *door, struct http_request *http,
                                        const struct principal *who)
 {
-    const char *session = http_header(http, "Mcp-Session-Id");
-    const char *version = http_header(http, "MCP-Protocol-Version");
+    char named[MCP_HEADER_MAX], spoken[MCP_HEADER_MAX];
+    const char *session = short_header(http, "Mcp-Session-Id", named);
+    const char *version = short_header(http, "MCP-Protocol-Version", spoken);
     struct mcp_dialog *dialog = NULL;
 
     if (!session || str_equal(http_method(http), "HEAD"))
@@ -396,7 +406,8 @@ static void on_get(struct http_request *http, void *ctx)
 {
     struct mcp_http *door = *(struct mcp_http *const *)http_row(http);
     const char *accept = http_header(http, "Accept");
-    const char *last = http_header(http, "Last-Event-ID");
+    char number[MCP_HEADER_MAX];
+    const char *last = short_header(http, "Last-Event-ID", number);
     struct mcp_dialog *dialog;
     struct principal who;
 
@@ -406,7 +417,7 @@ static void on_get(struct http_request *http, void *ctx)
     dialog = named_dialog(door, http, &who);
     if (!dialog)
         return;
-    if (!accept || !strstr(accept, "text/event-stream"))
+    if (!accept || !strcasestr(accept, "text/event-stream"))
         mcp_refuse(http, 406, NULL, MCP_INVALID_REQUEST, NULL,
                    "the Accept header has to allow text/event-stream");
     else if (last && last[0])

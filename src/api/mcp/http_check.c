@@ -23,6 +23,19 @@ static size_t length_without_blanks(const char *text, size_t length)
     return length;
 }
 
+const char *mcp_header_value(const char *value, char *to, size_t size)
+{
+    size_t length;
+
+    if (!value)
+        return NULL;
+    value = skip_blanks(value);
+    length = MIN(length_without_blanks(value, strlen(value)), size - 1);
+    memcpy(to, value, length);
+    to[length] = '\0';
+    return to;
+}
+
 /* "a/b" by "a/b", "a/" "*" and "*" "/" "*". */
 static bool range_covers(const char *range, size_t length, const char *type)
 {
@@ -79,10 +92,11 @@ bool mcp_is_modern_post(json_t *message, const char *version)
 /* A header's value as the text it stands for; -EINVAL: it is not what it says. */
 static int decode(const char *value, struct buf *ret)
 {
-    size_t length = strlen(value);
+    size_t length = length_without_blanks(value, strlen(value));
     size_t head = strlen(BASE64_HEAD), tail = strlen(BASE64_TAIL);
 
-    if (length < head + tail || !str_starts(value, BASE64_HEAD) || !str_ends(value, BASE64_TAIL))
+    if (length < head + tail || !str_starts(value, BASE64_HEAD) ||
+        memcmp(value + length - tail, BASE64_TAIL, tail) != 0)
         return buf_append(ret, value, length);
     return base64_decode(value + head, length - head - tail, ret);
 }
@@ -91,7 +105,7 @@ static bool header_equals(const char *header, json_t *value)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_HTTP_HEADERS);
 
-    return header && json_is_string(value) && decode(header, &text) == 0 &&
+    return header && json_is_string(value) && decode(skip_blanks(header), &text) == 0 &&
            text.length == json_string_length(value) &&
            memcmp(buf_text(&text), json_string_value(value), text.length) == 0;
 }

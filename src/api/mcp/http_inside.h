@@ -94,6 +94,9 @@ struct mcp_http {
 struct mcp_headers {
     const char *version, *method, *name; /* NULL: not given */
 };
+#define MCP_HEADER_MAX 128 /* of those that are short: a version, an id, with its NUL */
+/* Without the blanks around it, which HTTP does not count, and cut to `size`; NULL: not given. */
+const char *mcp_header_value(const char *value, char *to, size_t size);
 /* Whether a reply of this type may be sent; NULL: anything may. */
 bool mcp_accepts(const char *accept, const char *type);
 bool mcp_is_json_type(const char *type);

@@ -28,7 +28,7 @@ struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_k
     if (json_is_string(token) || json_is_integer(token))
         work->progress_token = json_incref(token);
     work->began_ms = request->now_ms;
-    work->due_ms = request->now_ms + MCP_PROGRESS_MS;
+    work->due_ms = request->now_ms + MCP_PROGRESS_FIRST_MS;
     work->next = request->peer->works;
     request->peer->works = work;
     request->peer->work_count++;

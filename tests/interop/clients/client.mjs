@@ -77,7 +77,7 @@ saw.parallel = await Promise.all([exec(plan.waits), exec(plan.goes)]);
 const told = [];
 const onprogress = (progress) => {
     told.push([progress.progress, progress.message]);
-    exec(plan.seen);
+    if (progress.message.includes("step one")) exec(plan.seen);
 };
 saw.progress = { result: await exec(plan.steps, { onprogress }), told };
 

@@ -75,9 +75,10 @@ async def progress_until_seen(session, plan):
 
     async def on_progress(progress, total, message):
         told.append([progress, message])
-        # Not awaited here: 1.x reads no answers while this runs.
-        calls.append(asyncio.create_task(
-            session.call_tool("sandbox_exec", {"command": plan["seen"]})))
+        if "step one" in message:
+            # Not awaited here: 1.x reads no answers while this runs.
+            calls.append(asyncio.create_task(
+                session.call_tool("sandbox_exec", {"command": plan["seen"]})))
 
     result = await session.call_tool("sandbox_exec", {"command": plan["steps"]},
                                      progress_callback=on_progress)

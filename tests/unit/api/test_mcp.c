@@ -354,7 +354,7 @@ static void progress_rises(void **state)
     call_with("1", "\"name\":\"sandbox_exec\"");
     assert_true(mcp_peer_tick(peer, 1000000) == UINT64_MAX);
     call_with("2", "\"name\":\"sandbox_exec\",\"_meta\":{\"progressToken\":\"t\"}");
-    assert_int_equal(mcp_peer_tick(peer, 1000), 1000 + MCP_PROGRESS_MS);
+    assert_int_equal(mcp_peer_tick(peer, 1000), 1000 + MCP_PROGRESS_FIRST_MS);
     assert_int_equal(json_array_size(host.sent), 0);
     assert_int_equal(mcp_peer_tick(peer, 6000), 6000 + MCP_PROGRESS_MS);
     notice = heard();

@@ -51,11 +51,47 @@ static void ids_of_events_are_two_numbers(void **state)
         assert_false(mcp_event_id(bad[i], &stream, &event));
 }
 
+static void blanks_around_values_do_not_count(void **state)
+{
+    CLEANUP(json_decrefp)
+    json_t *message =
+        json_pack("{s:s,s:{s:s,s:{s:s,s:{}}}}", "method", "tools/call", "params", "name", "a b",
+                  "_meta", MCP_META_VERSION, MCP_MODERN, MCP_META_CAPABILITIES);
+    static const struct {
+        const char *name;
+        int code;
+    } rows[] = {
+        {"a b", 0},
+        {" \ta b \t", 0},
+        {"  =?base64?YSBi?= ", 0},
+        {"=?base64?YSBi?", MCP_HEADER_MISMATCH},
+        {"=?base64?YSBi ?=", MCP_HEADER_MISMATCH},
+        {"=?base64?=", MCP_HEADER_MISMATCH},
+        {"a  b", MCP_HEADER_MISMATCH},
+        {" ", MCP_HEADER_MISMATCH},
+    };
+    char to[5], why[100];
+
+    (void)state;
+    assert_null(mcp_header_value(NULL, to, sizeof(to)));
+    assert_string_equal(mcp_header_value(" \t ", to, sizeof(to)), "");
+    assert_string_equal(mcp_header_value("\tx y ", to, sizeof(to)), "x y");
+    assert_string_equal(mcp_header_value("123456", to, sizeof(to)), "1234");
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_int_equal(mcp_check_headers(message,
+                                           &(struct mcp_headers){.version = MCP_MODERN,
+                                                                 .method = " tools/call ",
+                                                                 .name = rows[i].name},
+                                           why, sizeof(why)),
+                         rows[i].code);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_are_ranges),
         cmocka_unit_test(ids_of_events_are_two_numbers),
+        cmocka_unit_test(blanks_around_values_do_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
