@@ -345,7 +345,7 @@ void usage_outputs_over(struct session *session);             /* they are gone *
 const char *usage_why(int r);                                 /* it is not; static */
 void usage_packages(struct session *session, uint64_t bytes); /* in place of those before */
 void usage_adopt(struct session *session);                    /* an earlier broker's */
-void usage_forget(struct session *session); /* nobody knows it any more */
+void usage_forget(struct session *session);                   /* nobody knows it any more */
 
 /* state.c */
 void session_become(struct session *session, enum session_state state);
