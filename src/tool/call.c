@@ -255,9 +255,11 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
     if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
         !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
         return r;
-    if (r < 0)
+    if (r < 0) {
         r = engine_create(engine, &(struct session_spec){.tenant = call->who.tenant, .name = word},
                           &call->session, err);
+        call->has_made = r == 0 && !word;
+    }
     if (r == 0)
         str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
     return r;
@@ -383,6 +385,11 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
         return;
     }
     *ret = call;
+}
+
+const char *tool_call_made(const struct tool_call *call)
+{
+    return call && call->has_made ? call->session_id : NULL;
 }
 
 void tool_cancel(struct tool_call *call)

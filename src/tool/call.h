@@ -41,4 +41,7 @@ void tool_cancel(struct tool_call *call); /* NULL is fine */
 /* What it waits for, to look at its output; NULL: nothing that runs in a session. */
 struct execution *tool_call_execution(const struct tool_call *call);
 
+/* The id of a session that it made and that has no name: only its reply tells. NULL: none. */
+const char *tool_call_made(const struct tool_call *call);
+
 #endif

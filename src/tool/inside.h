@@ -35,6 +35,7 @@ struct tool_call {
     const char *word;   /* the session's, as asked for; NULL: none */
     struct session *session;
     char session_id[ID_MAX];
+    bool has_made;         /* that session, and without a name */
     char note[200];        /* about the session, for the reply; empty: none */
     char execution_id[80]; /* of what ran, for the audit; empty: none */
     struct caller caller;  /* who asked, likewise */

@@ -131,6 +131,23 @@ def test_who_leaves_a_modern_call_ends_it(server, way):
     assert "gone" in text_of(gone)
 
 
+def test_who_leaves_takes_along_what_nobody_knows(server):
+    """A session that only the answer would have named."""
+    modern = Modern(server)
+    body, headers = modern.message("tools/call", {
+        "name": "sandbox_exec", "arguments": shell("sleep 1000")})
+    connection = modern.connect()
+    connection.request("POST", "/mcp", json.dumps(body), {**modern.auth, **headers})
+
+    def count(wanted):
+        return serve.polled(lambda: server.get("/v1/sessions")["sessions"],
+                            lambda listed: len(listed) == wanted, f"{wanted} sessions")
+    count(1)
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    count(0)
+
+
 # header, value instead of the right one (None: left out), code; in the order of the checks
 @pytest.mark.parametrize("header,value,code", [
     ("MCP-Protocol-Version", None, -32020),

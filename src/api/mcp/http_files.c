@@ -66,8 +66,10 @@ static void reading_free(struct reading *reading)
     free(reading);
 }
 
-static void reading_cancel(struct mcp_task *task)
+static void reading_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_left)
 {
+    (void)host;
+    (void)is_left;
     reading_free((struct reading *)task);
 }
 

@@ -45,6 +45,7 @@ static int host_admit(void *ctx, struct http_request *http, struct principal *re
 
 struct call {
     struct mcp_task task;
+    const struct mcp_asker *asker;
     char (*own)[LIMIT_NAME + 1]; /* NULL: there is none */
     char word[LIMIT_NAME + 1];   /* the session that was asked for; empty: none */
     struct tool_call *call;
@@ -76,11 +77,26 @@ static void on_done(void *ctx, json_t *reply)
         mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
 }
 
-static void call_cancel(struct mcp_task *task)
+static void end_session(struct mcp_engine *host, const struct principal *who, const char *id)
+{
+    struct session *found;
+    struct error ignored;
+
+    if (gate_session(host->gate, who, id, false, &found, &ignored) == 0)
+        session_end(found, "deleted", NULL, NULL);
+}
+
+static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_left)
 {
     struct call *call = (struct call *)task;
+    const char *made = tool_call_made(call->call);
+    char id[ID_MAX] = "";
 
+    if (made && is_left)
+        str_copy(id, sizeof(id), made);
     tool_cancel(call->call);
+    if (id[0])
+        end_session(host, &call->asker->who, id);
     free(call);
 }
 
@@ -120,7 +136,8 @@ static int host_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *
         free(call);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    *call = (struct call){.task = {.work = work, .cancel = call_cancel}, .own = asker->own};
+    *call = (struct call){
+        .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
     str_copy(call->word, sizeof(call->word), session ? session : "");
     mcp_work_attach(work, call);
     tool_start(host->tools, &asker->who, row, arguments, call->word[0] ? call->word : NULL, on_done,
@@ -130,13 +147,12 @@ static int host_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *
     return 0;
 }
 
-static void host_cancel(void *ctx, struct mcp_work *work)
+static void host_cancel(void *ctx, struct mcp_work *work, bool is_left)
 {
     struct mcp_task *task = mcp_work_attached(work);
 
-    (void)ctx;
     if (task)
-        task->cancel(task);
+        task->cancel(ctx, task, is_left);
 }
 
 /* The end of what it has printed, of the stream that has something. */
@@ -164,12 +180,7 @@ static void host_look(void *ctx, struct mcp_work *work)
 
 static void host_left(void *ctx, const struct principal *who, const char *session)
 {
-    struct mcp_engine *host = ctx;
-    struct session *found;
-    struct error ignored;
-
-    if (gate_session(host->gate, who, session, false, &found, &ignored) == 0)
-        session_end(found, "deleted", NULL, NULL);
+    end_session(ctx, who, session);
 }
 
 const struct mcp_http_ops mcp_engine_ops = {

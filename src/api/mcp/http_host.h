@@ -15,7 +15,8 @@ struct mcp_engine {
 /* What is attached to a work: the first member of whatever waits for the engine. */
 struct mcp_task {
     struct mcp_work *work;
-    void (*cancel)(struct mcp_task *task); /* ends and frees it */
+    /* Ends and frees it; is_left as in mcp_http_ops. */
+    void (*cancel)(struct mcp_engine *host, struct mcp_task *task, bool is_left);
 };
 
 /* http_files.c */

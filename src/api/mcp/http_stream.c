@@ -324,7 +324,8 @@ static void on_cancel(void *ctx, struct mcp_work *work)
 {
     struct mcp_stream *stream = ctx;
 
-    stream->door->spec.ops->cancel(stream->door->spec.host, work);
+    /* A broker that goes leaves its sessions. */
+    stream->door->spec.ops->cancel(stream->door->spec.host, work, !stream->door->is_closing);
 }
 
 const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call, on_list, on_read, on_cancel};

@@ -36,7 +36,8 @@ struct mcp_http_ops {
                 struct error *err);
     int (*read)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 const char *session, const char *path, size_t maximum, struct error *err);
-    void (*cancel)(void *host, struct mcp_work *work);
+    /* is_left: by a client. What was made for the work alone, and only its answer tells, goes. */
+    void (*cancel)(void *host, struct mcp_work *work, bool is_left);
     /* Progress is due: tells mcp_work_printed() what there is. */
     void (*look)(void *host, struct mcp_work *work);
     /* The conversation is over, and with it its own session. */

@@ -22,6 +22,7 @@ static struct scene {
     char own[LIMIT_NAME + 1];
     json_t *said; /* the last message */
     unsigned count;
+    bool is_closing;
 } scene;
 
 static void on_send(void *ctx, const char *message, size_t length, int kind)
@@ -57,7 +58,7 @@ static int on_read(void *ctx, struct mcp_work *work, const char *session, const 
 static void on_cancel(void *ctx, struct mcp_work *work)
 {
     (void)ctx;
-    mcp_engine_ops.cancel(scene.host, work);
+    mcp_engine_ops.cancel(scene.host, work, !scene.is_closing);
 }
 
 static const struct mcp_ops ops = {on_send, on_call, on_list, on_read, on_cancel};
@@ -265,6 +266,29 @@ static void progress_has_the_last_line_and_cancelling_kills(void **state)
     assert_int_equal(scene.count, before + 1);
 }
 
+/* A session that was made for a call, and which only its answer would have named, goes with it. */
+static void who_leaves_takes_along_what_nobody_knows(void **state)
+{
+    char known[ID_MAX];
+
+    (void)state;
+    run("true", NULL);
+    str_copy(known, sizeof(known), scene.own);
+    scene.asker.own = NULL;
+    say("tools/call", exec_params("exec sleep 1000", known));
+    say("tools/call", exec_params("exec sleep 1000", NULL));
+    UNTIL(scene.shop, engine_session_count(scene.shop->engine) == 2);
+    mcp_peer_freep(&scene.peer);
+    assert_int_equal(engine_session_count(scene.shop->engine), 1);
+    UNTIL(scene.shop, execution_has_ended(only_execution(known)));
+    assert_int_equal(mcp_peer_new(scene.server, &ops, NULL, &scene.peer, NULL), 0);
+    say("tools/call", exec_params("exec sleep 1000", NULL));
+    UNTIL(scene.shop, engine_session_count(scene.shop->engine) == 2);
+    scene.is_closing = true; /* a broker that goes leaves its sessions */
+    mcp_peer_freep(&scene.peer);
+    assert_int_equal(engine_session_count(scene.shop->engine), 2);
+}
+
 static void another_tenants_session_is_as_unknown_as_none(void **state)
 {
     char session[sizeof(scene.own)], real[400], never[400];
@@ -294,6 +318,7 @@ int main(void)
         TEST(files_are_resources),
         TEST(what_was_saved_outlives_the_session),
         TEST(progress_has_the_last_line_and_cancelling_kills),
+        TEST(who_leaves_takes_along_what_nobody_knows),
         TEST(another_tenants_session_is_as_unknown_as_none),
     };
 

@@ -30,7 +30,7 @@ static struct {
     struct mcp_work *waiting[4];
     size_t count;
     int cancelled, left, calls;
-    bool had_own;
+    bool had_own, was_left;
 } host;
 
 static struct mcp_server *mcp;
@@ -120,9 +120,10 @@ static int fake_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *
     return 0;
 }
 
-static void fake_cancel(void *ctx, struct mcp_work *work)
+static void fake_cancel(void *ctx, struct mcp_work *work, bool is_left)
 {
     (void)ctx;
+    host.was_left = is_left;
     host.cancelled++;
     for (size_t i = 0; i < host.count; i++)
         if (host.waiting[i] == work)
@@ -433,6 +434,7 @@ static void who_leaves_a_modern_request_cancels_it(void **state)
     serve(client_leaves);
     assert_int_equal(host.cancelled, 2);
     assert_int_equal(host.count, 0);
+    assert_true(host.was_left);
 }
 
 static void client_resumes(void)
