@@ -38,6 +38,7 @@ static void check_body(json_t *message, char *const lines[LINES])
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1), *lines[LINES], *at = text;
+    char value[8];
     uint64_t stream, event;
     json_t *message;
 
@@ -55,6 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mcp_accepts(lines[0], "application/json");
     assert(mcp_accepts("*/*", "text/event-stream") && mcp_accepts(NULL, "text/event-stream"));
     mcp_is_json_type(lines[1]);
+    assert(!mcp_header_value(NULL, value, sizeof(value)));
+    mcp_header_value(lines[2], value, sizeof(value));
+    assert(strlen(value) < sizeof(value) && value[0] != ' ' && value[0] != '\t');
     if (mcp_event_id(lines[5], &stream, &event)) {
         char again[64];
         uint64_t same_stream, same_event;

@@ -66,6 +66,9 @@ def test_modern_requests(server, way):
     assert [t["name"] for t in listed["tools"]] == TOOLS
     assert "a new one" in listed["tools"][0]["inputSchema"]["properties"]["session"]["description"]
     assert "42" in text_of(modern.call("run_python_code", {"code": "print(6 * 7)"}))
+    body, headers = modern.message("tools/list")  # what belongs to the other era is not looked at
+    reply = modern.ask("POST", body, {**headers, "Mcp-Session-Id": "nobody", "Last-Event-ID": "x"})
+    assert reply.status == 200 and "Mcp-Session-Id" not in reply.headers
 
 
 def test_a_modern_call_without_a_session_makes_one_and_names_it(server, way):

@@ -18,7 +18,8 @@
 #include "base/str.h"
 #include "cli/client/mcp_task.h"
 
-#define WAIT_S 4               /* a little less than progress is sent */
+#define FIRST_WAIT_S 0.8       /* a little less than until progress is sent, */
+#define WAIT_S 4.0             /* and until it is sent again */
 #define END_PATIENCE_MS 3000   /* for goodbyes at the end */
 #define SMALL_REPLY (64 * KIB) /* of calls whose answer hardly matters */
 
@@ -264,8 +265,10 @@ static void wait_exec(struct task *task)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep)
-    json_t *body = json_pack("{s:s,s:i}", "execution_id", task->execution, "timeout", WAIT_S);
+    json_t *body = json_pack("{s:s,s:f}", "execution_id", task->execution, "timeout",
+                             task->has_waited ? WAIT_S : FIRST_WAIT_S);
 
+    task->has_waited = true;
     if (buf_append_text(&path, "/v1/tools/sandbox_wait") == 0)
         task_send(task, "POST", &path, body, true, on_wait);
 }

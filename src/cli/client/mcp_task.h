@@ -23,6 +23,7 @@ struct task {
     char began[32];               /* RFC 3339 */
     bool is_exec;                 /* sandbox_exec that is waited for */
     bool waits_for_session;
+    bool has_waited; /* for its end, once */
     bool has_looked; /* for an execution whose start was not answered */
 
     char path[LIMIT_PATH_BYTES + 1]; /* a read */
