@@ -62,6 +62,7 @@ const char ERROR_KEY_NOT_FOUND[] = "key_not_found";
 const char ERROR_LINK_EXPIRED[] = "link_expired";
 const char ERROR_UPGRADE[] = "upgrade_required";
 const char ERROR_MEDIA_TYPE[] = "unsupported_media_type";
+const char ERROR_RANGE[] = "range_not_satisfiable";
 
 /* Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
  * word of ERROR_NOT_FOUND. */
@@ -122,6 +123,7 @@ static const char *const codes[] = {
     ERROR_LINK_EXPIRED,
     ERROR_UPGRADE,
     ERROR_MEDIA_TYPE,
+    ERROR_RANGE,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

@@ -76,6 +76,7 @@ extern const char ERROR_BUSY[];  /* too much waits already */
 extern const char ERROR_KEY_NOT_FOUND[]; /* no API key by that id */
 extern const char ERROR_LINK_EXPIRED[];  /* a signed link that is too old, or was changed */
 extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this is none */
+extern const char ERROR_RANGE[];         /* bytes that a file does not have */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
 
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */

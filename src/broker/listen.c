@@ -10,6 +10,7 @@
 #include "api/rest/rest.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "config/config.h"
@@ -185,12 +186,13 @@ static void say_text(const struct listeners *listeners, const char *key, struct 
 static void say_json(const struct listeners *listeners, const char *key, struct buf *text)
 {
     json_t *urls = json_array(), *line;
-    char *written;
+    char *written, now[40];
 
+    clock_iso(now, sizeof(now));
     for (size_t i = 0; urls && i < listeners->count; i++)
         json_array_append_new(urls, json_string(listeners->rows[i].url));
-    line = json_pack("{s:s, s:s, s:o*, s:s*}", "level", "info", "message", "listening", "addresses",
-                     urls, "api_key", key[0] ? key : NULL);
+    line = json_pack("{s:s, s:s, s:s, s:o*, s:s*}", "time", now, "level", "info", "message",
+                     "listening", "addresses", urls, "api_key", key[0] ? key : NULL);
     written = line ? json_dumps(line, JSON_COMPACT) : NULL;
     if (written)
         buf_printf(text, "%s\n", written);

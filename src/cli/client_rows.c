@@ -483,7 +483,7 @@ const struct command key_command = {
         "Whoever calls the server over TCP needs a key, as 'Authorization: Bearer KEY' or "
         "'X-API-Key: KEY'. A key belongs to a tenant, which sees its own sessions, files, outputs "
         "and events and nobody else's, and has scopes: run (one-shot runs and tools), sessions, "
-        "files, metrics, admin (keys, templates).\n\n"
+        "files, metrics, admin (keys, templates, the audit).\n\n"
         "'new' and 'rotate' print the key's text on standard output, once; what is kept is a "
         "salted hash. 'rotate' gives a key a new text under its id, 'rm' ends it at once. All of "
         "them speak to the daemon over its own socket, whose owner needs no key.\n\n"

@@ -483,7 +483,7 @@ static const struct option_row options[] = {
 
 const struct command serve_command = {
     .name = "serve",
-    .summary = "run the daemon that keeps sessions",
+    .summary = "run the server: sessions, for others too, over HTTP, WebSocket and MCP",
     .usage = "[options]",
     .description =
         "Runs the server in the foreground: sessions live in it. Commands of its user reach it "

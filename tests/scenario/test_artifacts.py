@@ -129,6 +129,7 @@ def test_a_range(server, picture, wanted, first, last):
 def test_a_range_that_is_not_there(server, picture, wanted):
     reply = get(server, picture, 416, Range=wanted)
     assert reply.headers["Content-Range"] == f"bytes */{len(PNG)}"
+    assert (reply.error["code"], reply.error["field"]) == ("range_not_satisfiable", "Range")
 
 
 @pytest.mark.parametrize("wanted", ["bytes=1-2,4-5", "bytes=b-a", "items=0-1", "bytes=5-1", "bytes="])

@@ -84,6 +84,10 @@ def test_the_first_key_is_printed_once_and_works(server):
     assert "curl" in server.said() and server.urls[0] in server.said()
     assert server.tcp("GET", "/v1/info").status == 200
     assert server.tcp("GET", "/v1/info", headers={"X-API-Key": server.key}, key=False).status == 200
+    told = server.bailey("audit", "query", "--action", "key").stdout
+    line = json.loads(told)
+    assert (line["change"], line["key_id"]) == ("new", server.key[4:].split(".")[0]), told
+    assert server.key.split(".")[1] not in told
 
 
 def test_without_a_key_nothing_is_told(server):
@@ -258,6 +262,7 @@ def test_https_and_a_certificate_that_is_replaced_under_a_stream(tmp_path):
             server.env.update(SANDBOX_TLS_CERTIFICATE=second[0], SANDBOX_TLS_KEY=second[1])
             done = server.bailey("reload", "--json")
             assert done.status == 0 and json.loads(done.stdout)["certificate"] is True, done
+            assert json.loads(done.stdout)["restart"] == [], done
             assert server.tcp("GET", "/v1/info", context=new).status == 200
             with pytest.raises(ssl.SSLCertVerificationError):
                 server.tcp("GET", "/v1/info", context=old)
@@ -290,7 +295,8 @@ def test_reload_says_what_changed_and_what_needs_a_restart(server):
     assert json.loads(done.stdout) == {"changed": ["SANDBOX_HOSTS"], "certificate": False,
                                        "restart": ["SANDBOX_POOL_MEMORY"]}
     assert server.tcp("GET", "/v1/info", headers={"Host": "new.example"}).status == 200
-    assert "SANDBOX_POOL_MEMORY" in server.said()
+    assert "SANDBOX_POOL_MEMORY needs a restart" in server.said()
+    assert "SANDBOX_HOSTS changed" in server.said()
     os.kill(server.get("/v1/info")["broker_pid"], signal.SIGKILL)
     server._wait_until_it_answers()
     assert server.tcp("GET", "/v1/info", headers={"Host": "new.example"}).status == 200

@@ -100,11 +100,22 @@ static void add_headers(const char **headers, unsigned status, const char *etag,
         str_format(range, HEADER_MAX, "Content-Range: bytes %llu-%llu/%llu",
                    (unsigned long long)sending->at,
                    (unsigned long long)(sending->at + sending->left - 1), (unsigned long long)size);
-    else if (status == 416)
-        str_format(range, HEADER_MAX, "Content-Range: bytes */%llu", (unsigned long long)size);
-    if (status == 206 || status == 416)
+    if (status == 206)
         headers[count++] = range;
     headers[count] = NULL;
+}
+
+static void refuse_range(struct http_request *http, uint64_t size)
+{
+    char range[HEADER_MAX];
+    const char *const headers[] = {range, "Accept-Ranges: bytes", NULL};
+    struct error err = {0};
+
+    str_format(range, sizeof(range), "Content-Range: bytes */%llu", (unsigned long long)size);
+    error_set(&err, -ERANGE, ERROR_RANGE, "Range: it has only %llu bytes",
+              (unsigned long long)size);
+    rest_reply_with(http, rest_error_status(err.code), headers,
+                    rest_error_json(http_ctx(http), &err, json_pack("{s:s}", "field", "Range")));
 }
 
 void rest_download(struct http_request *http, int fd, const struct download_spec *spec)
@@ -136,7 +147,10 @@ void rest_download(struct http_request *http, int fd, const struct download_spec
     add_headers(headers, code, etag, sending, (uint64_t)status.st_size, tag, range);
     if (code == 304 || code == 416) {
         on_freed(sending);
-        http_reply(http, code, spec->type, headers, "", 0);
+        if (code == 304)
+            http_reply(http, code, spec->type, headers, "", 0);
+        else
+            refuse_range(http, (uint64_t)status.st_size);
         return;
     }
     rest_stream_start(&sending->stream, code, spec->type, headers, (int64_t)sending->left);

@@ -58,6 +58,7 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_INSTALL_DENIED, 403, "by the allow or deny list"},
     {ERROR_NO_NETWORK, 503, "the package index cannot be reached"},
     {ERROR_DISK_FULL, 507, "the box's disk, or the state folder's"},
+    {ERROR_RANGE, 416, "the file does not have these bytes"},
     {ERROR_MEDIA_TYPE, 415, "the Content-Type says that the body is not JSON"},
     {ERROR_UPGRADE, 426, "this address is a WebSocket's; docs/websocket.md"},
 };

@@ -111,6 +111,8 @@ extern const char openapi_components[]; /* schemas.c: the nouns, as JSON text */
 /* ---- replies (reply.c) ---- */
 
 void rest_reply(struct http_request *http, unsigned status, json_t *json); /* takes it over */
+void rest_reply_with(struct http_request *http, unsigned status, const char *const *headers,
+                     json_t *json);
 void rest_time(uint64_t ms, char *text, size_t size); /* RFC 3339; ms since 1970 */
 /* Takes over `extra`: members beside code and message; NULL: none. */
 void rest_fail(struct rest *rest, struct http_request *http, const struct error *err,

@@ -14,8 +14,8 @@
 
 #define REPLY_MAX (6 * LIMIT_OUTPUT_MAX)
 
-static void reply_with(struct http_request *http, unsigned status, const char *const *headers,
-                       json_t *json)
+void rest_reply_with(struct http_request *http, unsigned status, const char *const *headers,
+                     json_t *json)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(REPLY_MAX);
 
@@ -28,7 +28,7 @@ static void reply_with(struct http_request *http, unsigned status, const char *c
 
 void rest_reply(struct http_request *http, unsigned status, json_t *json)
 {
-    reply_with(http, status, NULL, json);
+    rest_reply_with(http, status, NULL, json);
 }
 
 void rest_time(uint64_t ms, char *text, size_t size)
@@ -103,7 +103,7 @@ void rest_fail(struct rest *rest, struct http_request *http, const struct error 
     } else if (seconds) {
         headers[0] = retry;
     }
-    reply_with(http, rest_error_status(code), headers, rest_error_json(rest, err, extra));
+    rest_reply_with(http, rest_error_status(code), headers, rest_error_json(rest, err, extra));
 }
 
 void rest_fail_field(struct http_request *http, const char *field, const char *format, ...)
@@ -188,11 +188,11 @@ void rest_no_route(struct http_request *http, bool is_path, const char *allow, v
                    nearest[0] ? "'?" : ", and /docs shows them");
     if (is_path && rest_doors_refuse(http, 405, header, text))
         return;
-    reply_with(http, is_path ? 405 : 404, is_path ? headers : NULL,
-               error_json(is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text,
-                          nearest[0] ? json_pack("{s:o}", "nearest",
-                                                 text_to_json(nearest, strlen(nearest)))
-                                     : NULL));
+    rest_reply_with(http, is_path ? 405 : 404, is_path ? headers : NULL,
+                    error_json(is_path ? ERROR_METHOD : ERROR_NO_ROUTE, text,
+                               nearest[0] ? json_pack("{s:o}", "nearest",
+                                                      text_to_json(nearest, strlen(nearest)))
+                                          : NULL));
 }
 
 const char *rest_refuse_code(unsigned status)

@@ -474,7 +474,7 @@ const struct rest_route rest_routes[] = {
      200,
      TYPE_BYTES,
      NULL,
-     "session_not_found session_ambiguous not_found",
+     "session_not_found session_ambiguous not_found range_not_satisfiable",
      SCOPE_FILES,
      false,
      outputs_get},

@@ -13,7 +13,7 @@
      .body = BODY_NONE,
      .status = 200,
      .type = TYPE_BYTES,
-     .errors = "not_found link_expired unauthorized forbidden",
+     .errors = "not_found link_expired unauthorized forbidden range_not_satisfiable",
      .scope = SCOPE_FILES,
      .is_open = true,
      .handle = artifacts_get},
