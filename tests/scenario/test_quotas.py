@@ -201,7 +201,9 @@ def test_kept_outputs_count():
         def make(session, size, letter="x"):
             one.python(session, "import os; os.makedirs('/tmp/output', exist_ok=True); "
                                 f"open('/tmp/output/a.txt', 'w').write('{letter}' * {size})")
-            return one.get(f"/v1/sessions/{session}/outputs")["outputs"][0]
+            (row,) = one.get(f"/v1/sessions/{session}/outputs")["outputs"]
+            assert row["id"], (row, server.said())
+            return row
         first = one.session()["id"]
         kept = make(first, 60000)
         one.post(f"/v1/artifacts/{kept['id']}/keep", {"keep": True})
