@@ -141,15 +141,15 @@ def test_disk():
 
 
 def test_requests():
-    with server_of(requests=5) as server:
+    with server_of(requests=1) as server:
         one, other = server.caller("one"), server.caller("other")
-        replies = [one.call("GET", "/v1/info") for _ in range(200)]
+        replies = [one.call("GET", "/v1/info") for _ in range(50)]
         refused = [reply for reply in replies if reply.status != 200]
-        assert 50 <= len(replies) - len(refused) < 200
+        assert 10 <= len(replies) - len(refused) < 50
         for reply in refused:
             over(reply, "requests")
         assert other.call("GET", "/v1/info").status == 200
-        for _ in range(100):
+        for _ in range(20):
             server.get("/v1/info")
         serve.polled(lambda: one.call("GET", "/v1/info").status, lambda status: status == 200,
                      "a second later it may ask again")
@@ -201,7 +201,9 @@ def test_kept_outputs_count():
         def make(session, size, letter="x"):
             one.python(session, "import os; os.makedirs('/tmp/output', exist_ok=True); "
                                 f"open('/tmp/output/a.txt', 'w').write('{letter}' * {size})")
-            return one.get(f"/v1/sessions/{session}/outputs")["outputs"][0]
+            (row,) = one.get(f"/v1/sessions/{session}/outputs")["outputs"]
+            assert row["id"], (row, server.said())
+            return row
         first = one.session()["id"]
         kept = make(first, 60000)
         one.post(f"/v1/artifacts/{kept['id']}/keep", {"keep": True})

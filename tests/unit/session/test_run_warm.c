@@ -270,6 +270,44 @@ static void test_left(void **state)
     shop_reap(shop, false);
 }
 
+/* The CPU time of its kernel is told by who waited for it: in time, or behind a run that was left.
+ */
+static void test_cpu_time(void **state)
+{
+    struct shop *shop = *state;
+    struct tenants *tenants = engine_tenants(shop->engine);
+    struct kernel_end end = {.kernel = 1, .usage = {.cpu_us = 600000}};
+    struct told told;
+    struct run *run;
+
+    shop->config.quota.cpu_seconds = 1;
+    tenants_configure(tenants, &shop->config);
+    run = start(shop, &told, (struct run_spec){.tenant = "one", .code = "print(1)"});
+    UNTIL(shop, run->has_ended);
+    end.number = run->number;
+    end.kernel = run->kernel;
+    shop_reap(shop, false);
+    engine_kernel_ended(shop->engine, &end);
+    ended(shop, &told);
+    assert_true(told.result.usage.cpu_us >= 600000);
+    told_free(&told);
+    assert_int_equal(tenant_take(tenants, "one", QUOTA_CPU, 0, NULL), 0);
+
+    run = start(shop, &told, (struct run_spec){.tenant = "one", .code = "while True: pass"});
+    UNTIL(shop, run->is_running);
+    end.number = run->number;
+    end.kernel = run->kernel;
+    engine_run_cancel(run);
+    UNTIL(shop, engine_is_idle(shop->engine));
+    assert_int_equal(tenant_take(tenants, "one", QUOTA_CPU, 0, NULL), 0);
+    kill(shop_zygote.kernels[shop_zygote.count - 1].pid, SIGKILL);
+    shop_reap(shop, false);
+    engine_kernel_ended(shop->engine, &end);
+    assert_int_equal(tenant_take(tenants, "one", QUOTA_CPU, 0, NULL), -EDQUOT);
+    engine_kernel_ended(shop->engine, &end); /* nobody's any more */
+    told_free(&told);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -282,6 +320,7 @@ int main(void)
         IN_A_KERNEL_SHOP(test_reader),
         IN_A_KERNEL_SHOP(test_stopped),
         IN_A_KERNEL_SHOP(test_left),
+        IN_A_KERNEL_SHOP(test_cpu_time),
     };
 
     return cmocka_run_group_tests(tests, shop_reaper, NULL);
