@@ -109,10 +109,13 @@ static void on_request(struct http_request *http, void *ctx)
     const struct rest_route *row = http_row(http);
     struct rest_call call = {.rest = ctx, .http = http, .route = row};
 
-    if (execute_is_elsewhere(http))
+    if (execute_is_elsewhere(http)) {
         execute_elsewhere(http);
-    else
-        row->handle(&call);
+        return;
+    }
+    if (row->is_open)
+        gate_enter(&call.rest->gate, http, &call.who);
+    row->handle(&call);
 }
 
 static bool on_admit(struct http_request *http, void *ctx)
