@@ -365,6 +365,7 @@ def test_methods(server):
 
 @pytest.mark.parametrize("method, path", [("POST", "/execute"), ("GET", "/health"),
                                           ("GET", "/v1/sessions"), ("GET", "/nowhere"),
+                                          ("POST", "/mcp"), ("GET", "/docs"), ("GET", "/metrics"),
                                           ("DELETE", "/execute")])
 def test_another_doors_header(server, method, path):
     reply = server.tcp(method, path, {"code": "print(1)"} if method == "POST" else None,
