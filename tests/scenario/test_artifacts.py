@@ -250,6 +250,9 @@ def test_it_goes_with_its_session_unless_it_is_kept(server):
     get(server, outputs["gone.txt"], 404)
     assert server.tcp("GET", url, key=False).status == 404
     assert get(server, outputs["kept.txt"]).body == b"kept"
+    for key, there in ((server.acme, True), (server.evil, False)):
+        listing = server.tcp("GET", "/v1/artifacts?kept=true", key=key).json()["artifacts"]
+        assert (outputs["kept.txt"]["id"] in [each["id"] for each in listing]) is there
     left = server.state / "output" / ".by-id"
     assert outputs["kept.txt"]["id"] in [path.name for path in left.iterdir()]
     assert outputs["gone.txt"]["id"] not in [path.name for path in left.iterdir()]

@@ -261,6 +261,7 @@ HANDLER(outputs_list);
 HANDLER(outputs_get);
 HANDLER(artifacts_get);
 HANDLER(artifacts_info);
+HANDLER(artifacts_list_all);
 HANDLER(artifacts_link);
 HANDLER(artifacts_keep);
 HANDLER(artifacts_delete);
