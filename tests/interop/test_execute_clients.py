@@ -41,7 +41,7 @@ def check(saw):
     assert saw["ended"] == 200 and saw["docs"].startswith("text/html")
     assert {"/execute", "/health", "/v1/sessions"} <= set(saw["paths"])
     for (status, reply), wanted in ((saw["bad"], 400), (saw["refused"], 401)):
-        assert status == wanted and list(reply) == ["error"], (status, reply)
+        assert status == wanted and isinstance(reply["error"], str), (status, reply)
 
 
 def curl(server, method, path, data=None, key=True):

@@ -169,8 +169,8 @@ def test_the_time_is_that_of_the_program(server):
     assert got["execution_time_ms"] >= 1000
 
 
-def test_any_content_type(server):
-    """Callers of that contract do not have to send one: curl's -d says it is a form."""
+def test_content_types(server):
+    """Callers of that contract do not have to send a good one: curl's -d says it is a form."""
     body = json.dumps({"code": "print(1)"}).encode()
     for kind in ("application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-8"):
         reply = server.tcp("POST", "/execute", body, {"Content-Type": kind})
