@@ -136,6 +136,7 @@
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
 #define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
 #define LIMIT_EXECUTE_BODY (10 * MIB) /* of POST /execute */
+#define LIMIT_ARTIFACTS_LISTED 1000   /* by one GET /v1/artifacts */
 #define LIMIT_EXECUTE_FILES 1000      /* that come with it */
 #define LIMIT_TLS_FILE (256 * KIB)    /* a certificate with its chain, or a key */
 #define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */

@@ -127,7 +127,9 @@ static void find_row(struct http_request *request)
 {
     const struct http_server_spec *spec = &request->server->spec;
 
-    route_find(spec->routes, spec->route_count, request->method, &request->target, &request->match);
+    if (!spec->is_elsewhere || !spec->is_elsewhere(request))
+        route_find(spec->routes, spec->route_count, request->method, &request->target,
+                   &request->match);
     request->body_kind = request->match.route ? request->match.route->body : HTTP_NO_BODY;
     if (request->body_kind == HTTP_WHOLE_BODY)
         request->body.maximum = request->match.route->body_max;

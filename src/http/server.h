@@ -74,6 +74,9 @@ struct http_server_spec {
     void *ctx; /* of the handlers */
     unsigned client_max;
     unsigned head_ms; /* a head has come by then, or its connection is closed; 0: HTTP_HEAD_MS */
+    /* Whether a request is for none of the routes, whatever its path says: no_route() answers it.
+     * May be NULL. */
+    bool (*is_elsewhere)(const struct http_request *request);
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */

@@ -332,6 +332,18 @@ int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, s
     return r;
 }
 
+int artifacts_list(struct engine *engine, const char *tenant, bool only_kept,
+                   void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                   struct error *err)
+{
+    struct output_filter filter = {.tenant = tenant,
+                                   .only_kept = only_kept,
+                                   .now_ms = clock_wall_ms(),
+                                   .maximum = LIMIT_ARTIFACTS_LISTED};
+
+    return output_row_list(engine->spec.index, &filter, each, ctx, err);
+}
+
 int artifacts_each(struct engine *engine, const char *session,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err)

@@ -37,6 +37,10 @@ int artifact_find(struct engine *engine, const char *id, struct output_row *ret,
 int artifact_open(struct engine *engine, const char *id, struct error *err); /* a descriptor */
 int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err);
 int artifact_remove(struct engine *engine, const char *id, struct error *err);
+/* The newest of a tenant's (NULL: of everybody's). */
+int artifacts_list(struct engine *engine, const char *tenant, bool only_kept,
+                   void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                   struct error *err);
 int artifacts_each(struct engine *engine, const char *session,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);

@@ -71,6 +71,7 @@ static const char version_4[] =
     " created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, is_kept INTEGER NOT NULL)"
     " WITHOUT ROWID;"
     "CREATE INDEX output_by_session ON output (session, name);"
+    "CREATE INDEX output_by_tenant ON output (tenant, created_ms);"
     "CREATE INDEX output_by_end ON output (expires_ms) WHERE is_kept = 0;"
     "CREATE TABLE secret (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;";
 
@@ -93,6 +94,9 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
 #define KEY_COLUMNS                                                                     \
     "id, tenant, name, scopes, created_ms, expires_ms, used_ms, salt, hash, old_hash, " \
     "old_until_ms"
+/* Those whose time is not over, or only those that are kept. */
+#define OUTPUT_ROW_IS_SHOWN \
+    "(is_kept = 1 OR (? = 0 AND expires_ms > ?)) ORDER BY created_ms DESC, id LIMIT ?"
 #define OUTPUT_ROW_COLUMNS \
     "id, session, tenant, name, type, sha256, bytes, created_ms, expires_ms, is_kept"
 #define FILE_COLUMNS "session, kind, name, bytes, time_ns, type, is_fetched"
@@ -159,6 +163,9 @@ static const char *const texts[_STATEMENT_MAX] = {
                         " (?1 = '' OR tenant = ?1)",
     [NEXT_OUTPUT_ROW] =
         "SELECT expires_ms FROM output WHERE is_kept = 0 ORDER BY expires_ms LIMIT 1",
+    [LIST_OUTPUT_ROW] = "SELECT " OUTPUT_ROW_COLUMNS " FROM output WHERE " OUTPUT_ROW_IS_SHOWN,
+    [LIST_OUTPUT_ROW_OF] =
+        "SELECT " OUTPUT_ROW_COLUMNS " FROM output WHERE tenant = ? AND " OUTPUT_ROW_IS_SHOWN,
     [DROP_OUTPUT_ROW] = "DELETE FROM output WHERE id = ?",
     [PUT_SECRET] = "INSERT INTO secret (name, value) VALUES (?,?) ON CONFLICT (name) DO NOTHING",
     [GET_SECRET] = "SELECT value FROM secret WHERE name = ?",

@@ -123,6 +123,25 @@ int output_row_due(struct index *index, uint64_t now_ms,
     return index_each_row(&place, each_row, &call, err);
 }
 
+int output_row_list(struct index *index, const struct output_filter *filter,
+                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                    struct error *err)
+{
+    struct output_call call = {.each = each, .ctx = ctx};
+    enum statement which = filter->tenant ? LIST_OUTPUT_ROW_OF : LIST_OUTPUT_ROW;
+    struct place place = index_place(index, which);
+    int r = index_check_idle(index, which, err);
+
+    if (r < 0)
+        return r;
+    if (filter->tenant)
+        index_put_text(&place, filter->tenant);
+    index_put_number(&place, filter->only_kept);
+    index_put_number(&place, filter->now_ms);
+    index_put_number(&place, filter->maximum);
+    return index_each_row(&place, each_row, &call, err);
+}
+
 int output_row_kept(struct index *index, const char *tenant,
                     void (*each)(void *ctx, const struct output_row *row), void *ctx,
                     struct error *err)

@@ -45,6 +45,16 @@ int output_row_due(struct index *index, uint64_t now_ms,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);
 
+/* The newest of a tenant's (NULL: of everybody's) whose time is not over, or only those kept. */
+struct output_filter {
+    const char *tenant;
+    bool only_kept;
+    uint64_t now_ms;
+    unsigned maximum;
+};
+int output_row_list(struct index *index, const struct output_filter *filter,
+                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
+                    struct error *err);
 /* Those that are kept, of a tenant; NULL: everybody's. */
 int output_row_kept(struct index *index, const char *tenant,
                     void (*each)(void *ctx, const struct output_row *row), void *ctx,

@@ -1,10 +1,16 @@
 """Outputs by id: hash, type by content, time, signed links, ranges, safe headers, and their end."""
+import contextlib
+import hashlib
+import hmac
 import re
+import sqlite3
+import time
 import urllib.parse
 
 import pytest
 
 import serve
+import support
 import tcp
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
@@ -117,7 +123,9 @@ def test_a_new_content_has_a_new_id(server):
 
 @pytest.mark.parametrize("wanted, first, last", [
     ("bytes=0-0", 0, 0), ("bytes=5-9", 5, 9), ("bytes=10000-", 10000, len(PNG) - 1),
-    ("bytes=-7", len(PNG) - 7, len(PNG) - 1), ("bytes=0-999999", 0, len(PNG) - 1)])
+    ("bytes=-7", len(PNG) - 7, len(PNG) - 1), ("bytes=0-999999", 0, len(PNG) - 1),
+    ("bytes=-999999", 0, len(PNG) - 1), ("bytes=3-99999999999999999999999", 3, len(PNG) - 1),
+    (f"bytes={len(PNG) - 1}-{len(PNG) - 1}", len(PNG) - 1, len(PNG) - 1), ("bytes=,5-9 ,", 5, 9)])
 def test_a_range(server, picture, wanted, first, last):
     reply = get(server, picture, 206, Range=wanted)
     assert reply.body == PNG[first:last + 1]
@@ -125,7 +133,8 @@ def test_a_range(server, picture, wanted, first, last):
     assert reply.headers["ETag"] == f'"{picture["sha256"]}"'
 
 
-@pytest.mark.parametrize("wanted", [f"bytes={len(PNG)}-", "bytes=-0", "bytes=99999999999-"])
+@pytest.mark.parametrize("wanted", [f"bytes={len(PNG)}-", "bytes=-0", "bytes=99999999999-",
+                                    "bytes=99999999999999999999999-", f"bytes={len(PNG)}-{len(PNG)}"])
 def test_a_range_that_is_not_there(server, picture, wanted):
     reply = get(server, picture, 416, Range=wanted)
     assert reply.headers["Content-Range"] == f"bytes */{len(PNG)}"
@@ -150,6 +159,18 @@ def test_head(server, picture):
     reply = server.tcp("HEAD", picture["url"], key=server.acme)
     assert (reply.status, reply.body) == (200, b"")
     assert reply.headers["Content-Length"] == str(len(PNG))
+    # Ranges are for GET.
+    reply = server.tcp("HEAD", picture["url"], headers={"Range": "bytes=0-0"}, key=server.acme)
+    assert (reply.status, reply.headers["Content-Length"]) == (200, str(len(PNG)))
+
+
+def test_an_empty_one(server):
+    session, outputs = make(server, {"empty.txt": b""})
+    empty = outputs["empty.txt"]
+    assert empty["sha256"] == serve.sha256(b"") and get(server, empty).body == b""
+    get(server, empty, 416, Range="bytes=0-")
+    get(server, empty, 200, Range="bytes=-1")
+    end(server, session)
 
 
 # --- signed links
@@ -230,6 +251,9 @@ def test_it_goes_with_its_session_unless_it_is_kept(server):
     get(server, outputs["gone.txt"], 404)
     assert server.tcp("GET", url, key=False).status == 404
     assert get(server, outputs["kept.txt"]).body == b"kept"
+    for key, there in ((server.acme, True), (server.evil, False)):
+        listing = server.tcp("GET", "/v1/artifacts?kept=true", key=key).json()["artifacts"]
+        assert (outputs["kept.txt"]["id"] in [each["id"] for each in listing]) is there
     left = server.state / "output" / ".by-id"
     assert outputs["kept.txt"]["id"] in [path.name for path in left.iterdir()]
     assert outputs["gone.txt"]["id"] not in [path.name for path in left.iterdir()]
@@ -250,9 +274,12 @@ def test_the_owners_own_copies_stay(server):
 
 
 def test_its_time_is_over():
+    """Nobody has to ask for it: its bytes go by themselves."""
     with tcp.Server({"SANDBOX_ARTIFACT_TIME": "1ms"}) as server:
         server.acme = server.new_key(tenant="acme", scopes=["sessions", "files", "run"])
         session, outputs = make(server, {"a.txt": b"a"})
+        left = server.state / "output" / ".by-id" / outputs["a.txt"]["id"]
+        support.wait_until(lambda: not left.exists(), "its bytes are gone")
         get(server, outputs["a.txt"], 404)
         # The output itself is still its session's.
         reply = server.tcp("GET", f"/v1/sessions/{session}/outputs/a.txt", key=server.acme)
@@ -261,12 +288,33 @@ def test_its_time_is_over():
 
 
 def test_it_survives_the_next_start():
+    """What is kept, and the links to it; and a clock may be a little off."""
     with tcp.Server() as server:
         server.acme = server.new_key(tenant="acme", scopes=["sessions", "files", "run"])
-        session, outputs = make(server, {"a.txt": b"a"})
-        server.tcp("POST", outputs["a.txt"]["url"] + "/keep", {}, key=server.acme)
-        url = link(server, outputs["a.txt"])
+        session, outputs = make(server, {"a.txt": b"a", "gone.txt": b"b"})
+        kept = outputs["a.txt"]
+        server.tcp("POST", kept["url"] + "/keep", {}, key=server.acme)
+        url = link(server, kept)
         server.stop()
+        assert [path.name for path in (server.state / "output" / ".by-id").iterdir()] == [kept["id"]]
+        sign = signer(server, kept)
         with tcp.Server(room=server.room) as again:
             assert again.tcp("GET", url, key=False).body == b"a"
-            assert again.tcp("GET", outputs["a.txt"]["url"], key=server.acme).body == b"a"
+            assert again.tcp("GET", kept["url"], key=server.acme).body == b"a"
+            now = int(time.time())
+            assert again.tcp("GET", sign(now), key=False).status == 200  # just over when it comes
+            for late in (now - 31, now - 3600, 0):
+                assert again.tcp("GET", sign(late), key=False).status == 403
+
+
+def signer(server, output):
+    """Makes links as the daemon does, which is not there: it has its index for itself."""
+    with contextlib.closing(sqlite3.connect(next(server.state.rglob("index.db")))) as index:
+        text, = index.execute("SELECT value FROM secret WHERE name = 'links'").fetchone()
+    secret = hashlib.sha256(text.encode()).digest()
+
+    def sign(expires):
+        message = f"artifact\n{output['id']}\n{expires}".encode()
+        return f"{output['url']}?" + urllib.parse.urlencode(
+            {"expires": expires, "signature": hmac.new(secret, message, "sha256").hexdigest()})
+    return sign

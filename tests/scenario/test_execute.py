@@ -1,7 +1,6 @@
 """POST /execute and GET /health: what callers of that contract know, and what is better than there."""
 import base64
 import json
-import threading
 
 import pytest
 
@@ -150,6 +149,35 @@ def test_no_timeout_means_thirty(server, seconds):
     assert got["meta"]["resource_limits"]["timeout_s"] == 30
 
 
+def test_an_absent_timeout_means_thirty_whatever_is_configured(small):
+    for body, wanted in (({}, 30), ({"timeout_seconds": 7}, 7)):
+        got = execute(small, "pass", key=False, **body)
+        assert got["meta"]["resource_limits"]["timeout_s"] == wanted
+
+
+def test_files_of_a_run_that_was_ended(server):
+    """What was there before the deadline comes home, too."""
+    got = execute(server, "import time\nopen('/tmp/output/a', 'w').write('so far')\ntime.sleep(1000)",
+                  timeout_seconds=1)
+    assert got["exit_code"] == -1 and got["meta"]["timed_out"] is True
+    assert got["files_produced"] == {"a": b64(b"so far")}
+
+
+def test_the_time_is_that_of_the_program(server):
+    """Whole milliseconds, without what came before; at the deadline it was used up."""
+    got = execute(server, "import time\ntime.sleep(1000)", timeout_seconds=1)
+    assert got["execution_time_ms"] >= 1000
+
+
+def test_content_types(server):
+    """Callers of that contract do not have to send a good one: curl's -d says it is a form."""
+    body = json.dumps({"code": "print(1)"}).encode()
+    for kind in ("application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-8"):
+        reply = server.tcp("POST", "/execute", body, {"Content-Type": kind})
+        assert reply.status == 200 and reply.json()["stdout"] == "1\n", reply
+        assert reply.headers["Content-Type"] == "application/json"
+
+
 def test_unknown_members_are_passed_over(server):
     assert execute(server, "print(1)", tool_name="x", env_name=["y"])["stdout"] == "1\n"
 
@@ -160,8 +188,12 @@ def test_languages(server, word, code):
     assert (got["stdout"], got["language"]) == ("42\n", "bash")
 
 
-def test_nothing_of_the_servers_environment(small):
-    got = execute(small, "import os; print(dict(os.environ))", key=False)
+@pytest.mark.parametrize("language, code", [
+    ("python", "import os\nprint(open('/proc/self/environ').read(), dict(os.environ))"),
+    ("bash", "env; cat /proc/*/environ")])
+def test_nothing_of_the_servers_environment(small, language, code):
+    got = execute(small, code, key=False, language=language)
+    assert "OUTPUT_DIR" in got["stdout"]
     assert "hunter2" not in got["stdout"] and "SANDBOX_" not in got["stdout"]
     assert str(small.state) not in got["stdout"]
 
@@ -201,6 +233,12 @@ def test_requirements_that_cannot_be_had(small, name, word):
     assert got["meta"]["error"]["code"] in ("install_failed", "install_denied")
 
 
+def test_requirements_of_another_language(small):
+    reply = small.tcp("POST", "/execute", {"code": "1", "language": "node", "requirements": ["moat"]},
+                      key=False)
+    assert error(reply, 400)
+
+
 @pytest.mark.parametrize("name", ["", "-r /etc/passwd", "git+https://x/y", "../x", "a b", "x" * 300])
 def test_bad_requirements(small, name):
     assert error(small.tcp("POST", "/execute", {"code": "pass", "requirements": [name]}, key=False),
@@ -226,24 +264,25 @@ def test_files_are_cut_with_a_flag(small):
     assert [each["name"] for each in got["meta"]["skipped_files"]] == ["b"]
 
 
+def test_more_files_than_come_home(server):
+    got = execute(server, "for i in range(1010): open(f'/tmp/output/{i}', 'w')")
+    assert got["truncated"] is True and got["exit_code"] == 0
+    assert len(got["files_produced"]) == 1000 and len(got["meta"]["skipped_files"]) == 10
+
+
 def test_too_many_at_once(small):
     """The second of two is told so at once, and the place is free again afterwards."""
-    with small.events("/v1/events") as events:
-        result = {}
-
-        def first():
-            result["first"] = execute(small, "import time; time.sleep(1000)", key=False,
-                                      timeout_seconds=5)
-        thread = threading.Thread(target=first)
-        thread.start()
-        support.wait_until(lambda: small.tcp("GET", "/health", key=False).json()["current_load"] == 1,
-                           "it runs")
-        reply = small.tcp("POST", "/execute", {"code": "pass"}, key=False)
-        assert error(reply, 429)
-        assert int(reply.headers["Retry-After"]) >= 1
-        thread.join()
-        events.close()
-    assert result["first"]["exit_code"] == -1
+    def load():
+        return small.tcp("GET", "/health", key=False).json()["current_load"]
+    connection = serve.Connection(small.socket)
+    connection.request("POST", "/execute", json.dumps({"code": "import time; time.sleep(1000)",
+                                                       "timeout_seconds": 1000}))
+    support.wait_until(lambda: load() == 1, "it runs")
+    reply = small.tcp("POST", "/execute", {"code": "pass"}, key=False)
+    assert error(reply, 429)
+    assert int(reply.headers["Retry-After"]) >= 1
+    connection.close()
+    support.wait_until(lambda: load() == 0, "it has ended")
     assert execute(small, "pass", key=False)["exit_code"] == 0
 
 
@@ -269,6 +308,21 @@ def test_a_bad_key_is_bad_also_where_none_is_needed(small):
     assert small.tcp("POST", "/execute", {"code": "pass"}, key=False).status == 200
     # Nothing else is open there.
     assert small.tcp("GET", "/v1/sessions", key=False).status == 401
+
+
+def test_open_is_not_open_to_every_page(small):
+    """No key is asked for, so a page of a stranger must not get here with its reader's browser."""
+    body = json.dumps({"code": "print(1)"}).encode()
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}):
+        assert error(small.tcp("POST", "/execute", body, {"Content-Type": "text/plain", **headers},
+                               key=False), 403)
+
+
+def test_the_open_tenant_is_a_tenant(small):
+    """What it does is written down as its own."""
+    got = execute(small, "print(1)", key=False)
+    lines = small.asked("GET", "/v1/audit", query={"tenant": "open"}).body.splitlines()
+    assert got["meta"]["execution_id"] in [json.loads(line).get("execution_id") for line in lines]
 
 
 # --- bad input, each with its status
@@ -305,6 +359,7 @@ def test_methods(server):
 
 @pytest.mark.parametrize("method, path", [("POST", "/execute"), ("GET", "/health"),
                                           ("GET", "/v1/sessions"), ("GET", "/nowhere"),
+                                          ("POST", "/mcp"), ("GET", "/docs"), ("GET", "/metrics"),
                                           ("DELETE", "/execute")])
 def test_another_doors_header(server, method, path):
     reply = server.tcp(method, path, {"code": "print(1)"} if method == "POST" else None,

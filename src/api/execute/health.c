@@ -46,6 +46,7 @@ static void on_told(void *ctx, struct result *result)
     if (result->exit_code == 0 && !result->error.code && length < sizeof(execute->version))
         str_format(execute->version, sizeof(execute->version), "%.*s", (int)length,
                    buf_text(&result->out.kept));
+    execute->was_asked = execute->version[0] != '\0'; /* else the next one asks again */
     result_free(result);
     reply(asking->rest, asking->http);
     free(asking);
@@ -72,13 +73,14 @@ void execute_health(struct rest_call *call)
 
     if (!call->rest->execute.was_asked)
         asking = calloc(1, sizeof(*asking));
-    call->rest->execute.was_asked = true;
     if (asking) {
+        call->rest->execute.was_asked = true;
         *asking = (struct asking){.rest = call->rest, .http = call->http};
         if (engine_run(call->rest->engine, &spec, on_told, asking, &asking->run, &ignored) == 0) {
             http_on_gone(call->http, on_gone, asking);
             return;
         }
+        call->rest->execute.was_asked = false;
         free(asking);
     }
     reply(call->rest, call->http);

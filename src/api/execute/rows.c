@@ -7,73 +7,43 @@
 #define MAP_OF_TEXT "{\"type\":\"object\",\"additionalProperties\":" S_STRING "}"
 #define NUMBER "{\"type\":\"integer\"}"
 
-#define B_EXECUTE                                                                                  \
-    "{\"type\":\"object\",\"properties\":{" MEMBER("code", S_NAME) "," MEMBER(                     \
-        "timeout_seconds",                                                                         \
-        NUMBER) "," MEMBER("requirements",                                                         \
-                           "{\"type\":\"array\",\"items\":" S_STRING                               \
-                           ",\"maxItems\":64}") "," MEMBER("files",                                \
-                                                           MAP_OF_TEXT) "," MEMBER("lang"          \
-                                                                                   "uag"           \
-                                                                                   "e",            \
-                                                                                   "{\"t"          \
-                                                                                   "ype"           \
-                                                                                   "\":"           \
-                                                                                   "\"st"          \
-                                                                                   "ring"          \
-                                                                                   "\","           \
-                                                                                   "\"en"          \
-                                                                                   "um\""          \
-                                                                                   ":["            \
-                                                                                   "\"py"          \
-                                                                                   "thon"          \
-                                                                                   "\","           \
-                                                                                   "\"ja"          \
-                                                                                   "vasc"          \
-                                                                                   "ript"          \
-                                                                                   "\","           \
-                                                                                   "\"no"          \
-                                                                                   "de\""          \
-                                                                                   ",\"b"          \
-                                                                                   "ash"           \
-                                                                                   "\","           \
-                                                                                   "\"sh"          \
-                                                                                   "ell"           \
-                                                                                   "\"]"           \
-                                                                                   "}") "},"       \
-                                                                                        "\"requir" \
-                                                                                        "ed\":["   \
-                                                                                        "\"code\"" \
-                                                                                        "]}"
+/* Members that are not here are passed over, so none of these is closed. */
+#define SHAPE(members, required) \
+    "{\"type\":\"object\",\"properties\":{" members "},\"required\":[" required "]}"
 
-#define R_EXECUTE                                                                                                                                                                                                                                                                                                 \
-    "{\"type\":\"object\",\"properties\":{" MEMBER(                                                                                                                                                                                                                                                               \
-        "status",                                                                                                                                                                                                                                                                                                 \
-        "{\"type\":\"string\",\"enum\":["                                                                                                                                                                                                                                                                         \
-        "\"success\",\"error\"]}") "," MEMBER("stdout",                                                                                                                                                                                                                                                           \
-                                              S_STRING) "," MEMBER("stderr",                                                                                                                                                                                                                                      \
-                                                                   S_STRING) "," MEMBER("exit_"                                                                                                                                                                                                                   \
-                                                                                        "code",                                                                                                                                                                                                                   \
-                                                                                        NUMBER) "," MEMBER("execution_time_ms",                                                                                                                                                                                   \
-                                                                                                           NUMBER) "," MEMBER("files_produced",                                                                                                                                                                   \
-                                                                                                                              MAP_OF_TEXT) "," MEMBER("langu"                                                                                                                                                     \
-                                                                                                                                                      "age",                                                                                                                                                      \
-                                                                                                                                                      S_STRING) "," MEMBER("truncated",                                                                                                                           \
-                                                                                                                                                                           S_BOOLEAN) "," MEMBER("meta",                                                                                                          \
-                                                                                                                                                                                                 "{\"type\":\"object\"}") "},\"required\":[\"status\",\"stdout\",\"stderr\",\"exit_code\",\"execution_time_ms\"," \
-                                                                                                                                                                                                                          "\"language\",\"truncated\",\"meta\"]}"
+/* clang-format off */
+#define B_EXECUTE                                                                              \
+    SHAPE(MEMBER("code", S_NAME) ","                                                           \
+          MEMBER("timeout_seconds", NUMBER) ","                                                \
+          MEMBER("requirements", "{\"type\":\"array\",\"items\":" S_STRING                       \
+                                 ",\"maxItems\":64}") ","                                      \
+          MEMBER("files", MAP_OF_TEXT) ","                                                     \
+          MEMBER("language", "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"node\","  \
+                             "\"bash\",\"shell\"]}"),                                          \
+          "\"code\"")
 
-#define R_HEALTH                                                                                                \
-    "{\"type\":\"object\",\"properties\":{" MEMBER("status", S_STRING) "," MEMBER("mode", S_STRING) "," MEMBER( \
-        "runtime_version",                                                                                      \
-        S_STRING) "," MEMBER("capacity",                                                                        \
-                             NUMBER) "," MEMBER("current_load",                                                 \
-                                                NUMBER) "," MEMBER("uptime_seconds",                            \
-                                                                   NUMBER) "},\"required\":["                   \
-                                                                           "\"status\",\"mode\","               \
-                                                                           "\"capacity\","                      \
-                                                                           "\"current_load\","                  \
-                                                                           "\"uptime_seconds\"]}"
+#define R_EXECUTE                                                                              \
+    SHAPE(MEMBER("status", "{\"type\":\"string\",\"enum\":[\"success\",\"error\"]}") ","           \
+          MEMBER("stdout", S_STRING) ","                                                       \
+          MEMBER("stderr", S_STRING) ","                                                       \
+          MEMBER("exit_code", NUMBER) ","                                                      \
+          MEMBER("execution_time_ms", NUMBER) ","                                              \
+          MEMBER("files_produced", MAP_OF_TEXT) ","                                            \
+          MEMBER("language", S_STRING) ","                                                     \
+          MEMBER("truncated", S_BOOLEAN) ","                                                   \
+          MEMBER("meta", "{\"type\":\"object\"}"),                                             \
+          "\"status\",\"stdout\",\"stderr\",\"exit_code\",\"execution_time_ms\",\"language\","     \
+          "\"truncated\",\"meta\"")
+
+#define R_HEALTH                                                                               \
+    SHAPE(MEMBER("status", S_STRING) ","                                                       \
+          MEMBER("mode", S_STRING) ","                                                         \
+          MEMBER("runtime_version", S_STRING) ","                                              \
+          MEMBER("capacity", NUMBER) ","                                                       \
+          MEMBER("current_load", NUMBER) ","                                                   \
+          MEMBER("uptime_seconds", NUMBER),                                                    \
+          "\"status\",\"mode\",\"capacity\",\"current_load\",\"uptime_seconds\"")
+/* clang-format on */
 
 const struct rest_route execute_rows[] = {
     {.method = "POST",
@@ -109,17 +79,16 @@ static void on_request(struct http_request *http, void *ctx)
     const struct rest_route *row = http_row(http);
     struct rest_call call = {.rest = ctx, .http = http, .route = row};
 
-    if (execute_is_elsewhere(http))
-        execute_elsewhere(http);
-    else
-        row->handle(&call);
+    if (row->is_open)
+        gate_enter(&call.rest->gate, http, &call.who);
+    row->handle(&call);
 }
 
 static bool on_admit(struct http_request *http, void *ctx)
 {
     struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
 
-    return execute_is_elsewhere(http) || execute_admit(&call);
+    return execute_admit(&call);
 }
 
 const struct http_route *execute_routes(size_t *ret_count)

@@ -15,7 +15,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "session/tenant.h"
 
 #define OPEN_TENANT "open" /* whoever calls without a key, where that is allowed */
 #define RETRY_S 1

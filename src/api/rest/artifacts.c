@@ -90,6 +90,25 @@ void artifacts_get(struct rest_call *call)
         send(call, &row);
 }
 
+static void add_row(void *ctx, const struct output_row *row)
+{
+    json_array_append_new(ctx, row_json(row));
+}
+
+void artifacts_list_all(struct rest_call *call)
+{
+    json_t *list = json_array();
+    struct error err = {0};
+
+    if (artifacts_list(call->rest->engine, gate_tenant(&call->who), rest_query_bool(call, "kept"),
+                       add_row, list, &err) < 0) {
+        json_decref(list);
+        rest_fail(call->rest, call->http, &err, NULL);
+        return;
+    }
+    rest_reply(call->http, 200, json_pack("{s:o}", "artifacts", list));
+}
+
 void artifacts_info(struct rest_call *call)
 {
     struct output_row row;

@@ -1,23 +1,15 @@
 /*
- * front.c - which door a request belongs to, by its header before its path; and answers to what
- * fits no row, in the words of the door that it came to.
+ * front.c - answers to what fits no row, in the words of the door that it came to: which one that
+ * is says its header before its path.
  */
 #include "api/execute/execute.h"
 #include "api/rest/inside.h"
-
-void rest_front(struct http_request *http, void *ctx)
-{
-    if (execute_is_elsewhere(http))
-        execute_elsewhere(http);
-    else
-        rest_dispatch(http, ctx);
-}
 
 bool rest_front_admit(struct http_request *http, void *ctx)
 {
     struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
 
-    return execute_is_elsewhere(http) || rest_admit(&call);
+    return rest_admit(&call);
 }
 
 void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx)

@@ -97,9 +97,8 @@ struct rest_call {
 void rest_dispatch(struct http_request *http, void *ctx);
 /* Who asks, before anything else of the request is there; false: it was answered. */
 bool rest_admit(struct rest_call *call);
-/* The same behind the choice of a door, and what fits no row (front.c). */
-void rest_front(struct http_request *http, void *ctx);
 bool rest_front_admit(struct http_request *http, void *ctx);
+/* What fits no row, or no handler sees, in the words of its door (front.c). */
 void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void rest_front_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
@@ -264,6 +263,7 @@ HANDLER(outputs_list);
 HANDLER(outputs_get);
 HANDLER(artifacts_get);
 HANDLER(artifacts_info);
+HANDLER(artifacts_list_all);
 HANDLER(artifacts_link);
 HANDLER(artifacts_keep);
 HANDLER(artifacts_delete);

@@ -23,7 +23,7 @@ static void fill_routes(struct rest *rest, struct http_route *routes)
                     : row->body == BODY_BYTES ? HTTP_STREAM_BODY
                                               : HTTP_NO_BODY,
             .body_max = row->body == BODY_JSON ? LIMIT_REQUEST_JSON : 0,
-            .handle = rest_front,
+            .handle = rest_dispatch,
             .row = row,
             .admit = rest_front_admit,
         };
@@ -44,6 +44,7 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                                  .route_count = rest->route_count,
                                  .ctx = rest,
                                  .client_max = LIMIT_CLIENTS,
+                                 .is_elsewhere = execute_is_elsewhere,
                                  .no_route = rest_front_no_route,
                                  .refuse = rest_front_refuse,
                                  .handled = rest_handled,

@@ -4,6 +4,18 @@
  */
 /* clang-format off */
     {.method = "GET",
+     .path = "/v1/artifacts",
+     .name = "listArtifacts",
+     .summary = "Outputs by id, newest first, at most 1000; also those kept of sessions that ended",
+     .params = {QUERY("kept", S_BOOLEAN, "only those that are kept")},
+     .body = BODY_NONE,
+     .status = 200,
+     .type = TYPE_JSON,
+     .reply = LIST_OF("artifacts", "Artifact"),
+     .errors = "",
+     .scope = SCOPE_FILES,
+     .handle = artifacts_list_all},
+    {.method = "GET",
      .path = "/v1/artifacts/{id}",
      .name = "readArtifact",
      .summary = "Bytes of an output by its id, with a key or by a signed link; ranges are answered",

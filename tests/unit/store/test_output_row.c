@@ -121,6 +121,31 @@ static void test_only_what_is_not_kept_is_due(void **state)
     assert_int_equal(next_ms, 101);
 }
 
+static void test_whose_they_are(void **state)
+{
+    struct place *place = *state;
+    struct output_filter filter = {.now_ms = 100, .maximum = 2};
+    struct error err = {0};
+    int found = 0;
+
+    put(place, "a_1", "s_1", 100, false); /* its time is over */
+    put(place, "a_2", "s_1", 101, false);
+    put(place, "a_3", "s_2", 50, true);
+    assert_int_equal(output_row_list(place->index, &filter, count, &found, &err), 0);
+    assert_int_equal(found, 2);
+    filter.tenant = "acme";
+    filter.only_kept = true;
+    assert_int_equal(output_row_list(place->index, &filter, count, &found, &err), 0);
+    assert_int_equal(found, 3);
+    filter.tenant = "evil";
+    assert_int_equal(output_row_list(place->index, &filter, count, &found, &err), 0);
+    assert_int_equal(found, 3);
+    put(place, "a_4", "s_2", 200, false);
+    filter = (struct output_filter){.tenant = "acme", .now_ms = 100, .maximum = 2};
+    assert_int_equal(output_row_list(place->index, &filter, count, &found, &err), 0);
+    assert_int_equal(found, 5);
+}
+
 static void test_a_secret_is_made_once(void **state)
 {
     struct place *place = *state;
@@ -141,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_in_and_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_only_what_is_not_kept_is_due, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_whose_they_are, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_secret_is_made_once, set_up, tear_down),
     };
 
