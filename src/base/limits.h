@@ -79,6 +79,7 @@
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
 #define LIMIT_LATE_KERNELS 1024      /* of runs that are over, whose CPU time is still waited for */
 #define LIMIT_TENANTS 4096           /* that are told apart */
+#define LIMIT_SCRAPE_WAIT_MS 500     /* for the launcher's numbers; without them then */
 #define LIMIT_METRIC_VALUES 100      /* of a label whose values come from outside */
 #define LIMIT_WS_QUEUE (256 * KIB)   /* bytes that wait for a WebSocket's reader */
 #define LIMIT_WS_SUBSCRIPTIONS 64    /* of one WebSocket */

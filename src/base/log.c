@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/log_json.h"
+#include "base/mask.h"
 #include "base/str.h"
 
 static enum log_level current_level = LOG_WARNING;
@@ -75,6 +76,7 @@ static void write_text(enum log_level level, const char *text, bool is_cut)
     if (is_cut)
         memcpy(line + length - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
     make_harmless(line, length);
+    mask_keys(line, length);
     line[length++] = '\n';
     (void)fd_write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
 }
@@ -104,6 +106,7 @@ static void write_json(enum log_level level, const char *text, const struct log_
     char line[LOG_LINE_MAX];
     size_t length = log_json_line(line, level, text, fields, about_fields(about));
 
+    mask_keys(line, length);
     (void)fd_write_all(STDERR_FILENO, line, length);
 }
 

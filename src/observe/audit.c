@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/mask.h"
 #include "base/str.h"
 #include "observe/audit_file.h"
 
@@ -367,6 +368,7 @@ static int dump(const json_t *json, struct buf *line)
     buf_clear(line);
     if (json_dump_callback(json, dump_to, line, DUMP_FLAGS) < 0)
         return -EFBIG;
+    mask_keys(line->data, line->length);
     return buf_append_text(line, "\n");
 }
 

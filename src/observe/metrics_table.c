@@ -54,7 +54,7 @@ const struct metric_row metric_rows[_METRIC_MAX] = {
     [METRIC_RETRIES] = {"bailey_retries_total",
                         METRIC_COUNTER,
                         {"what"},
-                        "What was started again: zygote, broker or box"},
+                        "What was begun again: zygote (its kernel did not come), broker or box"},
     [METRIC_SESSIONS] = {"bailey_sessions", METRIC_GAUGE, {"tenant"}, "Sessions that live"},
     [METRIC_RUNNING] = {"bailey_running", METRIC_GAUGE, {"tenant"}, "Programs that run"},
     [METRIC_POOL] = {"bailey_pool_boxes",

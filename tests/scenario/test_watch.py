@@ -7,9 +7,11 @@ import re
 
 import serve
 import support
+import tenants
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
+KEY = re.compile(r"bly_[0-9a-f]+\.[A-Za-z0-9_-]+")
 
 
 def metrics(daemon):
@@ -205,26 +207,99 @@ def test_a_request_is_found_again():
             assert stream.reply.headers["X-Request-Id"].startswith("req_")
 
 
+def text_fields(line):
+    return dict(re.findall(r" (\w+)=(\S+)", line))
+
+
+def test_lines_of_both_forms_say_whose_they_are():
+    """Request, tenant and session, in the line of a request and in what is said meanwhile."""
+    for form in ("text", "json"):
+        with serve.Daemon({"BAILEY_LOG": "debug", "BAILEY_LOG_FORMAT": form}) as daemon:
+            made = daemon.session()["id"]
+            daemon.asked("POST", f"/v1/sessions/{made}/exec", {"argv": ["true"]},
+                         headers={"X-Request-Id": "order-67",
+                                  "traceparent": f"00-{TRACE}-{PARENT}-01"})
+
+            def found():
+                return [line for line in daemon.said().splitlines() if "order-67" in line]
+            told = serve.polled(found, len, "the line of the request")
+            for line in told:
+                fields = json.loads(line) if form == "json" else text_fields(line)
+                assert fields["request_id"] == "order-67" and fields["tenant"] == "local", line
+                assert fields["session"] == made and fields["trace_id"] == TRACE, line
+            daemon.end(made)
+
+
+BAD_TRACES = ("", "00", f"00-{TRACE}-{PARENT}", f"00-{TRACE}-{PARENT}-01-x", f"ff-{TRACE}-{PARENT}-01",
+              f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE.upper()}-{PARENT}-01",
+              f"00-{TRACE}x-{PARENT}-01", f" {TRACE}", "x" * 4000)
+
+
+def test_a_bad_trace_is_as_none():
+    with serve.Daemon({"BAILEY_LOG": "info", "BAILEY_LOG_FORMAT": "json"}) as daemon:
+        made = daemon.session()["id"]
+        for number, trace in enumerate(BAD_TRACES):
+            reply = daemon.asked("POST", f"/v1/sessions/{made}/exec", {"argv": ["true"]},
+                                 headers={"traceparent": trace, "X-Request-Id": f"bad-{number}"})
+            assert "trace_id" not in reply.json()["meta"], trace
+        # A later version may have more behind it, and one that is sound is in every result.
+        for version in (f"00-{TRACE}-{PARENT}-00", f"01-{TRACE}-{PARENT}-01-more"):
+            for path, body in ((f"/v1/sessions/{made}/exec", {"argv": ["true"]}),
+                               (f"/v1/sessions/{made}/code", {"code": "1"}),
+                               ("/v1/run", {"code": "1"}), ("/execute", {"code": "1"})):
+                reply = daemon.asked("POST", path, body, headers={"traceparent": version})
+                assert reply.json()["meta"]["trace_id"] == TRACE, (path, reply)
+        for line in lines(daemon):
+            if line.get("request_id", "").startswith("bad-"):
+                assert "trace_id" not in line and "parent_id" not in line, line
+        said = [json.loads(line) for line in daemon.said().splitlines()]
+        assert not [one for one in said if one.get("request_id", "").startswith("bad-")
+                    and "trace_id" in one], said
+        daemon.end(made)
+
+
+def plant(daemon, call, secrets):
+    """Each of them where somebody may put one; nothing of it may be said again."""
+    headers = {"Authorization": f"Bearer {secrets['bearer']}", "X-API-Key": secrets["bearer"],
+               "Cookie": f"k={secrets['cookie']}", "X-Other": secrets["header"]}
+    call("POST", "/v1/run", {"language": "python", "env": {"A": secrets["env"]},
+                             "code": f"print('{secrets['code']}'); exit(3)",
+                             "stdin": secrets["stdin"]}, headers=headers)
+    call("POST", "/execute", {"code": f"print('{secrets['code']}')",
+                              "files": {"f": secrets["file"]}}, headers=headers)
+    call("GET", f"/v1/info?key={secrets['query']}&api_key={secrets['query']}", headers=headers)
+    call("GET", f"/nowhere?token={secrets['query']}", headers=headers)
+    call("DELETE", f"/v1/keys/{secrets['path']}", headers=headers)
+    call("POST", "/v1/run", {"code": 1, secrets["query"]: secrets["env"]}, headers=headers)
+    made = daemon.session(env={"B": secrets["env"]})["id"]
+    daemon.exec(made, "echo", secrets["argv"], secrets["output"], env={"C": secrets["env"]})
+    daemon.write(made, "/workspace/f", secrets["file"].encode())
+    daemon.post("/v1/tools/sandbox_write_file", {"file_path": "/tmp/f", "content": secrets["file"]},
+                session=made)
+    call("GET", f"/v1/sessions/{made}/outputs/x?signature={secrets['query']}", headers=headers)
+    daemon.end(made)
+
+
 def test_no_secret_is_said():
     """In the log of every level and form, and in the audit where code is not kept."""
     secrets = {name: f"planted-{name}-7c1d" for name in (
-        "bearer", "key", "query", "code", "env", "stdin", "file", "argv", "output")}
+        "cookie", "header", "query", "code", "env", "stdin", "file", "argv", "output")}
     for form in ("text", "json"):
-        with serve.Daemon({"BAILEY_LOG": "debug", "BAILEY_LOG_FORMAT": form,
-                           "SANDBOX_STORE_CODE": "never"}) as daemon:
-            headers = {"Authorization": f"Bearer {secrets['bearer']}", "X-API-Key": secrets["key"]}
-            daemon.call("POST", "/v1/run", {"language": "python", "env": {"A": secrets["env"]},
-                                            "code": f"print('{secrets['code']}'); exit(3)",
-                                            "stdin": secrets["stdin"]}, headers)
-            made = daemon.session(env={"B": secrets["env"]})["id"]
-            daemon.exec(made, "echo", secrets["argv"], secrets["output"])
-            daemon.write(made, "/workspace/f", secrets["file"].encode())
-            daemon.call("GET", f"/v1/sessions/{made}/outputs/x?signature={secrets['query']}",
-                        headers=headers)
-            daemon.call("GET", f"/nowhere?token={secrets['query']}", headers=headers)
-            said = serve.polled(daemon.said, lambda text: "/nowhere" in text, "the last request")
+        with tenants.Server({"BAILEY_LOG": "debug", "BAILEY_LOG_FORMAT": form,
+                             "SANDBOX_STORE_CODE": "never"}) as daemon:
+            first = KEY.search(daemon.said()).group(0)  # printed once, at the start
+            good = daemon.caller("t", ["run", "sessions", "files", "admin"])
+            wrong = good.text[:-6] + "wrong0"
+            for text in (good.text, wrong, first):
+                secrets["bearer"] = secrets["path"] = text
+                plant(daemon, daemon.anybody().call, secrets)
+            plant(daemon, daemon.call, secrets)  # over the socket nobody looks at them
+            said = serve.polled(daemon.said, lambda text: text.count("/nowhere") >= 4,
+                                "the last request")
             told = audit_file(daemon).read_text()
-            assert '"exec"' in told, told
+            assert '"exec"' in told and '"denied"' in told, told
+            for text in (good.text, wrong):
+                assert text.partition(".")[2] not in said + told, form
+            assert said.count(first) == 1 and first not in told, form
             for name, secret in secrets.items():
-                assert secret not in said, (form, name)
-                assert secret not in told, (form, name)
+                assert name in ("bearer", "path") or secret not in said + told, (form, name)

@@ -158,7 +158,14 @@ void rest_file_over(struct rest *rest, const struct http_request *http,
 struct scrape {
     struct rest *rest;
     struct http_request *http;
+    struct reactor_timer *timer; /* until the launcher has answered */
 };
+
+static void scrape_free(struct scrape *scrape)
+{
+    scrape->rest->reactor->ops->timer_remove(scrape->timer);
+    free(scrape);
+}
 
 static void measure_warm(struct metrics *metrics, json_t *state)
 {
@@ -181,23 +188,39 @@ static void measure_warm(struct metrics *metrics, json_t *state)
     }
 }
 
-static void on_seen(void *ctx, json_t *state)
+static void answer(struct scrape *scrape)
 {
-    struct scrape *scrape = ctx;
     struct rest *rest = scrape->rest;
     struct metrics *metrics = engine_metrics(rest->engine);
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
 
-    if (state)
-        measure_warm(metrics, state);
-    json_decref(state);
     engine_measure(rest->engine);
     metrics_set(metrics, METRIC_CONNECTIONS, NULL, http_server_clients(rest->server));
     if (metrics_write(metrics, &text) < 0)
         rest_fail_memory(scrape->http);
     else
         http_reply(scrape->http, 200, TYPE_METRICS, NULL, buf_text(&text), text.length);
-    free(scrape);
+    scrape_free(scrape);
+}
+
+static void on_seen(void *ctx, json_t *state)
+{
+    struct scrape *scrape = ctx;
+
+    if (state)
+        measure_warm(engine_metrics(scrape->rest->engine), state);
+    json_decref(state);
+    answer(scrape);
+}
+
+/* A launcher that is stuck is a reason to look: the rest is told, and of the pool what was known.
+ */
+static void on_late(void *ctx)
+{
+    struct scrape *scrape = ctx;
+
+    engine_look_cancel(scrape->rest->engine, scrape);
+    answer(scrape);
 }
 
 static void on_gone(void *ctx)
@@ -205,18 +228,23 @@ static void on_gone(void *ctx)
     struct scrape *scrape = ctx;
 
     engine_look_cancel(scrape->rest->engine, scrape);
-    free(scrape);
+    scrape_free(scrape);
 }
 
 void metrics_get(struct rest_call *call)
 {
     struct scrape *scrape = calloc(1, sizeof(*scrape));
 
-    if (!scrape) {
+    if (scrape)
+        *scrape = (struct scrape){.rest = call->rest,
+                                  .http = call->http,
+                                  .timer = reactor_timer(call->rest->reactor, on_late, scrape)};
+    if (!scrape || !scrape->timer) {
+        free(scrape);
         rest_fail_memory(call->http);
         return;
     }
-    *scrape = (struct scrape){.rest = call->rest, .http = call->http};
     http_on_gone(call->http, on_gone, scrape);
+    call->rest->reactor->ops->timer_set(scrape->timer, LIMIT_SCRAPE_WAIT_MS);
     engine_look(call->rest->engine, on_seen, scrape);
 }

@@ -97,7 +97,7 @@ static json_t *make_responses(const struct rest_route *route)
     json_object_set_new(responses, status,
                         json_pack("{s:s, s:o*}", "description", route->summary, "content",
                                   route->type ? make_content(route) : NULL));
-    if (str_equal(route->name, "exec"))
+    if (str_equal(route->name, "exec") || str_equal(route->name, "runCell"))
         json_object_set_new(responses, "202",
                             json_pack("{s:s, s:{s:{s:{s:s}}}}", "description",
                                       "started in the background", "content", TYPE_JSON, "schema",
