@@ -150,6 +150,16 @@ static int check(const struct gate *gate, const struct http_request *http, enum 
     return r;
 }
 
+bool gate_knows(const struct gate *gate, const struct http_request *http)
+{
+    char room[KEY_TEXT_MAX];
+    struct principal who = {0};
+    const char *key = NULL;
+
+    return http_is_local(http) || (read_key(http, room, sizeof(room), &key, NULL) == 0 &&
+                                   keys_check(gate->index, key, clock_wall_ms(), &who, NULL) == 0);
+}
+
 /* "s_..." of "/v1/sessions/s_.../files", for the log. */
 static void read_session(const char *path, char *ret, size_t size)
 {

@@ -34,6 +34,9 @@ struct gate {
 int gate_admit(const struct gate *gate, struct http_request *http, enum scope scope,
                struct principal *ret, struct error *err);
 
+/* Whether its key is a good one, whatever it may do: for what is done before gate_admit(). */
+bool gate_knows(const struct gate *gate, const struct http_request *http);
+
 /* Whose events, sessions and runs it may see; NULL: everybody's (the owner over the socket). */
 const char *gate_tenant(const struct principal *who);
 

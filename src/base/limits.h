@@ -133,6 +133,7 @@
 #define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
+#define LIMIT_HTTP_UNKNOWN (64 * KIB) /* of a body that is kept before its key is looked at */
 #define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
 #define LIMIT_EXECUTE_BODY (10 * MIB) /* of POST /execute */
 #define LIMIT_EXECUTE_FILES 1000      /* that come with it */

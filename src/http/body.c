@@ -146,6 +146,21 @@ static size_t hand_on(struct http_request *request, const char *data, size_t len
     return request->was_answered ? length : done;
 }
 
+/* Who has no key could else fill the memory, a whole body for each connection. */
+static int keep(struct http_request *request, const char *data, size_t length)
+{
+    const struct http_server_spec *spec = &request->server->spec;
+
+    if (!request->was_known && !request->is_unknown && spec->is_known &&
+        request->body_received + length > LIMIT_HTTP_UNKNOWN) {
+        request->was_known = spec->is_known(request, spec->ctx);
+        request->is_unknown = !request->was_known;
+        if (request->is_unknown)
+            buf_free(&request->body);
+    }
+    return request->is_unknown ? 0 : buf_append(&request->body, data, length);
+}
+
 enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length)
 {
     size_t taken = *length;
@@ -159,7 +174,7 @@ enum MHD_Result http_request_data(struct http_request *request, const char *data
     if (is_too_long(request, request->body_received + taken))
         r = -EFBIG;
     else if (request->body_kind == HTTP_WHOLE_BODY)
-        r = buf_append(&request->body, data, taken);
+        r = keep(request, data, taken);
     else if (request->body_kind == HTTP_STREAM_BODY)
         taken = hand_on(request, data, taken);
     if (r < 0) {

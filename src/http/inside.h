@@ -50,8 +50,9 @@ struct http_server {
     struct tls_identity *identity; /* of new connections; NULL: plain */
     struct link *links;
     struct reactor_timer *looker; /* patience.c */
-    uint64_t head_ms;
+    uint64_t head_ms, body_ms;
     bool is_looking;
+    unsigned still_rounds; /* at once again, and nobody was called: patience.c */
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
@@ -108,6 +109,8 @@ struct http_request {
     bool was_queued;    /* libmicrohttpd has the reply */
     bool is_paused;     /* suspended */
     bool was_called_on; /* inside data() or more(): the thing to wait for has already come */
+    bool was_known;     /* is_known() said so */
+    bool is_unknown;    /* or that it is not: no body is kept */
     bool is_gone;       /* nobody waits any more, and everybody who must know does */
 };
 
@@ -132,6 +135,7 @@ void http_request_let_page(const struct http_request *request, struct MHD_Respon
 /* patience.c */
 bool http_patience_start(struct http_server *server); /* false: no memory */
 void http_patience_look(struct http_server *server);  /* there is a connection */
+void http_patience_still(struct http_server *server); /* a round in which nothing happened */
 
 /* reply.c */
 void http_request_answer(struct http_request *request, unsigned status, const char *type,

@@ -70,7 +70,15 @@ struct http_server_spec {
     size_t route_count;
     void *ctx; /* of the handlers */
     unsigned client_max;
-    unsigned head_ms; /* a head has come by then, or its connection is closed; 0: HTTP_HEAD_MS */
+    /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
+     */
+    uint64_t head_ms, body_ms;
+    /*
+     * Whether a request is somebody's whose body may cost memory; asked once, when a body that is
+     * collected gets larger than LIMIT_HTTP_UNKNOWN. If not, it is dropped, and the handler, which
+     * has to look at the key before anything else, finds none. NULL: all are.
+     */
+    bool (*is_known)(struct http_request *request, void *ctx);
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */

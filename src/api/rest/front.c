@@ -30,3 +30,11 @@ void rest_front_refuse(struct http_request *http, unsigned status, const char *w
     else
         rest_refuse(http, status, why, ctx);
 }
+
+bool rest_front_knows(struct http_request *http, void *ctx)
+{
+    const struct rest *rest = ctx;
+
+    return gate_knows(&rest->gate, http) ||
+           (execute_has(http_path(http)) && engine_config(rest->engine)->execute_is_open);
+}

@@ -98,6 +98,7 @@ void rest_dispatch(struct http_request *http, void *ctx);
 /* The same behind the choice of a door, and what fits no row (front.c). */
 void rest_front(struct http_request *http, void *ctx);
 void rest_front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
+bool rest_front_knows(struct http_request *http, void *ctx);
 void rest_front_refuse(struct http_request *http, unsigned status, const char *why, void *ctx);
 uint64_t rest_query_u64(const struct rest_call *call, const char *name, uint64_t fallback);
 bool rest_query_bool(const struct rest_call *call, const char *name);

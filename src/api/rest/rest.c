@@ -33,6 +33,8 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                         const struct http_browsers *browsers, struct http_server **ret,
                         struct error *err)
 {
+    const struct config *config = engine_config(rest->engine);
+
     return http_server_start(rest->reactor,
                              &(struct http_server_spec){
                                  .listen_fd = listen_fd,
@@ -42,6 +44,10 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                                  .route_count = rest->route_count,
                                  .ctx = rest,
                                  .client_max = LIMIT_CLIENTS,
+                                 /* Who comes over the unix socket is its owner. */
+                                 .head_ms = browsers ? config->head_ms : 0,
+                                 .body_ms = browsers ? config->body_ms : 0,
+                                 .is_known = rest_front_knows,
                                  .no_route = rest_front_no_route,
                                  .refuse = rest_front_refuse,
                                  .handled = rest_handled,
