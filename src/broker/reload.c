@@ -158,13 +158,14 @@ static void tell(json_t *changed, json_t *restart, bool has_certificate)
     json_t *name;
     size_t i;
 
+    /* Said at the level that is there by default: somebody has changed what this server does. */
     log_info("reload: %zu settings changed, %zu need a restart", json_array_size(changed),
              json_array_size(restart));
-    json_array_foreach(changed, i, name) log_info("reload: %s changed", json_string_value(name));
+    json_array_foreach(changed, i, name) log_warning("reload: %s changed", json_string_value(name));
     json_array_foreach(restart, i, name) log_warning(
         "reload: %s needs a restart, continuing without the new value", json_string_value(name));
     if (has_certificate)
-        log_info("reload: new connections see a new certificate");
+        log_warning("reload: new connections see a new certificate");
 }
 
 int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct error *err)
