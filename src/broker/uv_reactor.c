@@ -37,6 +37,7 @@ struct reactor_watch {
 
 struct reactor_timer {
     uv_timer_t handle; /* its data is this struct */
+    bool is_running;   /* inside due() */
     reactor_due due;
     void *ctx;
 };
@@ -128,7 +129,9 @@ static void on_timer(uv_timer_t *handle)
 {
     struct reactor_timer *timer = handle->data;
 
+    timer->is_running = true;
     timer->due(timer->ctx);
+    timer->is_running = false; /* removed by it: its memory goes a step later */
 }
 
 static struct reactor_timer *timer_add(struct reactor *reactor, reactor_due due, void *ctx)
@@ -154,6 +157,10 @@ static void timer_set(struct reactor_timer *timer, uint64_t delay_ms)
     /* libuv's clock stands still while a callback runs, which may have taken a while. */
     if (delay_ms > 0)
         uv_update_time(timer->handle.loop);
+    /* libuv (1.44) runs what is due until nothing is: one that sets itself to now, again and again,
+     * would be all that it does. */
+    if (timer->is_running && delay_ms == 0)
+        delay_ms = 1;
     uv_timer_start(&timer->handle, on_timer, delay_ms, 0);
 }
 

@@ -65,6 +65,8 @@ enum config_key {
     KEY_CORS_ORIGINS,
     KEY_EXECUTE_OPEN,
     KEY_QUEUE,
+    KEY_HEAD_TIME,
+    KEY_BODY_TIME,
     KEY_LINK_TIME,
     KEY_ARTIFACT_TIME,
     KEY_MAX_CONCURRENT,
@@ -140,6 +142,7 @@ struct config {
     char **hosts, **cors_origins;          /* strv */
     bool execute_is_open;                  /* POST /execute without a key */
     uint32_t queue;                        /* boxes that may wait for the launcher */
+    uint64_t head_ms, body_ms;             /* how long a client may take for either */
     uint64_t link_ms;                      /* a signed link's life */
     uint64_t artifact_ms;                  /* an output's that nobody keeps */
     uint32_t max_concurrent;               /* calls of POST /execute at once */

@@ -395,6 +395,8 @@ static const struct rule rules[_KEY_MAX] = {
                    .minimum = 1,
                    .maximum = LIMIT_SESSIONS,
                    INTO(FIELD_U32, queue)},
+    [KEY_HEAD_TIME] = {SPAN, INTO(FIELD_U64, head_ms)},
+    [KEY_BODY_TIME] = {SPAN, INTO(FIELD_U64, body_ms)},
     [KEY_LINK_TIME] = {SPAN, INTO(FIELD_U64, link_ms)},
     [KEY_ARTIFACT_TIME] = {SPAN, INTO(FIELD_U64, artifact_ms)},
     [KEY_MAX_CONCURRENT] = {.parse = parse_count,

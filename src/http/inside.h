@@ -50,8 +50,9 @@ struct http_server {
     struct tls_identity *identity; /* of new connections; NULL: plain */
     struct link *links;
     struct reactor_timer *looker; /* patience.c */
-    uint64_t head_ms;
+    uint64_t head_ms, body_ms;
     bool is_looking;
+    unsigned still_rounds; /* at once again, and nobody was called: patience.c */
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
@@ -136,6 +137,7 @@ void http_request_let_page(const struct http_request *request, struct MHD_Respon
 /* patience.c */
 bool http_patience_start(struct http_server *server); /* false: no memory */
 void http_patience_look(struct http_server *server);  /* there is a connection */
+void http_patience_still(struct http_server *server); /* a round in which nothing happened */
 
 /* reply.c */
 void http_request_answer(struct http_request *request, unsigned status, const char *type,

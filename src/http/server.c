@@ -57,6 +57,10 @@ static void turn(struct http_server *server)
             wait_ms = timeout_ms;
         else
             wait_ms = UINT64_MAX;
+        if (wait_ms == 0 && !server->is_woken)
+            http_patience_still(server);
+        else
+            server->still_rounds = 0;
     }
     server->is_turning = false;
     if (server->is_stopping)
@@ -204,9 +208,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 {
     struct http_request *request = *context;
 
-    (void)cls;
     (void)connection;
     (void)url;
+    ((struct http_server *)cls)->still_rounds = 0;
     if (!request || request->is_gone || request->link->is_gone || request->server->is_stopping)
         return MHD_NO;
     if (!request->has_begun) {

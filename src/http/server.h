@@ -73,7 +73,9 @@ struct http_server_spec {
     size_t route_count;
     void *ctx; /* of the handlers */
     unsigned client_max;
-    unsigned head_ms; /* a head has come by then, or its connection is closed; 0: HTTP_HEAD_MS */
+    /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
+     */
+    uint64_t head_ms, body_ms;
     /* Whether a request is for none of the routes, whatever its path says: no_route() answers it.
      * May be NULL. */
     bool (*is_elsewhere)(const struct http_request *request);

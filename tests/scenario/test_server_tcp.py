@@ -150,6 +150,14 @@ def test_with_a_key_it_listens_everywhere():
         assert server.tcp("GET", "/v1/info", key=False).status == 401
 
 
+def test_open_to_others_without_a_key_where_that_was_said():
+    with Server({"SANDBOX_LISTEN": "0.0.0.0:0", "SANDBOX_EXECUTE_OPEN": "true"}) as server:
+        assert server.key is None
+        done = server.tcp("POST", "/execute", {"code": "print(6 * 7)"}, key=False)
+        assert done.status == 200 and done.json()["stdout"] == "42\n", done
+        assert server.tcp("GET", "/v1/info", key=False).status == 401
+
+
 def test_a_port_that_is_taken_is_named(server):
     taken = "%s:%d" % server.address()
     for heard in refused_start({"SANDBOX_LISTEN": taken}):

@@ -120,10 +120,10 @@ def test_behind_tls(tmp_path):
         for _ in range(5):
             ws = open_ws(secure, path, context=context)
             sockets.append(ws)
-            reply = ws.ask("exec", argv=["sh", "-c", "head -c 2000000 /dev/zero | tr '\\0' x"])
+            reply = ws.ask("exec", argv=["sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x"])
             seen = ws.until("exit", reply["subscription"])
             assert sum(len(serve.decoded(event["data"])) for event in seen
-                       if event["event"] == "stdout") == 2000000
+                       if event["event"] == "stdout") == 200000
             assert ws.event(reply["subscription"])["type"] == "end"
         sockets.pop().vanish()
         sockets.pop().close()

@@ -35,6 +35,8 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                         const struct http_browsers *browsers, struct http_server **ret,
                         struct error *err)
 {
+    const struct config *config = engine_config(rest->engine);
+
     return http_server_start(rest->reactor,
                              &(struct http_server_spec){
                                  .listen_fd = listen_fd,
@@ -45,6 +47,9 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                                  .ctx = rest,
                                  .client_max = LIMIT_CLIENTS,
                                  .is_elsewhere = execute_is_elsewhere,
+                                 /* Who comes over the unix socket is its owner. */
+                                 .head_ms = browsers ? config->head_ms : 0,
+                                 .body_ms = browsers ? config->body_ms : 0,
                                  .no_route = rest_front_no_route,
                                  .refuse = rest_front_refuse,
                                  .handled = rest_handled,
