@@ -36,8 +36,10 @@ struct reactor_watch {
 };
 
 struct reactor_timer {
-    uv_timer_t handle; /* its data is this struct */
+    uv_timer_t handle; /* its data is this struct, and the other's */
+    uv_idle_t next;    /* due in the loop's next turn */
     bool is_running;   /* inside due() */
+    unsigned closed;   /* of the two */
     reactor_due due;
     void *ctx;
 };
@@ -125,13 +127,22 @@ static void on_poll(uv_poll_t *poll, int status, int uv_events)
     self->batch_count = 0;
 }
 
-static void on_timer(uv_timer_t *handle)
+static void run_timer(struct reactor_timer *timer)
 {
-    struct reactor_timer *timer = handle->data;
-
     timer->is_running = true;
     timer->due(timer->ctx);
     timer->is_running = false; /* removed by it: its memory goes a step later */
+}
+
+static void on_timer(uv_timer_t *handle)
+{
+    run_timer(handle->data);
+}
+
+static void on_next(uv_idle_t *handle)
+{
+    uv_idle_stop(handle);
+    run_timer(handle->data);
 }
 
 static struct reactor_timer *timer_add(struct reactor *reactor, reactor_due due, void *ctx)
@@ -144,35 +155,43 @@ static struct reactor_timer *timer_add(struct reactor *reactor, reactor_due due,
     timer->due = due;
     timer->ctx = ctx;
     uv_timer_init(&self->loop, &timer->handle); /* never fails */
-    timer->handle.data = timer;
+    uv_idle_init(&self->loop, &timer->next);
+    timer->handle.data = timer->next.data = timer;
     return timer;
 }
 
 static void timer_set(struct reactor_timer *timer, uint64_t delay_ms)
 {
-    if (delay_ms == UINT64_MAX) {
-        uv_timer_stop(&timer->handle);
+    uv_timer_stop(&timer->handle);
+    uv_idle_stop(&timer->next);
+    if (delay_ms == UINT64_MAX)
+        return;
+    /* libuv (1.44) runs timers that are due until none is: one that sets itself to now, again and
+     * again, would be all that it does. */
+    if (delay_ms == 0 && timer->is_running) {
+        uv_idle_start(&timer->next, on_next);
         return;
     }
     /* libuv's clock stands still while a callback runs, which may have taken a while. */
     if (delay_ms > 0)
         uv_update_time(timer->handle.loop);
-    /* libuv (1.44) runs what is due until nothing is: one that sets itself to now, again and again,
-     * would be all that it does. */
-    if (timer->is_running && delay_ms == 0)
-        delay_ms = 1;
     uv_timer_start(&timer->handle, on_timer, delay_ms, 0);
 }
 
 static void timer_closed(uv_handle_t *handle)
 {
-    free(handle->data);
+    struct reactor_timer *timer = handle->data;
+
+    if (++timer->closed == 2)
+        free(timer);
 }
 
 static void timer_remove(struct reactor_timer *timer)
 {
-    if (timer)
-        uv_close((uv_handle_t *)&timer->handle, timer_closed);
+    if (!timer)
+        return;
+    uv_close((uv_handle_t *)&timer->handle, timer_closed);
+    uv_close((uv_handle_t *)&timer->next, timer_closed);
 }
 
 static const struct reactor_ops operations = {

@@ -20,8 +20,9 @@ def server():
 
 
 @pytest.fixture(scope="module")
-def hasty():
-    """One that waits for nobody long; its own socket is as patient as ever."""
+def hasty(server):
+    """One that waits for nobody long; its own socket is as patient as ever. Ends before the other, which
+    looks for what is left."""
     with Server({"SANDBOX_HEAD_TIME": "1s", "SANDBOX_BODY_TIME": "1s"}) as daemon:
         yield daemon
 
