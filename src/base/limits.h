@@ -183,6 +183,7 @@
 #define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */
 #define EGRESS_IDLE_MS 300000       /* a tunnel in which nothing moves is closed */
 #define EGRESS_LEAVE_MS 2000        /* a caller that was refused has this long to read why */
-#define KILL_PATIENCE_MS 2000       /* after a kill the warden has this long to report the exit */
+#define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */
+#define KILL_OUTPUT_MS 30000        /* and this long, while the last output comes */
 
 #endif
