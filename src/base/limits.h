@@ -60,7 +60,7 @@
 #define LIMIT_DATASETS 256               /* of one session */
 #define LIMIT_EVENTS 4096                /* of the bus that can be asked for again */
 #define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
-#define LIMIT_CLIENTS 1024               /* connections at once */
+#define LIMIT_CLIENTS 4096               /* connections at once, of each address */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
 #define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */
