@@ -106,7 +106,7 @@ async def tool(caller):
     reply = await caller.connection.ask(
         "POST", f"/v1/tools/sandbox_exec?session={caller.session()}", {"command": ["echo", word]})
     done = reply.json()  # 200 whatever became of it
-    if not done["success"] and done.get("code") in ("quota_exceeded", "busy"):
+    if not done.get("success", True) and done.get("code") in ("quota_exceeded", "busy"):
         raise client.Quota(done["code"], done.get("retry_after_s", 1))
     caller.expect("sandbox_exec", done.get("stdout", done), word + "\n")
 
