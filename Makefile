@@ -6,6 +6,7 @@
 # settings: PREFIX=/usr     where install goes (/usr/local); DESTDIR= in front of it, for packages
 # settings: FUZZ_SECONDS=30 for each fuzz target
 # settings: SOAK_RUNS=10000 runs of `make soak`
+# settings: LOAD_SECONDS=600 of `make load`
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -24,7 +25,7 @@ ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
-.PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak install \
+.PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak load install \
 	install-files deb clean help
 
 all: build
@@ -71,6 +72,10 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer and sanitizers
 soak: build ## SOAK_RUNS runs, then looks for anything left behind
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/fault/soak.py
+
+load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then looks for anything left
+	@tools/setup test
+	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
 
 install: build ## the program, man pages and completions, below DESTDIR/PREFIX
 	@$(MAKE) --no-print-directory install-files

@@ -4,7 +4,8 @@
  *
  * Each WAY begins with one of
  *     --spawn NAME ARGV...                            posix_spawn, and wait for its end with 0
- *     --http  NAME SOCKET (METHOD TARGET BODY EXPECT)...   one connection, kept from round to round
+ *     --http  NAME SOCKET (METHOD TARGET BODY EXPECT)...   one connection, kept from round to
+ * round; SOCKET is a path, or tcp:PORT:KEY
  *     --pipe  NAME ARGV...                            a program that is started once and says
  *                                                     "ready"; for each line it gets it does its
  *                                                     work and answers with the nanoseconds
@@ -18,8 +19,11 @@
  *
  * In C, because a client in Python adds 0.3 ms to each call, more than what is to be seen. */
 #define _GNU_SOURCE /* pipe2 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -81,10 +85,42 @@ static uint64_t now_ns(void)
 
 /* ---- HTTP ---- */
 
+/* "tcp:PORT:KEY": the port, and the key behind it; 0: it is a path. */
+static unsigned tcp_port(const char *socket, const char **ret_key)
+{
+    char *end;
+    unsigned long port;
+
+    if (strncmp(socket, "tcp:", 4) != 0)
+        return 0;
+    port = strtoul(socket + 4, &end, 10);
+    *ret_key = *end == ':' ? end + 1 : end;
+    return port < 65536 ? (unsigned)port : 0;
+}
+
+static void connect_tcp(struct way *way, unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int one = 1;
+
+    way->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (way->fd < 0 || connect(way->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        fail(way, way->socket, strerror(errno));
+    setsockopt(way->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
 static void connect_way(struct way *way)
 {
+    const char *key;
+    unsigned port = tcp_port(way->socket, &key);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
+    if (port) {
+        connect_tcp(way, port);
+        return;
+    }
     if (strlen(way->socket) >= sizeof(address.sun_path))
         fail(way, "the socket's path is too long", way->socket);
     memcpy(address.sun_path, way->socket, strlen(way->socket));
@@ -106,15 +142,20 @@ static void fill_target(const struct way *way, const char *target, char *text, s
 
 static void send_request(struct way *way, const struct step *step)
 {
-    char target[1024];
+    char target[1024], who[256] = "Host: bench\r\n";
     char text[16384];
+    const char *key = NULL;
+    unsigned port = tcp_port(way->socket, &key);
     int length;
 
+    if (port)
+        snprintf(who, sizeof(who), "Host: 127.0.0.1:%u\r\nAuthorization: Bearer %s\r\n", port, key);
+
     fill_target(way, step->target, target, sizeof(target));
-    length = snprintf(
-        text, sizeof(text), "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %zu\r\n\r\n%s",
-        step->method, target, step->body[0] ? "Content-Type: application/json\r\n" : "",
-        strlen(step->body), step->body);
+    length = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\n%s%sContent-Length: %zu\r\n\r\n%s",
+                      step->method, target, who,
+                      step->body[0] ? "Content-Type: application/json\r\n" : "", strlen(step->body),
+                      step->body);
     if (length < 0 || (size_t)length >= sizeof(text))
         fail(way, "the request is too long", NULL);
     for (int sent = 0; sent < length;) {

@@ -13,15 +13,30 @@ from harness import Failed
 
 STARTED_WITHIN_S = 30
 IMAGE = "bailey-bench:1"
+# One process without threads, as our broker is; nothing is logged, which ours does not do either.
+NGINX = """daemon off; master_process off; pid %(folder)s/pid; error_log %(folder)s/error.log;
+events { worker_connections 4096; }
+http {
+    access_log off; sendfile on; keepalive_requests 1000000000;
+    client_body_temp_path %(folder)s/a; proxy_temp_path %(folder)s/b; fastcgi_temp_path %(folder)s/c;
+    uwsgi_temp_path %(folder)s/d; scgi_temp_path %(folder)s/e;
+    server { listen 127.0.0.1:%(port)d backlog=4096; root %(folder)s; default_type application/json; }
+}
+"""
 CONTAINER = "live"
 
 
 class Connection:
-    """Plain HTTP/1.1 over a unix socket, for what is not timed to the microsecond."""
+    """Plain HTTP/1.1 over a unix socket, or over TCP with a key, for what is not timed to the
+    microsecond."""
 
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
+    def __init__(self, path, port=None, key=None):
+        self.host, self.key = "127.0.0.1:%d" % port if port else "bench", key
+        if port:
+            self.socket = socket.create_connection(("127.0.0.1", port))
+        else:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.connect(path)
         self.file = self.socket.makefile("rb")
 
     def __enter__(self):
@@ -32,8 +47,9 @@ class Connection:
         self.socket.close()
 
     def send_head(self, method, target, length):
-        head = "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n" % (
-            method, target, length)
+        who = "Authorization: Bearer %s\r\n" % self.key if self.key else ""
+        head = "%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n" % (
+            method, target, self.host, who, length)
         self.socket.sendall(head.encode())
 
     def read_head(self):
@@ -118,7 +134,7 @@ class Serve:
         if seed:
             os.mkdir(self.state, 0o700)
             copy_state(seed, self.state)
-        log = os.path.join(self.folder, "log")
+        self.log = log = os.path.join(self.folder, "log")
         with open(log, "w") as file:
             self.process = subprocess.Popen(
                 [bench.bailey, "serve", "--socket", self.socket, "--state", self.state],
@@ -150,6 +166,49 @@ class Serve:
         """A session whose box stands."""
         connection.ask("POST", "/v1/sessions", {"name": name})
         connection.ask("POST", "/v1/sessions/%s/exec" % name, {"argv": ["true"]})
+
+
+class Nginx:
+    """One process that serves a folder on loopback. Failed says why there is none."""
+
+    def __init__(self, bench, files):
+        """files: {name: bytes of a file}"""
+        program = shutil.which("nginx", path="/usr/sbin:/usr/bin:" + os.environ.get("PATH", ""))
+        if not program:
+            raise Failed("no nginx here; tools/setup bench installs it")
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.folder = tempfile.mkdtemp(prefix="bailey-nginx-", dir=memory)
+        with socket.socket() as asked:
+            asked.bind(("127.0.0.1", 0))
+            self.port = asked.getsockname()[1]
+        for name, data in files.items():
+            with open(os.path.join(self.folder, name), "wb") as file:
+                file.write(data)
+        config = os.path.join(self.folder, "nginx.conf")
+        with open(config, "w") as file:
+            file.write(NGINX % {"folder": self.folder, "port": self.port})
+        log = os.path.join(self.folder, "error.log")
+        self.process = subprocess.Popen(
+            [program, "-p", self.folder, "-e", log, "-c", config], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(self.process, lambda: self.connect().__exit__(), "nginx", log)
+        except Failed:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def connect(self):
+        return Connection(None, self.port)
+
+    def close(self):
+        stop(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Docker:

@@ -106,7 +106,9 @@ def memory_budget(outputs, size):
 def budgets(found):
     import session_report  # it uses the tables of this file
     import python_report
+    import server_report
     rows = list(session_report.call_budgets(found)) + list(python_report.budgets(found))
+    rows += server_report.budgets(found)
     if found.get("true"):
         rows += true_budget(found["true"])
     for latency in found.get("python", []):
@@ -189,6 +191,7 @@ OUTPUT_NOTE = """\
 
 def render(found, machine, failures):
     import python_report
+    import server_report
     import session_report
     lines = ["# Bench", "", "Written by `make bench`; nothing here is asserted by a test.", ""]
     lines += ["- %s: %s" % pair for pair in machine]
@@ -221,6 +224,7 @@ def render(found, machine, failures):
             lines += ["", "10 GB were not written: only with BENCH_FULL=1."]
     lines += session_report.render(found)
     lines += python_report.render(found)
+    lines += server_report.render(found)
     lines += ["", "## Notes", "", NOTES]
     if failures:
         lines += ["", "## Did not run", ""] + ["- " + failure for failure in failures]

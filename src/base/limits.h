@@ -60,7 +60,7 @@
 #define LIMIT_DATASETS 256               /* of one session */
 #define LIMIT_EVENTS 4096                /* of the bus that can be asked for again */
 #define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
-#define LIMIT_CLIENTS 1024               /* connections at once */
+#define LIMIT_CLIENTS 4096               /* connections at once, of each address */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
 #define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */
@@ -183,6 +183,7 @@
 #define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */
 #define EGRESS_IDLE_MS 300000       /* a tunnel in which nothing moves is closed */
 #define EGRESS_LEAVE_MS 2000        /* a caller that was refused has this long to read why */
-#define KILL_PATIENCE_MS 2000       /* after a kill the warden has this long to report the exit */
+#define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */
+#define KILL_OUTPUT_MS 30000        /* and this long, while the last output comes */
 
 #endif

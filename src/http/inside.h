@@ -25,6 +25,7 @@
 
 /* A connection. */
 struct link {
+    struct MHD_Connection *connection;
     struct http_server *server;
     struct reactor_watch *watch;
     struct link *next, *previous; /* all of the server */

@@ -94,6 +94,7 @@ struct rest_call {
     json_t *body;  /* BODY_JSON: what fits the row's schema; NULL otherwise */
 };
 
+unsigned rest_clients(const struct rest *rest); /* connections of all addresses */
 void rest_dispatch(struct http_request *http, void *ctx);
 /* Who asks, before anything else of the request is there; false: it was answered. */
 bool rest_admit(struct rest_call *call);

@@ -195,7 +195,7 @@ static void answer(struct scrape *scrape)
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
 
     engine_measure(rest->engine);
-    metrics_set(metrics, METRIC_CONNECTIONS, NULL, http_server_clients(rest->server));
+    metrics_set(metrics, METRIC_CONNECTIONS, NULL, rest_clients(rest));
     if (metrics_write(metrics, &text) < 0)
         rest_fail_memory(scrape->http);
     else

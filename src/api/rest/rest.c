@@ -80,6 +80,15 @@ int rest_set_tls(struct rest *rest, const struct http_tls *tls, struct error *er
     return r;
 }
 
+unsigned rest_clients(const struct rest *rest)
+{
+    unsigned count = http_server_clients(rest->server);
+
+    for (size_t i = 0; i < rest->other_count; i++)
+        count += http_server_clients(rest->others[i]);
+    return count;
+}
+
 void rest_quiesce(struct rest *rest)
 {
     if (!rest)

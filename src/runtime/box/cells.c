@@ -182,11 +182,28 @@ void cell_expect_next(struct box *box, uint32_t kernel)
         first->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
 }
 
+/* A kernel's end is told behind those of its cells. */
+static bool is_before_end(const struct call *other, const struct call *call)
+{
+    return other == call || (call->is_kernel && other->is_cell && other->kernel == call->id);
+}
+
+uint64_t cell_received(const struct box *box, const struct call *call)
+{
+    uint64_t sum = 0;
+
+    for (const struct call *other = box->calls; other; other = other->next) {
+        for (int i = 0; i < BOX_STREAMS && is_before_end(other, call); i++)
+            sum += other->in[i].received;
+    }
+    return sum;
+}
+
 bool cell_is_reader_slow(const struct box *box, const struct call *call)
 {
     for (const struct call *other = box->calls; other; other = other->next) {
-        if (other != call && !(call->is_kernel && other->is_cell && other->kernel == call->id))
-            continue; /* a kernel's end is told behind those of its cells */
+        if (!is_before_end(other, call))
+            continue;
         for (int i = 0; i < BOX_STREAMS; i++) {
             if (other->in[i].held.length > 0)
                 return true;

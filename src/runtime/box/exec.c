@@ -135,8 +135,11 @@ void box_signal(struct box *box, uint32_t id, int signal)
     if (!call || call->has_exited || (call->is_kernel && kernel_name(box, call) < 0))
         return;
     message_number_pack((uint32_t)signal, payload, sizeof(payload));
-    if (signal == SIGKILL && !call->kill_deadline_ms)
+    if (signal == SIGKILL && !call->kill_deadline_ms) {
         call->kill_deadline_ms = clock_now_ms() + KILL_PATIENCE_MS;
+        call->kill_last_ms = clock_now_ms() + KILL_OUTPUT_MS;
+        call->kill_received = cell_received(box, call);
+    }
     box_send(box, FRAME_SIGNAL, id, payload, sizeof(payload));
 }
 
@@ -393,6 +396,19 @@ static void time_out(struct box *box, struct call *call, uint64_t now_ms)
     }
 }
 
+/*
+ * The end is told behind the last output. It may wait because our side does not take that (for as
+ * long as it likes), or because it comes slowly: many floods that are read at once, say.
+ */
+static bool is_end_on_its_way(struct box *box, struct call *call, uint64_t now_ms)
+{
+    uint64_t received = cell_received(box, call);
+    bool has_moved = received != call->kill_received && now_ms < call->kill_last_ms;
+
+    call->kill_received = received;
+    return has_moved || cell_is_reader_slow(box, call);
+}
+
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
 {
     if (call->has_exited)
@@ -415,7 +431,7 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
     }
     if (!call->kill_deadline_ms || now_ms < call->kill_deadline_ms)
         return;
-    if (cell_is_reader_slow(box, call)) /* it waits behind output that our side does not take */
+    if (is_end_on_its_way(box, call, now_ms))
         call->kill_deadline_ms = now_ms + KILL_PATIENCE_MS;
     else
         box_break(box, "its warden did not tell the end of a command");

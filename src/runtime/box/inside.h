@@ -43,6 +43,8 @@ struct call {
     uint64_t start_deadline_ms;       /* until STARTED or NOEXEC */
     uint64_t timeout_ms, deadline_ms; /* 0: none */
     uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */
+    uint64_t kill_last_ms;            /* and while its last output comes, until then */
+    uint64_t kill_received;           /* bytes of it, when that was looked at last */
     uint64_t grace_deadline_ms;       /* a cell was interrupted: until it is again, or is killed */
     bool was_asked_twice;
     bool has_started, was_timed_out, is_pty;
@@ -130,6 +132,8 @@ void cell_no_exec(struct box *box, struct call *call, const struct message_fail 
 /* The kernel's next cell has to be started soon now. */
 void cell_expect_next(struct box *box, uint32_t kernel);
 bool cell_is_reader_slow(const struct box *box, const struct call *call);
+/* Bytes of output that came of it, and of a kernel's cells. */
+uint64_t cell_received(const struct box *box, const struct call *call);
 int kernel_name(struct box *box, struct call *kernel); /* the warden may tell us of its end */
 
 /* adopt.c: while box->adoption is there every frame goes to it */

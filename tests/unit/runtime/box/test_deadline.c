@@ -96,6 +96,39 @@ static void test_kill_with_slow_reader(void **state)
     check_lost(fake, 1);
 }
 
+/* The end comes behind the last output: as long as that comes, it is waited for, but not for ever.
+ */
+static void test_kill_while_output_comes(void **state)
+{
+    struct fake *fake = *state;
+    uint32_t id = start_exec(fake, 0, 0);
+
+    fake->seen[0].takes = SIZE_MAX;
+    say_bytes(fake, FRAME_OUTPUT, id, 1, 0, 5, 'x');
+    check_alive(fake);
+    box_signal(fake->box, id, SIGKILL);
+    say_bytes(fake, FRAME_OUTPUT, id, 1, 5, 5, 'x');
+    fake->box->calls->kill_deadline_ms = 1;
+    check_alive(fake);
+    assert_true(box_next_deadline_ms(fake->box) > 1);
+    say_bytes(fake, FRAME_OUTPUT, id, 1, 10, 5, 'x');
+    fake->box->calls->kill_deadline_ms = fake->box->calls->kill_last_ms = 1;
+    check_lost(fake, 1);
+}
+
+static void test_kill_without_more_output(void **state)
+{
+    struct fake *fake = *state;
+    uint32_t id = start_exec(fake, 0, 0);
+
+    fake->seen[0].takes = SIZE_MAX;
+    say_bytes(fake, FRAME_OUTPUT, id, 1, 0, 5, 'x');
+    check_alive(fake);
+    box_signal(fake->box, id, SIGKILL);
+    fake->box->calls->kill_deadline_ms = 1;
+    check_lost(fake, 1);
+}
+
 #define WITH_A_FAKE(test) cmocka_unit_test_setup_teardown(test, fake_set_up, fake_tear_down)
 
 int main(void)
@@ -105,6 +138,8 @@ int main(void)
         WITH_A_FAKE(test_unanswered_kill_after_deadline),
         WITH_A_FAKE(test_unanswered_kill_of_the_caller),
         WITH_A_FAKE(test_kill_with_slow_reader),
+        WITH_A_FAKE(test_kill_while_output_comes),
+        WITH_A_FAKE(test_kill_without_more_output),
     };
 
     return cmocka_run_group_tests_name("runtime/box/deadline", tests, NULL, NULL);
