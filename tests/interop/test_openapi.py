@@ -60,8 +60,9 @@ def test_the_document_and_the_server_agree(schemathesis, way):
              folder / "openapi.json", "--url", address, "--max-examples", str(WAYS[way]), *key,
              "--phases", "examples,coverage,fuzzing", "--workers", "2", "--seed", "1",
              "--exclude-path-regex", "(events|watch|ws)$", "--request-timeout", "30",
-             # Paths, names and programs have rules that no schema can say.
-             "--exclude-checks", "positive_data_acceptance",
+             # Paths, names and programs have rules that no schema can say; who comes over the socket
+             # is its owner, whatever key he sends.
+             "--exclude-checks", "positive_data_acceptance" + ",ignored_auth" * (way == "socket"),
              "--generation-database", "none", "--no-color"],
             cwd=folder, env=support.environment(server.room), capture_output=True, text=True,
             timeout=400, check=False)

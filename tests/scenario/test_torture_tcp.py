@@ -172,13 +172,11 @@ def test_more_chunks_than_are_taken(server):
     assert got and is_refused(got, 413), got[:300]
 
 
-def test_a_strangers_body_is_not_kept(server):
-    """Before its key is looked at nobody costs much memory: it is read, dropped and refused."""
-    piece = b"10000\r\n" + b" " * 65536 + b"\r\n"
+def test_a_strangers_body_is_not_taken(server):
+    """Who is no good is told so by the head alone, and the connection ends: nobody waits for a body."""
     for path, key in ((b"/v1/run", b"bly_00.00"), (b"/execute", b"bly_00.00"), (b"/mcp", b"x")):
-        got = say(server, b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-API-Key: %s\r\n"
-                  b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" % (path, key),
-                  *[piece] * 16, b"0\r\n\r\n")
+        got = say(server, b"POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n"
+                  b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" % (path, key))
         assert got.startswith(b"HTTP/1.1 401 "), (path, got[:300])
 
 

@@ -11,15 +11,18 @@
 #define SHAPE(members, required) \
     "{\"type\":\"object\",\"properties\":{" members "},\"required\":[" required "]}"
 
+/* A member that is null is as one that is not there. */
+#define OR_NULL(schema) "{\"anyOf\":[" schema ",{\"type\":\"null\"}]}"
+
 /* clang-format off */
 #define B_EXECUTE                                                                              \
     SHAPE(MEMBER("code", S_NAME) ","                                                           \
-          MEMBER("timeout_seconds", NUMBER) ","                                                \
-          MEMBER("requirements", "{\"type\":\"array\",\"items\":" S_STRING                       \
-                                 ",\"maxItems\":64}") ","                                      \
-          MEMBER("files", MAP_OF_TEXT) ","                                                     \
-          MEMBER("language", "{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"node\","  \
-                             "\"bash\",\"shell\"]}"),                                          \
+          MEMBER("timeout_seconds", OR_NULL(NUMBER)) ","                                       \
+          MEMBER("requirements", OR_NULL("{\"type\":\"array\",\"items\":" S_STRING             \
+                                         ",\"maxItems\":64}")) ","                             \
+          MEMBER("files", OR_NULL(MAP_OF_TEXT)) ","                                            \
+          MEMBER("language", OR_NULL("{\"type\":\"string\",\"enum\":[\"python\",\"javascript\"," \
+                                     "\"node\",\"bash\",\"shell\"]}")),                          \
           "\"code\"")
 
 #define R_EXECUTE                                                                              \
