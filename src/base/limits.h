@@ -70,6 +70,7 @@
 #define LIMIT_AUDIT_FILES 20000          /* that are looked at */
 #define LIMIT_AUDIT_CODE (64 * KIB)      /* of code in a line, where SANDBOX_STORE_CODE says so */
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
+#define LIMIT_DENIALS 300 /* of one tenant that have a line of their own in a minute */
 
 /* kernels, templates, layers */
 #define LIMIT_POOL 256               /* SANDBOX_POOL_SIZE may not exceed it */

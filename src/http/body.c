@@ -235,7 +235,7 @@ enum MHD_Result http_request_end(struct http_request *request)
             taker->end(request->taker_ctx);
         }
     }
-    if (request->response)
+    if (request->response && (!request->held_ms || request->is_gone))
         return http_request_queue(request);
     if (request->is_gone)
         return MHD_NO;

@@ -53,6 +53,8 @@ struct http_server {
     struct reactor_timer *looker; /* patience.c */
     uint64_t head_ms, body_ms;
     bool is_looking;
+    struct reactor_timer *holder; /* hold.c */
+    bool is_holding;
     unsigned still_rounds; /* at once again, and nobody was called: patience.c */
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
@@ -70,6 +72,7 @@ struct http_request {
     struct MHD_Connection *connection;
     struct http_request *next, *previous; /* all that are under way */
     uint64_t started_ms, started_ns;
+    uint64_t held_ms; /* its reply leaves then (hold.c); 0: at once */
     char id[REQUEST_ID_MAX];
     struct trace trace;
     char tenant[64]; /* whose it is; empty: nobody said */
@@ -134,6 +137,10 @@ enum MHD_Result http_request_end(struct http_request *request);
 /* origin.c: false: it was answered (a refusal, or a preflight) */
 bool http_request_look(struct http_request *request);
 void http_request_let_page(const struct http_request *request, struct MHD_Response *response);
+
+/* hold.c */
+bool http_hold_start(struct http_server *server); /* false: no memory */
+bool http_hold(struct http_request *request);     /* whether its reply, which is there, waits */
 
 /* patience.c */
 bool http_patience_start(struct http_server *server); /* false: no memory */

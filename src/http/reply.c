@@ -44,7 +44,8 @@ void http_request_answer(struct http_request *request, unsigned status, const ch
     if (request->id[0])
         MHD_add_response_header(response, "X-Request-Id", request->id);
     request->response = response;
-    http_request_wake(request);
+    if (!http_hold(request))
+        http_request_wake(request);
 }
 
 void http_reply(struct http_request *request, unsigned status, const char *type,

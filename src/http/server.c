@@ -313,7 +313,7 @@ static int attach(struct http_server *server)
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
     server->timer = reactor_timer(server->reactor, on_due, server);
-    if (!info || !server->timer || !http_patience_start(server))
+    if (!info || !server->timer || !http_patience_start(server) || !http_hold_start(server))
         return -ENOMEM;
     server->watch = reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server);
     return server->watch ? 0 : -ENOMEM;
@@ -392,6 +392,7 @@ static void server_free(struct http_server *server)
     server->reactor->ops->watch_remove(server->watch);
     server->reactor->ops->timer_remove(server->timer);
     server->reactor->ops->timer_remove(server->looker);
+    server->reactor->ops->timer_remove(server->holder);
     tls_identity_drop(server->identity);
     free(server);
 }

@@ -21,6 +21,12 @@ struct denial {
 
 /* Whether the engine would not do it, as opposed to could not, or did not understand it. */
 bool denial_is(const struct error *err);
+/* Of one tenant, and of all without a key, LIMIT_DENIALS in a minute have a line each; others are
+ * told together, in one with their number (`more`). All are counted. */
 void engine_denied(struct engine *engine, const struct denial *denial);
+
+/* Of engine.c. */
+int denials_start(struct engine *engine); /* -ENOMEM: denials_stop() is due all the same */
+void denials_stop(struct engine *engine); /* safe twice */
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "session/artifacts.h"
+#include "session/denial.h"
 #include "session/layers.h"
 
 #define PREFIX_MIN 4 /* characters of a shortened id */
@@ -124,7 +125,7 @@ int engine_new(const struct engine_spec *spec, struct engine **ret, struct error
     engine->expiry = reactor_timer(spec->reactor, on_expiry, engine);
     engine->sweeper = reactor_timer(spec->reactor, engine_sweep, engine);
     if (!engine->later || !engine->expiry || !engine->sweeper || !engine->tenants ||
-        !engine->turns || artifacts_start(engine) < 0) {
+        !engine->turns || artifacts_start(engine) < 0 || denials_start(engine) < 0) {
         engine_free(engine);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
@@ -150,6 +151,7 @@ void engine_free(struct engine *engine)
     ops->timer_remove(engine->expiry);
     ops->timer_remove(engine->sweeper);
     artifacts_stop(engine);
+    denials_stop(engine);
     ops->timer_remove(engine->grace);
     usage_free(engine);
     turns_free(engine->turns);

@@ -301,6 +301,7 @@ struct engine {
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper;
     struct reactor_timer *artifacts; /* NULL: there is no index */
+    struct denials *denials;         /* denial.c */
     bool has_later, is_sweeping;
     unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping;

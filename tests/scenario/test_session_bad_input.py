@@ -169,10 +169,13 @@ def test_a_method_that_is_not_allowed(daemon):
 
 
 def test_a_target_and_headers_that_are_too_long(daemon):
-    reply = daemon.call("GET", "/v1/sessions/" + "a" * 200000)
+    reply = daemon.call("GET", "/v1/sessions/" + "a" * 100000)
     assert (reply.status, reply.error["code"]) in ((414, "too_large"), (431, "too_large")), reply
-    reply = daemon.call("GET", "/v1/info", headers={"X-Long": "a" * 200000})
+    reply = daemon.call("GET", "/v1/info", headers={"X-Long": "a" * 100000})
     assert (reply.status, reply.error["code"]) == (431, "too_large"), reply
+    # More than a connection has room for: libmicrohttpd says it, in its own words.
+    assert daemon.call("GET", "/v1/sessions/" + "a" * 200000).status in (414, 431)
+    assert daemon.call("GET", "/v1/info", headers={"X-Long": "a" * 200000}).status == 431
 
 
 def test_a_body_that_is_too_large(daemon, lived_in):

@@ -18,12 +18,23 @@ static void handle_peer(struct http_request *request, void *ctx)
     http_reply(request, 200, NULL, NULL, "peer", 4);
 }
 
+static void handle_full(struct http_request *request, void *ctx)
+{
+    static const char *const headers[] = {"Retry-After: 1", NULL};
+
+    (void)ctx;
+    seen.handled++;
+    http_reply(request, 429, NULL, headers, "full", 4);
+}
+
 static const struct http_route tcp_routes[] = {
     {"GET", "/hello", HTTP_NO_BODY, 0, handle_hello, NULL, NULL},
     {"GET", "/peer", HTTP_NO_BODY, 0, handle_peer, NULL, NULL},
     {"POST", "/echo", HTTP_WHOLE_BODY, 1000, handle_echo, NULL, NULL},
     {"PUT", "/sink", HTTP_STREAM_BODY, 0, handle_sink, NULL, NULL},
     {"GET", "/wait", HTTP_NO_BODY, 0, handle_wait, NULL, NULL},
+    {"GET", "/full", HTTP_NO_BODY, 0, handle_full, NULL, NULL},
+    {"POST", "/full", HTTP_WHOLE_BODY, 1000, handle_full, NULL, NULL},
 };
 
 static int begin(bool tcp, unsigned head_ms)
@@ -324,6 +335,38 @@ static void a_whole_request_is_answered_behind_the_end_of_sending(void **state)
     serve(send_all_and_end);
 }
 
+#define FULL "GET /full HTTP/1.1\r\n" LOCAL
+
+/* Two in a row, one with a body, and some who do not wait for it: what comes next is served. */
+static void flood(void)
+{
+    char reply[4096];
+    int fd = client_connect();
+    const char *second;
+
+    for (int i = 0; i < 5; i++) {
+        int left = client_connect();
+
+        client_say(left, FULL "\r\n");
+        close(left);
+    }
+    client_say(fd, FULL "\r\n" FULL OVER "\r\n");
+    client_read_all(fd, reply, sizeof(reply));
+    second = strstr(reply + 1, "HTTP/1.1 429");
+    must(strncmp(reply, "HTTP/1.1 429", 12) == 0 && second, "both are refused");
+    must(strstr(second, "Retry-After: 1\r\n") && strstr(second, "full"), "the whole reply");
+    close(fd);
+    client_expect("POST /full HTTP/1.1\r\n" LOCAL OVER "Content-Length: 4\r\n\r\nabcd",
+                  "HTTP/1.1 429", "full");
+    client_expect("GET /hello HTTP/1.1\r\n" LOCAL OVER "\r\n", "HTTP/1.1 200", "hello");
+}
+
+static void a_quotas_refusal_is_held_back_and_whole(void **state)
+{
+    (void)state;
+    serve(flood);
+}
+
 #define TCP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_tcp, tear_down)
 #define HASTY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_hasty, tear_down)
 #define LOCAL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_hasty_local, tear_down)
@@ -336,6 +379,7 @@ int main(void)
         TCP_TEST(chunks_are_what_they_say),
         TCP_TEST(only_known_hosts_and_pages_are_heard),
         TCP_TEST(lists_are_read_for_each_request),
+        TCP_TEST(a_quotas_refusal_is_held_back_and_whole),
         HASTY_TEST(a_head_that_never_ends_is_cut_off),
         HASTY_TEST(who_waits_for_an_answer_is_not_cut_off),
         LOCAL_TEST(half_a_request_does_not_stay),

@@ -1,0 +1,124 @@
+/*
+ * test_denial.c - refusals in the audit: each has its line, and a flood of them has one with its
+ * number, which takes no line from anybody else.
+ */
+#include "workshop.h"
+
+#include <jansson.h>
+
+#include "base/cleanup.h"
+#include "observe/audit.h"
+#include "observe/metrics.h"
+#include "session/denial.h"
+
+static const struct error quota = {.num = -EDQUOT, .code = ERROR_QUOTA, .quota = "requests"};
+static const struct error stranger = {.num = -EACCES, .code = ERROR_UNAUTHORIZED};
+
+static int set_up(void **state)
+{
+    struct shop *shop;
+
+    shop_open(state);
+    shop = *state;
+    shop->engine->spec.metrics = metrics_new();
+    shop->engine->spec.audit = audit_open(shop->folder_fd[4]);
+    assert_non_null(shop->engine->spec.metrics);
+    assert_non_null(shop->engine->spec.audit);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct shop *shop = *state;
+
+    metrics_free(shop->engine->spec.metrics);
+    audit_close(shop->engine->spec.audit);
+    shop->engine->spec.metrics = NULL;
+    shop->engine->spec.audit = NULL;
+    return shop_close(state);
+}
+
+static void deny(struct shop *shop, const char *tenant, const struct error *err, unsigned times)
+{
+    struct caller caller = {.request = "req-1"};
+
+    str_copy(caller.who.tenant, sizeof(caller.who.tenant), tenant);
+    for (unsigned i = 0; i < times; i++)
+        engine_denied(shop->engine, &(struct denial){.caller = &caller, .err = err, .path = "/v1"});
+}
+
+/* Lines of their own that a tenant has ("": nobody's), and how many are told together. */
+static unsigned lines_of(struct shop *shop, const char *tenant, unsigned *more)
+{
+    static char text[1 << 20];
+    unsigned count = 0;
+
+    *more = 0;
+    assert_true(scratch_read(scratch_path(&shop->scratch, "logs/audit.jsonl"), text, sizeof(text)));
+    for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+        CLEANUP(json_decrefp) json_t *line = json_loadb(at, (size_t)(end - at), 0, NULL);
+        const char *whose = json_string_value(json_object_get(line, "tenant"));
+        json_t *rest = json_object_get(line, "more");
+
+        assert_string_equal(json_string_value(json_object_get(line, "action")), "denied");
+        if (!str_equal(whose ? whose : "", tenant))
+            continue;
+        if (rest)
+            *more += (unsigned)json_integer_value(rest);
+        else
+            count++;
+    }
+    return count;
+}
+
+static void test_each_has_its_line(void **state)
+{
+    struct shop *shop = *state;
+    unsigned more;
+
+    deny(shop, "acme", &quota, 3);
+    deny(shop, "", &stranger, 2);
+    assert_int_equal(lines_of(shop, "acme", &more), 3);
+    assert_int_equal(more, 0);
+    assert_int_equal(lines_of(shop, "", &more), 2);
+    assert_int_equal(more, 0);
+}
+
+static void test_a_flood_is_told_together(void **state)
+{
+    struct shop *shop = *state;
+    unsigned more;
+
+    deny(shop, "", &stranger, LIMIT_DENIALS + 7);
+    deny(shop, "acme", &quota, 1);
+    assert_int_equal(lines_of(shop, "", &more), LIMIT_DENIALS);
+    assert_int_equal(more, 0); /* the minute is not over */
+    assert_int_equal(lines_of(shop, "acme", &more), 1);
+    denials_stop(shop->engine); /* nor will it be: then it is told now */
+    assert_int_equal(lines_of(shop, "", &more), LIMIT_DENIALS);
+    assert_int_equal(more, 7);
+}
+
+static void test_many_tenants(void **state)
+{
+    struct shop *shop = *state;
+    char tenant[16];
+    unsigned more;
+
+    for (int i = 0; i < 200; i++) {
+        str_format(tenant, sizeof(tenant), "t%d", i);
+        deny(shop, tenant, &quota, 1);
+        assert_int_equal(lines_of(shop, tenant, &more), 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_each_has_its_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_flood_is_told_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_tenants, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
