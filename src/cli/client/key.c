@@ -90,7 +90,7 @@ static int action_new(struct action_job *job)
     if (request->expires_ms)
         json_object_set_new(body, "expires_s", json_real((double)request->expires_ms / 1000));
     if (action_open(job, &err) < 0 ||
-        client_call(&job->client, "POST", "/v1/keys", body, &key, &err) < 0)
+        client_call(&job->client, "POST", "/v1/keys", ptr_take(&body), &key, &err) < 0)
         return client_fail(request->is_json, &err);
     return print_key(job, key);
 }
@@ -104,7 +104,7 @@ static int action_rotate(struct action_job *job)
     struct error err = {0};
 
     if (action_open(job, &err) < 0 || key_path(&path, job->operands[0], "/rotate", &err) < 0 ||
-        client_call(&job->client, "POST", buf_text(&path), body, &key, &err) < 0)
+        client_call(&job->client, "POST", buf_text(&path), ptr_take(&body), &key, &err) < 0)
         return client_fail(job->request.is_json, &err);
     return print_key(job, key);
 }
