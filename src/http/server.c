@@ -91,9 +91,9 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, sock
 }
 
 /*
- * libmicrohttpd's epoll set is edge-triggered, and under load it misses the end of one connection
- * or another (seen: 293 of 600 that left at once), which then stays until HTTP_IDLE_MS. So it is
- * told that this one has no time left, and to look at its clock.
+ * Under load libmicrohttpd misses the end of one connection or another (seen: 293 of 600 that left
+ * at once; why is not known, its epoll set is edge-triggered), which then stays until HTTP_IDLE_MS.
+ * So it is told that this one has no time left, and to look at its clock.
  */
 static void let_go(struct link *link)
 {

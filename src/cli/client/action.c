@@ -2,10 +2,13 @@
 #include "cli/client/action.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
+#include "cli/say.h"
 
 static void job_free(struct action_job *job)
 {
@@ -92,4 +95,28 @@ int action_open(struct action_job *job, struct error *err)
 {
     return client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
                        err);
+}
+
+int action_list(struct action_job *job, const char *path, const char *member, const char *name,
+                int (*table)(json_t *list))
+{
+    CLEANUP(buf_free) struct buf names = BUF_INIT(MIB);
+    CLEANUP(json_freep) json_t *reply = NULL;
+    json_t *list, *item;
+    struct error err = {0};
+    size_t i;
+
+    if (action_open(job, &err) < 0 ||
+        client_call(&job->client, "GET", path, NULL, &reply, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (job->request.is_json)
+        return print_json(json_incref(reply));
+    list = json_object_get(reply, member);
+    if (!job->request.is_quiet)
+        return table(list);
+    json_array_foreach(list, i, item)
+    {
+        buf_printf(&names, "%s\n", member_text(item, name));
+    }
+    return print_text(&names);
 }

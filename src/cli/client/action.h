@@ -35,4 +35,11 @@ int action_run(const struct invocation *invocation, const struct action *rows, s
 /* Reaches the daemon, and starts one when there is none. */
 int action_open(struct action_job *job, struct error *err);
 
+/*
+ * `ls`: the list under `member` of what GET `path` says, as a table, or as JSON, or with --quiet
+ * one `name` of each a line. Returns the exit status.
+ */
+int action_list(struct action_job *job, const char *path, const char *member, const char *name,
+                int (*table)(json_t *list));
+
 #endif

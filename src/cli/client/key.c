@@ -144,25 +144,7 @@ static int list_table(json_t *keys)
 
 static int action_ls(struct action_job *job)
 {
-    CLEANUP(buf_free) struct buf ids = BUF_INIT(MIB);
-    CLEANUP(json_freep) json_t *reply = NULL;
-    json_t *keys, *key;
-    struct error err = {0};
-    size_t i;
-
-    if (action_open(job, &err) < 0 ||
-        client_call(&job->client, "GET", "/v1/keys", NULL, &reply, &err) < 0)
-        return client_fail(job->request.is_json, &err);
-    if (job->request.is_json)
-        return print_json(json_incref(reply));
-    keys = json_object_get(reply, "keys");
-    if (!job->request.is_quiet)
-        return list_table(keys);
-    json_array_foreach(keys, i, key)
-    {
-        buf_printf(&ids, "%s\n", member_text(key, "id"));
-    }
-    return print_text(&ids);
+    return action_list(job, "/v1/keys", "keys", "id", list_table);
 }
 
 /* ---- rm ---- */

@@ -102,25 +102,7 @@ static int list_table(json_t *templates)
 
 static int action_ls(struct action_job *job)
 {
-    CLEANUP(buf_free) struct buf names = BUF_INIT(MIB);
-    CLEANUP(json_freep) json_t *reply = NULL;
-    json_t *templates, *template;
-    struct error err = {0};
-    size_t i;
-
-    if (action_open(job, &err) < 0 ||
-        client_call(&job->client, "GET", "/v1/templates", NULL, &reply, &err) < 0)
-        return client_fail(job->request.is_json, &err);
-    if (job->request.is_json)
-        return print_json(json_incref(reply));
-    templates = json_object_get(reply, "templates");
-    if (!job->request.is_quiet)
-        return list_table(templates);
-    json_array_foreach(templates, i, template)
-    {
-        buf_printf(&names, "%s\n", member_text(template, "name"));
-    }
-    return print_text(&names);
+    return action_list(job, "/v1/templates", "templates", "name", list_table);
 }
 
 /* "numpy 2.4.6" a line; other members as they are. */

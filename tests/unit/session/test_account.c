@@ -19,30 +19,6 @@ static const struct caller caller = {
     .trace = {.id = TRACE, .parent = "00f067aa0ba902b7", .is_sampled = true},
 };
 
-static int set_up(void **state)
-{
-    struct shop *shop;
-
-    shop_open(state);
-    shop = *state;
-    shop->engine->spec.metrics = metrics_new();
-    shop->engine->spec.audit = audit_open(shop->folder_fd[4]);
-    assert_non_null(shop->engine->spec.metrics);
-    assert_non_null(shop->engine->spec.audit);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct shop *shop = *state;
-
-    metrics_free(shop->engine->spec.metrics);
-    audit_close(shop->engine->spec.audit);
-    shop->engine->spec.metrics = NULL;
-    shop->engine->spec.audit = NULL;
-    return shop_close(state);
-}
-
 static const char *audit_text(struct shop *shop)
 {
     static char text[262144];
@@ -280,7 +256,7 @@ static void test_gauges(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, shop_open_observed, shop_close_observed)
     const struct CMUnitTest tests[] = {
         TEST(test_a_run),     TEST(test_how_runs_end),     TEST(test_code_that_is_never_kept),
         TEST(test_a_command), TEST(test_without_a_caller), TEST(test_gauges),

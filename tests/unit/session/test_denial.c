@@ -14,30 +14,6 @@
 static const struct error quota = {.num = -EDQUOT, .code = ERROR_QUOTA, .quota = "requests"};
 static const struct error stranger = {.num = -EACCES, .code = ERROR_UNAUTHORIZED};
 
-static int set_up(void **state)
-{
-    struct shop *shop;
-
-    shop_open(state);
-    shop = *state;
-    shop->engine->spec.metrics = metrics_new();
-    shop->engine->spec.audit = audit_open(shop->folder_fd[4]);
-    assert_non_null(shop->engine->spec.metrics);
-    assert_non_null(shop->engine->spec.audit);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct shop *shop = *state;
-
-    metrics_free(shop->engine->spec.metrics);
-    audit_close(shop->engine->spec.audit);
-    shop->engine->spec.metrics = NULL;
-    shop->engine->spec.audit = NULL;
-    return shop_close(state);
-}
-
 static void deny(struct shop *shop, const char *tenant, const struct error *err, unsigned times)
 {
     struct caller caller = {.request = "req-1"};
@@ -115,9 +91,11 @@ static void test_many_tenants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_has_its_line, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_flood_is_told_together, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many_tenants, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_has_its_line, shop_open_observed,
+                                        shop_close_observed),
+        cmocka_unit_test_setup_teardown(test_a_flood_is_told_together, shop_open_observed,
+                                        shop_close_observed),
+        cmocka_unit_test_setup_teardown(test_many_tenants, shop_open_observed, shop_close_observed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

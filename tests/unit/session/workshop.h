@@ -24,6 +24,8 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "observe/audit.h"
+#include "observe/metrics.h"
 #include "sandbox/sandbox.h"
 #include "session/inside.h"
 #include "warden/warden.h"
@@ -443,6 +445,31 @@ static inline int shop_reaper(void **state)
 {
     (void)state;
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* With metrics and an audit, of which logs/audit.jsonl is left. */
+static inline int shop_open_observed(void **state)
+{
+    struct shop *shop;
+
+    shop_open(state);
+    shop = *state;
+    shop->engine->spec.metrics = metrics_new();
+    shop->engine->spec.audit = audit_open(shop->folder_fd[4]);
+    assert_non_null(shop->engine->spec.metrics);
+    assert_non_null(shop->engine->spec.audit);
+    return 0;
+}
+
+static inline int shop_close_observed(void **state)
+{
+    struct shop *shop = *state;
+
+    metrics_free(shop->engine->spec.metrics);
+    audit_close(shop->engine->spec.audit);
+    shop->engine->spec.metrics = NULL;
+    shop->engine->spec.audit = NULL;
+    return shop_close(state);
 }
 
 #define IN_A_WORKSHOP(test) cmocka_unit_test_setup_teardown(test, shop_open, shop_close)

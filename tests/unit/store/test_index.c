@@ -1,56 +1,17 @@
 /* test_index.c - what is put into the index comes out of it again, in order, after a restart too.
  */
-#include "scratch.h"
+#include "place.h"
 
 #include <errno.h>
 
 #include "base/limits.h"
 #include "base/str.h"
-#include "store/index.h"
-
-struct place {
-    struct scratch scratch;
-    int folder_fd;
-    struct index *index;
-};
-
-static void open_index(struct place *place)
-{
-    struct error err = {0};
-
-    if (index_open(place->folder_fd, &place->index, &err) < 0)
-        fail_msg("%s", err.text);
-}
 
 static void reopen(struct place *place)
 {
     index_close(place->index);
     place->index = NULL;
     open_index(place);
-}
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof(*place));
-
-    assert_non_null(place);
-    scratch_make(&place->scratch);
-    place->folder_fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(place->folder_fd >= 0);
-    open_index(place);
-    *state = place;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-
-    index_close(place->index);
-    close(place->folder_fd);
-    scratch_remove(&place->scratch);
-    free(place);
-    return 0;
 }
 
 static void put_session(struct place *place, const char *id, uint64_t created, uint64_t ended)
@@ -515,7 +476,7 @@ static void test_contexts(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_open, place_remove)
     const struct CMUnitTest tests[] = {
         TEST(test_session_comes_back),
         TEST(test_none_is_not_empty),

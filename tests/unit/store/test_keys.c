@@ -1,6 +1,6 @@
 /* test_keys.c - API keys: made, checked, given new secrets, removed; kept over a restart; and an
  * index of the version before keys. */
-#include "scratch.h"
+#include "place.h"
 
 #include <errno.h>
 #include <sqlite3.h>
@@ -11,50 +11,6 @@
 #include "store/keys.h"
 
 #define NEVER UINT64_MAX
-
-struct place {
-    struct scratch scratch;
-    int folder_fd;
-    struct index *index;
-};
-
-static void open_index(struct place *place)
-{
-    struct error err = {0};
-
-    if (index_open(place->folder_fd, &place->index, &err) < 0)
-        fail_msg("%s", err.text);
-}
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof(*place));
-
-    assert_non_null(place);
-    scratch_make(&place->scratch);
-    place->folder_fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(place->folder_fd >= 0);
-    *state = place;
-    return 0;
-}
-
-static int set_up_open(void **state)
-{
-    set_up(state);
-    open_index(*state);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-
-    index_close(place->index);
-    close(place->folder_fd);
-    scratch_remove(&place->scratch);
-    free(place);
-    return 0;
-}
 
 static struct key_row add(struct place *place, const char *tenant, uint32_t scopes,
                           uint64_t expires_ms, char text[KEY_TEXT_MAX])
@@ -376,7 +332,7 @@ static void test_migration(void **state)
     assert_int_equal(count, 2);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_open, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_open, place_remove)
 
 int main(void)
 {
@@ -389,7 +345,7 @@ int main(void)
         TEST(test_list_and_removal),
         TEST(test_last_use),
         TEST(test_no_secret_on_disk),
-        cmocka_unit_test_setup_teardown(test_migration, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_migration, place_make, place_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

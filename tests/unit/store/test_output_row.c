@@ -1,46 +1,8 @@
 /* test_output_row.c - outputs by id in the index, and the daemon's own secrets. */
-#include "scratch.h"
+#include "place.h"
 
 #include "base/str.h"
 #include "store/output_row.h"
-
-struct place {
-    struct scratch scratch;
-    int folder_fd;
-    struct index *index;
-};
-
-static void open_index(struct place *place)
-{
-    struct error err = {0};
-
-    if (index_open(place->folder_fd, &place->index, &err) < 0)
-        fail_msg("%s", err.text);
-}
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof(*place));
-
-    assert_non_null(place);
-    scratch_make(&place->scratch);
-    place->folder_fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(place->folder_fd >= 0);
-    open_index(place);
-    *state = place;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-
-    index_close(place->index);
-    close(place->folder_fd);
-    scratch_remove(&place->scratch);
-    free(place);
-    return 0;
-}
 
 static void put(struct place *place, const char *id, const char *session, uint64_t expires_ms,
                 bool is_kept)
@@ -164,10 +126,11 @@ static void test_a_secret_is_made_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_in_and_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_only_what_is_not_kept_is_due, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_whose_they_are, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_secret_is_made_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_in_and_out, place_open, place_remove),
+        cmocka_unit_test_setup_teardown(test_only_what_is_not_kept_is_due, place_open,
+                                        place_remove),
+        cmocka_unit_test_setup_teardown(test_whose_they_are, place_open, place_remove),
+        cmocka_unit_test_setup_teardown(test_a_secret_is_made_once, place_open, place_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
