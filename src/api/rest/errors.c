@@ -46,6 +46,7 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_LINK_EXPIRED, 403, "a signed link that is too old, or was changed"},
     {ERROR_BUSY, 503, "too many boxes wait to be made; Retry-After"},
     {ERROR_SHUTTING_DOWN, 503, "the daemon says goodbye"},
+    {ERROR_NO_DOCKER, 503, "Docker's daemon does not answer, and boxes are its containers"},
     {ERROR_NO_DAEMON, 503, "nobody listens on the socket; only the command line says this"},
     {ERROR_CONTEXT_NOT_FOUND, 404, "no such context in the session"},
     {ERROR_CONTEXT_TAKEN, 409, "another context of the session has this name"},

@@ -264,6 +264,12 @@ static bool dispatch(struct launched_maker *self, const struct launcher_message 
     case LAUNCHER_STOPPING:
         self->events.stopping(self->ctx, message->number);
         return true;
+    case LAUNCHER_WALL:
+        if (self->events.wall)
+            self->events.wall(self->ctx, fd);
+        else
+            fd_closep(&fd);
+        return true;
     default:
         return warm_dispatch(self, message);
     }
