@@ -157,6 +157,15 @@ static int make_folder(int dir_fd, const char *name)
     return -errno;
 }
 
+/* runc gives a tmpfs the mode of the image's folder below it, whatever was asked for. */
+static void allow_ourselves(int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && (~status.st_mode & S_IRWXU))
+        fchmod(fd, status.st_mode | S_IRWXU);
+}
+
 /*
  * Must: come after the ids and the shares. A share that cannot be written is the container's fault:
  * the step says which (enum share, and 1).
@@ -170,6 +179,7 @@ int stage_container_shares(struct sandbox *sandbox)
         if (sandbox->share_fd[i] < 0)
             continue;
         sandbox->failed_step = (uint16_t)(i + 1);
+        allow_ourselves(sandbox->share_fd[i]);
         if (faccessat(sandbox->share_fd[i], ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0)
             return -errno;
     }
