@@ -90,20 +90,36 @@ static bool share_is_full(int share_fd, uint64_t *ret_bytes)
 {
     struct statfs status;
 
+    *ret_bytes = 0;
     if (share_fd < 0 || fstatfs(share_fd, &status) < 0)
         return false;
-    *ret_bytes += (status.f_blocks - status.f_bfree) * (uint64_t)status.f_bsize;
+    *ret_bytes = (status.f_blocks - status.f_bfree) * (uint64_t)status.f_bsize;
     return status.f_bfree == 0 || (status.f_files > 0 && status.f_ffree == 0);
+}
+
+static bool is_same_disk(int a_fd, int b_fd)
+{
+    struct stat a, b;
+
+    return fstat(a_fd, &a) == 0 && fstat(b_fd, &b) == 0 && a.st_dev == b.st_dev;
 }
 
 /* In a container each share is a disk of its own, as large as all of them together may be. */
 static bool some_share_is_full(const struct sandbox *sandbox, uint64_t *ret_bytes)
 {
+    const int *fds = sandbox->share_fd;
     bool is_full = false;
 
     *ret_bytes = 0;
-    for (int i = 0; i < _SHARE_MAX; i++)
-        is_full |= share_is_full(sandbox->share_fd[i], ret_bytes);
+    for (int i = 0; i < _SHARE_MAX; i++) {
+        uint64_t bytes;
+        bool is_seen = false;
+
+        for (int j = 0; j < i; j++)
+            is_seen |= is_same_disk(fds[i], fds[j]);
+        is_full |= share_is_full(fds[i], &bytes);
+        *ret_bytes += is_seen ? 0 : bytes;
+    }
     return is_full;
 }
 
@@ -126,7 +142,7 @@ static bool is_over_limit(const struct warden *warden)
 bool watch_disk_full(const struct warden *warden)
 {
     const struct sandbox_plan *plan = warden->sandbox->plan;
-    uint64_t bytes = 0;
+    uint64_t bytes;
 
     if (!plan->has_namespaces)
         return shares_bytes(warden->sandbox) > plan->watch_disk_bytes;
