@@ -117,6 +117,7 @@ static void pack_usage(struct pack *pack, const struct launcher_usage *usage)
     pack_u64(pack, usage->memory_bytes);
     pack_u64(pack, usage->oom_kills);
     pack_u8(pack, usage->was_asked);
+    pack_u8(pack, usage->why);
 }
 
 static void pack_kernel_ended(struct pack *pack, const struct launcher_kernel_ended *ended)
@@ -389,7 +390,10 @@ static bool unpack_usage(struct unpack *unpack, struct launcher_usage *usage)
     usage->cpu_us = unpack_u64(unpack);
     usage->memory_bytes = unpack_u64(unpack);
     usage->oom_kills = unpack_u64(unpack);
-    return unpack_bool(unpack, &usage->was_asked);
+    if (!unpack_bool(unpack, &usage->was_asked))
+        return false;
+    usage->why = unpack_u8(unpack);
+    return usage->why < _WHY_MAX;
 }
 
 static bool unpack_kernel_made(struct unpack *unpack, struct launcher_kernel_made *made)

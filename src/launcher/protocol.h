@@ -147,6 +147,14 @@ struct launcher_refused {
     uint32_t layers, missing;
 };
 
+/* Why a box ended that nobody had asked to, as far as its maker knows. */
+enum launcher_why {
+    WHY_UNKNOWN,
+    WHY_DOCKER_GONE, /* Docker died, or hung up */
+    WHY_NONSENSE,    /* what came from it were no frames */
+    _WHY_MAX,
+};
+
 /* ENDED and USED */
 struct launcher_usage {
     uint32_t number;
@@ -154,6 +162,7 @@ struct launcher_usage {
     uint64_t memory_bytes; /* USED: now; ENDED: the peak */
     uint64_t oom_kills;
     bool was_asked; /* ENDED: by END */
+    uint8_t why;    /* ENDED: enum launcher_why */
 };
 
 struct launcher_message {
