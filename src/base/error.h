@@ -78,7 +78,11 @@ extern const char ERROR_LINK_EXPIRED[];  /* a signed link that is too old, or wa
 extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this is none */
 extern const char ERROR_RANGE[];         /* bytes that a file does not have */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
-extern const char ERROR_NO_DOCKER[];     /* Docker's daemon is not there */
+
+/* Docker's */
+extern const char ERROR_DOCKER_UNAVAILABLE[]; /* nobody answers, or not to us, or too old a one */
+extern const char ERROR_IMAGE_NOT_FOUND[];    /* the image is not there and cannot be had */
+extern const char ERROR_IMAGE_UNUSABLE[];     /* it is there, and no box can be made of it */
 
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
 const char *error_code_find(const char *word);

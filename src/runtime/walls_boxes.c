@@ -110,7 +110,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
     struct walls_make *make = ctx;
     struct error own = {0};
 
-    if (!make->is_home && make->walls->falls_back && err->code == ERROR_NO_DOCKER) {
+    if (!make->is_home && make->walls->falls_back && err->code == ERROR_DOCKER_UNAVAILABLE) {
         make->why = *err;
         if (ask_home(make, &own) == 0)
             return;

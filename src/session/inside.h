@@ -408,6 +408,7 @@ void outputs_gone(struct session *session); /* it has ended: its files go, and t
 
 /* kernel.c */
 /* The kernel that came with the box, for whoever is the first to want one. */
+struct made;
 void kernel_came(struct session *session, const struct made *made);
 void kernel_start(struct context *context); /* context->kernel, or its cells have failed */
 void kernel_discard(struct kernel *kernel); /* its context does not want it any more */
