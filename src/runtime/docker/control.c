@@ -164,14 +164,14 @@ static void end_box(struct docker_wall *wall, uint32_t number)
 {
     struct launcher_message message = {.type = LAUNCHER_ENDED,
                                        .usage = {.number = number, .was_asked = true}};
-    struct wall_box *box = box_find(wall, number);
+    struct wall_box *box = docked_find(wall, number);
 
     if (!box) {
         control_send(wall, &message, -1);
         return;
     }
     box->was_asked = true;
-    box_end(box);
+    docked_end(box);
 }
 
 static void no_kernel(struct docker_wall *wall, const struct launcher_kernel *kernel)
@@ -224,16 +224,16 @@ static bool answer(struct docker_wall *wall, const struct launcher_message *mess
     switch (message->type) {
     case LAUNCHER_READY:
         wall->wants_pool = wall->spec.pool_size > 0;
-        pool_fill(wall);
+        docker_pool_fill(wall);
         return true;
     case LAUNCHER_MAKE:
-        box_make(wall, &message->make, false);
+        docked_make(wall, &message->make, false);
         return true;
     case LAUNCHER_END:
         end_box(wall, message->number);
         return true;
     case LAUNCHER_USAGE:
-        box_usage(wall, message->number);
+        docked_usage(wall, message->number);
         return true;
     case LAUNCHER_QUIT:
         docker_wall_leave(wall);

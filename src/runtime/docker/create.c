@@ -262,8 +262,3 @@ int create_check(const json_t *inspect, const struct container_spec *spec, bool 
     *ret = facts;
     return 0;
 }
-
-const char *create_seccomp(void)
-{
-    return NULL;
-}

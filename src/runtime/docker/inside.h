@@ -1,10 +1,10 @@
 /*
  * inside.h - what the files of runtime/docker share. Private to it.
  *
- * Who calls whom: wall.c holds everything and the meeting point; control.c hears the broker; box.c
- * makes and ends one container over api.c, attach.c and pump.c; prepare.c finds out whether there
- * is a Docker, the image and the volume (volume.c) before the first box; pool.c has boxes made
- * ahead; sweep.c removes what is left of others, and hears of memory that ran out.
+ * Who calls whom: wall.c holds everything and the meeting point; control.c hears the broker;
+ * docked.c makes and ends one container over api.c, attach.c and pump.c; prepare.c finds out
+ * whether there is a Docker, the image and the volume (volume.c) before the first box; pool.c has
+ * boxes made ahead; sweep.c removes what is left of others, and hears of memory that ran out.
  */
 #ifndef BAILEY_RUNTIME_DOCKER_INSIDE_H
 #define BAILEY_RUNTIME_DOCKER_INSIDE_H
@@ -121,7 +121,6 @@ struct container_facts {
 };
 int create_check(const json_t *inspect, const struct container_spec *spec, bool has_userns,
                  struct container_facts *ret, struct error *err);
-const char *create_seccomp(void); /* our profile; NULL: Docker's own */
 
 /* ---- pump.c: frames between a channel and a stream ---- */
 
@@ -152,7 +151,7 @@ int pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *
               size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
 void pump_stop(struct pump *pump);
 
-/* ---- box.c ---- */
+/* ---- docked.c ---- */
 
 enum box_stage {
     BOX_CREATING,
@@ -193,26 +192,27 @@ struct wall_box {
     struct error failed; /* what its maker is told, once it is removed */
 };
 
-void box_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead);
-void box_end(struct wall_box *box); /* by whatever is needed; freed in the end */
-void box_usage(struct docker_wall *wall, uint32_t number);
-struct wall_box *box_find(struct docker_wall *wall, uint32_t number); /* that a broker may know */
-struct wall_box *box_find_name(struct docker_wall *wall, const char *name);
-void box_begin(struct wall_box *box); /* Docker, image and volume are there */
-void box_refuse(struct wall_box *box, const struct error *err); /* they are not */
-void box_tell(struct wall_box *box, uint32_t serial);           /* MADE */
-void box_free(struct wall_box *box);
-int box_open_channel(struct wall_box *box);
-void box_container(const struct wall_box *box, struct container_spec *ret);
+void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead);
+void docked_end(struct wall_box *box); /* by whatever is needed; freed in the end */
+void docked_usage(struct docker_wall *wall, uint32_t number);
+struct wall_box *docked_find(struct docker_wall *wall,
+                             uint32_t number); /* that a broker may know */
+struct wall_box *docked_find_name(struct docker_wall *wall, const char *name);
+void docked_begin(struct wall_box *box); /* Docker, image and volume are there */
+void docked_refuse(struct wall_box *box, const struct error *err); /* they are not */
+void docked_tell(struct wall_box *box, uint32_t serial);           /* MADE */
+void docked_free(struct wall_box *box);
+int docked_open_channel(struct wall_box *box);
+void docked_container(const struct wall_box *box, struct container_spec *ret);
 
-/* box_end.c */
-void box_fail(struct wall_box *box, const struct error *err); /* while it is made */
-void box_lost(struct wall_box *box, int num);                 /* its stream has ended */
+/* docked_end.c */
+void docked_fail(struct wall_box *box, const struct error *err); /* while it is made */
+void docked_lost(struct wall_box *box, int num);                 /* its stream has ended */
 
-/* kernel.c: Python in a box that is made ahead */
-int kernel_start(struct wall_box *box);
+/* docked_kernel.c: Python in a box that is made ahead */
+int docked_kernel_start(struct wall_box *box);
 /* A frame of a box that is warming. 1: it runs, 0: go on; negative: there will be none. */
-int kernel_frame(struct wall_box *box, const struct frame *frame);
+int docked_kernel_frame(struct wall_box *box, const struct frame *frame);
 
 /* ---- prepare.c, volume.c ---- */
 
@@ -247,9 +247,9 @@ void volume_start(struct docker_wall *wall);
 
 /* ---- pool.c ---- */
 
-void pool_fill(struct docker_wall *wall);
+void docker_pool_fill(struct docker_wall *wall);
 struct wall_box *docker_pool_take(struct docker_wall *wall, const struct launcher_make *make);
-void pool_failed(struct docker_wall *wall); /* one could not be made: later */
+void docker_pool_failed(struct docker_wall *wall); /* one could not be made: later */
 
 /* ---- sweep.c ---- */
 

@@ -45,7 +45,7 @@ struct wall_box *docker_pool_take(struct docker_wall *wall, const struct launche
     return found;
 }
 
-void pool_fill(struct docker_wall *wall)
+void docker_pool_fill(struct docker_wall *wall)
 {
     struct launcher_make make = {
         .key = "pool",
@@ -66,7 +66,7 @@ void pool_fill(struct docker_wall *wall)
     }
     for (; count < wall->spec.pool_size && makings < MAKES_AT_ONCE && !wall->pool_pause_ms;
          count++, makings++)
-        box_make(wall, &make, true);
+        docked_make(wall, &make, true);
 }
 
 static void on_pause_over(void *ctx)
@@ -75,12 +75,12 @@ static void on_pause_over(void *ctx)
     uint64_t pause_ms = wall->pool_pause_ms;
 
     wall->pool_pause_ms = 0;
-    pool_fill(wall);
+    docker_pool_fill(wall);
     if (wall->pool_pause_ms == 0)
         wall->next_pause_ms = MIN(2 * pause_ms, (uint64_t)PAUSE_MAX_MS);
 }
 
-void pool_failed(struct docker_wall *wall)
+void docker_pool_failed(struct docker_wall *wall)
 {
     if (wall->is_leaving || wall->pool_pause_ms)
         return;

@@ -34,7 +34,7 @@ void prepare_failed(struct docker_wall *wall, const struct error *err)
     wall->prepare.stage = PREPARE_NOT;
     buf_free(&wall->volume.tar);
     while ((box = waiting(wall)))
-        box_refuse(box, err);
+        docked_refuse(box, err);
     control_check(wall);
     wall_check_left(wall);
 }
@@ -48,9 +48,9 @@ void prepare_succeeded(struct docker_wall *wall)
     while ((box = waiting(wall))) {
         box->is_waiting = false;
         if (wall->is_leaving)
-            box_end(box);
+            docked_end(box);
         else
-            box_begin(box);
+            docked_begin(box);
     }
     wall_check_left(wall);
 }
@@ -258,7 +258,7 @@ static void start(struct docker_wall *wall)
 void prepare_add(struct docker_wall *wall, struct wall_box *box)
 {
     if (wall->prepare.stage == PREPARE_DONE) {
-        box_begin(box);
+        docked_begin(box);
         return;
     }
     box->is_waiting = true;

@@ -103,7 +103,7 @@ static bool is_living(struct docker_wall *wall, const json_t *container)
         const char *name = json_text(json_array_get(names, i));
 
         if (name[0] == '/' &&
-            (box_find_name(wall, name + 1) || str_equal(name + 1, wall->volume.helper)))
+            (docked_find_name(wall, name + 1) || str_equal(name + 1, wall->volume.helper)))
             return true;
     }
     return false;
@@ -151,7 +151,7 @@ static void on_event(void *ctx, const json_t *event)
     struct docker_wall *wall = ctx;
     const json_t *actor = json_object_get(event, "Actor");
     const char *name = json_text(json_at(actor, "Attributes", "name"));
-    struct wall_box *box = name[0] ? box_find_name(wall, name) : NULL;
+    struct wall_box *box = name[0] ? docked_find_name(wall, name) : NULL;
 
     if (box && str_equal(json_text(json_object_get(event, "Action")), "oom"))
         box->oom_kills++;

@@ -52,7 +52,7 @@ void docker_wall_leave(struct docker_wall *wall)
         wall->reactor->ops->timer_set(wall->leave_timer, DOCKER_LEAVE_MS);
     for (struct wall_box *box = wall->boxes; box; box = next) {
         next = box->next;
-        box_end(box);
+        docked_end(box);
     }
     wall_check_left(wall);
 }
@@ -150,7 +150,7 @@ void docker_wall_close(struct docker_wall *wall)
     ops = wall->reactor->ops;
     control_drop(wall);
     while (wall->boxes)
-        box_free(wall->boxes);
+        docked_free(wall->boxes);
     prepare_stop(wall);
     sweep_stop(wall);
     ops->watch_remove(wall->meeting);

@@ -1,10 +1,10 @@
 /*
- * box.c - one container on its way to be a box: created, attached, started, heard, looked at,
+ * docked.c - one container on its way to be a box: created, attached, started, heard, looked at,
  * given.
  *
  * Each step is one call of Docker's and begins when the one before was answered; only the look at
- * it (inspect) goes on while its warden is waited for. Whatever goes wrong ends in box_fail(), and
- * the container is removed before the broker is told.
+ * it (inspect) goes on while its warden is waited for. Whatever goes wrong ends in docked_fail(),
+ * and the container is removed before the broker is told.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "launcher/launcher.h"
 #include "runtime/docker/inside.h"
+#include "runtime/docker/profile.h"
 #include "sandbox/sandbox.h"
 
 static void refuse_make(struct docker_wall *wall, uint32_t serial, const struct error *err)
@@ -37,16 +38,16 @@ static int out_of_memory(struct error *err)
 }
 
 /* Whoever waits for it hears that there is none. It is not in any list but the wall's. */
-void box_refuse(struct wall_box *box, const struct error *err)
+void docked_refuse(struct wall_box *box, const struct error *err)
 {
     if (box->is_ahead)
-        pool_failed(box->wall);
+        docker_pool_failed(box->wall);
     else if (box->generation == box->wall->generation)
         refuse_make(box->wall, box->make.serial, err);
-    box_free(box);
+    docked_free(box);
 }
 
-void box_free(struct wall_box *box)
+void docked_free(struct wall_box *box)
 {
     struct docker_wall *wall = box->wall;
 
@@ -65,7 +66,7 @@ void box_free(struct wall_box *box)
     free(box);
 }
 
-struct wall_box *box_find(struct docker_wall *wall, uint32_t number)
+struct wall_box *docked_find(struct docker_wall *wall, uint32_t number)
 {
     struct wall_box *box = wall->boxes;
 
@@ -74,7 +75,7 @@ struct wall_box *box_find(struct docker_wall *wall, uint32_t number)
     return box;
 }
 
-struct wall_box *box_find_name(struct docker_wall *wall, const char *name)
+struct wall_box *docked_find_name(struct docker_wall *wall, const char *name)
 {
     struct wall_box *box = wall->boxes;
 
@@ -85,7 +86,7 @@ struct wall_box *box_find_name(struct docker_wall *wall, const char *name)
 
 /* ---- its channel ---- */
 
-int box_open_channel(struct wall_box *box)
+int docked_open_channel(struct wall_box *box)
 {
     int pair[2];
 
@@ -96,16 +97,16 @@ int box_open_channel(struct wall_box *box)
     return pump_give(&box->pump);
 }
 
-void box_tell(struct wall_box *box, uint32_t serial)
+void docked_tell(struct wall_box *box, uint32_t serial)
 {
     struct docker_wall *wall = box->wall;
     struct launcher_message message = {.type = LAUNCHER_MADE, .box = box->facts};
     struct error err = {0};
     int fd;
 
-    if (box->given_fd < 0 && box_open_channel(box) < 0) {
+    if (box->given_fd < 0 && docked_open_channel(box) < 0) {
         out_of_memory(&err);
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     box->stage = BOX_GIVEN;
@@ -117,7 +118,7 @@ void box_tell(struct wall_box *box, uint32_t serial)
     fd = fcntl(box->given_fd, F_DUPFD_CLOEXEC, 3);
     if (fd < 0) {
         error_errno(&err, "duplicating the box's channel");
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     box->is_told = true;
@@ -173,18 +174,18 @@ static void stands(struct wall_box *box)
     wall->reactor->ops->timer_set(box->timer, UINT64_MAX);
     note_facts(box);
     if (check_minimum(box, &err) < 0) {
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     if (!box->is_ahead) {
-        box_tell(box, box->make.serial);
+        docked_tell(box, box->make.serial);
         return;
     }
     wall->pool_pause_ms = 0;
     box->stage = BOX_IDLE;
-    if (wall->spec.has_kernels && kernel_start(box) == 0)
+    if (wall->spec.has_kernels && docked_kernel_start(box) == 0)
         box->stage = BOX_WARMING;
-    pool_fill(wall);
+    docker_pool_fill(wall);
 }
 
 static void check_stands(struct wall_box *box)
@@ -203,7 +204,7 @@ static int bring_up_failed(struct wall_box *box, const struct frame *frame)
     if (message_fail_unpack(frame, &fail) < 0)
         return -EPROTO;
     error_stage(&err, sandbox_stage_name(fail.stage), -(int)fail.error);
-    box_fail(box, &err);
+    docked_fail(box, &err);
     return 0;
 }
 
@@ -213,7 +214,7 @@ static int on_early(void *ctx, const struct frame *frame)
     int r;
 
     if (box->stage == BOX_WARMING) {
-        r = kernel_frame(box, frame);
+        r = docked_kernel_frame(box, frame);
         if (r != 0)
             box->stage = BOX_IDLE;
         return r < 0 && r != -EAGAIN ? r : 0;
@@ -231,7 +232,7 @@ static int on_early(void *ctx, const struct frame *frame)
 
 /* ---- the steps, from the last to the first ---- */
 
-void box_container(const struct wall_box *box, struct container_spec *ret)
+void docked_container(const struct wall_box *box, struct container_spec *ret)
 {
     struct docker_wall *wall = box->wall;
 
@@ -241,7 +242,7 @@ void box_container(const struct wall_box *box, struct container_spec *ret)
         .state = wall->state,
         .key = box->make.key,
         .volume = wall->volume.name,
-        .seccomp = create_seccomp(),
+        .seccomp = docker_seccomp_profile(),
         .memory_bytes = box->make.memory_bytes,
         .disk_bytes = box->make.disk_bytes,
         .pids = box->make.pids,
@@ -268,10 +269,10 @@ static void on_inspected(void *ctx, const struct api_reply *reply)
     struct error err = reply->err;
 
     box->call = NULL;
-    box_container(box, &spec);
+    docked_container(box, &spec);
     if (err.num < 0 ||
         create_check(reply->json, &spec, box->wall->prepare.has_userns, &box->seen, &err) < 0) {
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     box->is_checked = true;
@@ -285,7 +286,7 @@ static void on_late(void *ctx)
 
     error_set(&err, -ETIMEDOUT, ERROR_BOX_FAILED, "the container's warden did not answer in %d s",
               DOCKER_BRINGUP_MS / 1000);
-    box_fail(box, &err);
+    docked_fail(box, &err);
 }
 
 static void on_started(void *ctx, const struct api_reply *reply)
@@ -298,13 +299,13 @@ static void on_started(void *ctx, const struct api_reply *reply)
         /* The volume went away under us: the mount made an empty one. */
         if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey"))
             prepare_again(box->wall);
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     box->stage = BOX_LOOKING;
     if (step(box, "GET", "/containers/", "/json", NULL, on_inspected) < 0) {
         out_of_memory(&err);
-        box_fail(box, &err);
+        docked_fail(box, &err);
     }
 }
 
@@ -315,13 +316,13 @@ static void on_opened(void *ctx, unsigned status)
 
     if (status != 101 && status != 200) {
         docker_refused(status, "", &err);
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     box->stage = BOX_STARTING;
     if (step(box, "POST", "/containers/", "/start", NULL, on_started) < 0) {
         out_of_memory(&err);
-        box_fail(box, &err);
+        docked_fail(box, &err);
         return;
     }
     box->wall->reactor->ops->timer_set(box->timer, DOCKER_BRINGUP_MS);
@@ -334,7 +335,7 @@ static void on_stream_failed(void *ctx, const struct error *failure)
     struct error err = {0};
 
     docker_unavailable(box->wall->spec.host, failure->num, failure->text, &err);
-    box_fail(box, &err);
+    docked_fail(box, &err);
 }
 
 static void on_stream_ready(void *ctx, short events)
@@ -344,7 +345,7 @@ static void on_stream_ready(void *ctx, short events)
 
 static void on_pump_ended(void *ctx, int num)
 {
-    box_lost(ctx, num);
+    docked_lost(ctx, num);
 }
 
 static const struct http_stream_events stream_events = {on_opened, on_stream_failed,
@@ -365,7 +366,7 @@ static void attach(struct wall_box *box)
     box->pump.ctx = box;
     if (http_stream_open(box->wall->api.client, &call, &stream_events, box, &box->pump.stream,
                          &err) < 0)
-        box_fail(box, &err);
+        docked_fail(box, &err);
 }
 
 static void on_created(void *ctx, const struct api_reply *reply)
@@ -379,22 +380,22 @@ static void on_created(void *ctx, const struct api_reply *reply)
     if (reply->err.num < 0) {
         if (reply->err.code == ERROR_IMAGE_NOT_FOUND || reply->err.num == -ENOENT)
             prepare_again(box->wall); /* it was there */
-        box_fail(box, &reply->err);
+        docked_fail(box, &reply->err);
     } else if (box->failed.num < 0 || box->was_asked || box->wall->is_leaving) {
-        box_end(box);
+        docked_end(box);
     } else {
         attach(box);
     }
 }
 
-void box_begin(struct wall_box *box)
+void docked_begin(struct wall_box *box)
 {
     struct container_spec spec;
     struct error err = {0};
     json_t *json;
     int r;
 
-    box_container(box, &spec);
+    docked_container(box, &spec);
     json = create_json(&spec);
     box->stage = BOX_CREATING;
     box->is_there = true;
@@ -403,7 +404,7 @@ void box_begin(struct wall_box *box)
     if (r < 0) {
         box->is_there = false;
         out_of_memory(&err);
-        box_refuse(box, &err);
+        docked_refuse(box, &err);
     }
 }
 
@@ -437,8 +438,8 @@ static int check_make(const struct docker_wall *wall, const struct launcher_make
     return 0;
 }
 
-static struct wall_box *box_new(struct docker_wall *wall, const struct launcher_make *make,
-                                bool is_ahead)
+static struct wall_box *docked_new(struct docker_wall *wall, const struct launcher_make *make,
+                                   bool is_ahead)
 {
     struct wall_box *box = calloc(1, sizeof(*box));
 
@@ -465,7 +466,7 @@ static struct wall_box *box_new(struct docker_wall *wall, const struct launcher_
     return box;
 }
 
-void box_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead)
+void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead)
 {
     struct wall_box *box = NULL;
     struct error err = {0};
@@ -473,11 +474,11 @@ void box_make(struct docker_wall *wall, const struct launcher_make *make, bool i
     if (check_make(wall, make, &err) == 0) {
         box = is_ahead ? NULL : docker_pool_take(wall, make);
         if (box) {
-            box_tell(box, make->serial);
-            pool_fill(wall);
+            docked_tell(box, make->serial);
+            docker_pool_fill(wall);
             return;
         }
-        box = box_new(wall, make, is_ahead);
+        box = docked_new(wall, make, is_ahead);
         if (!box)
             out_of_memory(&err);
     }

@@ -1,5 +1,5 @@
 /*
- * box_end.c - the end of a box: measured, removed, told.
+ * docked_end.c - the end of a box: measured, removed, told.
  *
  * Asked to, failed or gone by itself, a container is removed by force; AutoRemove may be faster,
  * which is as good. One that cannot be removed now (Docker is gone) becomes a grave, sweep.c tries
@@ -70,9 +70,9 @@ static void on_used(void *ctx, const struct api_reply *reply)
     tell_used(box);
 }
 
-void box_usage(struct docker_wall *wall, uint32_t number)
+void docked_usage(struct docker_wall *wall, uint32_t number)
 {
-    struct wall_box *box = box_find(wall, number);
+    struct wall_box *box = docked_find(wall, number);
     struct launcher_message message = {.type = LAUNCHER_USED, .usage = {.number = number}};
 
     if (!box) {
@@ -100,16 +100,16 @@ static void gone(struct wall_box *box)
             control_ended(wall, box);
         if (is_ahead && err.num < 0) {
             log_warning("docker: a container made ahead: %s, continuing without it", err.text);
-            pool_failed(wall);
+            docker_pool_failed(wall);
         }
-        box_free(box);
+        docked_free(box);
     } else {
         if (err.num == 0)
             error_set(&err, -ECANCELED, ERROR_CANCELLED, "the box was not wanted any more");
-        box_refuse(box, &err);
+        docked_refuse(box, &err);
     }
     control_check(wall);
-    pool_fill(wall);
+    docker_pool_fill(wall);
     wall_check_left(wall);
 }
 
@@ -152,7 +152,7 @@ static void remove_now(void *ctx)
         box->wall->reactor->ops->timer_set(box->timer, RETRY_MS);
 }
 
-static void box_remove(struct wall_box *box)
+static void docked_remove(struct wall_box *box)
 {
     struct docker_wall *wall = box->wall;
 
@@ -174,18 +174,18 @@ static void on_measured(void *ctx, const struct api_reply *reply)
 
     box->call = NULL;
     note_usage(box, reply);
-    box_remove(box);
+    docked_remove(box);
 }
 
-void box_end(struct wall_box *box)
+void docked_end(struct wall_box *box)
 {
     switch (box->stage) {
     case BOX_CREATING:
         if (!box->is_there) { /* it waits for Docker to be there */
             prepare_drop(box->wall, box);
-            box_remove(box);
+            docked_remove(box);
         } else if (!box->call) {
-            box_remove(box);
+            docked_remove(box);
         }
         return; /* else what was asked for comes first */
     case BOX_MEASURING:
@@ -197,14 +197,14 @@ void box_end(struct wall_box *box)
         box->stage = BOX_MEASURING;
         if (!box->wall->is_leaving && ask_usage(box, on_measured, &box->call) == 0)
             return;
-        box_remove(box);
+        docked_remove(box);
         return;
     default:
-        box_remove(box);
+        docked_remove(box);
     }
 }
 
-void box_fail(struct wall_box *box, const struct error *err)
+void docked_fail(struct wall_box *box, const struct error *err)
 {
     if (box->failed.num == 0)
         box->failed = *err;
@@ -213,10 +213,10 @@ void box_fail(struct wall_box *box, const struct error *err)
     if (box->stage == BOX_GIVEN) /* nobody could be told */
         box->stage = BOX_IDLE;
     if (box->stage < BOX_MEASURING)
-        box_remove(box);
+        docked_remove(box);
 }
 
-void box_lost(struct wall_box *box, int num)
+void docked_lost(struct wall_box *box, int num)
 {
     struct error err = {0};
 
@@ -225,7 +225,7 @@ void box_lost(struct wall_box *box, int num)
     if (num == -EPROTO)
         box->why = WHY_NONSENSE;
     if (box->stage == BOX_GIVEN || box->stage == BOX_IDLE) {
-        box_remove(box);
+        docked_remove(box);
         return;
     }
     if (num == -EPROTO)
@@ -236,5 +236,5 @@ void box_lost(struct wall_box *box, int num)
     /* Its start may have failed, and Docker is about to say why. */
     if (box->stage == BOX_STARTING && box->call && num == 0)
         return;
-    box_fail(box, &err);
+    docked_fail(box, &err);
 }
