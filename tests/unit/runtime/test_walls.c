@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "launcher/launcher.h"
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
@@ -64,7 +65,7 @@ static void on_made(void *ctx, const struct made *made)
 
     stage->made++;
     stage->box = *made;
-    snprintf(stage->fallback, sizeof(stage->fallback), "%s", made->fallback ? made->fallback : "");
+    str_copy(stage->fallback, sizeof(stage->fallback), made->fallback ? made->fallback : "");
 }
 
 static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
