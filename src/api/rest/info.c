@@ -46,13 +46,13 @@ void info_get(struct rest_call *call)
 
     rest_time(call->rest->started_ms, started, sizeof(started));
     rest_reply(call->http, 200,
-               json_pack("{s:s, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o}", "version",
-                         BAILEY_VERSION, "launcher_pid", tenant ? 0 : info->launcher_pid,
+               json_pack("{s:s, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
+                         "version", BAILEY_VERSION, "launcher_pid", tenant ? 0 : info->launcher_pid,
                          "broker_pid", tenant ? 0 : info->broker_pid, "generation",
                          (int)info->generation, "socket", tenant ? NULL : info->socket, "state",
                          tenant ? NULL : info->state, "started_at", started, "sessions",
                          (int)(tenant ? engine_session_count_of(engine, tenant)
                                       : engine_session_count(engine)),
                          "max_sessions", (int)most, "limits", limits_json(&config->limits),
-                         "languages", languages(call->rest->engine)));
+                         "languages", languages(call->rest->engine), "runtime", config->type));
 }

@@ -19,10 +19,11 @@ const char openapi_components[] =
     ",\"stage\":" STRING ",\"errno\":" STRING ",\"first\":" INTEGER ",\"bytes\":" INTEGER
     "},\"required\":[\"code\",\"message\"]}},\"required\":[\"error\"]},"
 
-    "\"Info\":{\"type\":\"object\",\"properties\":{\"version\":" STRING ",\"launcher_pid\":" INTEGER
-    ",\"broker_pid\":" INTEGER ",\"generation\":" INTEGER ",\"socket\":" STRING_OR_NULL
-    ",\"state\":" STRING_OR_NULL ",\"started_at\":" STRING ",\"sessions\":" INTEGER
-    ",\"max_sessions\":" INTEGER ",\"limits\":" ANY_OBJECT ",\"languages\":" STRINGS
+    "\"Info\":{\"type\":\"object\",\"properties\":{\"version\":" STRING ",\"runtime\":" STRING
+    ",\"launcher_pid\":" INTEGER ",\"broker_pid\":" INTEGER ",\"generation\":" INTEGER
+    ",\"socket\":" STRING_OR_NULL ",\"state\":" STRING_OR_NULL ",\"started_at\":" STRING
+    ",\"sessions\":" INTEGER ",\"max_sessions\":" INTEGER ",\"limits\":" ANY_OBJECT
+    ",\"languages\":" STRINGS
     "},\"required\":[\"version\",\"launcher_pid\",\"broker_pid\",\"sessions\"]},"
 
     "\"Tool\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"title\":" STRING
