@@ -91,7 +91,8 @@ bool docked_group_usage(struct wall_box *box)
     if (usage.cpu_us == 0 && usage.memory_bytes == 0)
         return false;
     box->cpu_us = MAX(box->cpu_us, usage.cpu_us);
-    box->peak_bytes = MAX(box->peak_bytes, MAX(usage.memory_bytes, usage.memory_peak_bytes));
+    box->peak_bytes = MAX(box->peak_bytes, usage.memory_bytes);
+    box->peak_bytes = MAX(box->peak_bytes, usage.memory_peak_bytes);
     box->oom_kills = MAX(box->oom_kills, cgroup_oom_kills(&box->group));
     return true;
 }
