@@ -223,6 +223,7 @@ void docked_lost(struct wall_box *box, int num)
 
     if (box->stage >= BOX_MEASURING)
         return;
+    docked_group_usage(box); /* it may still be there */
     if (num == -EPROTO)
         box->why = WHY_NONSENSE;
     if (box->stage == BOX_GIVEN || box->stage == BOX_IDLE) {
