@@ -188,7 +188,7 @@ struct wall_box {
     struct api_call *call, *usage_call;
     struct reactor_timer *timer;
     unsigned remove_tries, usages_asked;
-    uint64_t cpu_us, peak_bytes, oom_kills;
+    uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
     uint64_t asked_ns;
     uint8_t why;         /* enum launcher_why */
     struct error failed; /* what its maker is told, once it is removed */
