@@ -109,6 +109,8 @@ json_t *create_json(const struct container_spec *spec)
         return NULL;
     }
     json_object_set_new(body, "Hostname", json_string("bailey"));
+    /* A Docker that stops would wait ten seconds for a warden that heeds no signal. */
+    json_object_set_new(body, "StopSignal", json_string("SIGKILL"));
     return body;
 }
 
