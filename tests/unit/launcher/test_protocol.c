@@ -59,7 +59,13 @@ static const struct launcher_message samples[] = {
              .made_ns = UINT64_MAX,
              .tier = TIER_NONE}},
     {.type = LAUNCHER_WELCOME, .number = 2},
-    {.type = LAUNCHER_MADE, .box = {.serial = 9, .number = 3, .key = "abc_9"}},
+    {.type = LAUNCHER_MADE,
+     .box = {.serial = 9,
+             .number = 3,
+             .key = "abc_9",
+             .memory_by = HELD_BY_CONTAINER,
+             .kernel = KERNEL_FIRST,
+             .kernel_is_wardens = true}},
     {.type = LAUNCHER_REFUSED,
      .refused = {.serial = 5,
                  .error = {.num = -EPERM, .code = ERROR_REFUSED, .text = "because"},
@@ -198,7 +204,7 @@ static void test_out_of_range(void **state)
         {LAUNCHER_MAKE, 54, _ISOLATION_MAX},
         {LAUNCHER_MAKE, 55, 2},   /* has_data */
         {LAUNCHER_BOX, 37, 0xff}, /* layers that there are not */
-        {LAUNCHER_BOX, 43, HELD_BY_TMPFS + 1},
+        {LAUNCHER_BOX, 43, _HELD_BY_MAX},
         {LAUNCHER_BOX, 47, CGROUP_V2 + 1},
         {LAUNCHER_REFUSED, 13, 0},   /* an error that is none */
         {LAUNCHER_REFUSED, 16, 1},   /* one that is no errno */
