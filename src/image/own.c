@@ -62,6 +62,7 @@ static const struct {
     {"usr/bin/which", "which.debianutils", "usr/bin/which.debianutils"},
     {"usr/bin/pager", "less", "usr/bin/less"},
     {"usr/bin/node", "nodejs", "usr/bin/nodejs"},
+    {"usr/local/bin/python", "python3", "usr/local/bin/python3"}, /* a template's */
     {"usr/local/bin/python", "/usr/bin/python3", "usr/bin/python3"},
     {"etc/os-release", "../usr/lib/os-release", "usr/lib/os-release"},
     {"etc/localtime", "/usr/share/zoneinfo/Etc/UTC", "usr/share/zoneinfo/Etc/UTC"},

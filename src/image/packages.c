@@ -95,7 +95,7 @@ static int ask_apt(struct gathering *gathering, char **unknown, struct error *er
         r = strv_push(&argv, *name);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "out of memory looking for packages");
-    r = image_command(gathering->work, (const char *const *)argv, NULL, &text, &why);
+    r = image_execute(gathering->work, (const char *const *)argv, NULL, &text, &why);
     if (r == -ECANCELED)
         return error_set(err, r, ERROR_CANCELLED, "interrupted");
     /* it fails if one of them is unknown, and still tells of the others */
@@ -183,6 +183,8 @@ static int add_file(struct gathering *gathering, const char *path, const char *p
         if (length < 0)
             return 1;
         target[length] = '\0';
+        if (!image_link_is_kept(place, target))
+            return 0;
         return image_tree_link(gathering->tree, place, target, err);
     }
     if (!S_ISREG(status.st_mode) || access(source, R_OK) < 0)
@@ -274,7 +276,7 @@ static int add_fetched(struct gathering *gathering, const char *name, struct err
     char deb[LIMIT_PATH_BYTES + 1], folder[LIMIT_PATH_BYTES + 1];
     const char *const download[] = {"apt-get", "-qq", "download", name, NULL};
     const char *const unpack[] = {"dpkg-deb", "-x", deb, folder, NULL};
-    int r = image_command(gathering->work, download, scratch, NULL, err);
+    int r = image_execute(gathering->work, download, scratch, NULL, err);
 
     if (r < 0) {
         if (r == -ECANCELED)
@@ -286,7 +288,7 @@ static int add_fetched(struct gathering *gathering, const char *name, struct err
     if (find_deb(scratch, name, deb, sizeof(deb)) < 0 ||
         str_format(folder, sizeof(folder), "%s/root-%s", scratch, name) < 0)
         return error_set(err, -ENOENT, ERROR_ENGINE, "apt-get download left no '%s'", name);
-    r = image_command(gathering->work, unpack, NULL, NULL, err);
+    r = image_execute(gathering->work, unpack, NULL, NULL, err);
     unlink(deb);
     return r < 0 ? r : image_walk(gathering->tree, folder, place_of_package, NULL, err);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "image/tree.h"
 
@@ -39,6 +40,7 @@ static const struct {
     {"usr/lib/systemd", "a container does not boot"},
     {"usr/lib/udev", "it has no devices"},
     {"usr/lib/node_modules/corepack", "it only downloads"},
+    {"usr/lib/node_modules/npm", "it only downloads, and changes itself"},
     {"usr/src", "nothing is compiled"},
     {"usr/games", "no"},
     {"usr/local", "not of a package"},
@@ -77,4 +79,21 @@ const char *image_place(const char *path, char *text, size_t size)
         break;
     }
     return is_below(path, "usr") && !is_left_out(path) ? path : NULL;
+}
+
+bool image_link_is_kept(const char *place, const char *target)
+{
+    char path[LIMIT_PATH_BYTES + 1], text[LIMIT_PATH_BYTES + 1];
+    const char *slash = strrchr(place, '/');
+    size_t length = target[0] == '/' || !slash ? 0 : (size_t)(slash - place);
+
+    for (; length > 0 && str_starts(target, "../"); target += 3) {
+        while (length > 0 && place[length - 1] != '/')
+            length--;
+        if (length > 0)
+            length--; /* the slash */
+    }
+    if (str_format(path, sizeof(path), "%.*s/%s", (int)length, place, target) < 0)
+        return false;
+    return image_place(path, text, sizeof(text)) != NULL;
 }

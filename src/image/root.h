@@ -1,6 +1,6 @@
 /*
- * root.h - the parts of an image, gathered into a tree: packages of this machine, what is our own,
- * a template. They are called in this order, and image_tree_finish() at the end.
+ * root.h - the parts of an image, gathered into a tree: packages of this machine, a template, what
+ * is our own. They are called in this order; each leaves a finished tree.
  *
  * Reads files of this machine and runs apt-get and dpkg-deb for packages that are not installed, or
  * are not what their package brought. Blocks; asks often whether it shall stop (work.h).

@@ -125,8 +125,7 @@ static int add_programs(struct image_tree *tree, const char *layer, struct error
     for (size_t i = 0; i < programs.count && r == 0; i++) {
         const struct image_entry *entry = &programs.entries[i];
         CLEANUP(buf_free)
-        struct buf text = BUF_INIT(SCRIPT_MAX),
-                   changed = BUF_INIT(SCRIPT_MAX * 2);
+        struct buf text = BUF_INIT(SCRIPT_MAX), changed = BUF_INIT(SCRIPT_MAX * 2);
 
         if (entry->kind != TAR_FILE || entry->size > SCRIPT_MAX)
             continue;

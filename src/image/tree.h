@@ -60,5 +60,7 @@ void image_tree_free(struct image_tree *tree); /* for CLEANUP(); zero-initialise
  * it. Points into `path` or into `text`.
  */
 const char *image_place(const char *path, char *text, size_t size);
+/* A link of a package that leads to what is left out is so too. `place` as above. */
+bool image_link_is_kept(const char *place, const char *target);
 
 #endif

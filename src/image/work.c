@@ -116,7 +116,7 @@ static int wait_words(struct running *running, const struct image_work *work, st
     return 0;
 }
 
-int image_command(const struct image_work *work, const char *const *argv, const char *folder,
+int image_execute(const struct image_work *work, const char *const *argv, const char *folder,
                   struct buf *output, struct error *err)
 {
     CLEANUP(running_end)
@@ -137,7 +137,7 @@ int image_command(const struct image_work *work, const char *const *argv, const 
     running.pid = 0;
     r = image_check(work, err); /* Ctrl-C is for both of us */
     if (r == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        return error_set(err, -EIO, ERROR_ENGINE, "%s %s failed: %.*s", argv[0], argv[1],
-                         (int)MIN(running.errors.length, (size_t)400), buf_text(&running.errors));
+        return error_set(err, -EIO, ERROR_ENGINE, "%s failed: %.*s", argv[0],
+                         (int)strcspn(buf_text(&running.errors), "\n"), buf_text(&running.errors));
     return r;
 }

@@ -28,7 +28,7 @@ int image_check(const struct image_work *work, struct error *err);
  * it prints goes to `output` (may be NULL), errors to the end of `err`. -ENOENT: there is no such
  * program; -EIO: it failed. Ends it when the work is stopped.
  */
-int image_command(const struct image_work *work, const char *const *argv, const char *folder,
+int image_execute(const struct image_work *work, const char *const *argv, const char *folder,
                   struct buf *output, struct error *err);
 
 #endif
