@@ -344,25 +344,38 @@ class Dockerd:
         """The full name of an image of a test's, made the first time: see IMAGES."""
         tag = f"{name}:1"
         if tag not in self.made:
-            platform, assemble = IMAGES[name]
+            architecture, assemble = IMAGES[name]
             with tempfile.TemporaryFile() as file:
                 with tarfile.open(fileobj=file, mode="w") as archive:
                     assemble(archive)
-                self.import_tar(file, tag, platform)
+                if architecture:
+                    self.load_tar(file, tag, architecture)
+                else:
+                    self.send_tar(f"/images/create?fromSrc=-&repo={name}&tag=1", file)
+            if tag not in self.images():
+                raise Failed(f"import of {tag} did nothing: {self.said()}")
             self.made.add(tag)
         return tag
 
-    def import_tar(self, file, tag, platform=None):
+    def load_tar(self, file, tag, architecture):
+        """As an image that was pulled: only so it can be of another architecture than its daemon."""
         file.seek(0)
-        name, _, version = tag.rpartition(":")
-        query = {"fromSrc": "-", "repo": name, "tag": version}
-        if platform:
-            query["platform"] = platform
-        self.ask("POST", "/images/create?" + urllib.parse.urlencode(query), file, raw=True,
-                 headers={"Content-Type": "application/x-tar",
-                          "Content-Length": str(os.fstat(file.fileno()).st_size)}, timeout=300)
-        if tag not in self.images():
-            raise Failed(f"import of {tag} did nothing: {self.said()}")
+        layer = file.read()
+        config = json.dumps({"architecture": architecture, "os": "linux", "config": {}, "rootfs": {
+            "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}}).encode()
+        with tempfile.TemporaryFile() as whole:
+            with tarfile.open(fileobj=whole, mode="w") as archive:
+                put(archive, "config.json", config)
+                put(archive, "layer.tar", layer)
+                put(archive, "manifest.json", json.dumps([
+                    {"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]).encode())
+            self.send_tar("/images/load?quiet=1", whole)
+
+    def send_tar(self, path, file):
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return self.ask("POST", path, file, raw=True, timeout=300, headers={
+            "Content-Type": "application/x-tar", "Content-Length": str(size)})
 
     def build_image(self):
         """The image that `bailey image build` makes. It is made once for a build of the program and
@@ -374,8 +387,7 @@ class Dockerd:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if kept.exists():
                 with open(kept, "rb") as file:
-                    self.ask("POST", "/images/load?quiet=1", file, raw=True, timeout=300, headers={
-                        "Content-Type": "application/x-tar", "Content-Length": str(kept.stat().st_size)})
+                    self.send_tar("/images/load?quiet=1", file)
             else:
                 done = support.bailey("image", "build", env=self.env(), timeout=600)
                 if done.status != 0:
@@ -491,11 +503,11 @@ def assemble_plain(archive):
         archive.addfile(entry)
 
 
-# name: (platform, what is in it)
+# name: (its architecture when it is not this machine's, what is in it)
 IMAGES = {
     "plain": (None, assemble_plain),
     "bare": (None, assemble_bare),
-    "foreign": ("linux/s390x", assemble_bare),  # another architecture than that of its daemon
+    "foreign": ("s390x", assemble_bare),
 }
 
 
