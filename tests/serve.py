@@ -165,7 +165,8 @@ class Daemon:
             except (OSError, ValueError, KeyError):
                 return False
             return zygotes and all(one["ready"] for one in zygotes)
-        if str(self.env.get("SANDBOX_WARM", "true")) == "true":
+        has = {**support.surroundings, **self.env}
+        if str(has.get("SANDBOX_WARM", "true")) == "true" and has.get("SANDBOX_TYPE", "local") == "local":
             try:
                 support.wait_until(is_warm, "an interpreter is warm", 5.0)
             except AssertionError:
