@@ -15,6 +15,7 @@ dockerd itself can be killed and started again inside, with its containers still
 be on any machine.
 """
 import ctypes
+import errno
 import fcntl
 import hashlib
 import http.client
@@ -53,7 +54,7 @@ class Failed(AssertionError):
 # --- the init of its namespaces ------------------------------------------------------------------
 
 
-def be_init(folder, *argv):
+def be_init(folder, disk, *argv):
     """Starts dockerd, reaps whatever comes, starts it again at SIGHUP; at SIGTERM it ends in peace."""
     known = {"pid": 0, "ending": False}
     marks = {signal.SIGHUP, signal.SIGTERM}
@@ -71,6 +72,10 @@ def be_init(folder, *argv):
 
     os.makedirs("/run/containerd", exist_ok=True)  # its shims' sockets are there, wherever its state is
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=711", "tmpfs", "/run/containerd"], check=True)
+    if disk != "-":
+        os.mkdir(os.path.join(folder, "data"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs",
+                        os.path.join(folder, "data")], check=True)
     begin()
     while True:
         got = signal.sigwait(marks | {signal.SIGCHLD})
@@ -155,9 +160,10 @@ def remove(folder):
 
 
 class Dockerd:
-    """One that runs. With `network` it has a bridge, in a network namespace of its own."""
+    """One that runs. With `network` it has a bridge, in a network namespace of its own; with `disk`
+    its data is on one of that size, which can be filled."""
 
-    def __init__(self, network=False, options=()):
+    def __init__(self, network=False, disk="-", options=()):
         for program in ("dockerd", "containerd", "runc", "unshare"):
             if not shutil.which(program, path=support.PATH):
                 raise Failed(f"no {program} on this machine: tools/setup test installs it")
@@ -173,17 +179,17 @@ class Dockerd:
         self.socket = os.path.join(self.folder, "docker.sock")
         self.host = f"unix://{self.socket}"
         self.made = set()
-        self.process = self._launch(network, options)
+        self.process = self._launch(network, disk, options)
         try:
             self.wait_until_it_answers()
         except BaseException:
             self.close()
             raise
 
-    def _launch(self, network, options):
+    def _launch(self, network, disk, options):
         argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
                 "--propagation", "private", *(["--net"] if network else []), "--",
-                "/usr/bin/python3", os.path.abspath(__file__), self.folder,
+                "/usr/bin/python3", os.path.abspath(__file__), self.folder, disk,
                 shutil.which("dockerd", path=support.PATH),
                 "--config-file", f"{self.folder}/daemon.json", "--data-root", f"{self.folder}/data",
                 "--exec-root", f"{self.folder}/exec", "--pidfile", f"{self.folder}/pid",
@@ -255,6 +261,18 @@ class Dockerd:
                 pass
         os.kill(self.init_pid(), signal.SIGHUP)
         self.wait_until_it_answers()
+
+    def fill_disk(self):
+        """Leaves no byte on the disk that it was started with; what takes the room."""
+        ballast = f"/proc/{self.init_pid()}/root{self.folder}/data/ballast"
+        with open(ballast, "wb", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while file.write(b"x" * size):
+                        pass
+                except OSError as problem:
+                    assert problem.errno == errno.ENOSPC, problem
+        return ballast
 
     def close(self):
         """Stops it by its pid; what is beneath it goes with it, then its folder."""
