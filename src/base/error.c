@@ -63,6 +63,9 @@ const char ERROR_LINK_EXPIRED[] = "link_expired";
 const char ERROR_UPGRADE[] = "upgrade_required";
 const char ERROR_MEDIA_TYPE[] = "unsupported_media_type";
 const char ERROR_RANGE[] = "range_not_satisfiable";
+const char ERROR_DOCKER_UNAVAILABLE[] = "docker_unavailable";
+const char ERROR_IMAGE_NOT_FOUND[] = "image_not_found";
+const char ERROR_IMAGE_UNUSABLE[] = "image_unusable";
 
 /* Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
  * word of ERROR_NOT_FOUND. */
@@ -124,6 +127,9 @@ static const char *const codes[] = {
     ERROR_UPGRADE,
     ERROR_MEDIA_TYPE,
     ERROR_RANGE,
+    ERROR_DOCKER_UNAVAILABLE,
+    ERROR_IMAGE_NOT_FOUND,
+    ERROR_IMAGE_UNUSABLE,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

@@ -79,6 +79,11 @@ extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this i
 extern const char ERROR_RANGE[];         /* bytes that a file does not have */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
 
+/* Docker's */
+extern const char ERROR_DOCKER_UNAVAILABLE[]; /* nobody answers, or not to us, or too old a one */
+extern const char ERROR_IMAGE_NOT_FOUND[];    /* the image is not there and cannot be had */
+extern const char ERROR_IMAGE_UNUSABLE[];     /* it is there, and no box can be made of it */
+
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
 const char *error_code_find(const char *word);
 

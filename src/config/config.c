@@ -118,9 +118,9 @@ static const char *label(const struct config *config, enum config_key key)
 {
     const struct config_value *value = &config->values[key];
 
-    if (value->source == FROM_FLAG && value->where)
-        return value->where;
-    return config_table[key].env;
+    bool is_flag = value->source == FROM_FLAG, is_other = value->source == FROM_ENVIRONMENT;
+
+    return (is_flag || is_other) && value->where ? value->where : config_table[key].env;
 }
 
 /* The disk is part of the memory: who sets only the memory gets half of it as disk, as by default.
@@ -141,17 +141,76 @@ static int follow_memory(struct config *config, struct error *err)
     return 0;
 }
 
+bool config_is_docker(const struct config *config)
+{
+    return str_equal(config->type, "docker");
+}
+
+static int copy_value(struct config *config, enum config_key from, enum config_key to,
+                      struct error *err)
+{
+    const struct config_value *winner = &config->values[from];
+    CLEANUP(freep) char *text = strdup(winner->text);
+    CLEANUP(freep) char *where = winner->where ? strdup(winner->where) : NULL;
+
+    if (!text || (winner->where && !where))
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "reading the configuration: out of memory");
+    return value_apply(config, to, text, winner->source, where, err);
+}
+
+/* Both keys become the one that wins: see config.h. */
+static int settle(struct config *config, enum config_key docker, enum config_key general,
+                  struct error *err)
+{
+    const struct config_value *values = config->values;
+    bool is_general =
+        values[general].source == FROM_FLAG ||
+        (values[docker].source == FROM_DEFAULT && values[general].source != FROM_DEFAULT);
+
+    return is_general ? copy_value(config, general, docker, err)
+                      : copy_value(config, docker, general, err);
+}
+
+static int bad_docker(const struct config *config, enum config_key key, struct error *err)
+{
+    const struct config_value *value = &config->values[key];
+    char quoted[VALUE_QUOTE_SIZE];
+
+    return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "%s: '%s' cannot be used (allowed: %s)",
+                     value->where ? value->where : config_table[key].env,
+                     value_quote(quoted, value->text), config_table[key].allowed);
+}
+
+static int check_docker(struct config *config, struct error *err)
+{
+    static const char *const schemes[] = {"tcp://", "http://", "https://"};
+    const char *host = config->docker.host, *cert = config->docker.cert_path;
+    bool is_known = str_starts(host, "unix:///") && host[8];
+    int r;
+
+    for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
+        is_known = is_known || (str_starts(host, schemes[i]) && host[strlen(schemes[i])]);
+    for (const char *c = host; *c; c++)
+        is_known = is_known && (unsigned char)*c > ' ' && *c != 0x7f;
+    if (!is_known)
+        return bad_docker(config, KEY_DOCKER_HOST, err);
+    if (cert && cert[0] != '/') /* the daemon is in no particular folder */
+        return bad_docker(config, KEY_DOCKER_CERT_PATH, err);
+    r = settle(config, KEY_DOCKER_MEMORY, KEY_MEMORY, err);
+    return r < 0 ? r : settle(config, KEY_DOCKER_CPU, KEY_CPUS, err);
+}
+
 int config_check(struct config *config, struct error *err)
 {
     const struct config_value *values = config->values;
     char disk[32], memory[32];
+    int r = config_is_docker(config) ? check_docker(config, err) : 0;
 
-    if (values[KEY_DISK].source == FROM_DEFAULT && values[KEY_MEMORY].source != FROM_DEFAULT) {
-        int r = follow_memory(config, err);
-
-        if (r < 0)
-            return r;
-    }
+    if (r == 0 && values[KEY_DISK].source == FROM_DEFAULT &&
+        (values[KEY_MEMORY].source != FROM_DEFAULT || config_is_docker(config)))
+        r = follow_memory(config, err);
+    if (r < 0)
+        return r;
     if (config->limits.disk_bytes >= config->limits.memory_bytes) {
         str_from_bytes(config->limits.disk_bytes, disk, sizeof(disk));
         str_from_bytes(config->limits.memory_bytes, memory, sizeof(memory));

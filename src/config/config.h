@@ -84,6 +84,11 @@ enum config_key {
     KEY_DOCKER_NETWORK,
     KEY_DOCKER_CPU,
     KEY_DOCKER_MEMORY,
+    KEY_DOCKER_RUNTIME,
+    KEY_DOCKER_POOL_SIZE,
+    KEY_DOCKER_HOST,
+    KEY_DOCKER_CERT_PATH,
+    KEY_DOCKER_TLS_VERIFY,
     KEY_PROVIDER_URL,
     KEY_PROVIDER_TEMPLATE,
     KEY_PROVIDER_NAMESPACE,
@@ -116,6 +121,7 @@ struct config {
     char **languages;       /* strv */
     uint64_t id_base;
     const char *type;          /* "local"; borrowed from values[] */
+    bool falls_back;           /* to local boxes when Docker is not there */
     const char *root;          /* NULL: the host's /usr */
     const char *python;        /* NULL: look for one */
     const char *node;          /* the same for JavaScript */
@@ -127,6 +133,16 @@ struct config {
     char **install_allow, **install_deny; /* strv of distribution names, normalised by whoever
                                              compares; empty allow: all */
     uint64_t install_timeout_ms, install_bytes;
+
+    struct { /* with SANDBOX_TYPE=docker */
+        const char *image;
+        const char *runtime;   /* of Docker: runsc, kata, crun; NULL: its default */
+        const char *host;      /* unix:///path, tcp://host:port, http:// or https:// */
+        const char *cert_path; /* folder of ca.pem, cert.pem and key.pem; NULL: none */
+        bool verifies_tls;
+        bool has_network;
+        uint32_t pool_size; /* containers started ahead */
+    } docker;
 
     /* the daemon */
     const char *state; /* NULL: the XDG state folder */
@@ -154,6 +170,8 @@ struct config {
         uint64_t sessions, runs, cpu_seconds, memory_bytes, disk_bytes, requests, bytes;
     } quota; /* of one tenant; 0: none */
 };
+
+bool config_is_docker(const struct config *config); /* SANDBOX_TYPE */
 
 /* What a key is, for config, help, man pages and docs: all print from this table. */
 struct config_row {
@@ -190,6 +208,10 @@ int config_set(struct config *config, enum config_key key, const char *text, con
  * Checks that need several keys at once (disk < memory, both sandbox_url and sandbox_template).
  * Call it after the last config_set(). A disk limit that nobody set becomes half of a memory limit
  * that somebody did, and stays a default.
+ *
+ * With SANDBOX_TYPE=docker memory and CPU have two keys: a flag wins, then an explicit DOCKER_*,
+ * then an explicit SANDBOX_*, then Docker's default. Both keys, and `limits`, have the winner's
+ * value and source then, so whoever is given them all as variables decides the same.
  */
 int config_check(struct config *config, struct error *err);
 

@@ -26,6 +26,19 @@ static int add_list(struct buf *text, const char *name, char *const *list)
     return r < 0 ? r : buf_append_text(text, "\n");
 }
 
+static int add_docker(struct buf *text, const struct config *config)
+{
+    int r = add_text(text, "docker_host", config->docker.host);
+
+    if (r == 0)
+        r = add_text(text, "docker_image", config->docker.image);
+    if (r == 0)
+        r = add_text(text, "docker_runtime", config->docker.runtime);
+    if (r == 0)
+        r = add_number(text, "docker_network", config->docker.has_network);
+    return r < 0 ? r : add_number(text, "fallback", config->falls_back);
+}
+
 int shape_text(const struct shape *shape, const struct config *config, struct buf *text)
 {
     const struct limits *limits = &config->limits;
@@ -49,6 +62,8 @@ int shape_text(const struct shape *shape, const struct config *config, struct bu
         r = add_text(text, texts[i].name, texts[i].value);
     for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++)
         r = add_number(text, numbers[i].name, numbers[i].value);
+    if (r == 0 && config_is_docker(config))
+        r = add_docker(text, config);
     return r < 0 ? r : add_list(text, "blocked_imports", config->blocked_imports);
 }
 

@@ -275,6 +275,15 @@ static int parse_names(const struct rule *rule, const char *text, struct parsed 
     return 0;
 }
 
+/* Docker's own client reads these variables too: what is wrong with them is for config_check() to
+ * say, where Docker is used. */
+static int parse_text(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    ret->number = 1;
+    return strlen(text) <= LIMIT_PATH_BYTES ? 0 : -EINVAL;
+}
+
 static const char *const type_words[] = {"local", "docker", "kubernetes", "url", "e2b", NULL};
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
@@ -318,7 +327,7 @@ static const struct rule rules[_KEY_MAX] = {
                              .noun = "a list of modules",
                              INTO(FIELD_LIST, blocked_imports)},
     [KEY_STORE_CODE] = {WORD(store_words), INTO(FIELD_INT, store_code)},
-    [KEY_FALLBACK] = {WORD(fallback_words)},
+    [KEY_FALLBACK] = {WORD(fallback_words), INTO(FIELD_BOOL, falls_back)},
     [KEY_LANGUAGES] = {.parse = parse_list,
                        .noun = "a list of known languages",
                        .words = language_words,
@@ -431,10 +440,22 @@ static const struct rule rules[_KEY_MAX] = {
                             .maximum = 4000000000,
                             INTO(FIELD_U64, quota.requests)},
     [KEY_QUOTA_BYTES] = {SIZE, .maximum = LIMIT_MEMORY_MAX, INTO(FIELD_U64, quota.bytes)},
-    [KEY_DOCKER_IMAGE] = {NAME},
-    [KEY_DOCKER_NETWORK] = {TRUTH},
+    [KEY_DOCKER_IMAGE] = {NAME, INTO(FIELD_TEXT, docker.image)},
+    [KEY_DOCKER_NETWORK] = {TRUTH, INTO(FIELD_BOOL, docker.has_network)},
     [KEY_DOCKER_CPU] = {CORES},
     [KEY_DOCKER_MEMORY] = {SIZE, .minimum = LIMIT_MEMORY_MIN, .maximum = LIMIT_MEMORY_MAX},
+    [KEY_DOCKER_RUNTIME] = {NAME, INTO(FIELD_TEXT, docker.runtime)},
+    [KEY_DOCKER_POOL_SIZE] = {.parse = parse_count,
+                              .noun = "a whole number",
+                              .maximum = LIMIT_POOL,
+                              INTO(FIELD_U32, docker.pool_size)},
+    [KEY_DOCKER_HOST] = {.parse = parse_text, .noun = "an address", INTO(FIELD_TEXT, docker.host)},
+    [KEY_DOCKER_CERT_PATH] = {.parse = parse_text,
+                              .noun = "a folder",
+                              INTO(FIELD_TEXT, docker.cert_path)},
+    [KEY_DOCKER_TLS_VERIFY] = {.parse = parse_text,
+                               .noun = "a value",
+                               INTO(FIELD_BOOL, docker.verifies_tls)},
     [KEY_PROVIDER_URL] = {.parse = parse_url, .noun = "an address"},
     [KEY_PROVIDER_TEMPLATE] = {NAME},
     [KEY_PROVIDER_NAMESPACE] = {NAME},

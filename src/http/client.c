@@ -1,4 +1,4 @@
-/* client.c - HTTP over a unix socket: the exchanges of a client, and waiting for them. */
+/* client.c - HTTP as a client: the exchanges of one, and waiting for them. */
 #include "http/client.h"
 
 #include <errno.h>
@@ -13,22 +13,36 @@
     3600000 /* curl_multi_poll() has no forever; to return for nothing is allowed \
              */
 
-int http_client_open(const char *socket_path, struct http_client **ret, struct error *err)
+int http_client_open_at(const struct http_place *place, struct http_client **ret, struct error *err)
 {
     struct http_client *client = calloc(1, sizeof(*client));
+    int r;
 
-    if (client && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
-        client->socket_path = strdup(socket_path);
-        client->multi = curl_multi_init();
-        if (client->socket_path && client->multi) {
-            *ret = client;
-            return 0;
-        }
-        http_client_close(client);
-        client = NULL;
+    if (!client || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        free(client);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    free(client);
-    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    client->multi = curl_multi_init();
+    r = client_place_set(client, place, err);
+    if (r == 0 && (!client->multi || (place->reactor && drive_start(client) < 0)))
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (r < 0) {
+        http_client_close(client);
+        return r;
+    }
+    *ret = client;
+    return 0;
+}
+
+int http_client_open(const char *socket_path, struct http_client **ret, struct error *err)
+{
+    CLEANUP(buf_free) struct buf address = BUF_INIT(LIMIT_PATH_BYTES + 16);
+    struct http_place place = {0};
+
+    if (buf_printf(&address, "unix://%s", socket_path) < 0)
+        return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the socket's path is too long");
+    place.address = buf_text(&address);
+    return http_client_open_at(&place, ret, err);
 }
 
 static void exchange_drop(struct http_client *client, struct http_exchange *exchange)
@@ -48,9 +62,11 @@ void http_client_close(struct http_client *client)
         client->exchanges = exchange->next;
         exchange_drop(client, exchange);
     }
-    curl_multi_cleanup(client->multi);
+    streams_end(client);
+    curl_multi_cleanup(client->multi); /* may call back about its sockets */
+    drive_end(client);
     curl_global_cleanup();
-    free(client->socket_path);
+    client_place_free(client);
     free(client);
 }
 
@@ -68,6 +84,7 @@ int http_call_start(struct http_client *client, const struct http_call *call,
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     exchange->next = client->exchanges;
     client->exchanges = exchange;
+    drive_soon(client);
     if (ret)
         *ret = exchange;
     return 0;
@@ -75,11 +92,12 @@ int http_call_start(struct http_client *client, const struct http_call *call,
 
 void http_call_cancel(struct http_exchange *exchange)
 {
-    exchange->is_cancelled = true; /* http_client_wait() or http_client_close() drops it */
+    exchange->is_cancelled = true; /* client_settle() or http_client_close() drops it */
+    drive_soon(exchange->client);
 }
 
 /* Adds what is new and drops what is over; outside of libcurl's callbacks. */
-static int client_settle(struct http_client *client)
+int client_settle(struct http_client *client)
 {
     struct http_exchange **at = &client->exchanges;
 
@@ -98,12 +116,28 @@ static int client_settle(struct http_client *client)
         }
         at = &exchange->next;
     }
-    return 0;
+    return streams_settle(client);
+}
+
+void client_messages(struct http_client *client)
+{
+    CURLMsg *message;
+    int count;
+
+    while ((message = curl_multi_info_read(client->multi, &count))) {
+        struct http_exchange *exchange = NULL;
+        CURLcode code = message->data.result;
+        CURL *easy = message->easy_handle;
+
+        if (message->msg != CURLMSG_DONE || streams_done(client, easy, code))
+            continue;
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&exchange);
+        exchange_end(exchange, code);
+    }
 }
 
 static int client_turn(struct http_client *client)
 {
-    CURLMsg *message;
     int count, r;
 
     r = client_settle(client);
@@ -111,14 +145,7 @@ static int client_turn(struct http_client *client)
         return r;
     if (curl_multi_perform(client->multi, &count) != CURLM_OK)
         return -EIO;
-    while ((message = curl_multi_info_read(client->multi, &count))) {
-        struct http_exchange *exchange = NULL;
-
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&exchange);
-        exchange_end(exchange, message->data.result);
-    }
+    client_messages(client);
     return client_settle(client);
 }
 

@@ -1,9 +1,9 @@
 /*
- * client.h - HTTP over a unix socket, for the command line and the MCP door: calls that wait and
- * exchanges that go on beside other descriptors.
+ * client.h - HTTP over a unix socket, TCP or TLS, for the command line, the MCP door and the Docker
+ * wall: calls that wait and exchanges that go on beside other descriptors.
  *
- * libcurl's multi interface. One thread. Callbacks come from http_client_wait() only; they may
- * start and cancel exchanges.
+ * libcurl's multi interface. One thread. Callbacks come from http_client_wait() or, when the client
+ * has a reactor, from its loop only; they may start and cancel exchanges.
  */
 #ifndef BAILEY_HTTP_CLIENT_H
 #define BAILEY_HTTP_CLIENT_H
@@ -15,11 +15,26 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/reactor.h"
 
 struct http_client;
 struct http_exchange;
 
 int http_client_open(const char *socket_path, struct http_client **ret, struct error *err);
+/*
+ * A server that may be elsewhere. `address`: "unix:///path", "tcp://host:port" ("http://..." and
+ * "https://..." too). `tls_folder`: with ca.pem, cert.pem and key.pem; NULL or empty: no TLS
+ * (https: the system's authorities). Files that are not there are left out. -EINVAL with
+ * ERROR_BAD_CONFIG: the address makes no sense.
+ */
+struct http_place {
+    const char *address;
+    const char *tls_folder;
+    bool is_unverified;      /* TLS with whoever answers */
+    struct reactor *reactor; /* drives all exchanges; NULL: http_client_wait() does */
+};
+int http_client_open_at(const struct http_place *place, struct http_client **ret,
+                        struct error *err);
 void http_client_close(struct http_client *client); /* cancels everything; NULL is fine */
 
 struct http_call {
@@ -30,15 +45,18 @@ struct http_call {
     size_t body_length;
     /* A body that is read while it is sent, instead: bytes, 0 at the end, -1 to abort. */
     long (*body_read)(void *ctx, void *data, size_t size);
-    void *body_ctx;     /* of body_read() */
-    int64_t body_total; /* -1: unknown */
+    void *body_ctx;      /* of body_read() */
+    int64_t body_total;  /* -1: unknown */
+    uint32_t timeout_ms; /* for all of it; 0: none */
 };
 struct http_call_events {
     /* Before the first byte; may be NULL, as the others may. */
     void (*status)(void *ctx, unsigned status);
     int (*data)(void *ctx, const void *data, size_t length); /* <0 aborts */
-    /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there; -ECONNRESET:
-     * the other side left; -ECANCELED: data() or body_read() said so. The exchange ends with it. */
+    /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there; -EACCES: the
+     * socket is not ours to use; -EHOSTUNREACH: no such host; -ETIMEDOUT; -EKEYREJECTED: TLS;
+     * -ECONNRESET: the other side left; -ECANCELED: data() or body_read() said so. The exchange
+     * ends with it. */
     void (*done)(void *ctx, unsigned status, const struct error *err);
 };
 int http_call_start(struct http_client *client, const struct http_call *call,
@@ -49,13 +67,15 @@ const char *http_call_header(struct http_exchange *exchange, const char *name);
 void http_call_cancel(struct http_exchange *exchange); /* no callback comes any more */
 
 /*
- * Waits for the exchanges and for `fds` (revents are filled) at most timeout_ms (-1: no limit) and
- * calls back. Returns the number of exchanges that still run, or a negative errno.
+ * Not for a client with a reactor. Waits for the exchanges and for `fds` (revents are filled) at
+ * most timeout_ms (-1: no limit) and calls back. Returns the number of exchanges that still run, or
+ * a negative errno.
  */
 int http_client_wait(struct http_client *client, struct pollfd *fds, size_t fd_count,
                      int timeout_ms);
 
-/* One call from beginning to end; `reply` gets the body up to its maximum (then -EFBIG). */
+/* One call from beginning to end, not for a client with a reactor; `reply` gets the body up to its
+ * maximum (then -EFBIG). */
 int http_call(struct http_client *client, const struct http_call *call, unsigned *ret_status,
               struct buf *reply, struct error *err);
 

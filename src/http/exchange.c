@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
 
@@ -156,14 +155,8 @@ static bool set_body(struct http_exchange *exchange, const struct http_call *cal
 
 static bool set_target(struct http_exchange *exchange, const struct http_call *call)
 {
-    CLEANUP(buf_free) struct buf url = BUF_INIT(LIMIT_HTTP_TARGET + 64);
     CURL *easy = exchange->easy;
 
-    if (buf_printf(&url, "http://bailey%s", call->path) < 0)
-        return false;
-    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     /*
      * On a connection that was used before, libcurl sends a request again by itself when the server
      * closes it without a byte (a broker that is killed does that): a command would run twice.
@@ -172,9 +165,9 @@ static bool set_target(struct http_exchange *exchange, const struct http_call *c
         curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
         curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
     }
-    return curl_easy_setopt(easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, exchange->client->socket_path) ==
-               CURLE_OK;
+    if (call->timeout_ms)
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
+    return client_place_apply(exchange->client, easy, call->path);
 }
 
 static bool set_up(struct http_exchange *exchange, const struct http_call *call)
@@ -182,7 +175,6 @@ static bool set_up(struct http_exchange *exchange, const struct http_call *call)
     CURL *easy = exchange->easy;
 
     curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->why);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
@@ -221,30 +213,6 @@ void exchange_free(struct http_exchange *exchange)
     free(exchange);
 }
 
-/* What a failure of libcurl is as an errno. */
-static int error_number(const struct http_exchange *exchange, CURLcode code)
-{
-    long number = 0;
-
-    switch (code) {
-    case CURLE_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case CURLE_WRITE_ERROR:
-    case CURLE_ABORTED_BY_CALLBACK:
-        return -ECANCELED;
-    case CURLE_COULDNT_CONNECT:
-        curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &number);
-        return number > 0 ? (int)-number : -ECONNREFUSED;
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-        return -ECONNRESET;
-    default:
-        return -EPROTO;
-    }
-}
-
 void exchange_end(struct http_exchange *exchange, CURLcode code)
 {
     struct error err = {0};
@@ -253,7 +221,7 @@ void exchange_end(struct http_exchange *exchange, CURLcode code)
     if (exchange->is_cancelled)
         return;
     if (code != CURLE_OK)
-        error_set(&err, error_number(exchange, code), ERROR_ENGINE, "%s",
+        error_set(&err, client_place_error(exchange->easy, code), ERROR_ENGINE, "%s",
                   exchange->why[0] ? exchange->why : curl_easy_strerror(code));
     exchange->client->has_called_back = true;
     if (exchange->events->done)

@@ -12,11 +12,23 @@
 
 #include "http/client.h"
 
+struct http_socket;
+struct http_stream;
 struct http_client {
     CURLM *multi;
-    char *socket_path;
+    char *socket_path; /* NULL: TCP */
+    char *base;        /* of every URL: scheme, host and port */
+    char *ca, *cert, *key;
+    bool has_tls, is_unverified;
     struct http_exchange *exchanges;
     bool has_called_back; /* in this http_client_wait() */
+
+    /* driven by a reactor (drive.c) */
+    struct reactor *reactor;
+    struct reactor_timer *timer; /* libcurl's, and for what was started or cancelled */
+    struct http_socket *sockets;
+    struct http_stream *streams;
+    bool is_inside; /* libcurl is calling us */
 };
 
 struct http_exchange {
@@ -33,6 +45,26 @@ struct http_exchange {
     bool is_added, is_cancelled, is_over, has_status;
     char why[CURL_ERROR_SIZE];
 };
+
+/* place.c */
+int client_place_set(struct http_client *client, const struct http_place *place, struct error *err);
+bool client_place_apply(const struct http_client *client, CURL *easy, const char *path);
+void client_place_free(struct http_client *client);
+int client_place_error(CURL *easy, CURLcode code); /* what a failure of libcurl is as an errno */
+
+/* client.c */
+int client_settle(struct http_client *client);
+void client_messages(struct http_client *client); /* tells those that are over */
+
+/* drive.c */
+int drive_start(struct http_client *client);
+void drive_end(struct http_client *client);
+void drive_soon(struct http_client *client); /* something was started or cancelled */
+
+/* stream.c */
+int streams_settle(struct http_client *client);
+bool streams_done(struct http_client *client, CURL *easy, CURLcode code); /* it was one of them */
+void streams_end(struct http_client *client);
 
 int exchange_new(struct http_client *client, const struct http_call *call,
                  const struct http_call_events *events, void *ctx, struct http_exchange **ret);

@@ -218,9 +218,9 @@ static void take_facts(struct unpack *unpack, struct launcher_box *facts)
     take_text(unpack, facts->layer, sizeof(facts->layer));
     facts->tier = unpack_u8(unpack);
     facts->is_pooled = take_bool(unpack);
-    if (facts->number == 0 || !facts->key[0] || facts->memory_by > HELD_BY_TMPFS ||
-        facts->pids_by > HELD_BY_TMPFS || facts->cpu_by > HELD_BY_TMPFS ||
-        facts->disk_by > HELD_BY_TMPFS || facts->group > CGROUP_V2)
+    if (facts->number == 0 || !facts->key[0] || facts->memory_by >= _HELD_BY_MAX ||
+        facts->pids_by >= _HELD_BY_MAX || facts->cpu_by >= _HELD_BY_MAX ||
+        facts->disk_by >= _HELD_BY_MAX || facts->group > CGROUP_V2)
         unpack->failed = true;
 }
 

@@ -79,7 +79,9 @@ enum launch_holder {
     HELD_BY_RLIMIT,
     HELD_BY_WARDEN,
     HELD_BY_AFFINITY,
-    HELD_BY_TMPFS
+    HELD_BY_TMPFS,
+    HELD_BY_CONTAINER, /* whoever made the container */
+    _HELD_BY_MAX,
 };
 
 #define LAUNCH_TIMINGS_MAX 48

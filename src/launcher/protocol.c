@@ -99,6 +99,7 @@ static void pack_box(struct pack *pack, const struct launcher_box *box)
     pack_u8(pack, box->tier);
     pack_u32(pack, box->kernel);
     pack_u8(pack, box->is_pooled);
+    pack_u8(pack, box->kernel_is_wardens);
 }
 
 static void pack_refused(struct pack *pack, const struct launcher_refused *refused)
@@ -116,6 +117,7 @@ static void pack_usage(struct pack *pack, const struct launcher_usage *usage)
     pack_u64(pack, usage->memory_bytes);
     pack_u64(pack, usage->oom_kills);
     pack_u8(pack, usage->was_asked);
+    pack_u8(pack, usage->why);
 }
 
 static void pack_kernel_ended(struct pack *pack, const struct launcher_kernel_ended *ended)
@@ -365,11 +367,12 @@ static bool unpack_box(struct unpack *unpack, struct launcher_box *box)
         return false;
     box->tier = unpack_u8(unpack);
     box->kernel = unpack_u32(unpack);
-    if (!unpack_bool(unpack, &box->is_pooled) || !is_tier(box->tier))
+    if (!unpack_bool(unpack, &box->is_pooled) || !unpack_bool(unpack, &box->kernel_is_wardens) ||
+        !is_tier(box->tier) || (box->kernel_is_wardens && box->kernel == 0))
         return false;
-    return ((box->layers | box->missing) & ~LAYER_ALL) == 0 && box->memory_by <= HELD_BY_TMPFS &&
-           box->pids_by <= HELD_BY_TMPFS && box->cpu_by <= HELD_BY_TMPFS &&
-           box->disk_by <= HELD_BY_TMPFS && box->group <= CGROUP_V2;
+    return ((box->layers | box->missing) & ~LAYER_ALL) == 0 && box->memory_by < _HELD_BY_MAX &&
+           box->pids_by < _HELD_BY_MAX && box->cpu_by < _HELD_BY_MAX &&
+           box->disk_by < _HELD_BY_MAX && box->group <= CGROUP_V2;
 }
 
 static bool unpack_refused(struct unpack *unpack, struct launcher_refused *refused)
@@ -387,7 +390,10 @@ static bool unpack_usage(struct unpack *unpack, struct launcher_usage *usage)
     usage->cpu_us = unpack_u64(unpack);
     usage->memory_bytes = unpack_u64(unpack);
     usage->oom_kills = unpack_u64(unpack);
-    return unpack_bool(unpack, &usage->was_asked);
+    if (!unpack_bool(unpack, &usage->was_asked))
+        return false;
+    usage->why = unpack_u8(unpack);
+    return usage->why < _WHY_MAX;
 }
 
 static bool unpack_kernel_made(struct unpack *unpack, struct launcher_kernel_made *made)

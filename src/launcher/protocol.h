@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 3
+#define LAUNCHER_VERSION 4
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
@@ -87,6 +87,7 @@ struct launcher_box {
     uint8_t tier;    /* TIER_NONE: it was made without a kernel (none asked for, or none warm) */
     uint32_t kernel; /* 0: there is none; never in an inventory: the warden knows what lives */
     bool is_pooled;  /* it was made ahead */
+    bool kernel_is_wardens; /* the warden started `kernel`, and tells itself how it ended */
 };
 
 /* KERNEL: `tier` of the box's own layer */
@@ -146,6 +147,14 @@ struct launcher_refused {
     uint32_t layers, missing;
 };
 
+/* Why a box ended that nobody had asked to, as far as its maker knows. */
+enum launcher_why {
+    WHY_UNKNOWN,
+    WHY_DOCKER_GONE, /* Docker died, or hung up */
+    WHY_NONSENSE,    /* what came from it were no frames */
+    _WHY_MAX,
+};
+
 /* ENDED and USED */
 struct launcher_usage {
     uint32_t number;
@@ -153,6 +162,7 @@ struct launcher_usage {
     uint64_t memory_bytes; /* USED: now; ENDED: the peak */
     uint64_t oom_kills;
     bool was_asked; /* ENDED: by END */
+    uint8_t why;    /* ENDED: enum launcher_why */
 };
 
 struct launcher_message {

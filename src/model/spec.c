@@ -10,6 +10,7 @@ static const char *const by_names[_LIMIT_BY_MAX] = {
     [LIMIT_BY_AFFINITY] = "affinity (approximate)",
     [LIMIT_BY_TMPFS] = "tmpfs",
     [LIMIT_BY_ENGINE] = "engine",
+    [LIMIT_BY_CONTAINER] = "container",
 };
 
 const char *limit_by_name(enum limit_by by)

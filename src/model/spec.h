@@ -31,6 +31,7 @@ enum limit_by {
     LIMIT_BY_AFFINITY,  /* "affinity (approximate)" */
     LIMIT_BY_TMPFS,     /* "tmpfs" */
     LIMIT_BY_ENGINE,    /* "engine" */
+    LIMIT_BY_CONTAINER, /* "container": Docker's, read back from it */
     _LIMIT_BY_MAX,
 };
 const char *limit_by_name(enum limit_by by);

@@ -3,7 +3,7 @@ import pytest
 import support
 
 MECHANISMS = {"cgroup-v2", "cgroup-v1", "rlimit", "watchdog (approximate)",
-              "affinity (approximate)", "tmpfs", "engine", "none"}
+              "affinity (approximate)", "tmpfs", "engine", "container", "none"}
 
 
 def test_every_limit_is_in_the_result(way):

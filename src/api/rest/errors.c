@@ -60,6 +60,9 @@ const struct rest_error_row rest_errors[] = {
     {ERROR_DISK_FULL, 507, "the box's disk, or the state folder's"},
     {ERROR_RANGE, 416, "the file does not have these bytes"},
     {ERROR_MEDIA_TYPE, 415, "the Content-Type says that the body is not JSON"},
+    {ERROR_DOCKER_UNAVAILABLE, 503, "SANDBOX_TYPE=docker, and Docker does not answer"},
+    {ERROR_IMAGE_NOT_FOUND, 503, "DOCKER_IMAGE is not there; bailey image build"},
+    {ERROR_IMAGE_UNUSABLE, 503, "DOCKER_IMAGE is there, and no box can be made of it"},
     {ERROR_UPGRADE, 426, "this address is a WebSocket's; docs/websocket.md"},
 };
 const size_t rest_error_count = ARRAY_SIZE(rest_errors);

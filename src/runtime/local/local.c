@@ -28,7 +28,10 @@ enum limit_by local_limit_by(enum launch_holder holder, enum cgroup_flavour grou
         return LIMIT_BY_AFFINITY;
     case HELD_BY_TMPFS:
         return LIMIT_BY_TMPFS;
+    case HELD_BY_CONTAINER:
+        return LIMIT_BY_CONTAINER;
     case HELD_BY_NOTHING:
+    case _HELD_BY_MAX:
         break;
     }
     return LIMIT_BY_NONE;

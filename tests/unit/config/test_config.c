@@ -373,6 +373,108 @@ static void disk_must_be_smaller_than_memory(void **state)
     config_free(&config);
 }
 
+/* Flag, then explicit DOCKER_*, then explicit SANDBOX_*, then Docker's default. */
+static void docker_limits_are_settled(void **state)
+{
+    static const struct {
+        const char *env[4], *flag;
+        uint64_t memory;
+        const char *where;
+    } rows[] = {
+        {{"SANDBOX_TYPE=docker"}, NULL, 256 * MIB, NULL},
+        {{"SANDBOX_TYPE=docker", "SANDBOX_MEMORY_LIMIT=512m"},
+         NULL,
+         512 * MIB,
+         "SANDBOX_MEMORY_LIMIT"},
+        {{"SANDBOX_TYPE=docker", "SANDBOX_MEMORY_LIMIT=512m", "DOCKER_MEMORY_LIMIT=128m"},
+         NULL,
+         128 * MIB,
+         "DOCKER_MEMORY_LIMIT"},
+        {{"SANDBOX_TYPE=docker", "DOCKER_MEMORY_LIMIT=128m"}, "64m", 64 * MIB, "--memory"},
+        {{"SANDBOX_TYPE=local", "DOCKER_MEMORY_LIMIT=128m"}, NULL, GIB, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct config config;
+        struct error err = {0};
+
+        load(&config, "", rows[i].env);
+        if (rows[i].flag)
+            assert_int_equal(config_set(&config, KEY_MEMORY, rows[i].flag, "--memory", &err), 0);
+        assert_int_equal(config_check(&config, &err), 0);
+        assert_int_equal(config.limits.memory_bytes, rows[i].memory);
+        assert_int_equal(config.limits.disk_bytes, rows[i].memory / 2);
+        if (!rows[i].where)
+            assert_null(config.values[KEY_MEMORY].where);
+        else
+            assert_string_equal(config.values[KEY_MEMORY].where, rows[i].where);
+        if (config_is_docker(&config)) {
+            assert_string_equal(config.values[KEY_DOCKER_MEMORY].text,
+                                config.values[KEY_MEMORY].text);
+            assert_int_equal(config.limits.cpu_millis, 500);
+        }
+        config_free(&config);
+    }
+}
+
+static void docker_keys(void **state)
+{
+    const char *env[] = {"SANDBOX_TYPE=docker",
+                         "SANDBOX_FALLBACK=local",
+                         "DOCKER_HOST=tcp://docker.example:2376",
+                         "DOCKER_CERT_PATH=/certs",
+                         "DOCKER_TLS_VERIFY=1",
+                         "DOCKER_RUNTIME=runsc",
+                         "DOCKER_POOL_SIZE=7",
+                         "DOCKER_NETWORK_ENABLED=yes",
+                         NULL};
+    const char *bad[] = {"SANDBOX_FALLBACK=docker", NULL};
+    struct config config;
+
+    (void)state;
+    load(&config, "", no_env);
+    assert_string_equal(config.docker.image, "bailey-sandbox:latest");
+    assert_string_equal(config.docker.host, "unix:///var/run/docker.sock");
+    assert_int_equal(config.docker.pool_size, 2);
+    assert_null(config.docker.runtime);
+    assert_false(config.docker.verifies_tls || config.docker.has_network || config.falls_back);
+    config_free(&config);
+    load(&config, "", env);
+    assert_int_equal(config_check(&config, NULL), 0);
+    assert_string_equal(config.docker.host, "tcp://docker.example:2376");
+    assert_string_equal(config.docker.cert_path, "/certs");
+    assert_string_equal(config.docker.runtime, "runsc");
+    assert_int_equal(config.docker.pool_size, 7);
+    assert_true(config.docker.verifies_tls && config.docker.has_network && config.falls_back);
+    config_free(&config);
+    load_fails("", bad, "SANDBOX_FALLBACK: 'docker' is not known");
+}
+
+/* Variables of Docker's own client: what we cannot use is no error where Docker is not used. */
+static void docker_host_is_judged_when_used(void **state)
+{
+    static const char *const hosts[] = {"DOCKER_HOST=ssh://me@there", "DOCKER_HOST=unix://",
+                                        "DOCKER_HOST=tcp://", "DOCKER_HOST=unix:///a b",
+                                        "DOCKER_CERT_PATH=certs"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+        const char *env[] = {hosts[i], NULL, NULL};
+        struct config config;
+        struct error err = {0};
+
+        load(&config, "", env);
+        assert_int_equal(config_check(&config, &err), 0);
+        config_free(&config);
+        env[1] = "SANDBOX_TYPE=docker";
+        load(&config, "", env);
+        assert_int_equal(config_check(&config, &err), -EINVAL);
+        assert_text_has(err.text, "cannot be used (allowed: ");
+        config_free(&config);
+    }
+}
+
 static void url_and_template_exclude_each_other(void **state)
 {
     struct config config;
@@ -412,6 +514,9 @@ int main(void)
         cmocka_unit_test(flags),
         cmocka_unit_test(disk_follows_memory),
         cmocka_unit_test(disk_must_be_smaller_than_memory),
+        cmocka_unit_test(docker_limits_are_settled),
+        cmocka_unit_test(docker_keys),
+        cmocka_unit_test(docker_host_is_judged_when_used),
         cmocka_unit_test(url_and_template_exclude_each_other),
         cmocka_unit_test(sources_have_names),
     };

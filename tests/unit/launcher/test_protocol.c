@@ -59,14 +59,25 @@ static const struct launcher_message samples[] = {
              .made_ns = UINT64_MAX,
              .tier = TIER_NONE}},
     {.type = LAUNCHER_WELCOME, .number = 2},
-    {.type = LAUNCHER_MADE, .box = {.serial = 9, .number = 3, .key = "abc_9"}},
+    {.type = LAUNCHER_MADE,
+     .box = {.serial = 9,
+             .number = 3,
+             .key = "abc_9",
+             .memory_by = HELD_BY_CONTAINER,
+             .kernel = KERNEL_FIRST,
+             .kernel_is_wardens = true}},
     {.type = LAUNCHER_REFUSED,
      .refused = {.serial = 5,
                  .error = {.num = -EPERM, .code = ERROR_REFUSED, .text = "because"},
                  .layers = 6,
                  .missing = 8}},
     {.type = LAUNCHER_ENDED,
-     .usage = {.number = 1, .cpu_us = 2, .memory_bytes = 3, .oom_kills = 4, .was_asked = true}},
+     .usage = {.number = 1,
+               .cpu_us = 2,
+               .memory_bytes = 3,
+               .oom_kills = 4,
+               .was_asked = true,
+               .why = WHY_DOCKER_GONE}},
     {.type = LAUNCHER_USED, .usage = {.number = 1, .cpu_us = UINT64_MAX}},
     {.type = LAUNCHER_STOPPING, .number = 10000},
     {.type = LAUNCHER_KERNEL_MADE, .kernel_made = {.number = 7, .kernel = 8, .num = -EAGAIN}},
@@ -198,7 +209,7 @@ static void test_out_of_range(void **state)
         {LAUNCHER_MAKE, 54, _ISOLATION_MAX},
         {LAUNCHER_MAKE, 55, 2},   /* has_data */
         {LAUNCHER_BOX, 37, 0xff}, /* layers that there are not */
-        {LAUNCHER_BOX, 43, HELD_BY_TMPFS + 1},
+        {LAUNCHER_BOX, 43, _HELD_BY_MAX},
         {LAUNCHER_BOX, 47, CGROUP_V2 + 1},
         {LAUNCHER_REFUSED, 13, 0},   /* an error that is none */
         {LAUNCHER_REFUSED, 16, 1},   /* one that is no errno */
@@ -208,7 +219,8 @@ static void test_out_of_range(void **state)
         {LAUNCHER_REFUSED, 18, 34},  /* behind the last stage */
         {LAUNCHER_REFUSED, 19, 0},   /* a text with an end inside */
         {LAUNCHER_ENDED, 29, 2},     /* was_asked */
-        {LAUNCHER_DEFAULT, 1, 63},   /* not as long as a hash */
+        {LAUNCHER_ENDED, 30, _WHY_MAX},
+        {LAUNCHER_DEFAULT, 1, 63}, /* not as long as a hash */
         {LAUNCHER_FORGET, 2, '/'},
         {LAUNCHER_FAILED, 1, 0},    /* an error that is none */
         {LAUNCHER_FAILED, 9, 0x1b}, /* a text that a terminal obeys */

@@ -18,6 +18,7 @@ static void test_words(void **state)
     assert_string_equal(limit_by_name(LIMIT_BY_RLIMIT), "rlimit");
     assert_string_equal(limit_by_name(LIMIT_BY_WATCHDOG), "watchdog (approximate)");
     assert_string_equal(limit_by_name(LIMIT_BY_AFFINITY), "affinity (approximate)");
+    assert_string_equal(limit_by_name(LIMIT_BY_CONTAINER), "container");
     assert_string_equal(limit_by_name(LIMIT_BY_TMPFS), "tmpfs");
     assert_string_equal(limit_by_name(LIMIT_BY_ENGINE), "engine");
 }

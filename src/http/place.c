@@ -1,0 +1,179 @@
+/* place.c - where a client's server is: a unix socket, TCP or TLS; and what its failures mean. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "http/exchange.h"
+
+#define CONNECT_MS 10000L /* a host that does not answer at all */
+
+/* What follows the scheme, if the address has it. */
+static const char *behind(const char *address, const char *scheme)
+{
+    return str_starts(address, scheme) ? address + strlen(scheme) : NULL;
+}
+
+static int set_socket(struct http_client *client, const char *path)
+{
+    client->socket_path = strdup(path);
+    client->base = strdup("http://bailey");
+    return client->socket_path && client->base ? 0 : -ENOMEM;
+}
+
+/* "host:port", and nothing that could change the rest of a URL. */
+static bool is_host(const char *text)
+{
+    size_t length = strlen(text);
+
+    return length > 0 && length < 512 && strcspn(text, "/?#@\\ \t\r\n\"<>%") == length;
+}
+
+static int set_host(struct http_client *client, const char *host, bool has_tls)
+{
+    CLEANUP(freep) char *copy = strdup(host);
+    CLEANUP(buf_free) struct buf base = BUF_INIT(1024);
+    size_t length = copy ? strlen(copy) : 0;
+
+    if (!copy)
+        return -ENOMEM;
+    if (length > 0 && copy[length - 1] == '/')
+        copy[length - 1] = 0;
+    if (!is_host(copy))
+        return -EINVAL;
+    client->has_tls = has_tls;
+    if (buf_printf(&base, "%s://%s", has_tls ? "https" : "http", copy) < 0)
+        return -ENOMEM;
+    client->base = strdup(buf_text(&base));
+    return client->base ? 0 : -ENOMEM;
+}
+
+static int set_file(char **ret, const char *folder, const char *name)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_PATH_BYTES);
+
+    if (buf_printf(&path, "%s/%s", folder, name) < 0)
+        return -ENAMETOOLONG;
+    if (access(buf_text(&path), F_OK) < 0)
+        return 0;
+    *ret = strdup(buf_text(&path));
+    return *ret ? 0 : -ENOMEM;
+}
+
+static int set_address(struct http_client *client, const char *address, bool has_folder)
+{
+    const char *rest = behind(address, "unix://");
+
+    if (rest)
+        return rest[0] == '/' ? set_socket(client, rest) : -EINVAL;
+    rest = behind(address, "tcp://");
+    if (rest)
+        return set_host(client, rest, has_folder);
+    rest = behind(address, "https://");
+    if (rest)
+        return set_host(client, rest, true);
+    rest = behind(address, "http://");
+    return rest ? set_host(client, rest, false) : -EINVAL;
+}
+
+int client_place_set(struct http_client *client, const struct http_place *place, struct error *err)
+{
+    const char *folder = place->tls_folder;
+    bool has_folder = folder && folder[0];
+    int r = set_address(client, place->address, has_folder);
+
+    client->reactor = place->reactor;
+    client->is_unverified = place->is_unverified;
+    if (r == 0 && has_folder && client->has_tls) {
+        r = set_file(&client->ca, folder, "ca.pem");
+        if (r == 0)
+            r = set_file(&client->cert, folder, "cert.pem");
+        if (r == 0)
+            r = set_file(&client->key, folder, "key.pem");
+    }
+    if (r == -ENOMEM)
+        return error_set(err, r, ERROR_ENGINE, "out of memory");
+    if (r < 0)
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "'%s' is not an address: unix:///path or tcp://host:port", place->address);
+    return 0;
+}
+
+void client_place_free(struct http_client *client)
+{
+    free(client->socket_path);
+    free(client->base);
+    free(client->ca);
+    free(client->cert);
+    free(client->key);
+}
+
+static bool set_tls(const struct http_client *client, CURL *easy)
+{
+    CURLcode r = CURLE_OK;
+
+    if (client->ca)
+        r = curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca);
+    if (r == CURLE_OK && client->cert)
+        r = curl_easy_setopt(easy, CURLOPT_SSLCERT, client->cert);
+    if (r == CURLE_OK && client->key)
+        r = curl_easy_setopt(easy, CURLOPT_SSLKEY, client->key);
+    if (client->is_unverified) {
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+    return r == CURLE_OK;
+}
+
+bool client_place_apply(const struct http_client *client, CURL *easy, const char *path)
+{
+    CLEANUP(buf_free) struct buf url = BUF_INIT(LIMIT_HTTP_TARGET + KIB);
+
+    if (buf_printf(&url, "%s%s", client->base, path) < 0)
+        return false;
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    if (client->has_tls && !set_tls(client, easy))
+        return false;
+    if (client->socket_path &&
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->socket_path) != CURLE_OK)
+        return false;
+    return curl_easy_setopt(easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK;
+}
+
+int client_place_error(CURL *easy, CURLcode code)
+{
+    long number = 0;
+
+    switch (code) {
+    case CURLE_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CURLE_WRITE_ERROR:
+    case CURLE_ABORTED_BY_CALLBACK:
+        return -ECANCELED;
+    case CURLE_COULDNT_CONNECT:
+        curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
+        return number > 0 ? (int)-number : -ECONNREFUSED;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return -EHOSTUNREACH;
+    case CURLE_OPERATION_TIMEDOUT:
+        return -ETIMEDOUT;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return -EKEYREJECTED;
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+        return -ECONNRESET;
+    default:
+        return -EPROTO;
+    }
+}
