@@ -237,6 +237,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
+    case LAUNCHER_WALL:
     case _LAUNCHER_TYPE_MAX:
         break;
     default:
@@ -526,6 +527,7 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
+    case LAUNCHER_WALL:
         return true;
     case _LAUNCHER_TYPE_MAX:
         return false;

@@ -55,6 +55,8 @@ enum launcher_type {
     LAUNCHER_VERDICT,  /* what the egress proxy decided for a box */
     LAUNCHER_FAILED,   /* broker to launcher, HELLO or not: it cannot start, and why */
     LAUNCHER_SETTINGS, /* broker to launcher: a sealed memfd, what the next broker is told */
+    LAUNCHER_WALL,     /* launcher to broker: a channel to the wall of containers, in place of any
+                          before */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -193,7 +195,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
  */
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret);
 
-/* BOX, MADE and SETTINGS come with a descriptor, all others without. */
+/* BOX, MADE, SETTINGS and WALL come with a descriptor, all others without. */
 bool launcher_has_fd(enum launcher_type type);
 
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */

@@ -92,6 +92,7 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_FAILED,
      .failed = {.num = -EACCES, .code = ERROR_REFUSED, .text = "no key: 'bailey key new'"}},
     {.type = LAUNCHER_SETTINGS},
+    {.type = LAUNCHER_WALL},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)
