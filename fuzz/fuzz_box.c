@@ -109,7 +109,7 @@ static void start_cells(struct box *box, struct pending pending[CALLS], uint32_t
 
     check(box_kernel(box, &spec, &exec_events, &pending[4], &id[4], &err) == 0);
     id[5] = box_next_id(box);
-    check(box_kernel_given(box, id[5], &exec_events, &pending[5], &err) == 0);
+    check(box_kernel_given(box, id[5], false, &exec_events, &pending[5], &err) == 0);
     for (int i = 4; i < 6; i++) {
         cell.kernel = id[i];
         check(box_cell(box, &cell, &exec_events, &pending[i + 2], &id[i + 2], &err) == 0);

@@ -169,6 +169,12 @@
 #define MCP_BEAT_MS 15000   /* between signs of life on a stream */
 #define MCP_IDLE_MS 3600000 /* a conversation in which nobody says anything */
 
+/* Docker */
+#define LIMIT_DOCKER_REPLY (4 * MIB)    /* a reply, or a line of one that goes on */
+#define LIMIT_DOCKER_DEPTH 64           /* brackets within brackets of it */
+#define LIMIT_DOCKER_VOLUME (256 * MIB) /* the warden and its drivers */
+#define LIMIT_DOCKER_SHM (64 * MIB)     /* /dev/shm of a container, or its disk */
+
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
 #define LIMIT_LIST_ENTRIES 100000 /* entries of one listing */
@@ -188,6 +194,10 @@
 #define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */
 #define EGRESS_IDLE_MS 300000       /* a tunnel in which nothing moves is closed */
 #define EGRESS_LEAVE_MS 2000        /* a caller that was refused has this long to read why */
+#define DOCKER_CALL_MS 60000        /* one call of Docker's */
+#define DOCKER_PULL_MS 1800000      /* an image comes */
+#define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */
+#define DOCKER_LEAVE_MS 10000       /* containers are removed before the wall leaves */
 #define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */
 #define KILL_OUTPUT_MS 30000        /* and this long, while the last output comes */
 

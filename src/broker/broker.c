@@ -29,6 +29,7 @@
 #include "observe/bus.h"
 #include "observe/metrics.h"
 #include "runtime/maker.h"
+#include "runtime/walls.h"
 #include "session/engine.h"
 #include "store/index.h"
 #include "tool/language.h"
@@ -129,6 +130,7 @@ static void read_languages(struct broker *broker)
             .driver = row ? row->driver : NULL,
             .program = json_string_value(json_object_get(value, "program")),
             .missing = json_string_value(json_object_get(value, "missing")),
+            .here = json_string_value(json_object_get(value, "here")),
             .fingerprint = json_string_value(json_object_get(value, "fingerprint")),
         };
     }
@@ -211,6 +213,14 @@ static uint64_t idle_look_ms(const struct broker *broker)
     return MIN(broker->config.daemon_idle_ms / 8 + 1, (uint64_t)IDLE_LOOK_MS);
 }
 
+static void quit(struct broker *broker)
+{
+    if (config_is_docker(&broker->config))
+        walls_quit(broker->maker);
+    else
+        launched_quit(broker->maker);
+}
+
 static void on_idle(void *ctx)
 {
     struct broker *broker = ctx;
@@ -228,7 +238,7 @@ static void on_idle(void *ctx)
         broker->idle_since_ms = now;
     if (is_idle && now - broker->idle_since_ms >= broker->config.daemon_idle_ms) {
         log_info("no session and no client: leaving");
-        launched_quit(broker->maker);
+        quit(broker);
         return;
     }
     broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
@@ -332,7 +342,10 @@ static void on_engine_ready(void *ctx)
         if (broker->idle)
             broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
     }
-    launched_say_ready(broker->maker);
+    if (config_is_docker(&broker->config))
+        walls_say_ready(broker->maker);
+    else
+        launched_say_ready(broker->maker);
 }
 
 static void on_ready(void *ctx, uint32_t generation)
@@ -380,7 +393,7 @@ static void on_stopped(void *ctx)
     rest_stop(broker->rest);
     broker->rest = NULL;
     broker->server = NULL;
-    launched_quit(broker->maker);
+    quit(broker);
 }
 
 static void on_stopping(void *ctx, uint32_t grace_ms)
@@ -458,7 +471,10 @@ static int start(struct broker *broker, struct error *err)
     };
     if (r == 0)
         r = engine_new(&spec, &broker->engine, err);
-    if (r == 0)
+    if (r == 0 && config_is_docker(&broker->config))
+        r = walls_open(broker->reactor, LAUNCHER_CONTROL_FD, broker->config.falls_back,
+                       &launched_events, broker, &broker->maker, err);
+    else if (r == 0)
         r = launched_open(broker->reactor, LAUNCHER_CONTROL_FD, &launched_events, broker,
                           &broker->maker, err);
     if (r == 0)
@@ -470,7 +486,10 @@ static void broker_free(struct broker *broker)
 {
     rest_stop(broker->rest);
     engine_free(broker->engine);
-    launched_close(broker->maker);
+    if (broker->maker && config_is_docker(&broker->config))
+        walls_close(broker->maker);
+    else
+        launched_close(broker->maker);
     if (broker->reactor) {
         broker->reactor->ops->timer_remove(broker->idle);
         uv_reactor_free(broker->reactor);

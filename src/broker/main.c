@@ -1,6 +1,6 @@
 /*
- * main.c - bailey-engine: the broker or the egress proxy when the daemon starts it, else the
- * commands that speak to one. `bailey` executes it with the arguments it was given.
+ * main.c - bailey-engine: the broker, the egress proxy or the Docker wall when the daemon starts
+ * it, else the commands that speak to one. `bailey` executes it with the arguments it was given.
  */
 #include "cli/client/main.h"
 
@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "broker/broker.h"
+#include "broker/docker.h"
 #include "egress/egress.h"
 #include "launcher/serve.h"
 
@@ -17,6 +18,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && str_equal(argv[1], "broker"))
         return broker_main();
+    if (argc == 2 && str_equal(argv[1], "docker"))
+        return docker_main();
     if (argc == 2 && str_equal(argv[1], "egress"))
         return egress_main();
     if (argc == 2 && str_equal(argv[1], "probe")) /* its libraries were found, or it is not here */

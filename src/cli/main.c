@@ -107,6 +107,8 @@ int main(int argc, char **argv)
         return no_command();
     if (argc == 2 && str_equal(argv[1], SERVE_INSIDE_WORD))
         serve_inside(); /* the launcher, executed by `bailey serve` */
+    if (argc == 2 && str_equal(argv[1], WARDEN_INSIDE_WORD))
+        warden_inside(); /* the warden, executed by a container's maker */
     if (argc == 2 && str_equal(argv[1], SERVE_PROBE_WORD))
         return serve_probe(); /* may this program take a launcher's place? */
 

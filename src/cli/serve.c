@@ -82,6 +82,7 @@ struct preparation {
     struct launch_bind binds[BINDS_MAX];
     size_t bind_count;
     char **env;                /* strv */
+    char **wall_env;           /* strv; NULL: no wall of containers */
     const char *const *listen; /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
@@ -102,6 +103,7 @@ static void preparation_free(struct preparation *made)
     for (size_t i = 0; i < made->interpreter_count; i++)
         interpreter_free(&made->interpreters[i]);
     strv_free(made->env);
+    strv_free(made->wall_env);
     buf_free(&made->settings);
     pip_settings_free(&made->pip);
     activation_free(&made->activation);
@@ -131,13 +133,20 @@ static json_t *find_language(struct preparation *made, const struct language_row
     char fingerprint[INTERPRETER_FINGERPRINT];
     struct error missing = {0};
 
+    if (config_is_docker(&made->config) && !made->config.falls_back)
+        return json_pack("{s:s}", "program", language->program);
     if (interpreter_find(language, &made->config, found, &missing) < 0)
-        return json_pack("{s:o*}", "missing", text_json(missing.text));
+        return config_is_docker(&made->config)
+                   ? json_pack("{s:s}", "program", language->program)
+                   : json_pack("{s:o*}", "missing", text_json(missing.text));
     made->interpreter_count++;
     for (size_t i = 0; i < found->bind_count; i++)
         add_bind(made, found->binds[i]);
     if (str_equal(language->name, "python"))
         made->python = found->path;
+    if (config_is_docker(&made->config))
+        return json_pack("{s:s, s:o*}", "program", language->program, "here",
+                         text_json(found->path));
     interpreter_fingerprint(found, &made->config, fingerprint);
     return json_pack("{s:o*, s:o*}", "program", text_json(found->path), "fingerprint",
                      text_json(fingerprint));
@@ -234,6 +243,23 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
     return result;
 }
 
+/* The wall of containers has the same, and HOME, where certificates may be. */
+static int make_wall_env(struct preparation *made, char *const *env, struct error *err)
+{
+    int failed = 0;
+
+    if (!config_is_docker(&made->config))
+        return 0;
+    for (char **text = made->env; text && *text; text++)
+        failed |= strv_push(&made->wall_env, *text);
+    for (; *env; env++)
+        if (str_starts(*env, "HOME="))
+            failed |= strv_push(&made->wall_env, *env);
+    if (failed < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the wall's settings");
+    return 0;
+}
+
 /* The folder above the interpreter's own, in which pip looks for a pip.conf, too; "": none. */
 static void find_python_prefix(const struct preparation *made, char prefix[PATH_MAX])
 {
@@ -292,6 +318,8 @@ static void find_layer(struct preparation *made)
     CLEANUP(built_free) struct built_template built = {0};
     struct error missing = {0};
 
+    if (config_is_docker(&made->config))
+        return; /* the image's business */
     if (built_find(&made->config, made->place.state, &built, &missing) < 0)
         log_warning("%s, continuing without it", missing.text);
     else if (built.layer)
@@ -370,6 +398,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = make_env(made, invocation->env, err);
     if (result == 0)
+        result = make_wall_env(made, invocation->env, err);
+    if (result == 0)
         result = read_pip_settings(made, invocation->env, err);
     if (result == 0)
         find_layer(made);
@@ -397,13 +427,14 @@ static int serve(struct preparation *made, struct error *err)
             .settings = buf_text(&made->settings),
             .settings_length = made->settings.length,
             .broker_env = (const char *const *)made->env,
+            .wall_env = (const char *const *)made->wall_env,
             .dataset_folders = (const char *const *)config->dataset_folders,
             .listen = made->listen,
             .listen_fds = made->activation.tcp_fd,
             .listen_fd_count = made->activation.tcp_count,
             .python = made->python,
             .layer = made->layer[0] ? made->layer : NULL,
-            .has_zygotes = config->is_warm,
+            .has_zygotes = config->is_warm && !config_is_docker(config),
             .log_level = config->log_level,
             .log_is_json = config->log_is_json,
             .egress = buf_text(&made->pip.egress),
@@ -420,7 +451,7 @@ static int serve(struct preparation *made, struct error *err)
                     .binds = made->binds,
                     .bind_count = made->bind_count,
                     .id_base = config->id_base},
-            .pool_size = config->pool_size,
+            .pool_size = config_is_docker(config) ? 0 : config->pool_size,
             .pool_memory_bytes = config->pool_memory_bytes,
             .stop_grace_ms = (unsigned)config->stop_grace_ms,
             .socket_fd = MAX(made->activation.unix_fd, 0),

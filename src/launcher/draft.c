@@ -90,11 +90,8 @@ static void draft_rlimit(struct draft *draft, int resource, uint64_t value)
         (struct plan_rlimit){.resource = resource, .value = value};
 }
 
-/* What holds without a control group; draft_grouped() takes back what one makes needless. */
-void draft_limits(struct draft *draft, const struct launch_spec *spec, struct launched *launched)
+void draft_rlimits(struct draft *draft)
 {
-    struct sandbox_plan *plan = &draft->plan;
-
     draft_rlimit(draft, RLIMIT_CORE, 0);
     draft_rlimit(draft, RLIMIT_NOFILE, GUEST_FILES_MAX);
     draft_rlimit(draft, RLIMIT_MEMLOCK, 64 * KIB);
@@ -103,6 +100,14 @@ void draft_limits(struct draft *draft, const struct launch_spec *spec, struct la
     /* Counted for the host's user too: a guest must not use them up for him. */
     draft_rlimit(draft, RLIMIT_SIGPENDING, 1024);
     draft_rlimit(draft, RLIMIT_MSGQUEUE, 256 * KIB);
+}
+
+/* What holds without a control group; draft_grouped() takes back what one makes needless. */
+void draft_limits(struct draft *draft, const struct launch_spec *spec, struct launched *launched)
+{
+    struct sandbox_plan *plan = &draft->plan;
+
+    draft_rlimits(draft);
     launched->memory = HELD_BY_WARDEN;
     plan->watch_memory_bytes = spec->memory_bytes;
     launched->pids = HELD_BY_RLIMIT;
@@ -148,27 +153,42 @@ static const char *const proxies[] = {"http_proxy", "https_proxy", "all_proxy",
  * The short list. Python is told not to buffer: what was printed before a timeout or a kill has to
  * be there, and output has to stream.
  */
-static void draft_environment(struct draft *draft, const struct launch_spec *spec)
+void draft_short_list(struct draft *draft, const char *language)
 {
     const struct sandbox_plan *plan = &draft->plan;
 
-    draft_env(draft, "PATH=%s/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-              furniture_has_template(spec) ? "/bailey/template/bin:" : "");
     draft_env(draft, "HOME=%s", plan->share_path[SHARE_HOME]);
     draft_env(draft, "TMPDIR=%s", plan->share_path[SHARE_TMP]);
     draft_env(draft, "OUTPUT_DIR=%s/output", plan->share_path[SHARE_TMP]);
     draft_env(draft, "USER=user");
     draft_env(draft, "LOGNAME=user");
-    draft_env(draft, "LANG=C.UTF-8");
+    draft_env(draft, "LANG=%s", language);
     draft_env(draft, "PYTHONUNBUFFERED=1");
     draft_env(draft, "PYTHONDONTWRITEBYTECODE=1");
     draft_env(draft, "MPLBACKEND=Agg");
+}
+
+static void draft_environment(struct draft *draft, const struct launch_spec *spec)
+{
+    draft_env(draft, "PATH=%s" DRAFT_PATH,
+              furniture_has_template(spec) ? "/bailey/template/bin:" : "");
+    draft_short_list(draft, DRAFT_LANGUAGE);
     if (furniture_has_template(spec))
         draft_env(draft, "VIRTUAL_ENV=/bailey/template");
     if (spec->packages)
         draft_env(draft, "PYTHONPATH=/bailey/packages");
     for (size_t i = 0; i < ARRAY_SIZE(proxies) && spec->stages != STAGING_NONE; i++)
         draft_env(draft, "%s=http://127.0.0.1:%d", proxies[i], LAUNCH_EGRESS_PORT);
+}
+
+void draft_finish(struct draft *draft)
+{
+    struct sandbox_plan *plan = &draft->plan;
+
+    plan->steps = draft->steps;
+    plan->rules = draft->rules;
+    plan->rlimits = draft->rlimits;
+    plan->env = draft->env;
 }
 
 void draft_common(struct draft *draft, const struct launch_spec *spec, struct launched *launched)
@@ -182,8 +202,5 @@ void draft_common(struct draft *draft, const struct launch_spec *spec, struct la
     plan->hands_ruleset = spec->wants_ruleset;
     draft_limits(draft, spec, launched);
     draft_environment(draft, spec);
-    plan->steps = draft->steps;
-    plan->rules = draft->rules;
-    plan->rlimits = draft->rlimits;
-    plan->env = draft->env;
+    draft_finish(draft);
 }

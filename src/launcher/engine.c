@@ -259,8 +259,10 @@ void engine_close_on_exec(const struct engine_plan *plan, bool closes)
 {
     int flag = closes ? FD_CLOEXEC : 0;
 
-    for (int fd = ENGINE_PLAN_FD; fd <= ENGINE_LAST_FD; fd++)
+    for (int fd = ENGINE_PLAN_FD; fd <= ENGINE_HANDOVER_FD; fd++)
         fcntl(fd, F_SETFD, flag);
+    if (plan->has_wall) /* a program from before there were walls has something else there */
+        fcntl(ENGINE_WALL_FD, F_SETFD, flag);
     for (int i = 0; i < (int)plan->dataset_count; i++)
         fcntl(BROKER_DATASET_FD + i, F_SETFD, flag);
     for (int i = 0; i < (int)plan->tcp_count; i++)
@@ -290,6 +292,8 @@ static int engine_start(struct engine *engine, struct error *err)
     r = open_loop(engine);
     if (r == 0)
         r = egress_open(engine);
+    if (r == 0)
+        r = wall_open(engine);
     if (r == 0)
         r = installer_open(engine);
     if (r < 0)

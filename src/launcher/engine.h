@@ -52,7 +52,8 @@ enum engine_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 #define ENGINE_INSTALLER_FD 10 /* a sealed memfd: installer.c */
 #define ENGINE_SELF_FD 11      /* the sealed copy of `bailey` that is executed here */
 #define ENGINE_HANDOVER_FD 12  /* handover.h; /dev/null after a start from nothing */
-#define ENGINE_LAST_FD ENGINE_HANDOVER_FD
+#define ENGINE_WALL_FD 13      /* the meeting point with the wall of containers; or /dev/null */
+#define ENGINE_LAST_FD ENGINE_WALL_FD
 
 /* First byte of a message between stub and launcher; both trust each other. */
 #define ENGINE_SAYS_GO 'g'       /* stub: the id maps are written */
@@ -99,6 +100,7 @@ struct engine_plan {
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
     uint32_t minimum;
+    bool has_wall; /* ENGINE_WALL_FD */
 };
 #define ENGINE_MAGIC "bailey engine 1"
 
@@ -136,8 +138,8 @@ struct serve {
     int signal_fd, pid_fd;
     struct upgrade_door upgrade;
     struct notify notify;
-    int egress_fd, egress_pid_fd, installer_fd;
-    pid_t pid, egress_pid;
+    int egress_fd, egress_pid_fd, installer_fd, wall_fd, wall_pid_fd;
+    pid_t pid, egress_pid, wall_pid;
 };
 void serve_init(struct serve *serve, const struct serve_spec *spec, struct engine_plan *plan);
 void serve_close(struct serve *serve);
@@ -156,6 +158,10 @@ int serve_listen(struct serve *serve, struct error *err);
 /* serve_egress.c: who waits for the egress proxy's work. Must: come before the privilege goes. */
 int serve_egress_start(struct serve *serve, struct error *err);
 void serve_egress_end(struct serve *serve);
+
+/* serve_wall.c: who keeps the wall of containers. Must: likewise. */
+int serve_wall_start(struct serve *serve, struct error *err);
+void serve_wall_end(struct serve *serve);
 
 /* serve_clone.c: the launcher, in its namespaces, up to its exec */
 int serve_clone(struct serve *serve, struct error *err);
@@ -223,7 +229,7 @@ struct engine_note { /* a message that could not be sent yet */
 struct engine {
     const struct engine_plan *plan;
     struct loop loop;
-    struct loop_source stub, signals, timer, control, broker, egress;
+    struct loop_source stub, signals, timer, control, broker, egress, wall;
     int folder_fd[ENGINE_FOLDER_COUNT];
 
     /* the broker */
@@ -378,6 +384,10 @@ void furnish_staging_name(const char *key, char *name, size_t size);
 int egress_open(struct engine *engine);
 void egress_add(struct engine *engine, struct engine_box *box); /* its listening socket */
 void egress_remove(struct engine *engine, uint32_t number);
+
+/* engine_wall.c */
+int wall_open(struct engine *engine);
+void wall_offer(struct engine *engine); /* a channel between broker and wall, if there is a wall */
 
 /* engine_trace.c */
 void trace_moment(struct engine_box *box, enum box_moment moment); /* now; NULL is fine */

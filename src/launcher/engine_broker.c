@@ -290,6 +290,7 @@ void broker_greet(struct engine *engine)
 
     engine->greets_later = false;
     boxes_inventory(engine);
+    wall_offer(engine);
     broker_send(engine, &welcome, -1);
 }
 

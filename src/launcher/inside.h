@@ -59,12 +59,22 @@ void draft_close(struct draft *draft); /* descriptors of cloned trees */
 void draft_common(struct draft *draft, const struct launch_spec *spec, struct launched *launched);
 /* Of those, the limits, where no control group is; plan.has_namespaces decides which. */
 void draft_limits(struct draft *draft, const struct launch_spec *spec, struct launched *launched);
+/* Of those, what is the same for every guest. */
+void draft_rlimits(struct draft *draft);
+/* Of the environment, likewise; PATH is the caller's to say, and before it the shares. */
+#define DRAFT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define DRAFT_LANGUAGE "C.UTF-8"
+void draft_short_list(struct draft *draft, const char *language);
+void draft_finish(struct draft *draft); /* the plan points to what the draft holds */
 /* A control group could be had: in the plan (of the child that joins it), and in what is told. */
 void draft_grouped(struct sandbox_plan *plan, const struct cgroup *group);
 void draft_holders(struct launched *launched);
 
 /* root.c */
 int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err);
+/* Where the shares are inside, and what Landlock lets a guest do in such a root. */
+void root_shares(struct draft *draft);
+void root_rules(struct draft *draft);
 /* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
 int root_clone_tree(const char *path);
 
@@ -129,6 +139,9 @@ int launch_begin(struct launch *launch, const struct launch_spec *spec, struct e
  */
 int launch_turn(struct launch *launch, struct error *err);
 void launch_drop(struct launch *launch); /* before it stands: all of it goes */
+
+/* The memory that a warden wipes: launcher_remember_arguments(). */
+void make_scrub(struct sandbox_plan *plan);
 
 /* end.c */
 struct rusage;

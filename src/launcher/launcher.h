@@ -125,6 +125,15 @@ uint64_t launcher_oom_kills(const struct launched *launched);
 /* The drivers of kernels that this program carries, as files of a box; static. */
 const struct launch_file *launcher_drivers(size_t *ret_count);
 
+/*
+ * `bailey` executed as the first process of a container (docs/design, the Docker wall): argv is
+ * {"bailey", WARDEN_INSIDE_WORD}. Frames come on descriptor 0 and go to descriptor 1; why it could
+ * not begin goes to 2 as a line, too. The container's environment may say BAILEY_DISK_BYTES, what
+ * its shares may hold together. Does not return.
+ */
+#define WARDEN_INSIDE_WORD "warden-inside"
+_Noreturn void warden_inside(void);
+
 /* argv and environment of this process: a warden must not carry them into its box. */
 void launcher_remember_arguments(int argc, char **argv, char **env);
 

@@ -49,6 +49,12 @@ void launcher_remember_arguments(int argc, char **argv, char **env)
     arguments.length = (size_t)(end - argv[0]);
 }
 
+void make_scrub(struct sandbox_plan *plan)
+{
+    plan->scrub = arguments.start;
+    plan->scrub_length = arguments.length;
+}
+
 static void timing(struct launched *launched, const char *name, uint64_t *since)
 {
     uint64_t now = clock_now_ns();
@@ -122,8 +128,7 @@ static int begin_child(struct launch *launch, struct error *err)
     uint64_t since = clock_now_ns();
     int r;
 
-    child.plan.scrub = arguments.start;
-    child.plan.scrub_length = arguments.length;
+    make_scrub(&child.plan);
     r = clone_warden(&child, launched, err);
     if (r < 0)
         return r;

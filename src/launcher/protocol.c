@@ -117,6 +117,7 @@ static void pack_usage(struct pack *pack, const struct launcher_usage *usage)
     pack_u64(pack, usage->memory_bytes);
     pack_u64(pack, usage->oom_kills);
     pack_u8(pack, usage->was_asked);
+    pack_u8(pack, usage->why);
 }
 
 static void pack_kernel_ended(struct pack *pack, const struct launcher_kernel_ended *ended)
@@ -236,6 +237,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
+    case LAUNCHER_WALL:
     case _LAUNCHER_TYPE_MAX:
         break;
     default:
@@ -389,7 +391,10 @@ static bool unpack_usage(struct unpack *unpack, struct launcher_usage *usage)
     usage->cpu_us = unpack_u64(unpack);
     usage->memory_bytes = unpack_u64(unpack);
     usage->oom_kills = unpack_u64(unpack);
-    return unpack_bool(unpack, &usage->was_asked);
+    if (!unpack_bool(unpack, &usage->was_asked))
+        return false;
+    usage->why = unpack_u8(unpack);
+    return usage->why < _WHY_MAX;
 }
 
 static bool unpack_kernel_made(struct unpack *unpack, struct launcher_kernel_made *made)
@@ -522,6 +527,7 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
+    case LAUNCHER_WALL:
         return true;
     case _LAUNCHER_TYPE_MAX:
         return false;

@@ -55,6 +55,8 @@ enum launcher_type {
     LAUNCHER_VERDICT,  /* what the egress proxy decided for a box */
     LAUNCHER_FAILED,   /* broker to launcher, HELLO or not: it cannot start, and why */
     LAUNCHER_SETTINGS, /* broker to launcher: a sealed memfd, what the next broker is told */
+    LAUNCHER_WALL,     /* launcher to broker: a channel to the wall of containers, in place of any
+                          before */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -147,6 +149,14 @@ struct launcher_refused {
     uint32_t layers, missing;
 };
 
+/* Why a box ended that nobody had asked to, as far as its maker knows. */
+enum launcher_why {
+    WHY_UNKNOWN,
+    WHY_DOCKER_GONE, /* Docker died, or hung up */
+    WHY_NONSENSE,    /* what came from it were no frames */
+    _WHY_MAX,
+};
+
 /* ENDED and USED */
 struct launcher_usage {
     uint32_t number;
@@ -154,6 +164,7 @@ struct launcher_usage {
     uint64_t memory_bytes; /* USED: now; ENDED: the peak */
     uint64_t oom_kills;
     bool was_asked; /* ENDED: by END */
+    uint8_t why;    /* ENDED: enum launcher_why */
 };
 
 struct launcher_message {
@@ -184,7 +195,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
  */
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret);
 
-/* BOX, MADE and SETTINGS come with a descriptor, all others without. */
+/* BOX, MADE, SETTINGS and WALL come with a descriptor, all others without. */
 bool launcher_has_fd(enum launcher_type type);
 
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */

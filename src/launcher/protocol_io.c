@@ -8,7 +8,8 @@
 
 bool launcher_has_fd(enum launcher_type type)
 {
-    return type == LAUNCHER_BOX || type == LAUNCHER_MADE || type == LAUNCHER_SETTINGS;
+    return type == LAUNCHER_BOX || type == LAUNCHER_MADE || type == LAUNCHER_SETTINGS ||
+           type == LAUNCHER_WALL;
 }
 
 int launcher_send(int fd, const struct launcher_message *message, int with_fd)

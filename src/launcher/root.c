@@ -286,6 +286,23 @@ static const char *choose_base(const struct launch_spec *spec)
     return "/proc"; /* every machine has it, and nothing is taken from it any more */
 }
 
+void root_shares(struct draft *draft)
+{
+    draft->plan.share_path[SHARE_WORKSPACE] = "/workspace";
+    draft->plan.share_path[SHARE_TMP] = "/tmp";
+    draft->plan.share_path[SHARE_HOME] = "/home/user";
+}
+
+void root_rules(struct draft *draft)
+{
+    draft_rule(draft, RULE_READ_DIR, "/");
+    draft_rule(draft, RULE_DEVICES, "/dev");
+    draft_rule(draft, RULE_WRITE_DIR, "/dev/shm");
+    draft_rule(draft, RULE_WRITE_DIR, "/tmp");
+    draft_rule(draft, RULE_WRITE_DIR, "/workspace");
+    draft_rule(draft, RULE_WRITE_DIR, "/home/user");
+}
+
 int root_draft(struct draft *draft, const struct launch_spec *spec, struct error *err)
 {
     struct sandbox_plan *plan = &draft->plan;
@@ -297,9 +314,7 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
     plan->base = choose_base(spec);
     plan->root_options = draft_text(draft, "mode=0755,size=%llu,nr_inodes=%llu",
                                     (unsigned long long)bytes, (unsigned long long)inodes);
-    plan->share_path[SHARE_WORKSPACE] = "/workspace";
-    plan->share_path[SHARE_TMP] = "/tmp";
-    plan->share_path[SHARE_HOME] = "/home/user";
+    root_shares(draft);
     if (spec->root)
         r = given_root(draft, spec->root, err);
     else
@@ -316,12 +331,7 @@ int root_draft(struct draft *draft, const struct launch_spec *spec, struct error
     if (r < 0)
         return r;
     masked_proc(draft);
-    draft_rule(draft, RULE_READ_DIR, "/");
-    draft_rule(draft, RULE_DEVICES, "/dev");
-    draft_rule(draft, RULE_WRITE_DIR, "/dev/shm");
-    draft_rule(draft, RULE_WRITE_DIR, "/tmp");
-    draft_rule(draft, RULE_WRITE_DIR, "/workspace");
-    draft_rule(draft, RULE_WRITE_DIR, "/home/user");
+    root_rules(draft);
     if (draft->is_full)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE, "the root of the box has too many parts");
     return 0;

@@ -54,6 +54,7 @@ static int drop_everything(struct serve *serve, struct error *err)
     fd_closep(&serve->leaf_fd);
     fd_closep(&serve->root_tree);
     fd_closep(&serve->egress_fd);
+    fd_closep(&serve->wall_fd);
     fd_closep(&serve->installer_fd);
     for (size_t i = 0; i < ENGINE_FOLDER_COUNT; i++) {
         fd_closep(&serve->folder_fd[i]);
@@ -207,6 +208,8 @@ int serve_run(const struct serve_spec *spec, struct error *err)
     if (r == 0)
         r = serve_egress_start(&serve, &own);
     if (r == 0)
+        r = serve_wall_start(&serve, &own);
+    if (r == 0)
         r = serve_clone(&serve, &own);
     if (r == 0)
         r = drop_everything(&serve, &own);
@@ -221,6 +224,7 @@ int serve_run(const struct serve_spec *spec, struct error *err)
     if (!stub.was_ready && r < 0)
         tell_starter(&serve, own.text);
     serve_egress_end(&serve);
+    serve_wall_end(&serve);
     serve_close(&serve);
     if (err)
         *err = own;

@@ -15,6 +15,7 @@
  *      it again whenever it ends unasked, and answers protocol.h.
  * Before that a child is forked that waits until a box is to have a network: it becomes the egress
  * proxy then, in the host's network, under an id of its own (serve_egress.c).
+ * With SANDBOX_TYPE=docker another child keeps the wall of containers (serve_wall.c).
  * The kernel ends everything inside when the launcher dies; the launcher dies with the stub.
  * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
  */
@@ -50,13 +51,25 @@
 #define BROKER_TCP_FD 96 /* + index: listening TCP sockets, nonblocking; settings say how many */
 #define SERVE_LISTEN_MAX 16
 
+/*
+ * Descriptors of the wall, by number, besides BROKER_LOG_FD. Its argv is {"bailey-engine",
+ * "docker"}; its environment is `wall_env` and nothing else. Over the meeting point
+ * (SOCK_SEQPACKET) come packets of one byte, WALL_SAYS_CHANNEL, with one descriptor: a control
+ * channel (launcher/protocol.h) in place of the one before. Its end is the wall's.
+ */
+#define WALL_MEETING_FD 3
+#define WALL_WARDEN_FD 4 /* the program `bailey`, sealed */
+#define WALL_SAYS_CHANNEL 'c'
+#define WALL_SAYS_AGAIN 'a' /* to the launcher: a wall was started in place of one that died */
+
 struct serve_spec {
     const char *state;    /* absolute; exists, 0700 */
     const char *socket;   /* absolute path; its folder exists, 0700 */
     const char *engine;   /* path of bailey-engine */
     const char *settings; /* JSON for the broker: text that is handed over, not read here */
     size_t settings_length;
-    const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
+    const char *const *broker_env; /* "K=V": the effective configuration, NULL-terminated */
+    const char *const *wall_env;   /* the same for the wall of containers; NULL: there is none */
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
     const char *const *listen;          /* "ADDRESS:PORT", NULL-terminated; opened now */
     const int *listen_fds;              /* TCP sockets that listen already; borrowed; come first */

@@ -169,7 +169,8 @@ static int child_exec(struct serve *serve, int outer_proc_fd, struct error *err)
                            {serve->egress_fd >= 0 ? serve->egress_fd : null_fd, ENGINE_EGRESS_FD},
                            {serve->installer_fd, ENGINE_INSTALLER_FD},
                            {serve->self_fd, ENGINE_SELF_FD},
-                           {null_fd, ENGINE_HANDOVER_FD}},
+                           {null_fd, ENGINE_HANDOVER_FD},
+                           {serve->wall_fd >= 0 ? serve->wall_fd : null_fd, ENGINE_WALL_FD}},
         FIXED_FDS * sizeof(moves[0]));
     for (uint32_t i = 0; i < serve->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){serve->dataset_fd[i], BROKER_DATASET_FD + (int)i};

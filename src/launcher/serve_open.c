@@ -48,6 +48,7 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     serve->engine_fd = serve->leaf_fd = serve->stub_fd = serve->launcher_fd = -1;
     serve->root_tree = serve->signal_fd = serve->pid_fd = -1;
     serve->egress_fd = serve->egress_pid_fd = serve->installer_fd = -1;
+    serve->wall_fd = serve->wall_pid_fd = -1;
     upgrade_door_init(&serve->upgrade);
     serve->notify = NOTIFY_INIT;
     fill(serve->wheel_tree, ENGINE_WHEELS_MAX);
@@ -64,7 +65,8 @@ void serve_close(struct serve *serve)
                      &serve->settings_fd, &serve->self_fd,       &serve->engine_fd,
                      &serve->leaf_fd,     &serve->stub_fd,       &serve->launcher_fd,
                      &serve->root_tree,   &serve->signal_fd,     &serve->pid_fd,
-                     &serve->egress_fd,   &serve->egress_pid_fd, &serve->installer_fd};
+                     &serve->egress_fd,   &serve->egress_pid_fd, &serve->installer_fd,
+                     &serve->wall_fd,     &serve->wall_pid_fd};
 
     for (size_t i = 0; i < ARRAY_SIZE(single); i++)
         fd_closep(single[i]);
@@ -397,6 +399,7 @@ static int write_plan(struct serve *serve, struct error *err)
             str_copy(plan->wheels[i].box, sizeof(plan->wheels[i].box), serve->spec->wheels[i].box);
     plan->wheel_count = (uint32_t)serve->spec->wheel_count;
     plan->has_egress = serve->spec->egress != NULL;
+    plan->has_wall = serve->spec->wall_env != NULL;
     plan->stop_grace_ms = serve->spec->stop_grace_ms;
     plan->pool_size = MIN(serve->spec->pool_size, (unsigned)LIMIT_POOL);
     plan->pool_memory_mib = (uint32_t)MIN(serve->spec->pool_memory_bytes / MIB, UINT64_C(1) << 31);

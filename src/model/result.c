@@ -172,3 +172,11 @@ int result_exit_status(const struct result *result)
         return STATUS_ENGINE;
     return result->exit_code;
 }
+
+void result_set_fallback(struct result *result, const char *why)
+{
+    if (strv_push(&result->words, why) == 0)
+        result->fallback = result->words[strv_length(result->words) - 1];
+    else
+        result->fallback = "Docker daemon not available";
+}

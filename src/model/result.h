@@ -42,8 +42,9 @@ struct usage {
 };
 
 struct result {
-    const char *runtime; /* "local"; static */
-    const char *warm;    /* "pool", "zygote", "cold"; static; NULL: nobody says */
+    const char *runtime;  /* "local"; static */
+    const char *warm;     /* "pool", "zygote", "cold"; static; NULL: nobody says */
+    const char *fallback; /* why it is not the runtime that was configured; NULL: it is */
     char execution_id[ID_MAX];
     char session_id[ID_MAX];     /* empty: null */
     char trace_id[TRACE_ID_MAX]; /* of whoever asked (traceparent); empty: there was none */
@@ -65,7 +66,8 @@ struct result {
         *install; /* object: members of meta about a missing module (docs/templates.md); or NULL */
     struct buf note;    /* lines of the engine, behind stderr's text and outside of its limit */
     struct error error; /* .code set: the run could not start or was ended by the engine */
-    char **words; /* strv: owns runtime, warm, error.code and error.stage of a parsed result */
+    char **words;       /* strv: owns `fallback`, and runtime, warm, error.code and error.stage of a
+                           parsed result */
 };
 
 #define RESULT_TRUNCATED "... (output truncated)" /* the line behind a stream that was cut */
@@ -73,6 +75,9 @@ struct result {
 
 void result_init(struct result *result, const struct limits *limits);
 void result_free(struct result *result);
+
+/* It ran here, and should have elsewhere: copied. Without memory for it the run goes on. */
+void result_set_fallback(struct result *result, const char *why);
 
 /* Appends to a captured stream: keeps up to the limit, counts everything. Never fails the run. */
 void capture_add(struct capture *capture, const void *data, size_t length, uint64_t limit);

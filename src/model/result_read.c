@@ -167,6 +167,15 @@ static int take_warm(struct result *result, json_t *json, struct error *err)
     return keep_word(result, plain_text(json), &result->warm, err);
 }
 
+static int take_fallback(struct result *result, json_t *json, struct error *err)
+{
+    const char *reason = plain_text(json_object_get(json, "reason"));
+
+    if (!reason)
+        return wrong(err, "fallback", "an object with a reason");
+    return keep_word(result, reason, &result->fallback, err);
+}
+
 static int take_id(const char *name, const json_t *json, char id[ID_MAX], struct error *err)
 {
     const char *value = plain_text(json);
@@ -417,6 +426,7 @@ static int take_isolation(struct result *result, json_t *json, struct error *err
 static const struct row meta_rows[] = {
     {"runtime", .take = take_runtime},
     {"warm", .take = take_warm},
+    {"fallback", .take = take_fallback},
     {"execution_id", .take = take_execution_id},
     {"session_id", .take = take_session_id},
     {"stdout_truncated", MEMBER(KIND_BOOL, out.is_truncated)},

@@ -350,6 +350,13 @@ static const struct row meta_rows[] = {
     {"isolation", .make = make_isolation},
 };
 
+/* There is one way only: from containers to this machine. */
+static json_t *make_fallback(const struct result *result)
+{
+    return json_pack("{s:s, s:o*, s:o*}", "from", "docker", "to", text(result->runtime), "reason",
+                     text(result->fallback));
+}
+
 static json_t *make_meta(const struct writer *writer)
 {
     const struct error *error = &writer->result->error;
@@ -361,6 +368,11 @@ static json_t *make_meta(const struct writer *writer)
     }
     if (meta && writer->result->warm &&
         json_object_set_new(meta, "warm", text(writer->result->warm)) < 0) {
+        json_decref(meta);
+        return NULL;
+    }
+    if (meta && writer->result->fallback &&
+        json_object_set_new(meta, "fallback", make_fallback(writer->result)) < 0) {
         json_decref(meta);
         return NULL;
     }

@@ -39,9 +39,14 @@ struct made {
     struct box *box; /* owned by the caller now */
     struct limits limits;
     struct box_facts facts;
-    char layer[65];  /* of its template; empty: none */
-    uint32_t kernel; /* an id for box_cell() in a box that is new; 0: none */
+    char layer[65];         /* of its template; empty: none */
+    uint32_t kernel;        /* an id for box_cell() in a box that is new; 0: none */
+    bool kernel_is_wardens; /* it was started inside: box_kernel_given() */
     bool is_pooled;
+    bool is_wall; /* a container, with its own file system and interpreters */
+    /* Why it is not of the configured kind: it was made here instead. Borrowed for the call; NULL:
+     * it is. */
+    const char *fallback;
 };
 
 /* How a kernel from a zygote ended: the kernel's word, not the warden's. */
@@ -129,6 +134,8 @@ struct launched_events {
     void (*kernel_ended)(void *ctx, const struct kernel_end *end); /* may be NULL */
     void (*verdict)(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
                     const char *reason); /* may be NULL */
+    /* A channel to the wall of containers, in place of any before; the callee's. May be NULL. */
+    void (*wall)(void *ctx, int fd);
 };
 /* Takes the descriptor on success. */
 int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,

@@ -30,11 +30,13 @@ static int set_caps(uint64_t mask)
 static int empty_bounding_set(void)
 {
     for (int cap = 0; cap < 64; cap++) {
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-            if (errno == EINVAL) /* beyond the kernel's last capability */
-                return 0;
+        int is_there = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+
+        if (is_there < 0) /* beyond the kernel's last capability */
+            return errno == EINVAL ? 0 : -errno;
+        /* A container's set may be empty, and dropping what is not there needs a capability too. */
+        if (is_there && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
             return -errno;
-        }
     }
     return 0;
 }
@@ -48,7 +50,7 @@ int stage_bounding_set(struct sandbox *sandbox)
     int r = empty_bounding_set();
 
     sandbox->has_bounding_set = r < 0;
-    return r < 0 && sandbox->plan->has_namespaces ? r : 0;
+    return r < 0 && plan_makes_box(sandbox->plan) ? r : 0;
 }
 
 /*

@@ -23,8 +23,8 @@ int stage_cgroup(struct sandbox *sandbox)
     if (sandbox->plan->group)
         sandbox_have(sandbox, LAYER_CGROUP);
     else
-        sandbox_lack(sandbox, LAYER_CGROUP, -EACCES);
-    if (!sandbox->plan->has_namespaces)
+        sandbox_lack(sandbox, LAYER_CGROUP, sandbox->plan->has_container ? -ENODATA : -EACCES);
+    if (!plan_makes_box(sandbox->plan))
         return 0;
     if (unshare(CLONE_NEWCGROUP) < 0)
         sandbox_lack(sandbox, LAYER_CGROUPNS, -errno);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "sandbox/stage.h"
 
 /*
@@ -33,7 +34,13 @@ static int set_ids(uid_t id, uid_t saved_id, bool clears_groups)
  */
 int stage_oom_score(struct sandbox *sandbox)
 {
-    sandbox->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    static const char name[] = "/proc/self/oom_score_adj";
+
+    sandbox->oom_fd = open(name, O_WRONLY | O_CLOEXEC);
+    /* Below what a container was given nobody in it may go. */
+    if (sandbox->plan->has_container &&
+        fd_read_text_at(AT_FDCWD, name, sandbox->oom_score, sizeof(sandbox->oom_score)) < 0)
+        str_copy(sandbox->oom_score, sizeof(sandbox->oom_score), "0");
     return 0;
 }
 
@@ -68,6 +75,9 @@ int stage_signals(struct sandbox *sandbox)
  */
 int stage_ids(struct sandbox *sandbox)
 {
+    /* Whoever is not root in a container stays who he is; his group may have another number. */
+    if (sandbox->plan->has_container && geteuid() != 0)
+        return 0;
     return set_ids(sandbox->plan->warden_id, (uid_t)-1, sandbox->plan->clears_groups);
 }
 
@@ -92,13 +102,14 @@ int stage_scrub(struct sandbox *sandbox)
         memset(plan->scrub, 0, plan->scrub_length);
     /* A session of its own: a signal to the engine's process group must not end the one who cleans
      * up after it. */
-    if (setsid() < 0)
+    if (setsid() < 0 && getsid(0) != getpid()) /* a container's first process may have one */
         return -errno;
     if (prctl(PR_SET_NAME, "warden") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
         return -errno;
     /* Without a pid namespace the warden has to outlive its parent long enough to end the guest:
-     * it learns of the death from the closed channel. */
-    if (plan->has_namespaces && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+     * it learns of the death from the closed channel. In a container the parent is a thread of
+     * somebody else's program, which may end at any time. */
+    if (plan_makes_box(plan) && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
     if (!plan->has_namespaces && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         return -errno;

@@ -62,6 +62,7 @@ struct plan_rlimit {
 
 struct sandbox_plan {
     bool has_namespaces; /* false: Landlock and seccomp only, in a private folder of the host */
+    bool has_container;  /* they are somebody else's work: nothing of the box is made or mounted */
     bool has_network;    /* the clone gave a network namespace; else a helper makes one */
     bool has_split;      /* warden and guest have an id each */
     bool clears_groups;  /* setgroups(2) is allowed in the box's user namespace */
@@ -96,12 +97,18 @@ struct sandbox_plan {
 
     /* limits that the warden has to watch, because nothing else holds them; 0: not its job */
     uint64_t watch_memory_bytes;
-    uint64_t watch_disk_bytes;
+    uint64_t watch_disk_bytes; /* with has_container: of all shares together, a disk each */
     const char *watch_staging; /* an installer's folder: the host's disk must not fill up by it */
 
     /* memory of the launcher that must not be seen through /proc/1: argv and environment */
     char *scrub;
     size_t scrub_length;
 };
+
+/* The child is in namespaces that were made for it, with the privilege to furnish them. */
+static inline bool plan_makes_box(const struct sandbox_plan *plan)
+{
+    return plan->has_namespaces && !plan->has_container;
+}
 
 #endif

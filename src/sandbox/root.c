@@ -306,6 +306,8 @@ int stage_shares(struct sandbox *sandbox)
     for (int i = 0; i < _SHARE_MAX; i++) {
         if (!sandbox->plan->share_path[i])
             continue;
+        if (sandbox->plan->has_container)
+            sandbox->failed_step = (uint16_t)(i + 1);
         sandbox->share_fd[i] =
             open(sandbox->plan->share_path[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (sandbox->share_fd[i] < 0)

@@ -43,6 +43,7 @@ struct sandbox {
     int network_fd;           /* where the network helper says that it is done */
     int proc_fd;              /* a /proc that may be written; -1: none */
     int oom_fd;               /* the warden's own oom_score_adj; -1: none */
+    char oom_score[8];        /* what it was and is when no guest is being forked */
     bool has_scope;           /* without namespaces: kill(-1) reaches the box and nobody else */
     int outer_proc_fd;        /* the host's /proc, kept only where the box has none; -1 */
     pid_t outer_pid;          /* the warden's number there */

@@ -13,29 +13,33 @@
 void sandbox_have(struct sandbox *sandbox, enum layer layer);
 void sandbox_lack(struct sandbox *sandbox, enum layer layer, int negative_errno);
 
+/* container.c: which layers hold that were there before us, as far as they can be seen. */
+void container_note(struct sandbox *sandbox);
+
 /* bring-up */
-int stage_wait_maps(struct sandbox *sandbox);     /* stages.c */
-int stage_cgroup(struct sandbox *sandbox);        /* cgroup.c */
-int stage_oom_score(struct sandbox *sandbox);     /* ids.c */
-int stage_counts(struct sandbox *sandbox);        /* ids.c */
-int stage_scope(struct sandbox *sandbox);         /* landlock.c */
-int stage_signals(struct sandbox *sandbox);       /* ids.c */
-int stage_bounding_set(struct sandbox *sandbox);  /* caps.c */
-int stage_ids(struct sandbox *sandbox);           /* ids.c */
-int stage_saved_id(struct sandbox *sandbox);      /* ids.c */
-int stage_scrub(struct sandbox *sandbox);         /* ids.c */
-int stage_root_mount(struct sandbox *sandbox);    /* root.c */
-int stage_root_steps(struct sandbox *sandbox);    /* root.c */
-int stage_root_pivot(struct sandbox *sandbox);    /* root.c */
-int stage_shares(struct sandbox *sandbox);        /* root.c */
-int stage_host_name(struct sandbox *sandbox);     /* names.c */
-int stage_network_begin(struct sandbox *sandbox); /* names.c */
-int stage_network_end(struct sandbox *sandbox);   /* names.c */
-int stage_egress(struct sandbox *sandbox);        /* names.c */
-int stage_ruleset(struct sandbox *sandbox);       /* landlock.c */
-int stage_warden_caps(struct sandbox *sandbox);   /* caps.c */
-int stage_no_new_privs(struct sandbox *sandbox);  /* caps.c */
-int stage_warden_filter(struct sandbox *sandbox); /* seccomp.c */
+int stage_wait_maps(struct sandbox *sandbox);        /* stages.c */
+int stage_cgroup(struct sandbox *sandbox);           /* cgroup.c */
+int stage_oom_score(struct sandbox *sandbox);        /* ids.c */
+int stage_counts(struct sandbox *sandbox);           /* ids.c */
+int stage_scope(struct sandbox *sandbox);            /* landlock.c */
+int stage_signals(struct sandbox *sandbox);          /* ids.c */
+int stage_bounding_set(struct sandbox *sandbox);     /* caps.c */
+int stage_ids(struct sandbox *sandbox);              /* ids.c */
+int stage_saved_id(struct sandbox *sandbox);         /* ids.c */
+int stage_scrub(struct sandbox *sandbox);            /* ids.c */
+int stage_root_mount(struct sandbox *sandbox);       /* root.c */
+int stage_root_steps(struct sandbox *sandbox);       /* root.c */
+int stage_root_pivot(struct sandbox *sandbox);       /* root.c */
+int stage_shares(struct sandbox *sandbox);           /* root.c */
+int stage_container_shares(struct sandbox *sandbox); /* container.c */
+int stage_host_name(struct sandbox *sandbox);        /* names.c */
+int stage_network_begin(struct sandbox *sandbox);    /* names.c */
+int stage_network_end(struct sandbox *sandbox);      /* names.c */
+int stage_egress(struct sandbox *sandbox);           /* names.c */
+int stage_ruleset(struct sandbox *sandbox);          /* landlock.c */
+int stage_warden_caps(struct sandbox *sandbox);      /* caps.c */
+int stage_no_new_privs(struct sandbox *sandbox);     /* caps.c */
+int stage_warden_filter(struct sandbox *sandbox);    /* seccomp.c */
 
 /* the guest */
 int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start);    /* guest.c */

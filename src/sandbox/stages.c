@@ -5,12 +5,20 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "sandbox/stage.h"
+
+/* Where a stage belongs. */
+enum stage_place {
+    EVERYWHERE,
+    MADE,      /* a box that we make and furnish */
+    CONTAINER, /* one that somebody else made */
+};
 
 struct stage {
     const char *name; /* as in "mount root: EPERM" */
     int (*run)(struct sandbox *sandbox);
-    bool namespaces_only;
+    enum stage_place place;
 };
 
 /*
@@ -19,28 +27,29 @@ struct stage {
  * before the capabilities go.
  */
 static const struct stage stages[] = {
-    {"network namespace", stage_network_begin, true},
-    {"open oom score", stage_oom_score, false},
-    {"limit kernel objects", stage_counts, true},
-    {"reset signals", stage_signals, false},
-    {"empty bounding set", stage_bounding_set, false},
-    {"set host name", stage_host_name, true},
-    {"wait for id maps", stage_wait_maps, false},
-    {"set ids", stage_ids, false},
-    {"scrub", stage_scrub, false},
-    {"mount root", stage_root_mount, true},
-    {"build root", stage_root_steps, true},
-    {"pivot root", stage_root_pivot, true},
-    {"open shares", stage_shares, false},
-    {"landlock ruleset", stage_ruleset, false},
-    {"enter network", stage_network_end, true},
-    {"listen for egress", stage_egress, true},
-    {"join cgroup", stage_cgroup, false},
-    {"drop saved id", stage_saved_id, false},
-    {"drop capabilities", stage_warden_caps, false},
-    {"no_new_privs", stage_no_new_privs, false},
-    {"scope signals", stage_scope, false},
-    {"seccomp", stage_warden_filter, false},
+    {"network namespace", stage_network_begin, MADE},
+    {"open oom score", stage_oom_score, EVERYWHERE},
+    {"limit kernel objects", stage_counts, MADE},
+    {"reset signals", stage_signals, EVERYWHERE},
+    {"empty bounding set", stage_bounding_set, EVERYWHERE},
+    {"set host name", stage_host_name, MADE},
+    {"wait for id maps", stage_wait_maps, EVERYWHERE},
+    {"set ids", stage_ids, EVERYWHERE},
+    {"scrub", stage_scrub, EVERYWHERE},
+    {"mount root", stage_root_mount, MADE},
+    {"build root", stage_root_steps, MADE},
+    {"pivot root", stage_root_pivot, MADE},
+    {"open shares", stage_shares, EVERYWHERE},
+    {"furnish shares", stage_container_shares, CONTAINER},
+    {"landlock ruleset", stage_ruleset, EVERYWHERE},
+    {"enter network", stage_network_end, MADE},
+    {"listen for egress", stage_egress, MADE},
+    {"join cgroup", stage_cgroup, EVERYWHERE},
+    {"drop saved id", stage_saved_id, EVERYWHERE},
+    {"drop capabilities", stage_warden_caps, EVERYWHERE},
+    {"no_new_privs", stage_no_new_privs, EVERYWHERE},
+    {"scope signals", stage_scope, EVERYWHERE},
+    {"seccomp", stage_warden_filter, EVERYWHERE},
 };
 
 const char *sandbox_stage_name(unsigned stage)
@@ -71,6 +80,7 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
     sandbox->ruleset_fd = -1;
     sandbox->egress_fd = -1;
     sandbox->disk_fd = -1;
+    str_copy(sandbox->oom_score, sizeof(sandbox->oom_score), "0");
     for (int i = 0; i < _SHARE_MAX; i++)
         sandbox->share_fd[i] = -1;
 }
@@ -102,9 +112,18 @@ int stage_wait_maps(struct sandbox *sandbox)
 {
     int r = sandbox->host->wait_maps(sandbox->host->ctx);
 
-    if (r == 0)
+    if (r == 0 && sandbox->plan->has_container)
+        container_note(sandbox);
+    else if (r == 0)
         note_namespaces(sandbox); /* the host has now said which ids there are */
     return r;
+}
+
+static bool has_stage(const struct sandbox_plan *plan, const struct stage *stage)
+{
+    if (stage->place == CONTAINER)
+        return plan->has_container;
+    return stage->place == EVERYWHERE || plan_makes_box(plan);
 }
 
 int sandbox_bring_up(struct sandbox *sandbox, const struct sandbox_host *host)
@@ -118,7 +137,7 @@ int sandbox_bring_up(struct sandbox *sandbox, const struct sandbox_host *host)
 
         sandbox->failed_stage = (uint16_t)i;
         sandbox->failed_step = 0;
-        if (sandbox->plan->has_namespaces || !stages[i].namespaces_only)
+        if (has_stage(sandbox->plan, &stages[i]))
             r = stages[i].run(sandbox);
         if (r < 0)
             return r;

@@ -35,6 +35,7 @@ int cell_install_new(struct execution *execution)
     struct cell *cell = execution->cell;
 
     if (!execution->session->engine->spec.config->auto_install ||
+        config_is_docker(execution->session->engine->spec.config) ||
         !str_equal(cell->language, "python"))
         return 0;
     cell->install = calloc(1, sizeof(*cell->install));

@@ -164,7 +164,9 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.timeout_ms = execution->timeout_ms;
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
-    result->runtime = session->engine->spec.config->type;
+    result->runtime = session->fallback ? "local" : session->engine->spec.config->type;
+    if (session->fallback)
+        result_set_fallback(result, session->fallback);
     execution_id(execution, result->execution_id);
     str_copy(result->session_id, sizeof(result->session_id), session->id);
     str_copy(result->trace_id, sizeof(result->trace_id), execution->trace);

@@ -45,6 +45,7 @@ struct engine_language {
     const char
         *program; /* path in the box; NULL: this machine has none, `missing` says what to do */
     const char *missing;
+    const char *here;        /* with containers: its path in a box of this machine; NULL: none */
     const char *fingerprint; /* changes with the program; NULL: nobody looked */
 };
 

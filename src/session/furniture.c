@@ -14,9 +14,25 @@
 
 #define TEMPLATE_PYTHON "/bailey/template/bin/python" /* docs/design, "Warm Python" */
 
-const char *furniture_program(const struct engine_language *language, bool has_layer)
+const char *furniture_program(const struct engine_language *language, bool has_layer,
+                              bool is_fallback)
 {
+    if (is_fallback && language->here)
+        return language->here;
     return has_layer && str_equal(language->name, "python") ? TEMPLATE_PYTHON : language->program;
+}
+
+bool furniture_explain(const struct engine *engine, const struct engine_language *language,
+                       bool is_wall, struct error *err)
+{
+    if (!is_wall || err->code != ERROR_COMMAND_NOT_FOUND)
+        return false;
+    error_set(
+        err, -ENOENT, ERROR_NO_INTERPRETER,
+        "the image '%.200s' has no %s, which %s code needs: choose another with DOCKER_IMAGE, "
+        "or make one with 'bailey image build'",
+        engine->spec.config->docker.image, language->program, language->name);
+    return true;
 }
 
 json_t *furniture_env(const struct engine_template *furniture)
@@ -51,7 +67,8 @@ int session_furnish(struct session *session, struct engine_template *ret, struct
 
 const char *session_program(const struct session *session, const struct engine_language *language)
 {
-    return furniture_program(language, session->layer[0]); /* as its box was made */
+    /* as its box was made */
+    return furniture_program(language, session->layer[0], session->fallback);
 }
 
 char **session_env(const struct session *session, json_t *over)

@@ -96,7 +96,10 @@ struct session {
     struct box_facts facts;
     struct waiter *waiters;
     struct calling *calling;
-    bool is_leaving; /* ENDING: the box is still to be given back */
+    bool is_leaving;           /* ENDING: the box is still to be given back */
+    bool is_wall;              /* its box is a container */
+    char *fallback;            /* why it is none, where it should be; NULL: it is as configured */
+    struct dataset_push *push; /* datasets on their way into a container; NULL: none */
 
     struct execution *executions, *oldest; /* newest first; the other end */
     unsigned execution_count, running;
@@ -405,7 +408,8 @@ void outputs_gone(struct session *session); /* it has ended: its files go, and t
 
 /* kernel.c */
 /* The kernel that came with the box, for whoever is the first to want one. */
-void kernel_came(struct session *session, uint32_t id, bool is_pooled);
+struct made;
+void kernel_came(struct session *session, const struct made *made);
 void kernel_start(struct context *context); /* context->kernel, or its cells have failed */
 void kernel_discard(struct kernel *kernel); /* its context does not want it any more */
 /* A cell was told so; cell_kernel_status() follows, perhaps at once. end NULL: it never began. */
@@ -472,7 +476,11 @@ int check_start(struct engine *engine, struct box *box, const struct check_spec 
 void check_leave(struct check *check); /* done() does not come any more; NULL is fine */
 
 /* furniture.c */
-const char *furniture_program(const struct engine_language *language, bool has_layer);
+const char *furniture_program(const struct engine_language *language, bool has_layer,
+                              bool is_fallback);
+/* A program that a container does not have: when it is the interpreter, the image is to blame. */
+bool furniture_explain(const struct engine *engine, const struct engine_language *language,
+                       bool is_wall, struct error *err);
 json_t *furniture_env(const struct engine_template *furniture); /* new reference, or NULL */
 void session_take_furniture(struct session *session, const struct engine_template *furniture);
 int session_furnish(struct session *session, struct engine_template *ret, struct error *err);

@@ -496,6 +496,11 @@ int installer_start(struct engine *engine, const struct install_spec *spec,
     char inputs[LAYER_TEXT];
     int r;
 
+    if (config_is_docker(engine->spec.config))
+        return error_set(err, -ENOTSUP, ERROR_INSTALL_FAILED,
+                         "packages cannot be installed into a container: put them into its image "
+                         "('bailey image build --template NAME', then DOCKER_IMAGE), or set "
+                         "SANDBOX_TYPE=local");
     if (!python || !python->program)
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          python && python->missing ? python->missing : "there is no Python");

@@ -153,6 +153,9 @@ static void on_failed(void *ctx, const struct error *err)
 
     kernel->has_ended = true;
     kernel->failure = *err;
+    if (context && furniture_explain(kernel->session->engine, context->language,
+                                     kernel->session->is_wall, &kernel->failure))
+        err = &kernel->failure;
     learn(kernel, -1, -1);
     /* What waits would fail the same way: they are told why. */
     if (context && kernel->cells == 0)
@@ -268,7 +271,7 @@ static int ask_maker(struct context *context)
     struct error err = {0};
     int tier = session->tier;
 
-    if (!maker->ops->kernel || !session->engine->spec.config->is_warm ||
+    if (!maker->ops->kernel || session->is_wall || !session->engine->spec.config->is_warm ||
         !str_equal(context->language->name, "python") || context->was_refused)
         return -ENOTSUP;
     kernel = kernel_new(session, context);
@@ -277,7 +280,7 @@ static int ask_maker(struct context *context)
     kernel->is_given = true;
     kernel->warm = WARM_ZYGOTE;
     kernel->id = box_next_id(session->box);
-    if (box_kernel_given(session->box, kernel->id, &kernel_events, kernel, &err) < 0) {
+    if (box_kernel_given(session->box, kernel->id, false, &kernel_events, kernel, &err) < 0) {
         context->kernel = NULL;
         kernel_free(kernel);
         return -EIO;
@@ -295,7 +298,7 @@ void kernel_start(struct context *context)
         start_cold(context);
 }
 
-void kernel_came(struct session *session, uint32_t id, bool is_pooled)
+void kernel_came(struct session *session, const struct made *made)
 {
     struct error err = {0};
     struct context *context;
@@ -306,10 +309,11 @@ void kernel_came(struct session *session, uint32_t id, bool is_pooled)
     kernel = kernel_new(session, context);
     if (!kernel)
         return;
-    kernel->id = id;
-    kernel->is_given = true;
-    kernel->warm = is_pooled ? WARM_POOL : WARM_ZYGOTE;
-    if (box_kernel_given(session->box, id, &kernel_events, kernel, &err) < 0) {
+    kernel->id = made->kernel;
+    kernel->is_given = !made->kernel_is_wardens;
+    kernel->warm = made->is_pooled ? WARM_POOL : WARM_ZYGOTE;
+    if (box_kernel_given(session->box, kernel->id, made->kernel_is_wardens, &kernel_events, kernel,
+                         &err) < 0) {
         log_warning("session %s: its kernel: %s, continuing without it", session->id, err.text);
         context->kernel = NULL;
         kernel_free(kernel);

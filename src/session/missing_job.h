@@ -50,6 +50,8 @@ struct run {
     uint32_t call;
     struct check *check; /* of its imports, under way */
     const char *program;
+    bool is_wall;            /* its box is a container */
+    bool kernel_is_wardens;  /* its end is the box's to tell */
     uint32_t kernel;         /* 0: none came with the box */
     bool has_status;         /* how the kernel ended */
     int status;              /* as wait(2) */
@@ -82,6 +84,9 @@ void run_over(struct run *run, const struct error *err);
 /* run_ways.c */
 void run_store(struct run *run);                   /* SANDBOX_STORE_CODE */
 extern const struct exec_events run_kernel_events; /* of one that came with the box: nobody hears */
+void run_take_kernel(struct run *run, const struct made *made);
+/* Its box is one of this machine, and so is its interpreter. 0 or -ENOMEM. */
+int run_fall_back(struct run *run, const char *why);
 char **run_words(const struct run *run, const struct run_spec *spec); /* strv; NULL: no memory */
 char **run_cell_env(const struct run *run, struct error *err); /* the words too; strv, or NULL */
 /* It has ended: true: what it left is looked at first, and run_over() follows. */

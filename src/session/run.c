@@ -265,7 +265,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
     run->told_cpu_us = MAX(run->told_cpu_us, end->usage.cpu_us);
     run->is_running = false;
     run->has_output = end->has_output;
-    if (!run->kernel || (!end->is_unseen && !end->kernel_died)) {
+    if (!run->kernel || run->kernel_is_wardens || (!end->is_unseen && !end->kernel_died)) {
         run_ended(run);
         return;
     }
@@ -301,7 +301,11 @@ void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
 
 static void on_failed(void *ctx, const struct error *err)
 {
-    run_over(ctx, err);
+    struct run *run = ctx;
+    struct error told = *err;
+
+    furniture_explain(run->engine, run->language, run->is_wall, &told);
+    run_over(run, &told);
 }
 
 static const struct exec_events exec_events = {
@@ -425,19 +429,6 @@ static void put_code(struct run *run)
         push_code(run);
 }
 
-/* ---- the kernel that came with the box ---- */
-
-static void take_kernel(struct run *run, const struct made *made)
-{
-    struct error err = {0};
-
-    if (!made->kernel || !str_equal(run->language->name, "python") ||
-        box_kernel_given(run->box, made->kernel, &run_kernel_events, run, &err) < 0)
-        return;
-    run->kernel = made->kernel;
-    run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);
-}
-
 void run_source(struct run *run)
 {
     if (run->kernel)
@@ -456,11 +447,15 @@ static void on_made(void *ctx, const struct made *made)
     run->box = made->box;
     account_box(run->engine, made, run->make_asked_ns);
     outcome_walls(&run->result, &made->facts);
-    if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
+    run->is_wall = made->is_wall;
+    if (made->fallback && run_fall_back(run, made->fallback) < 0) {
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        run_over(run, &err);
+    } else if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
     } else {
-        take_kernel(run, made);
+        run_take_kernel(run, made);
         run_cargo_put(run);
     }
 }
@@ -567,7 +562,7 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
     run->engine = engine;
     str_copy(run->tenant, sizeof(run->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     run->language = language;
-    run->program = furniture_program(language, furniture.layer);
+    run->program = furniture_program(language, furniture.layer, false);
     run->timer = reactor_timer(engine->spec.reactor, on_turn, run);
     begin_result(run, &limits);
     id_make(run->key, "r");

@@ -76,6 +76,36 @@ static void on_kernel_failed(void *ctx, const struct error *err)
 const struct exec_events run_kernel_events = {
     .output = on_kernel_output, .ended = on_kernel_ended, .failed = on_kernel_failed};
 
+void run_take_kernel(struct run *run, const struct made *made)
+{
+    struct error err = {0};
+
+    if (!made->kernel || !str_equal(run->language->name, "python") ||
+        box_kernel_given(run->box, made->kernel, made->kernel_is_wardens, &run_kernel_events, run,
+                         &err) < 0)
+        return;
+    run->kernel_is_wardens = made->kernel_is_wardens;
+    run->kernel = made->kernel;
+    run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);
+}
+
+/* ---- a box of another kind ---- */
+
+int run_fall_back(struct run *run, const char *why)
+{
+    char *program;
+
+    run->result.runtime = "local";
+    result_set_fallback(&run->result, why);
+    run->program = furniture_program(run->language, false, true);
+    program = strdup(run->program);
+    if (!program)
+        return -ENOMEM;
+    free(run->words[0]);
+    run->words[0] = program;
+    return 0;
+}
+
 /* ---- who reads along, and who has enough ---- */
 
 void engine_run_resume(struct run *run, int stream)

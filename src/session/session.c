@@ -85,6 +85,7 @@ void session_free(struct session *session)
     json_decref(session->given_env);
     free(session->template_name);
     free(session->name);
+    free(session->fallback);
     free(session);
 }
 
@@ -198,6 +199,9 @@ void session_stand(struct session *session, const struct made *made)
     session->limits.pids = made->limits.pids;
     session->limits.cpu_millis = made->limits.cpu_millis;
     session->has_box = true;
+    session->is_wall = made->is_wall;
+    free(session->fallback);
+    session->fallback = made->fallback ? strdup(made->fallback) : NULL;
     if (pump_start(&session->pump, session->engine->spec.reactor, made->box, session_lost,
                    session) < 0) {
         struct error err = {0};
@@ -219,7 +223,7 @@ static void on_made(void *ctx, const struct made *made)
     session_become(session, SESSION_READY);
     session_save(session);
     if (made->kernel)
-        kernel_came(session, made->kernel, made->is_pooled);
+        kernel_came(session, made);
     session_tell_box(session, session->box, NULL);
 }
 

@@ -311,6 +311,22 @@ int template_json(struct engine *engine, const char *name, json_t **ret, struct 
 
 /* ---- for boxes ---- */
 
+/* What a container is furnished with is its image's business: the configured one is what it is. */
+static int in_image(struct engine *engine, const char *name, struct engine_template *ret,
+                    struct error *err)
+{
+    static const char *const nothing[] = {NULL};
+
+    if (!str_equal(name, engine->spec.config->template_name))
+        return error_set(err, -ENOTSUP, ERROR_BAD_INPUT,
+                         "template '%.64s': a container has what its image has; make one with "
+                         "'bailey image build --template %.64s' and choose it with DOCKER_IMAGE",
+                         name, name);
+    *ret = (struct engine_template){
+        .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
+    return 0;
+}
+
 int engine_template(struct engine *engine, const char *name, struct engine_template *ret,
                     struct error *err)
 {
@@ -324,6 +340,8 @@ int engine_template(struct engine *engine, const char *name, struct engine_templ
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
         return 0;
     }
+    if (config_is_docker(engine->spec.config))
+        return in_image(engine, name, ret, err);
     template = template_find(engine, name);
     if (!template && !shipped_find(name))
         return template_unknown(engine, name, err);

@@ -7,9 +7,15 @@
 #define DRIVERS "/bailey/driver/"
 
 const struct language_row language_table[] = {
-    {"python", "Python", {".py"}, ".py", "main.py", DRIVERS "kernel.py"},
-    {"javascript", "JavaScript", {".mjs", ".js", ".cjs"}, ".mjs", "main.mjs", DRIVERS "kernel.mjs"},
-    {"bash", "Bash", {".sh", ".bash"}, ".sh", "main.sh", DRIVERS "kernel.bash"},
+    {"python", "Python", {".py"}, ".py", "main.py", DRIVERS "kernel.py", "python3"},
+    {"javascript",
+     "JavaScript",
+     {".mjs", ".js", ".cjs"},
+     ".mjs",
+     "main.mjs",
+     DRIVERS "kernel.mjs",
+     "node"},
+    {"bash", "Bash", {".sh", ".bash"}, ".sh", "main.sh", DRIVERS "kernel.bash", "bash"},
 };
 const size_t language_count = ARRAY_SIZE(language_table);
 

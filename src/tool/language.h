@@ -19,6 +19,7 @@ struct language_row {
     const char *extension;     /* ".py": of a source that we name */
     const char *script;        /* "main.py": the source's name when it has none */
     const char *driver;        /* in the box: makes a kernel of the interpreter, as its argument */
+    const char *program;       /* "python3": what it is called in an image */
 };
 extern const struct language_row language_table[];
 extern const size_t language_count;

@@ -1,4 +1,7 @@
-/* channel.c - the one socket to the host: control frames first, then bytes while there is room. */
+/*
+ * channel.c - the way to the host, one socket or two byte streams (stream.c): control frames first,
+ * then bytes while there is room.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -21,6 +24,8 @@ static int send_parts(struct warden *warden, struct iovec *parts, size_t count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
 
+    if (warden->stream)
+        return stream_send(warden, parts, count);
     for (;;) {
         if (sendmsg(warden->channel.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
             return 1;
@@ -119,8 +124,16 @@ void channel_flush(struct warden *warden)
         progress |= file_produce(warden);
     }
     warden->loop.is_busy = (progress && !warden->is_blocked) | file_work(warden);
-    loop_change(&warden->loop, &warden->channel,
-                EPOLLIN | (warden->is_blocked ? (uint32_t)EPOLLOUT : 0));
+    if (warden->stream)
+        stream_watch(warden);
+    else
+        loop_change(&warden->loop, &warden->channel,
+                    EPOLLIN | (warden->is_blocked ? (uint32_t)EPOLLOUT : 0));
+}
+
+bool channel_is_clear(const struct warden *warden)
+{
+    return warden->control.length == 0 && (!warden->stream || stream_is_clear(warden->stream));
 }
 
 /*

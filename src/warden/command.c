@@ -221,8 +221,7 @@ static void report_exit(struct command *command)
 
     channel_control(warden, FRAME_EXITED, command->id, payload, (size_t)length);
     /* Nobody is left and nothing is to be fetched: the end need not wait for the host to ask. */
-    if (command->ends_box && !(command->end.flags & EXITED_HAS_OUTPUT) &&
-        warden->control.length == 0)
+    if (command->ends_box && !(command->end.flags & EXITED_HAS_OUTPUT) && channel_is_clear(warden))
         warden_end(warden);
 }
 

@@ -25,6 +25,7 @@ struct drain;
 struct file_op;
 struct rusage;
 struct notify;
+struct stream;
 
 struct warden {
     struct sandbox *sandbox;
@@ -32,6 +33,7 @@ struct warden {
     struct loop_source channel, signals, timer;
     struct buf control;       /* whole frames that wait, one behind the other */
     bool is_blocked;          /* the channel took no more in this turn */
+    struct stream *stream;    /* stream.c; NULL: the channel is one socket and sends packets */
     struct buf args;          /* strings for the next EXEC, text for the next CELL */
     int given[3];             /* descriptors that came with this frame; -1: none */
     struct command *commands; /* in the order of their start */
@@ -50,6 +52,8 @@ struct warden {
 
 /* channel.c */
 int channel_open(struct warden *warden, int fd);
+/* All that was to be sent is on its way: nothing is lost when the box ends now. */
+bool channel_is_clear(const struct warden *warden);
 /* Queues a control frame; a host that never reads ends the box. */
 void channel_control(struct warden *warden, enum frame_type type, uint32_t id, const void *payload,
                      size_t length);
@@ -61,6 +65,13 @@ bool channel_bytes(struct warden *warden, enum frame_type type, uint32_t id, uin
 bool channel_frame(struct warden *warden, enum frame_type type, uint32_t id, const void *payload,
                    size_t length);
 void channel_flush(struct warden *warden); /* control first, then every producer in turn */
+
+/* stream.c: the channel as two byte streams, for a box whose host is far away */
+struct iovec;
+int stream_open(struct warden *warden, int in_fd, int out_fd);
+int stream_send(struct warden *warden, struct iovec *parts, size_t count); /* as send_parts() */
+void stream_watch(struct warden *warden);
+bool stream_is_clear(const struct stream *stream);
 
 /* dispatch.c */
 void dispatch_frame(struct warden *warden, const struct frame *frame);

@@ -123,7 +123,7 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
     if (pid == 0)
         become_guest(sandbox, &start);
     r = -errno;
-    oom_score(sandbox, "0");
+    oom_score(sandbox, sandbox->oom_score);
     if (pid < 0)
         return r;
     /* The change of ids in a child that shares our memory set the flag to fs.suid_dumpable. */

@@ -82,7 +82,8 @@ static int signals_open(struct warden *warden)
     return loop_add(&warden->loop, &warden->signals, fd, EPOLLIN);
 }
 
-/* Nothing was sent before, so there is room; what goes out of the box goes with it. */
+/* Nothing was sent before, so there is room; what goes out of the box goes with it, where it can.
+ */
 static int send_with(struct warden *warden, const struct message_ready *ready, const int *fds,
                      size_t fd_count)
 {
@@ -91,6 +92,10 @@ static int send_with(struct warden *warden, const struct message_ready *ready, c
 
     if (length < 0)
         return (int)length;
+    if (warden->stream) {
+        channel_control(warden, FRAME_READY, 0, data + FRAME_HEADER, (size_t)length);
+        return fd_count == 0 ? 0 : -EINVAL;
+    }
     frame_header(data, FRAME_READY, 0, (size_t)length);
     return packet_send(warden->channel.fd, data, FRAME_HEADER + (size_t)length, fds, fd_count, 0);
 }
@@ -130,7 +135,8 @@ static void before_wait(void *ctx)
     channel_flush(ctx);
 }
 
-void warden_run(struct sandbox *sandbox, int channel_fd)
+/* out_fd -1: in_fd is a socket, both ways. */
+static _Noreturn void run(struct sandbox *sandbox, int in_fd, int out_fd)
 {
     /* Small, and on the stack of a process that never returns from here. */
     struct warden warden = {
@@ -142,11 +148,24 @@ void warden_run(struct sandbox *sandbox, int channel_fd)
         .signals.fd = -1,
         .timer.fd = -1,
     };
+    int r = loop_init(&warden.loop);
 
-    if (loop_init(&warden.loop) < 0 || signals_open(&warden) < 0 ||
-        channel_open(&warden, channel_fd) < 0 || watch_start(&warden) < 0 ||
-        send_ready(&warden) < 0)
+    if (r == 0)
+        r = signals_open(&warden);
+    if (r == 0)
+        r = out_fd < 0 ? channel_open(&warden, in_fd) : stream_open(&warden, in_fd, out_fd);
+    if (r < 0 || watch_start(&warden) < 0 || send_ready(&warden) < 0)
         warden_end(&warden);
     loop_run(&warden.loop, before_wait, &warden);
     warden_end(&warden);
+}
+
+void warden_run(struct sandbox *sandbox, int channel_fd)
+{
+    run(sandbox, channel_fd, -1);
+}
+
+void warden_run_stream(struct sandbox *sandbox, int in_fd, int out_fd)
+{
+    run(sandbox, in_fd, out_fd);
 }

@@ -9,6 +9,9 @@
 
 struct sandbox;
 
-_Noreturn void warden_run(struct sandbox *sandbox, int channel_fd);
+_Noreturn void warden_run(struct sandbox *sandbox, int channel_fd); /* SOCK_SEQPACKET */
+
+/* The same over two byte streams (pipes), which carry no descriptors: there is no KERNEL frame. */
+_Noreturn void warden_run_stream(struct sandbox *sandbox, int in_fd, int out_fd);
 
 #endif

@@ -85,19 +85,71 @@ static bool staging_is_full(const struct sandbox_plan *plan)
            (status.f_files > 0 && status.f_ffree < LIMIT_STAGING_INODES);
 }
 
+/* Has a share's disk no block or no inode left? A file system that counts no inodes has 0 of 0. */
+static bool share_is_full(int share_fd, uint64_t *ret_bytes)
+{
+    struct statfs status;
+
+    *ret_bytes = 0;
+    if (share_fd < 0 || fstatfs(share_fd, &status) < 0)
+        return false;
+    *ret_bytes = (status.f_blocks - status.f_bfree) * (uint64_t)status.f_bsize;
+    return status.f_bfree == 0 || (status.f_files > 0 && status.f_ffree == 0);
+}
+
+static bool is_same_disk(int a_fd, int b_fd)
+{
+    struct stat a, b;
+
+    return fstat(a_fd, &a) == 0 && fstat(b_fd, &b) == 0 && a.st_dev == b.st_dev;
+}
+
+/* In a container each share is a disk of its own, as large as all of them together may be. */
+static bool some_share_is_full(const struct sandbox *sandbox, uint64_t *ret_bytes)
+{
+    const int *fds = sandbox->share_fd;
+    bool is_full = false;
+
+    *ret_bytes = 0;
+    for (int i = 0; i < _SHARE_MAX; i++) {
+        uint64_t bytes;
+        bool is_seen = false;
+
+        for (int j = 0; j < i; j++)
+            is_seen |= is_same_disk(fds[i], fds[j]);
+        is_full |= share_is_full(fds[i], &bytes);
+        *ret_bytes += is_seen ? 0 : bytes;
+    }
+    return is_full;
+}
+
+/*
+ * Over the limit, so that nothing but our killing helps. One disk of a container that is full is
+ * what its guest was told by the kernel, and a little may lie on the others.
+ */
+static bool is_over_limit(const struct warden *warden)
+{
+    const struct sandbox_plan *plan = warden->sandbox->plan;
+    uint64_t bytes;
+
+    if (!plan->has_container)
+        return plan->watch_disk_bytes || plan->watch_staging;
+    some_share_is_full(warden->sandbox, &bytes);
+    return plan->watch_disk_bytes && bytes > plan->watch_disk_bytes + plan->watch_disk_bytes / 16;
+}
+
 /* A fact of the moment: no block or no inode is left, or the folder is over its limit. */
 bool watch_disk_full(const struct warden *warden)
 {
     const struct sandbox_plan *plan = warden->sandbox->plan;
-    struct statfs status;
+    uint64_t bytes;
 
     if (!plan->has_namespaces)
         return shares_bytes(warden->sandbox) > plan->watch_disk_bytes;
-    if (staging_is_full(plan))
-        return true;
-    if (fstatfs(warden->sandbox->share_fd[SHARE_WORKSPACE], &status) < 0)
-        return false;
-    return status.f_bfree == 0 || status.f_ffree == 0;
+    if (plan->has_container)
+        return some_share_is_full(warden->sandbox, &bytes) || is_over_limit(warden);
+    return staging_is_full(plan) ||
+           share_is_full(warden->sandbox->share_fd[SHARE_WORKSPACE], &bytes);
 }
 
 static int set_clock(int fd, long every_ms)
@@ -134,7 +186,7 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     }
     if (watch_disk_full(warden)) {
         warden->disk_was_full = true;
-        if (plan->watch_disk_bytes || plan->watch_staging)
+        if (is_over_limit(warden))
             crowd_kill(warden->sandbox);
     }
 }

@@ -74,7 +74,8 @@ void box_forget(struct box *box, uint32_t id);
  * those of an exec without output: ended() when the process is gone, behind those of its cells. Or
  * it is given by the maker: then box_kernel_given() says which id it has and who hears of its end
  * (is_unseen: the status comes from the maker). It takes the id: called before the maker is asked
- * for one more (box_next_id()), or with the id of a box that was made with one. Nothing is sent:
+ * for one more (box_next_id()), or with the id of a box that was made with one. is_wardens: it came
+ * with the box and the warden started it, so its status is the warden's to say. Nothing is sent:
  * the warden tells of its end from the first box_cell() or box_signal() on. When the maker refuses,
  * box_forget() gives up the id, and nobody is called.
  *
@@ -88,8 +89,8 @@ void box_forget(struct box *box, uint32_t id);
 #define CELL_GRACE_MS 2000
 int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_events *events,
                void *ctx, uint32_t *ret_id, struct error *err);
-int box_kernel_given(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
-                     struct error *err);
+int box_kernel_given(struct box *box, uint32_t id, bool is_wardens,
+                     const struct exec_events *events, void *ctx, struct error *err);
 struct cell_spec {
     uint32_t kernel;
     const char *code;

@@ -30,8 +30,8 @@ int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_
     return 0;
 }
 
-int box_kernel_given(struct box *box, uint32_t id, const struct exec_events *events, void *ctx,
-                     struct error *err)
+int box_kernel_given(struct box *box, uint32_t id, bool is_wardens,
+                     const struct exec_events *events, void *ctx, struct error *err)
 {
     struct call *call;
 
@@ -51,7 +51,8 @@ int box_kernel_given(struct box *box, uint32_t id, const struct exec_events *eve
         return -ENOMEM;
     box->next_id = MAX(box->next_id, id);
     call->on.exec = events;
-    call->is_kernel = call->is_given = call->has_started = true;
+    call->is_kernel = call->has_started = true;
+    call->is_given = !is_wardens;
     call->has_ended = true;
     return 0;
 }

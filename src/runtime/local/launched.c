@@ -118,6 +118,7 @@ static int make_known(struct launched_maker *self, const struct launcher_box *bo
                    .cpu_millis = box->cpu_millis},
         .kernel = box->kernel,
         .is_pooled = box->is_pooled,
+        .kernel_is_wardens = box->kernel_is_wardens,
     };
     str_copy(ret->key, sizeof(ret->key), box->key);
     str_copy(ret->layer, sizeof(ret->layer), box->layer);
@@ -263,6 +264,12 @@ static bool dispatch(struct launched_maker *self, const struct launcher_message 
         return true;
     case LAUNCHER_STOPPING:
         self->events.stopping(self->ctx, message->number);
+        return true;
+    case LAUNCHER_WALL:
+        if (self->events.wall)
+            self->events.wall(self->ctx, fd);
+        else
+            fd_closep(&fd);
         return true;
     default:
         return warm_dispatch(self, message);

@@ -72,7 +72,12 @@ static const struct launcher_message samples[] = {
                  .layers = 6,
                  .missing = 8}},
     {.type = LAUNCHER_ENDED,
-     .usage = {.number = 1, .cpu_us = 2, .memory_bytes = 3, .oom_kills = 4, .was_asked = true}},
+     .usage = {.number = 1,
+               .cpu_us = 2,
+               .memory_bytes = 3,
+               .oom_kills = 4,
+               .was_asked = true,
+               .why = WHY_DOCKER_GONE}},
     {.type = LAUNCHER_USED, .usage = {.number = 1, .cpu_us = UINT64_MAX}},
     {.type = LAUNCHER_STOPPING, .number = 10000},
     {.type = LAUNCHER_KERNEL_MADE, .kernel_made = {.number = 7, .kernel = 8, .num = -EAGAIN}},
@@ -87,6 +92,7 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_FAILED,
      .failed = {.num = -EACCES, .code = ERROR_REFUSED, .text = "no key: 'bailey key new'"}},
     {.type = LAUNCHER_SETTINGS},
+    {.type = LAUNCHER_WALL},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)
@@ -214,7 +220,8 @@ static void test_out_of_range(void **state)
         {LAUNCHER_REFUSED, 18, 34},  /* behind the last stage */
         {LAUNCHER_REFUSED, 19, 0},   /* a text with an end inside */
         {LAUNCHER_ENDED, 29, 2},     /* was_asked */
-        {LAUNCHER_DEFAULT, 1, 63},   /* not as long as a hash */
+        {LAUNCHER_ENDED, 30, _WHY_MAX},
+        {LAUNCHER_DEFAULT, 1, 63}, /* not as long as a hash */
         {LAUNCHER_FORGET, 2, '/'},
         {LAUNCHER_FAILED, 1, 0},    /* an error that is none */
         {LAUNCHER_FAILED, 9, 0x1b}, /* a text that a terminal obeys */

@@ -30,23 +30,41 @@ struct room {
     uint8_t data[WIRE_FRAME_MAX];
 };
 
-static inline _Noreturn void run_warden(struct room *room, int fd)
+static inline void make_shares(struct scratch *scratch)
+{
+    scratch_make(scratch);
+    scratch_folder(scratch, "work");
+    scratch_folder(scratch, "tmp");
+    scratch_folder(scratch, "home");
+    scratch_folder(scratch, "data");
+}
+
+/* In the warden's process, which it is to stay. */
+static inline struct sandbox *enter_shares(const struct scratch *scratch)
 {
     static const char *const names[_SHARE_MAX] = {"work", "tmp", "home", "data"};
     static const char *const env[] = {"PATH=/usr/bin:/bin", "K=box", "TWO=2", NULL};
-    struct sandbox_plan plan = {.has_namespaces = false, .env = env, .watch_disk_bytes = 1 * GIB};
-    struct sandbox sandbox;
+    static struct sandbox_plan plan = {
+        .has_namespaces = false, .env = env, .watch_disk_bytes = 1 * GIB};
+    static struct sandbox sandbox;
     static char paths[_SHARE_MAX][128];
 
     sandbox_init(&sandbox, &plan);
     for (int i = 0; i < _SHARE_MAX; i++) {
-        snprintf(paths[i], sizeof(paths[i]), "%s/%s", room->scratch.path, names[i]);
+        snprintf(paths[i], sizeof(paths[i]), "%s/%s", scratch->path, names[i]);
         plan.share_path[i] = paths[i];
         sandbox.share_fd[i] = open(paths[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return &sandbox;
+}
+
+static inline _Noreturn void run_warden(struct room *room, int fd)
+{
+    struct sandbox *sandbox = enter_shares(&room->scratch);
+
     close(room->fd);
-    warden_run(&sandbox, fd);
+    warden_run(sandbox, fd);
 }
 
 static inline bool take_any(struct room *room, struct frame *frame)
@@ -84,11 +102,7 @@ static inline int set_up(void **state)
 
     if (!room || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -1;
-    scratch_make(&room->scratch);
-    scratch_folder(&room->scratch, "work");
-    scratch_folder(&room->scratch, "tmp");
-    scratch_folder(&room->scratch, "home");
-    scratch_folder(&room->scratch, "data");
+    make_shares(&room->scratch);
     room->fd = pair[0];
     room->pid = fork();
     if (room->pid == 0)

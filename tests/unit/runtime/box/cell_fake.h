@@ -33,8 +33,8 @@ static inline uint32_t start_kernel(struct fake *fake, int index)
 static inline uint32_t take_kernel(struct fake *fake, int index, uint32_t id)
 {
     fake->id[index] = id;
-    assert_int_equal(box_kernel_given(fake->box, id, &exec_seen, &fake->seen[index], &fake->err),
-                     0);
+    assert_int_equal(
+        box_kernel_given(fake->box, id, false, &exec_seen, &fake->seen[index], &fake->err), 0);
     hear_nothing(fake);
     return id;
 }

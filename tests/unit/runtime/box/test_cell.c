@@ -124,8 +124,9 @@ static void test_refused(void **state)
     assert_int_equal(try_cell(fake, 2, &spec), -ESRCH);
     spec.kernel = 99;
     assert_int_equal(try_cell(fake, 2, &spec), -ESRCH);
-    assert_int_equal(box_kernel_given(fake->box, plain, &exec_seen, NULL, &fake->err), -EEXIST);
-    assert_int_equal(box_kernel_given(fake->box, 0, &exec_seen, NULL, &fake->err), -EINVAL);
+    assert_int_equal(box_kernel_given(fake->box, plain, false, &exec_seen, NULL, &fake->err),
+                     -EEXIST);
+    assert_int_equal(box_kernel_given(fake->box, 0, false, &exec_seen, NULL, &fake->err), -EINVAL);
     say_exited(fake, kernel, &(struct message_exited){.exit_code = 3});
     check_alive(fake);
     assert_int_equal(fake->seen[0].ended, 1);

@@ -1,0 +1,16 @@
+/*
+ * docker.h - `bailey-engine docker`: the Docker wall as a process (runtime/docker/wall.h).
+ *
+ * Descriptors: 2 the log, DOCKER_MEETING_FD, DOCKER_PROGRAM_FD. Settings come as the variables of
+ * the configuration (DOCKER_*, SANDBOX_*), no file is read; besides, BAILEY_WALL_ENGINE is the
+ * engine's id, and BAILEY_WALL_STATE the state folder that it holds (not set: a run without one).
+ */
+#ifndef BAILEY_BROKER_DOCKER_H
+#define BAILEY_BROKER_DOCKER_H
+
+#define DOCKER_MEETING_FD 3
+#define DOCKER_PROGRAM_FD 4
+
+int docker_main(void); /* an exit status */
+
+#endif

@@ -1,0 +1,489 @@
+/*
+ * docked.c - one container on its way to be a box: created, attached, started, heard, looked at,
+ * given.
+ *
+ * Each step is one call of Docker's and begins when the one before was answered; only the look at
+ * it (inspect) goes on while its warden is waited for. Whatever goes wrong ends in docked_fail(),
+ * and the container is removed before the broker is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/layer.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
+#include "runtime/docker/inside.h"
+#include "runtime/docker/profile.h"
+#include "sandbox/sandbox.h"
+
+static void refuse_make(struct docker_wall *wall, uint32_t serial, const struct error *err)
+{
+    struct launcher_message message = {.type = LAUNCHER_REFUSED,
+                                       .refused = {.serial = serial, .error = *err}};
+
+    control_send(wall, &message, -1);
+}
+
+static int out_of_memory(struct error *err)
+{
+    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+/* Whoever waits for it hears that there is none. It is not in any list but the wall's. */
+void docked_refuse(struct wall_box *box, const struct error *err)
+{
+    if (box->is_ahead)
+        docker_pool_failed(box->wall);
+    else if (box->generation == box->wall->generation)
+        refuse_make(box->wall, box->make.serial, err);
+    docked_free(box);
+}
+
+void docked_free(struct wall_box *box)
+{
+    struct docker_wall *wall = box->wall;
+
+    for (struct wall_box **at = &wall->boxes; *at; at = &(*at)->next) {
+        if (*at == box) {
+            *at = box->next;
+            break;
+        }
+    }
+    pump_stop(&box->pump);
+    api_cancel(box->call);
+    api_cancel(box->usage_call);
+    if (box->timer)
+        wall->reactor->ops->timer_remove(box->timer);
+    fd_closep(&box->given_fd);
+    free(box);
+}
+
+struct wall_box *docked_find(struct docker_wall *wall, uint32_t number)
+{
+    struct wall_box *box = wall->boxes;
+
+    while (box && (box->facts.number != number || box->is_ahead || !box->is_told))
+        box = box->next;
+    return box;
+}
+
+struct wall_box *docked_find_name(struct docker_wall *wall, const char *name)
+{
+    struct wall_box *box = wall->boxes;
+
+    while (box && !str_equal(box->name, name))
+        box = box->next;
+    return box;
+}
+
+/* ---- its channel ---- */
+
+int docked_open_channel(struct wall_box *box)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    box->pump.fd = pair[0];
+    box->given_fd = pair[1];
+    return pump_give(&box->pump);
+}
+
+void docked_tell(struct wall_box *box, uint32_t serial)
+{
+    struct docker_wall *wall = box->wall;
+    struct launcher_message message = {.type = LAUNCHER_MADE, .box = box->facts};
+    struct error err = {0};
+    int fd;
+
+    if (box->given_fd < 0 && docked_open_channel(box) < 0) {
+        out_of_memory(&err);
+        docked_fail(box, &err);
+        return;
+    }
+    box->stage = BOX_GIVEN;
+    if (box->generation != wall->generation) {
+        box->is_told = true; /* in the inventory of the next one */
+        control_check(wall);
+        return;
+    }
+    fd = fcntl(box->given_fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0) {
+        error_errno(&err, "duplicating the box's channel");
+        docked_fail(box, &err);
+        return;
+    }
+    box->is_told = true;
+    message.box.serial = serial;
+    log_debug("docker: box %u stands after %llu ms", (unsigned)box->facts.number,
+              (unsigned long long)((clock_now_ns() - box->asked_ns) / 1000000));
+    control_send(wall, &message, fd);
+    box->facts.kernel = 0; /* from now on the warden knows what lives */
+    box->facts.kernel_is_wardens = false;
+}
+
+/* ---- it stands ---- */
+
+static void note_facts(struct wall_box *box)
+{
+    const struct launcher_make *make = &box->make;
+    uint32_t layers = box->seen.layers | (box->ready.layers & LAYER_ALL);
+
+    box->facts.memory_bytes = make->memory_bytes;
+    box->facts.disk_bytes = make->disk_bytes;
+    box->facts.pids = make->pids;
+    box->facts.cpu_millis = make->cpu_millis;
+    box->facts.layers = layers;
+    box->facts.missing = LAYER_ALL & ~layers;
+    box->facts.memory_by = box->seen.has_memory ? HELD_BY_CONTAINER : HELD_BY_NOTHING;
+    box->facts.pids_by = box->seen.has_pids ? HELD_BY_CONTAINER : HELD_BY_NOTHING;
+    box->facts.cpu_by = box->seen.has_cpu ? HELD_BY_CONTAINER : HELD_BY_NOTHING;
+    box->facts.disk_by = HELD_BY_TMPFS;
+    box->facts.made_ns = clock_now_ns();
+    box->facts.tier = TIER_NONE;
+    box->facts.is_pooled = box->is_ahead;
+    str_copy(box->facts.key, sizeof(box->facts.key), make->key);
+}
+
+static int check_minimum(struct wall_box *box, struct error *err)
+{
+    uint32_t lacking = isolation_lacking(box->facts.layers, box->make.minimum);
+    char list[256];
+
+    if (!lacking)
+        return 0;
+    layer_list(lacking, list, sizeof(list));
+    return error_set(err, -EPERM, ERROR_REFUSED,
+                     "isolation '%s' needs what this container does not have: %s",
+                     isolation_name(box->make.minimum), list);
+}
+
+static void stands(struct wall_box *box)
+{
+    struct docker_wall *wall = box->wall;
+    struct error err = {0};
+
+    wall->reactor->ops->timer_set(box->timer, UINT64_MAX);
+    note_facts(box);
+    if (check_minimum(box, &err) < 0) {
+        docked_fail(box, &err);
+        return;
+    }
+    if (!box->is_ahead) {
+        docked_tell(box, box->make.serial);
+        return;
+    }
+    wall->pool_pause_ms = 0;
+    box->stage = BOX_IDLE;
+    if (wall->spec.has_kernels && docked_kernel_start(box) == 0)
+        box->stage = BOX_WARMING;
+    docker_pool_fill(wall);
+}
+
+static void check_stands(struct wall_box *box)
+{
+    if (box->stage == BOX_LOOKING && box->is_ready && box->is_checked)
+        stands(box);
+}
+
+/* ---- frames before it is given ---- */
+
+static int bring_up_failed(struct wall_box *box, const struct frame *frame)
+{
+    struct message_fail fail;
+    struct error err = {0};
+
+    if (message_fail_unpack(frame, &fail) < 0)
+        return -EPROTO;
+    error_stage(&err, sandbox_stage_name(fail.stage), -(int)fail.error);
+    docked_fail(box, &err);
+    return 0;
+}
+
+static int on_early(void *ctx, const struct frame *frame)
+{
+    struct wall_box *box = ctx;
+    int r;
+
+    if (box->stage == BOX_WARMING) {
+        r = docked_kernel_frame(box, frame);
+        if (r != 0)
+            box->stage = BOX_IDLE;
+        return r < 0 && r != -EAGAIN ? r : 0;
+    }
+    if (frame->type == FRAME_FAILED && !box->is_ready)
+        return bring_up_failed(box, frame);
+    if (frame->type != FRAME_READY || box->is_ready)
+        return -EPROTO;
+    if (message_ready_unpack(frame, &box->ready) < 0 || box->ready.version != WIRE_VERSION)
+        return -EPROTO;
+    box->is_ready = true;
+    check_stands(box);
+    return 0;
+}
+
+/* ---- the steps, from the last to the first ---- */
+
+void docked_container(const struct wall_box *box, struct container_spec *ret)
+{
+    struct docker_wall *wall = box->wall;
+
+    *ret = (struct container_spec){
+        .wall = &wall->spec,
+        .engine = wall->engine,
+        .state = wall->state,
+        .key = box->make.key,
+        .volume = wall->volume.name,
+        .seccomp = docker_seccomp_profile(),
+        .memory_bytes = box->make.memory_bytes,
+        .disk_bytes = box->make.disk_bytes,
+        .pids = box->make.pids,
+        .cpu_millis = box->make.cpu_millis,
+        .cpu_count = wall->prepare.cpu_count,
+    };
+}
+
+/* "<before><name><behind>" */
+static int step(struct wall_box *box, const char *method, const char *before, const char *behind,
+                const json_t *json, api_done done)
+{
+    char path[256];
+    struct api_request request = {.method = method, .path = path, .json = json};
+
+    str_format(path, sizeof(path), "%s%s%s", before, box->name, behind);
+    return api_start(&box->wall->api, &request, done, box, &box->call);
+}
+
+static void on_inspected(void *ctx, const struct api_reply *reply)
+{
+    struct wall_box *box = ctx;
+    struct container_spec spec;
+    struct error err = reply->err;
+
+    box->call = NULL;
+    docked_container(box, &spec);
+    if (err.num < 0 ||
+        create_check(reply->json, &spec, box->wall->prepare.has_userns, &box->seen, &err) < 0) {
+        docked_fail(box, &err);
+        return;
+    }
+    box->is_checked = true;
+    check_stands(box);
+}
+
+static void on_late(void *ctx)
+{
+    struct wall_box *box = ctx;
+    struct error err = {0};
+
+    error_set(&err, -ETIMEDOUT, ERROR_BOX_FAILED, "the container's warden did not answer in %d s",
+              DOCKER_BRINGUP_MS / 1000);
+    docked_fail(box, &err);
+}
+
+static void on_started(void *ctx, const struct api_reply *reply)
+{
+    struct wall_box *box = ctx;
+    struct error err = reply->err;
+
+    box->call = NULL;
+    if (err.num < 0) {
+        /* The volume went away under us: the mount made an empty one. */
+        if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey"))
+            prepare_again(box->wall);
+        docked_fail(box, &err);
+        return;
+    }
+    box->stage = BOX_LOOKING;
+    if (step(box, "GET", "/containers/", "/json", NULL, on_inspected) < 0) {
+        out_of_memory(&err);
+        docked_fail(box, &err);
+    }
+}
+
+static void on_opened(void *ctx, unsigned status)
+{
+    struct wall_box *box = ctx;
+    struct error err = {0};
+
+    if (status != 101 && status != 200) {
+        docker_refused(status, "", &err);
+        docked_fail(box, &err);
+        return;
+    }
+    box->stage = BOX_STARTING;
+    if (step(box, "POST", "/containers/", "/start", NULL, on_started) < 0) {
+        out_of_memory(&err);
+        docked_fail(box, &err);
+        return;
+    }
+    box->wall->reactor->ops->timer_set(box->timer, DOCKER_BRINGUP_MS);
+    pump_start(&box->pump);
+}
+
+static void on_stream_failed(void *ctx, const struct error *failure)
+{
+    struct wall_box *box = ctx;
+    struct error err = {0};
+
+    docker_unavailable(box->wall->spec.host, failure->num, failure->text, &err);
+    docked_fail(box, &err);
+}
+
+static void on_stream_ready(void *ctx, short events)
+{
+    pump_ready(&((struct wall_box *)ctx)->pump, events);
+}
+
+static void on_pump_ended(void *ctx, int num)
+{
+    docked_lost(ctx, num);
+}
+
+static const struct http_stream_events stream_events = {on_opened, on_stream_failed,
+                                                        on_stream_ready};
+
+static void attach(struct wall_box *box)
+{
+    char path[256];
+    struct http_call call = {.method = "POST", .path = path};
+    struct error err = {0};
+
+    str_format(path, sizeof(path), "%s/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1",
+               box->wall->api.version, box->name);
+    box->stage = BOX_ATTACHING;
+    box->pump.reactor = box->wall->reactor;
+    box->pump.early = on_early;
+    box->pump.ended = on_pump_ended;
+    box->pump.ctx = box;
+    if (http_stream_open(box->wall->api.client, &call, &stream_events, box, &box->pump.stream,
+                         &err) < 0)
+        docked_fail(box, &err);
+}
+
+static void on_created(void *ctx, const struct api_reply *reply)
+{
+    struct wall_box *box = ctx;
+    const json_t *warnings = json_object_get(reply->json, "Warnings");
+
+    box->call = NULL;
+    for (size_t i = 0; i < json_array_size(warnings); i++)
+        log_debug("docker: %.300s", json_text(json_array_get(warnings, i)));
+    if (reply->err.num < 0) {
+        if (reply->err.code == ERROR_IMAGE_NOT_FOUND || reply->err.num == -ENOENT)
+            prepare_again(box->wall); /* it was there */
+        docked_fail(box, &reply->err);
+    } else if (box->failed.num < 0 || box->was_asked || box->wall->is_leaving) {
+        docked_end(box);
+    } else {
+        attach(box);
+    }
+}
+
+void docked_begin(struct wall_box *box)
+{
+    struct container_spec spec;
+    struct error err = {0};
+    json_t *json;
+    int r;
+
+    docked_container(box, &spec);
+    json = create_json(&spec);
+    box->stage = BOX_CREATING;
+    box->is_there = true;
+    r = json ? step(box, "POST", "/containers/create?name=", "", json, on_created) : -ENOMEM;
+    json_decref(json);
+    if (r < 0) {
+        box->is_there = false;
+        out_of_memory(&err);
+        docked_refuse(box, &err);
+    }
+}
+
+/* ---- asked for ---- */
+
+static bool is_over(uint64_t asked, uint64_t allowed)
+{
+    return allowed && asked > allowed;
+}
+
+static int check_make(const struct docker_wall *wall, const struct launcher_make *make,
+                      struct error *err)
+{
+    const struct docker_wall_spec *spec = &wall->spec;
+
+    if (wall->is_leaving)
+        return error_set(err, -ESHUTDOWN, ERROR_CANCELLED, "the daemon is stopping");
+    if (make->staging || make->layer[0])
+        return error_set(err, -ENOTSUP, ERROR_BAD_INPUT,
+                         "packages of a Docker box are those of its image: 'bailey image build'");
+    if (make->memory_bytes < LIMIT_MEMORY_MIN || make->memory_bytes > LIMIT_MEMORY_MAX ||
+        make->disk_bytes < LIMIT_DISK_MIN || make->disk_bytes > make->memory_bytes ||
+        make->pids < LIMIT_PIDS_MIN || make->pids > LIMIT_PIDS_MAX ||
+        make->cpu_millis > LIMIT_CPU_MILLIS_MAX)
+        return error_set(err, -ERANGE, ERROR_BAD_INPUT, "a limit of the box is out of range");
+    if (is_over(make->memory_bytes, spec->memory_bytes) ||
+        is_over(make->disk_bytes, spec->disk_bytes) || is_over(make->pids, spec->pids) ||
+        (spec->cpu_millis && (make->cpu_millis == 0 || make->cpu_millis > spec->cpu_millis)) ||
+        make->minimum < spec->minimum)
+        return error_set(err, -EPERM, ERROR_REFUSED, "more than the configuration allows a box");
+    return 0;
+}
+
+static struct wall_box *docked_new(struct docker_wall *wall, const struct launcher_make *make,
+                                   bool is_ahead)
+{
+    struct wall_box *box = calloc(1, sizeof(*box));
+
+    if (!box)
+        return NULL;
+    box->wall = wall;
+    box->make = *make;
+    box->is_ahead = is_ahead;
+    box->generation = wall->generation;
+    box->given_fd = box->pump.fd = -1;
+    box->asked_ns = clock_now_ns();
+    box->timer = reactor_timer(wall->reactor, on_late, box);
+    if (!box->timer) {
+        free(box);
+        return NULL;
+    }
+    if (++wall->next_number == 0)
+        wall->next_number = 1;
+    box->facts.number = wall->next_number;
+    str_format(box->name, sizeof(box->name), "bailey-%.24s-%u", wall->engine,
+               (unsigned)box->facts.number);
+    box->next = wall->boxes;
+    wall->boxes = box;
+    return box;
+}
+
+void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead)
+{
+    struct wall_box *box = NULL;
+    struct error err = {0};
+
+    if (check_make(wall, make, &err) == 0) {
+        box = is_ahead ? NULL : docker_pool_take(wall, make);
+        if (box) {
+            docked_tell(box, make->serial);
+            docker_pool_fill(wall);
+            return;
+        }
+        box = docked_new(wall, make, is_ahead);
+        if (!box)
+            out_of_memory(&err);
+    }
+    if (box)
+        prepare_add(wall, box);
+    else if (!is_ahead)
+        refuse_make(wall, make->serial, &err);
+}

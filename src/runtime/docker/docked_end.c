@@ -1,0 +1,240 @@
+/*
+ * docked_end.c - the end of a box: measured, removed, told.
+ *
+ * Asked to, failed or gone by itself, a container is removed by force; AutoRemove may be faster,
+ * which is as good. One that cannot be removed now (Docker is gone) becomes a grave, sweep.c tries
+ * again. The broker hears ENDED once nothing of it is left, or nobody is there to ask.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "runtime/docker/inside.h"
+
+#define RETRY_MS 20
+#define RETRIES 500
+
+static void remove_now(void *ctx);
+
+/* ---- what it used ---- */
+
+static uint64_t number_at(const json_t *json, const char *first, const char *second)
+{
+    json_int_t value = json_integer_value(json_at(json, first, second));
+
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static void note_usage(struct wall_box *box, const struct api_reply *reply)
+{
+    const json_t *cpu = json_object_get(reply->json, "cpu_stats");
+    uint64_t peak = number_at(reply->json, "memory_stats", "max_usage");
+
+    if (reply->err.num < 0)
+        return;
+    box->cpu_us = MAX(box->cpu_us, number_at(cpu, "cpu_usage", "total_usage") / 1000);
+    box->peak_bytes = MAX(box->peak_bytes, peak);
+    box->peak_bytes = MAX(box->peak_bytes, number_at(reply->json, "memory_stats", "usage"));
+}
+
+static int ask_usage(struct wall_box *box, api_done done, struct api_call **ret)
+{
+    char path[256];
+    struct api_request request = {.method = "GET", .path = path};
+
+    str_format(path, sizeof(path), "/containers/%s/stats?stream=false&one-shot=true", box->name);
+    return api_start(&box->wall->api, &request, done, box, ret);
+}
+
+static void tell_used(struct wall_box *box)
+{
+    struct launcher_message message = {.type = LAUNCHER_USED,
+                                       .usage = {.number = box->facts.number,
+                                                 .cpu_us = box->cpu_us,
+                                                 .memory_bytes = box->peak_bytes,
+                                                 .oom_kills = box->oom_kills,
+                                                 .was_asked = box->was_asked}};
+
+    for (; box->usages_asked > 0; box->usages_asked--)
+        control_send(box->wall, &message, -1);
+}
+
+static void on_used(void *ctx, const struct api_reply *reply)
+{
+    struct wall_box *box = ctx;
+
+    box->usage_call = NULL;
+    note_usage(box, reply);
+    tell_used(box);
+}
+
+void docked_usage(struct docker_wall *wall, uint32_t number)
+{
+    struct wall_box *box = docked_find(wall, number);
+    struct launcher_message message = {.type = LAUNCHER_USED, .usage = {.number = number}};
+
+    if (!box) {
+        control_send(wall, &message, -1);
+        return;
+    }
+    box->usages_asked++;
+    if (box->stage != BOX_GIVEN)
+        tell_used(box);
+    else if (!box->usage_call && ask_usage(box, on_used, &box->usage_call) < 0)
+        tell_used(box);
+}
+
+/* ---- told ---- */
+
+static void gone(struct wall_box *box)
+{
+    struct docker_wall *wall = box->wall;
+    struct error err = box->failed;
+    bool is_ahead = box->is_ahead;
+
+    tell_used(box);
+    if (is_ahead || box->is_told) {
+        if (box->is_told)
+            control_ended(wall, box);
+        if (is_ahead && err.num < 0) {
+            log_warning("docker: a container made ahead: %s, continuing without it", err.text);
+            docker_pool_failed(wall);
+        }
+        docked_free(box);
+    } else {
+        if (err.num == 0)
+            error_set(&err, -ECANCELED, ERROR_CANCELLED, "the box was not wanted any more");
+        docked_refuse(box, &err);
+    }
+    control_check(wall);
+    docker_pool_fill(wall);
+    wall_check_left(wall);
+}
+
+/* ---- removed ---- */
+
+static void on_removed(void *ctx, const struct api_reply *reply)
+{
+    struct wall_box *box = ctx;
+    bool is_gone = reply->err.num == 0 || reply->status == 404;
+
+    box->call = NULL;
+    if (is_gone) {
+        gone(box);
+        return;
+    }
+    if (reply->status && ++box->remove_tries < RETRIES) { /* AutoRemove is at it */
+        box->wall->reactor->ops->timer_set(box->timer, RETRY_MS);
+        return;
+    }
+    if (reply->status == 0) {
+        box->why = WHY_DOCKER_GONE;
+        prepare_again(box->wall);
+    }
+    grave_add(box->wall, box->name);
+    gone(box);
+}
+
+static void remove_now(void *ctx)
+{
+    struct wall_box *box = ctx;
+    char path[256];
+    struct api_request request = {.method = "DELETE", .path = path};
+
+    if (!box->is_there) {
+        gone(box);
+        return;
+    }
+    str_format(path, sizeof(path), "/containers/%s?force=1&v=1", box->name);
+    if (api_start(&box->wall->api, &request, on_removed, box, &box->call) < 0)
+        box->wall->reactor->ops->timer_set(box->timer, RETRY_MS);
+}
+
+static void docked_remove(struct wall_box *box)
+{
+    struct docker_wall *wall = box->wall;
+
+    box->stage = BOX_REMOVING;
+    pump_stop(&box->pump);
+    api_cancel(box->call);
+    box->call = NULL;
+    wall->reactor->ops->timer_remove(box->timer);
+    box->timer = reactor_timer(wall->reactor, remove_now, box);
+    if (box->timer)
+        wall->reactor->ops->timer_set(box->timer, 0); /* never from inside of a callback */
+    else
+        remove_now(box);
+}
+
+static void on_measured(void *ctx, const struct api_reply *reply)
+{
+    struct wall_box *box = ctx;
+
+    box->call = NULL;
+    note_usage(box, reply);
+    docked_remove(box);
+}
+
+void docked_end(struct wall_box *box)
+{
+    switch (box->stage) {
+    case BOX_CREATING:
+        if (!box->is_there) { /* it waits for Docker to be there */
+            prepare_drop(box->wall, box);
+            docked_remove(box);
+        } else if (!box->call) {
+            docked_remove(box);
+        }
+        return; /* else what was asked for comes first */
+    case BOX_MEASURING:
+    case BOX_REMOVING:
+        return;
+    case BOX_GIVEN:
+        api_cancel(box->call);
+        box->call = NULL;
+        box->stage = BOX_MEASURING;
+        if (!box->wall->is_leaving && ask_usage(box, on_measured, &box->call) == 0)
+            return;
+        docked_remove(box);
+        return;
+    default:
+        docked_remove(box);
+    }
+}
+
+void docked_fail(struct wall_box *box, const struct error *err)
+{
+    if (box->failed.num == 0)
+        box->failed = *err;
+    if (err->code == ERROR_DOCKER_UNAVAILABLE)
+        prepare_again(box->wall);
+    if (box->stage == BOX_GIVEN) /* nobody could be told */
+        box->stage = BOX_IDLE;
+    if (box->stage < BOX_MEASURING)
+        docked_remove(box);
+}
+
+void docked_lost(struct wall_box *box, int num)
+{
+    struct error err = {0};
+
+    if (box->stage >= BOX_MEASURING)
+        return;
+    if (num == -EPROTO)
+        box->why = WHY_NONSENSE;
+    if (box->stage == BOX_GIVEN || box->stage == BOX_IDLE) {
+        docked_remove(box);
+        return;
+    }
+    if (num == -EPROTO)
+        error_set(&err, -EPROTO, ERROR_BOX_LOST,
+                  "what answers in the container is no warden of this version");
+    else
+        error_set(&err, -EPIPE, ERROR_BOX_LOST, "the container ended while the box was made");
+    /* Its start may have failed, and Docker is about to say why. */
+    if (box->stage == BOX_STARTING && box->call && num == 0)
+        return;
+    docked_fail(box, &err);
+}

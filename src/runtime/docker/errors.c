@@ -1,0 +1,118 @@
+/* errors.c - what Docker says, in our words: who is not there, what is missing, what is full. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "runtime/docker/inside.h"
+
+#define REMEDY "Set SANDBOX_TYPE=local or start Docker daemon"
+#define MESSAGE_MAX 400
+
+int docker_unavailable(const char *host, int num, const char *why, struct error *err)
+{
+    switch (num) {
+    case -ENOENT:
+    case -ECONNREFUSED:
+        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: nobody listens on %s. " REMEDY, host);
+    case -EACCES:
+    case -EPERM:
+        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: no permission for %s (its group is usually "
+                         "docker). " REMEDY,
+                         host);
+    case -ETIMEDOUT:
+        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: %s does not answer. " REMEDY, host);
+    case -ECONNRESET:
+        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: %s hung up. " REMEDY, host);
+    case -ENOMEM:
+        return error_set(err, num, ERROR_ENGINE, "out of memory");
+    default:
+        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: %s: %s. " REMEDY, host, why);
+    }
+}
+
+/* One line without anything that a terminal obeys. */
+static void clean(const char *message, char text[MESSAGE_MAX])
+{
+    size_t length = 0;
+
+    for (; *message && length < MESSAGE_MAX - 1; message++) {
+        unsigned char byte = (unsigned char)*message;
+
+        text[length++] = byte < ' ' || byte == 0x7f ? ' ' : (char)byte;
+    }
+    length = utf8_floor(text, length);
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    text[length] = 0;
+}
+
+static const struct {
+    const char *says; /* a part of Docker's words, any case */
+    int num;
+    const char *code;
+    const char *format; /* of ours, with its words */
+} rows[] = {
+    {"no such image", -ENOENT, ERROR_IMAGE_NOT_FOUND,
+     "Docker has no such image (%s): run 'bailey image build', or set DOCKER_IMAGE"},
+    {"no space left on device", -ENOSPC, ERROR_DISK_FULL, "Docker's disk is full: %s"},
+    {"disk quota exceeded", -ENOSPC, ERROR_DISK_FULL, "Docker's disk is full: %s"},
+    {"exec format error", -ENOEXEC, ERROR_IMAGE_UNUSABLE,
+     "the image is of another architecture: %s"},
+    {"does not match the specified platform", -ENOEXEC, ERROR_IMAGE_UNUSABLE,
+     "the image is of another architecture: %s"},
+    {"unknown or invalid runtime name", -EINVAL, ERROR_BAD_CONFIG,
+     "DOCKER_RUNTIME: Docker does not know it: %s"},
+};
+
+int docker_refused(unsigned status, const char *message, struct error *err)
+{
+    char text[MESSAGE_MAX];
+
+    clean(message, text);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char whole[2 * MESSAGE_MAX];
+
+        if (!strcasestr(text, rows[i].says))
+            continue;
+        /* The formats are the table's own, each with one %s. */
+        const char *at = strstr(rows[i].format, "%s");
+
+        str_format(whole, sizeof(whole), "%.*s%s%s", (int)(at - rows[i].format), rows[i].format,
+                   text, at + 2);
+        return error_set(err, rows[i].num, rows[i].code, "%s", whole);
+    }
+    if (!text[0])
+        return error_set(err, -EIO, ERROR_BOX_FAILED, "Docker answered with status %u", status);
+    return error_set(err, status == 404 ? -ENOENT : -EIO, ERROR_BOX_FAILED, "Docker: %s", text);
+}
+
+int docker_json_depth(const char *data, size_t length)
+{
+    unsigned depth = 0;
+    bool is_text = false;
+
+    for (size_t i = 0; i < length; i++) {
+        char byte = data[i];
+
+        if (is_text) {
+            if (byte == '\\')
+                i++;
+            else if (byte == '"')
+                is_text = false;
+        } else if (byte == '"') {
+            is_text = true;
+        } else if (byte == '{' || byte == '[') {
+            if (++depth > LIMIT_DOCKER_DEPTH)
+                return -E2BIG;
+        } else if ((byte == '}' || byte == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return 0;
+}

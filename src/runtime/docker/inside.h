@@ -1,0 +1,305 @@
+/*
+ * inside.h - what the files of runtime/docker share. Private to it.
+ *
+ * Who calls whom: wall.c holds everything and the meeting point; control.c hears the broker;
+ * docked.c makes and ends one container over api.c, attach.c and pump.c; prepare.c finds out
+ * whether there is a Docker, the image and the volume (volume.c) before the first box; pool.c has
+ * boxes made ahead; sweep.c removes what is left of others, and hears of memory that ran out.
+ */
+#ifndef BAILEY_RUNTIME_DOCKER_INSIDE_H
+#define BAILEY_RUNTIME_DOCKER_INSIDE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/reactor.h"
+#include "http/client.h"
+#include "http/stream.h"
+#include "launcher/protocol.h"
+#include "runtime/docker/wall.h"
+#include "wire/frame.h"
+#include "wire/message.h"
+
+#define DOCKER_API_WANTED "1.41" /* one-shot statistics, cgroup namespaces, v2 groups */
+#define DOCKER_USER "1000:1000"
+#define DOCKER_VOLUME_AT "/bailey"
+#define DOCKER_NAME_MAX 96
+#define DOCKER_BUCKETS 256
+
+/* ---- errors.c: what Docker says, in our words ---- */
+
+/* `num`: of http/client.h. */
+int docker_unavailable(const char *host, int num, const char *why, struct error *err);
+/* A reply that is an error: its status and Docker's `message`. */
+int docker_refused(unsigned status, const char *message, struct error *err);
+int docker_json_depth(const char *data, size_t length); /* 0, or -E2BIG: too deep for a parser */
+
+/* ---- api.c: calls of the Engine API ---- */
+
+struct api {
+    struct reactor *reactor;
+    struct http_client *client;
+    const char *host; /* borrowed, for messages */
+    char version[16]; /* "/v1.41"; empty: not known yet */
+};
+
+struct api_reply {
+    unsigned status;
+    json_t *json;          /* borrowed; NULL: none, or it is not JSON */
+    const struct buf *raw; /* the body */
+    struct error err;      /* num 0: Docker did it */
+};
+typedef void (*api_done)(void *ctx, const struct api_reply *reply);
+
+struct api_request {
+    const char *method;
+    const char *path; /* behind the version */
+    const json_t *json;
+    const struct buf *bytes; /* instead: a tar */
+    uint32_t timeout_ms;     /* 0: DOCKER_CALL_MS; UINT32_MAX: none */
+    bool is_unversioned;
+    /* Each line of a reply that goes on, as an object; the reply has no body then. */
+    void (*line)(void *ctx, const json_t *line);
+    size_t reply_max; /* 0: LIMIT_DOCKER_REPLY */
+};
+struct api_call;
+
+int api_open(struct api *api, struct reactor *reactor, const struct docker_wall_spec *spec,
+             struct error *err);
+void api_close(struct api *api);
+/* done comes from the loop, once. Negative: it never will. */
+int api_start(struct api *api, const struct api_request *request, api_done done, void *ctx,
+              struct api_call **ret);
+void api_cancel(struct api_call *call); /* NULL is fine */
+int api_negotiate(struct api *api, const json_t *version, struct error *err);
+/* A member of an object of objects, by its path; NULL when there is none. */
+const json_t *json_at(const json_t *json, const char *first, const char *second);
+const char *json_text(const json_t *json); /* "" for what is no text */
+
+/* ---- attach.c: the packets of a container without a terminal ---- */
+
+#define PACKET_STDOUT 1
+#define PACKET_STDERR 2
+struct packets {
+    uint8_t head[8];
+    size_t have;   /* of the head */
+    uint32_t left; /* of the payload behind it */
+};
+/*
+ * Takes one piece from the front of `data`: *ret is of the stream *ret_stream, *ret_length bytes
+ * (0: none yet). Returns the bytes that are done with, or -EPROTO.
+ */
+ssize_t packets_take(struct packets *packets, const uint8_t *data, size_t length, int *ret_stream,
+                     const uint8_t **ret, size_t *ret_length);
+
+/* ---- tar.c: an archive in memory ---- */
+
+int tar_folder(struct buf *tar, const char *path);
+int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length);
+int tar_end(struct buf *tar);
+
+/* ---- create.c: what a container is made of, and whether Docker did it ---- */
+
+struct container_spec {
+    const struct docker_wall_spec *wall;
+    const char *engine, *state, *key, *volume;
+    const char *seccomp; /* a profile; NULL: Docker's own */
+    uint64_t memory_bytes, disk_bytes;
+    uint32_t pids, cpu_millis; /* cpu 0: all */
+    uint32_t cpu_count;        /* that Docker has; 0: not known */
+};
+json_t *create_json(const struct container_spec *spec); /* NULL: no memory */
+/* What `inspect` says of it. Layers that hold are added; -EPERM with what Docker did not do. */
+struct container_facts {
+    uint32_t layers;
+    bool has_memory, has_pids, has_cpu;
+};
+int create_check(const json_t *inspect, const struct container_spec *spec, bool has_userns,
+                 struct container_facts *ret, struct error *err);
+
+/* ---- pump.c: frames between a channel and a stream ---- */
+
+struct pump {
+    struct reactor *reactor;
+    struct http_stream *stream; /* owned */
+    int fd;                     /* our end of the channel; owned */
+    struct reactor_watch *watch;
+    struct packets packets;
+    struct frame_stream frames;
+    bool has_frame;                 /* `frames` has one that the channel does not take yet */
+    uint8_t in[2 * WIRE_FRAME_MAX]; /* of the stream */
+    size_t in_at, in_length;
+    uint8_t out[WIRE_FRAME_MAX]; /* for the stream */
+    size_t out_at, out_length;
+    bool is_given; /* frames go to the channel; before, to `early` */
+    bool is_over;
+    short wants_stream, wants_fd;
+    /* A frame of a box that nobody has yet. */
+    int (*early)(void *ctx, const struct frame *frame);
+    void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
+    void *ctx;
+};
+void pump_start(struct pump *pump);               /* the stream is open */
+int pump_give(struct pump *pump);                 /* from now on to the channel */
+void pump_ready(struct pump *pump, short events); /* the stream's */
+int pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
+              size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
+void pump_stop(struct pump *pump);
+
+/* ---- docked.c ---- */
+
+enum box_stage {
+    BOX_CREATING,
+    BOX_ATTACHING,
+    BOX_STARTING,
+    BOX_LOOKING, /* inspect is asked, READY is waited for */
+    BOX_WARMING, /* a kernel is being started in it */
+    BOX_IDLE,    /* in the pool */
+    BOX_GIVEN,
+    BOX_MEASURING, /* it is to end: its statistics first */
+    BOX_REMOVING,
+};
+
+struct wall_box {
+    struct docker_wall *wall;
+    struct wall_box *next;
+    struct launcher_make make;
+    struct launcher_box facts;
+    enum box_stage stage;
+    char name[DOCKER_NAME_MAX]; /* of the container */
+    uint32_t generation;        /* of the broker that asked */
+    bool is_ahead;              /* nobody's yet */
+    bool was_asked;             /* END came */
+    bool is_told;               /* MADE was sent, or an inventory had it */
+    bool is_waiting;            /* for Docker to be there */
+    bool is_there;              /* the container was made, or may have been */
+    bool is_ready, is_checked;
+    int given_fd; /* the broker's end of the channel, for the next one */
+    struct message_ready ready;
+    struct container_facts seen;
+    struct pump pump;
+    struct api_call *call, *usage_call;
+    struct reactor_timer *timer;
+    unsigned remove_tries, usages_asked;
+    uint64_t cpu_us, peak_bytes, oom_kills;
+    uint64_t asked_ns;
+    uint8_t why;         /* enum launcher_why */
+    struct error failed; /* what its maker is told, once it is removed */
+};
+
+void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead);
+void docked_end(struct wall_box *box); /* by whatever is needed; freed in the end */
+void docked_usage(struct docker_wall *wall, uint32_t number);
+struct wall_box *docked_find(struct docker_wall *wall,
+                             uint32_t number); /* that a broker may know */
+struct wall_box *docked_find_name(struct docker_wall *wall, const char *name);
+void docked_begin(struct wall_box *box); /* Docker, image and volume are there */
+void docked_refuse(struct wall_box *box, const struct error *err); /* they are not */
+void docked_tell(struct wall_box *box, uint32_t serial);           /* MADE */
+void docked_free(struct wall_box *box);
+int docked_open_channel(struct wall_box *box);
+void docked_container(const struct wall_box *box, struct container_spec *ret);
+
+/* docked_end.c */
+void docked_fail(struct wall_box *box, const struct error *err); /* while it is made */
+void docked_lost(struct wall_box *box, int num);                 /* its stream has ended */
+
+/* docked_kernel.c: Python in a box that is made ahead */
+int docked_kernel_start(struct wall_box *box);
+/* A frame of a box that is warming. 1: it runs, 0: go on; negative: there will be none. */
+int docked_kernel_frame(struct wall_box *box, const struct frame *frame);
+
+/* ---- prepare.c, volume.c ---- */
+
+enum prepare_stage { PREPARE_NOT, PREPARE_RUNS, PREPARE_DONE };
+struct prepare {
+    enum prepare_stage stage;
+    struct api_call *call;
+    struct reactor_timer *timer;
+    bool has_pulled;
+    char pull_error[256], pull_status[256];
+    char arch[32]; /* Docker's */
+    bool has_userns;
+    uint32_t cpu_count;
+};
+void prepare_add(struct docker_wall *wall, struct wall_box *box); /* begins it, or later */
+void prepare_again(struct docker_wall *wall); /* something that was there is not any more */
+void prepare_failed(struct docker_wall *wall, const struct error *err);
+void prepare_succeeded(struct docker_wall *wall);
+void prepare_drop(struct docker_wall *wall, struct wall_box *box); /* it waits no more */
+void prepare_stop(struct docker_wall *wall);
+
+struct volume {
+    char hash[65];
+    char name[64], helper[80];
+    struct buf tar; /* while it is filled */
+    bool was_filled, was_stale;
+    unsigned tries;
+    struct error failed;
+};
+int volume_describe(struct volume *volume, int program_fd, struct error *err);
+void volume_start(struct docker_wall *wall);
+
+/* ---- pool.c ---- */
+
+void docker_pool_fill(struct docker_wall *wall);
+struct wall_box *docker_pool_take(struct docker_wall *wall, const struct launcher_make *make);
+void docker_pool_failed(struct docker_wall *wall); /* one could not be made: later */
+
+/* ---- sweep.c ---- */
+
+void sweep_start(struct docker_wall *wall); /* Docker was reached: what is not ours goes */
+void sweep_stop(struct docker_wall *wall);
+void grave_add(struct docker_wall *wall, const char *name); /* a container to remove when it can */
+
+struct grave {
+    struct grave *next;
+    struct docker_wall *wall;
+    struct api_call *call;
+    char name[DOCKER_NAME_MAX];
+};
+
+/* ---- control.c ---- */
+
+struct note;
+struct control {
+    int fd; /* -1: no broker */
+    struct reactor_watch *watch;
+    struct note *notes, **notes_end;
+    bool has_said_hello;
+    bool greets_later; /* what an earlier broker asked for has to stand first */
+};
+void control_take(struct docker_wall *wall, int fd); /* a new broker's */
+void control_send(struct docker_wall *wall, const struct launcher_message *message, int fd);
+void control_drop(struct docker_wall *wall);
+void control_check(struct docker_wall *wall); /* a broker may wait to be greeted */
+void control_ended(struct docker_wall *wall, const struct wall_box *box);
+
+/* ---- wall.c ---- */
+
+struct docker_wall {
+    struct docker_wall_spec spec;
+    struct reactor *reactor;
+    struct api api;
+    struct reactor_watch *meeting;
+    struct control control;
+    uint32_t generation, next_number;
+    struct wall_box *boxes;
+    char engine[64], state[24];
+    struct prepare prepare;
+    struct volume volume;
+    struct grave *graves;
+    struct reactor_timer *grave_timer, *pool_timer, *leave_timer;
+    struct api_call *sweep_call, *events_call;
+    uint64_t pool_pause_ms, next_pause_ms;
+    bool wants_pool; /* the broker serves */
+    bool is_leaving, has_left;
+};
+void wall_check_left(struct docker_wall *wall);
+
+#endif

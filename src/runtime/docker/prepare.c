@@ -1,0 +1,288 @@
+/*
+ * prepare.c - is there a Docker, new enough, with the image and the volume? Asked before the first
+ * box, and again when one of them was there and is not any more.
+ *
+ * Boxes wait meanwhile. A failure is told to all of them; the next one that is asked for tries
+ * again: Docker may have been started since.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "runtime/docker/inside.h"
+
+static void ask_image(struct docker_wall *wall);
+
+static struct wall_box *waiting(struct docker_wall *wall)
+{
+    struct wall_box *box = wall->boxes, *found = NULL;
+
+    for (; box; box = box->next) {
+        if (box->stage == BOX_CREATING && !box->is_there && box->is_waiting)
+            found = box; /* the first that came is the last of the list */
+    }
+    return found;
+}
+
+void prepare_failed(struct docker_wall *wall, const struct error *err)
+{
+    struct wall_box *box;
+
+    wall->prepare.stage = PREPARE_NOT;
+    buf_free(&wall->volume.tar);
+    while ((box = waiting(wall)))
+        docked_refuse(box, err);
+    control_check(wall);
+    wall_check_left(wall);
+}
+
+void prepare_succeeded(struct docker_wall *wall)
+{
+    struct wall_box *box;
+
+    wall->prepare.stage = PREPARE_DONE;
+    buf_free(&wall->volume.tar);
+    while ((box = waiting(wall))) {
+        box->is_waiting = false;
+        if (wall->is_leaving)
+            docked_end(box);
+        else
+            docked_begin(box);
+    }
+    wall_check_left(wall);
+}
+
+static void no_memory(struct docker_wall *wall)
+{
+    struct error err = {0};
+
+    error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    prepare_failed(wall, &err);
+}
+
+static void ask(struct docker_wall *wall, const struct api_request *request, api_done done)
+{
+    if (api_start(&wall->api, request, done, wall, &wall->prepare.call) < 0)
+        no_memory(wall);
+}
+
+/* ---- the image ---- */
+
+/* What Docker calls this machine. */
+static const char *machine_name(const char *machine)
+{
+    static const struct {
+        const char *kernel, *docker;
+    } rows[] = {{"x86_64", "amd64"}, {"aarch64", "arm64"}, {"armv7l", "arm"}, {"i686", "386"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (str_equal(rows[i].kernel, machine))
+            return rows[i].docker;
+    }
+    return machine; /* riscv64, ppc64le, s390x */
+}
+
+static int check_arch(const struct docker_wall *wall, const json_t *image, struct error *err)
+{
+    const char *arch = json_text(json_object_get(image, "Architecture"));
+    const char *os = json_text(json_object_get(image, "Os"));
+    struct utsname host;
+
+    uname(&host);
+    if (os[0] && !str_equal(os, "linux"))
+        return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE, "image '%s' is one for %.20s",
+                         wall->spec.image, os);
+    if (arch[0] && wall->prepare.arch[0] && !str_equal(arch, wall->prepare.arch))
+        return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE,
+                         "image '%s' is of another architecture: it is for %.20s, Docker runs on "
+                         "%s. Run 'bailey image build', or set DOCKER_IMAGE",
+                         wall->spec.image, arch, wall->prepare.arch);
+    if (wall->prepare.arch[0] && !str_equal(wall->prepare.arch, machine_name(host.machine)))
+        return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE,
+                         "Docker runs on %s, and this program, which goes into its containers, is "
+                         "one for %s",
+                         wall->prepare.arch, machine_name(host.machine));
+    return 0;
+}
+
+static void image_missing(struct docker_wall *wall, const char *why)
+{
+    struct error err = {0};
+
+    error_set(&err, -ENOENT, ERROR_IMAGE_NOT_FOUND,
+              "image '%s' is not there, and it cannot be pulled (%s): run 'bailey image build', or "
+              "set DOCKER_IMAGE",
+              wall->spec.image, why);
+    prepare_failed(wall, &err);
+}
+
+/* A line of progress; those that repeat themselves are for a terminal. */
+static void on_pull_line(void *ctx, const json_t *line)
+{
+    struct docker_wall *wall = ctx;
+    const char *status = json_text(json_object_get(line, "status"));
+    const char *error = json_text(json_object_get(line, "error"));
+
+    if (error[0])
+        str_copy(wall->prepare.pull_error, sizeof(wall->prepare.pull_error), error);
+    if (!status[0] || str_equal(status, wall->prepare.pull_status) ||
+        str_equal(status, "Downloading") || str_equal(status, "Extracting"))
+        return;
+    str_copy(wall->prepare.pull_status, sizeof(wall->prepare.pull_status), status);
+    log_info("docker: pulling %s: %.200s %.40s", wall->spec.image, status,
+             json_text(json_object_get(line, "id")));
+}
+
+static void on_pulled(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->prepare.call = NULL;
+    if (reply->err.num < 0 && reply->status == 0) {
+        prepare_failed(wall, &reply->err);
+    } else if (reply->err.num < 0 || wall->prepare.pull_error[0]) {
+        image_missing(wall, wall->prepare.pull_error[0]
+                                ? wall->prepare.pull_error
+                                : json_text(json_object_get(reply->json, "message")));
+    } else {
+        ask_image(wall);
+    }
+}
+
+/* "name", "name:tag", "host:port/name:tag", "name@sha256:..." */
+static void pull(struct docker_wall *wall)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
+    const char *image = wall->spec.image;
+    const char *slash = strrchr(image, '/'), *last = slash ? slash : image;
+    bool has_tag = strchr(last, ':') || strchr(last, '@');
+    struct api_request request = {.method = "POST", .line = on_pull_line};
+
+    log_info("docker: image %s is not there, pulling it", image);
+    wall->prepare.has_pulled = true;
+    wall->prepare.pull_error[0] = wall->prepare.pull_status[0] = 0;
+    if (buf_append_text(&path, "/images/create?fromImage=") < 0 || http_encode(&path, image) < 0 ||
+        (!has_tag && buf_append_text(&path, "&tag=latest") < 0)) {
+        no_memory(wall);
+        return;
+    }
+    request.path = buf_text(&path);
+    request.timeout_ms = DOCKER_PULL_MS;
+    ask(wall, &request, on_pulled);
+}
+
+static void on_image(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+    struct error err = reply->err;
+
+    wall->prepare.call = NULL;
+    if (reply->status == 404 && !wall->prepare.has_pulled)
+        pull(wall);
+    else if (reply->status == 404)
+        image_missing(wall, "it was pulled, and is still not there");
+    else if (err.num < 0 || check_arch(wall, reply->json, &err) < 0)
+        prepare_failed(wall, &err);
+    else
+        volume_start(wall);
+}
+
+static void ask_image(struct docker_wall *wall)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
+    struct api_request request = {.method = "GET"};
+
+    /* The slashes of a name stay what they are: Docker's own routes have them in it. */
+    if (buf_printf(&path, "/images/%s/json", wall->spec.image) < 0) {
+        no_memory(wall);
+        return;
+    }
+    request.path = buf_text(&path);
+    ask(wall, &request, on_image);
+}
+
+/* ---- Docker ---- */
+
+static void on_info(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+    const json_t *options = json_object_get(reply->json, "SecurityOptions");
+
+    wall->prepare.call = NULL;
+    if (reply->err.num < 0) {
+        prepare_failed(wall, &reply->err);
+        return;
+    }
+    wall->prepare.cpu_count = (uint32_t)json_integer_value(json_object_get(reply->json, "NCPU"));
+    wall->prepare.has_userns = false;
+    for (size_t i = 0; i < json_array_size(options); i++) {
+        const char *option = json_text(json_array_get(options, i));
+
+        if (str_starts(option, "name=userns") || str_starts(option, "name=rootless"))
+            wall->prepare.has_userns = true;
+    }
+    sweep_start(wall);
+    ask_image(wall);
+}
+
+static void on_version(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+    struct error err = reply->err;
+    struct api_request request = {.method = "GET", .path = "/info"};
+
+    wall->prepare.call = NULL;
+    if (err.num == 0)
+        api_negotiate(&wall->api, reply->json, &err);
+    if (err.num < 0) {
+        prepare_failed(wall, &err);
+        return;
+    }
+    str_copy(wall->prepare.arch, sizeof(wall->prepare.arch),
+             json_text(json_object_get(reply->json, "Arch")));
+    ask(wall, &request, on_info);
+}
+
+static void start(struct docker_wall *wall)
+{
+    struct api_request request = {.method = "GET", .path = "/version", .is_unversioned = true};
+
+    wall->prepare.stage = PREPARE_RUNS;
+    wall->prepare.has_pulled = false;
+    ask(wall, &request, on_version);
+}
+
+void prepare_add(struct docker_wall *wall, struct wall_box *box)
+{
+    if (wall->prepare.stage == PREPARE_DONE) {
+        docked_begin(box);
+        return;
+    }
+    box->is_waiting = true;
+    if (wall->prepare.stage == PREPARE_NOT)
+        start(wall);
+}
+
+void prepare_drop(struct docker_wall *wall, struct wall_box *box)
+{
+    (void)wall;
+    box->is_waiting = false;
+}
+
+void prepare_again(struct docker_wall *wall)
+{
+    if (wall->prepare.stage == PREPARE_DONE)
+        wall->prepare.stage = PREPARE_NOT;
+}
+
+void prepare_stop(struct docker_wall *wall)
+{
+    api_cancel(wall->prepare.call);
+    wall->prepare.call = NULL;
+    if (wall->prepare.timer)
+        wall->reactor->ops->timer_remove(wall->prepare.timer);
+    wall->prepare.timer = NULL;
+}

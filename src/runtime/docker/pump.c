@@ -1,0 +1,262 @@
+/*
+ * pump.c - frames between a box's channel and its container's stream, whole ones only.
+ *
+ * Nothing grows: while one side does not take, the other is not read. A frame that the channel has
+ * no room for stays where it was put together; one that the stream has no room for stays in `out`.
+ * The stream's own watch asks for what is needed; TLS may have bytes that make no socket ready, so
+ * whoever can go on goes on until there is nothing (-EAGAIN).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "runtime/docker/inside.h"
+
+static void over(struct pump *pump, int num)
+{
+    if (pump->is_over)
+        return;
+    pump->is_over = true;
+    pump->ended(pump->ctx, num);
+}
+
+static void update(struct pump *pump)
+{
+    short stream = 0, fd = 0;
+
+    if (pump->is_over)
+        return;
+    if (!pump->has_frame)
+        stream |= POLLIN;
+    if (pump->out_length > pump->out_at)
+        stream |= POLLOUT;
+    else if (pump->is_given)
+        fd |= POLLIN;
+    if (pump->has_frame)
+        fd |= POLLOUT;
+    if (stream != pump->wants_stream)
+        http_stream_want(pump->stream, stream);
+    if (pump->watch && fd != pump->wants_fd)
+        pump->reactor->ops->watch_change(pump->watch, fd);
+    pump->wants_stream = stream;
+    pump->wants_fd = fd;
+}
+
+/* ---- from the container ---- */
+
+/* 1: it was taken; 0: there is no room; negative: the box is lost. */
+static int deliver(struct pump *pump, const struct frame *frame)
+{
+    ssize_t sent;
+
+    if (!pump->is_given) {
+        int r = pump->early(pump->ctx, frame);
+
+        return r < 0 ? r : 1;
+    }
+    sent = send(pump->fd, pump->frames.data, FRAME_HEADER + frame->length,
+                MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0)
+        return 1;
+    /* Nobody has the other end: it is ours too, so that cannot be, but for a shutdown. */
+    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -EPIPE;
+}
+
+/* Bytes of standard output; fewer are taken when the channel is full. */
+static ssize_t feed(struct pump *pump, const uint8_t *data, size_t length)
+{
+    size_t taken = 0;
+
+    while (taken < length && !pump->has_frame && !pump->is_over) {
+        struct frame frame;
+        int r;
+
+        taken += frame_stream_feed(&pump->frames, data + taken, length - taken);
+        r = frame_stream_next(&pump->frames, &frame);
+        if (r > 0) {
+            r = deliver(pump, &frame);
+            pump->has_frame = r == 0;
+        }
+        if (r < 0)
+            return r;
+    }
+    return (ssize_t)taken;
+}
+
+/* What was read and is not done with. A part of a packet that was not taken is put back. */
+static int digest(struct pump *pump)
+{
+    while (pump->in_at < pump->in_length && !pump->has_frame && !pump->is_over) {
+        const uint8_t *piece = NULL;
+        size_t length = 0;
+        int stream = 0;
+        ssize_t fed, done = packets_take(&pump->packets, pump->in + pump->in_at,
+                                         pump->in_length - pump->in_at, &stream, &piece, &length);
+
+        if (done < 0)
+            return -EPROTO;
+        pump->in_at += (size_t)done;
+        if (length == 0)
+            continue;
+        if (stream == PACKET_STDERR) {
+            log_debug("a container's warden says: %.*s", (int)(length < 200 ? length : 200),
+                      (const char *)piece);
+            continue;
+        }
+        fed = feed(pump, piece, length);
+        if (fed < 0)
+            return (int)fed;
+        pump->in_at -= length - (size_t)fed;
+        pump->packets.left += (uint32_t)(length - (size_t)fed);
+    }
+    return 0;
+}
+
+static void pull(struct pump *pump)
+{
+    while (!pump->is_over && !pump->has_frame) {
+        ssize_t length;
+        int r = digest(pump);
+
+        if (pump->is_over)
+            return;
+        if (r < 0) {
+            over(pump, r);
+            return;
+        }
+        if (pump->has_frame)
+            return;
+        length = http_stream_read(pump->stream, pump->in, sizeof(pump->in));
+        if (length == -EAGAIN)
+            return;
+        if (length <= 0) {
+            over(pump, (int)length);
+            return;
+        }
+        pump->in_at = 0;
+        pump->in_length = (size_t)length;
+    }
+}
+
+/* ---- to the container ---- */
+
+/* False: the stream is full, or gone. */
+static bool flush(struct pump *pump)
+{
+    while (pump->out_at < pump->out_length) {
+        ssize_t sent = http_stream_write(pump->stream, pump->out + pump->out_at,
+                                         pump->out_length - pump->out_at);
+
+        if (sent == -EAGAIN)
+            return false;
+        if (sent < 0) {
+            over(pump, (int)sent);
+            return false;
+        }
+        pump->out_at += (size_t)sent;
+    }
+    pump->out_at = pump->out_length = 0;
+    return true;
+}
+
+/* As many frames as there are; small ones go out together. */
+static void push(struct pump *pump)
+{
+    while (!pump->is_over && flush(pump) && pump->is_given) {
+        ssize_t length = recv(pump->fd, pump->out, sizeof(pump->out), MSG_DONTWAIT | MSG_TRUNC);
+        struct frame frame;
+
+        if (length < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (length <= 0 || length > (ssize_t)sizeof(pump->out) ||
+            frame_decode(pump->out, (size_t)length, &frame) < 0) {
+            over(pump, length < 0 ? -errno : -EPROTO);
+            return;
+        }
+        pump->out_length = (size_t)length;
+    }
+}
+
+int pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
+              size_t length)
+{
+    if (pump->is_over)
+        return -EPIPE;
+    if (length + FRAME_HEADER > sizeof(pump->out) - pump->out_length)
+        return -ENOBUFS;
+    frame_header(pump->out + pump->out_length, type, id, length);
+    if (length > 0)
+        memcpy(pump->out + pump->out_length + FRAME_HEADER, payload, length);
+    pump->out_length += FRAME_HEADER + length;
+    flush(pump);
+    update(pump);
+    return pump->is_over ? -EPIPE : 0;
+}
+
+/* ---- events ---- */
+
+static void on_channel(void *ctx, short events)
+{
+    struct pump *pump = ctx;
+
+    if ((events & POLLOUT) && pump->has_frame) {
+        struct frame frame;
+        int r = frame_stream_next(&pump->frames, &frame) > 0 ? deliver(pump, &frame) : -EPROTO;
+
+        if (r < 0) {
+            over(pump, r);
+            return;
+        }
+        pump->has_frame = r == 0;
+        pull(pump);
+    }
+    if (events & POLLIN)
+        push(pump);
+    else if (events & (POLLHUP | POLLERR) && !(events & POLLOUT))
+        over(pump, -EPIPE); /* we have the other end too: this cannot be */
+    update(pump);
+}
+
+void pump_ready(struct pump *pump, short events)
+{
+    if (pump->is_over)
+        return;
+    if (events & POLLOUT)
+        push(pump);
+    if (!pump->is_over && (events & (POLLIN | POLLHUP | POLLERR)))
+        pull(pump);
+    update(pump);
+}
+
+void pump_start(struct pump *pump)
+{
+    pump->wants_stream = -1;
+    pump_ready(pump, POLLIN);
+}
+
+int pump_give(struct pump *pump)
+{
+    pump->is_given = true;
+    pump->wants_fd = POLLIN;
+    pump->watch = reactor_watch(pump->reactor, pump->fd, POLLIN, on_channel, pump);
+    if (!pump->watch)
+        return -ENOMEM;
+    update(pump);
+    return 0;
+}
+
+void pump_stop(struct pump *pump)
+{
+    pump->is_over = true;
+    if (pump->reactor)
+        pump->reactor->ops->watch_remove(pump->watch);
+    pump->watch = NULL;
+    http_stream_close(pump->stream);
+    pump->stream = NULL;
+    fd_closep(&pump->fd);
+    pump->fd = -1;
+}

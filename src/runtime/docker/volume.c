@@ -1,0 +1,290 @@
+/*
+ * volume.c - the volume that every container has at /bailey: the program that is its warden, and
+ * the drivers of kernels. Named by the hash of its contents, filled once, never changed.
+ *
+ * It is filled through a helper: a container with the volume writable that is never started, into
+ * which an archive is put. Its name is the volume's too, and Docker has a name once: who has the
+ * helper is the only one who fills. The last file of the archive says that all of it is there.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
+#include "runtime/docker/inside.h"
+
+#define MARK "whole"
+#define WAIT_MS 100
+#define STALE_TRIES 100 /* a helper that is there this long is a dead wall's */
+#define TRIES_MAX 300
+
+static void make_helper(void *ctx);
+
+struct mapped {
+    void *data;
+    size_t length;
+};
+
+static void mapped_free(struct mapped *mapped)
+{
+    if (mapped->data)
+        munmap(mapped->data, mapped->length);
+}
+
+static int map_program(int fd, struct mapped *ret, struct error *err)
+{
+    struct stat status;
+    void *data;
+
+    if (fstat(fd, &status) < 0)
+        return error_errno(err, "the program for containers");
+    if (status.st_size <= 0 || (uint64_t)status.st_size > LIMIT_DOCKER_VOLUME / 2)
+        return error_set(err, -EFBIG, ERROR_ENGINE, "the program for containers is too large");
+    data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return error_errno(err, "the program for containers");
+    *ret = (struct mapped){.data = data, .length = (size_t)status.st_size};
+    return 0;
+}
+
+static void hash_file(struct sha256 *hash, const char *path, const void *data, size_t length)
+{
+    uint64_t size = length;
+
+    sha256_add(hash, path, strlen(path) + 1);
+    sha256_add(hash, &size, sizeof(size));
+    sha256_add(hash, data, length);
+}
+
+int volume_describe(struct volume *volume, int program_fd, struct error *err)
+{
+    CLEANUP(mapped_free) struct mapped program = {0};
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 hash;
+    size_t count;
+    const struct launch_file *files = launcher_drivers(&count);
+    int r = map_program(program_fd, &program, err);
+
+    if (r < 0)
+        return r;
+    sha256_begin(&hash);
+    hash_file(&hash, "bin/bailey", program.data, program.length);
+    for (size_t i = 0; i < count; i++)
+        hash_file(&hash, files[i].path, files[i].text, files[i].length);
+    sha256_end(&hash, digest);
+    sha256_text(digest, volume->hash);
+    str_format(volume->name, sizeof(volume->name), "bailey-warden-%.16s", volume->hash);
+    str_format(volume->helper, sizeof(volume->helper), "bailey-fill-%.16s", volume->hash);
+    volume->tar = BUF_INIT(LIMIT_DOCKER_VOLUME);
+    return 0;
+}
+
+static int pack_volume(struct docker_wall *wall, struct error *err)
+{
+    CLEANUP(mapped_free) struct mapped program = {0};
+    struct buf *tar = &wall->volume.tar;
+    size_t count;
+    const struct launch_file *files = launcher_drivers(&count);
+    int r = map_program(wall->spec.program_fd, &program, err);
+
+    if (r < 0)
+        return r;
+    buf_clear(tar);
+    r = tar_folder(tar, "bin/");
+    if (r == 0)
+        r = tar_file(tar, "bin/bailey", 0555, program.data, program.length);
+    if (r == 0)
+        r = tar_folder(tar, "driver/");
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = tar_file(tar, files[i].path, 0444, files[i].text, files[i].length);
+    if (r == 0)
+        r = tar_file(tar, MARK, 0444, wall->volume.hash, strlen(wall->volume.hash));
+    if (r == 0)
+        r = tar_end(tar);
+    return r < 0 ? error_set(err, r, ERROR_ENGINE, "packing the volume: %s", strerror(-r)) : 0;
+}
+
+/* ---- the steps, from the last to the first ---- */
+
+static void fail_memory(struct docker_wall *wall)
+{
+    struct error err = {0};
+
+    error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    prepare_failed(wall, &err);
+}
+
+static void ask(struct docker_wall *wall, const struct api_request *request, api_done done)
+{
+    if (api_start(&wall->api, request, done, wall, &wall->prepare.call) < 0)
+        fail_memory(wall);
+}
+
+static void later(struct docker_wall *wall)
+{
+    if (!wall->prepare.timer)
+        wall->prepare.timer = reactor_timer(wall->reactor, make_helper, wall);
+    if (wall->prepare.timer)
+        wall->reactor->ops->timer_set(wall->prepare.timer, WAIT_MS);
+    else
+        fail_memory(wall);
+}
+
+static void on_helper_gone(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->prepare.call = NULL;
+    if (reply->err.num < 0 && reply->status != 404)
+        grave_add(wall, wall->volume.helper);
+    if (wall->volume.failed.num < 0)
+        prepare_failed(wall, &wall->volume.failed);
+    else if (wall->volume.was_stale)
+        later(wall);
+    else
+        prepare_succeeded(wall);
+}
+
+static void drop_helper(struct docker_wall *wall)
+{
+    char path[160];
+    struct api_request request = {.method = "DELETE", .path = path};
+
+    str_format(path, sizeof(path), "/containers/%s?force=1", wall->volume.helper);
+    ask(wall, &request, on_helper_gone);
+}
+
+static void look_for_mark(struct docker_wall *wall);
+
+static void on_filled(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->prepare.call = NULL;
+    buf_free(&wall->volume.tar);
+    wall->volume.was_filled = true;
+    wall->volume.failed = reply->err;
+    if (reply->err.num < 0)
+        drop_helper(wall);
+    else
+        look_for_mark(wall);
+}
+
+static void fill(struct docker_wall *wall)
+{
+    char path[160];
+    struct api_request request = {.method = "PUT", .path = path, .bytes = &wall->volume.tar};
+
+    str_format(path, sizeof(path), "/containers/%s/archive?path=" DOCKER_VOLUME_AT,
+               wall->volume.helper);
+    if (pack_volume(wall, &wall->volume.failed) < 0)
+        drop_helper(wall);
+    else
+        ask(wall, &request, on_filled);
+}
+
+/* The file is a tar of one: its bytes are behind the header. */
+static bool is_marked(const struct docker_wall *wall, const struct buf *tar)
+{
+    return tar->length > 512 + 64 && memcmp(tar->data + 512, wall->volume.hash, 64) == 0;
+}
+
+static void on_mark(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->prepare.call = NULL;
+    if (reply->err.num == 0 && is_marked(wall, reply->raw)) {
+        drop_helper(wall);
+    } else if (reply->status == 0) {
+        prepare_failed(wall, &reply->err);
+    } else if (!wall->volume.was_filled) {
+        fill(wall);
+    } else {
+        error_set(&wall->volume.failed, -EIO, ERROR_ENGINE,
+                  "volume %s was filled, and is not whole", wall->volume.name);
+        drop_helper(wall);
+    }
+}
+
+static void look_for_mark(struct docker_wall *wall)
+{
+    char path[160];
+    struct api_request request = {.method = "GET", .path = path};
+
+    str_format(path, sizeof(path), "/containers/%s/archive?path=" DOCKER_VOLUME_AT "/" MARK,
+               wall->volume.helper);
+    ask(wall, &request, on_mark);
+}
+
+static void on_helper(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->prepare.call = NULL;
+    if (reply->err.num == 0) {
+        wall->volume.was_stale = false;
+        look_for_mark(wall);
+    } else if (reply->status != 409 || ++wall->volume.tries > TRIES_MAX) {
+        prepare_failed(wall, &reply->err);
+    } else if (wall->volume.tries % STALE_TRIES == 0) {
+        wall->volume.was_stale = true;
+        drop_helper(wall);
+    } else {
+        later(wall); /* another wall fills it just now */
+    }
+}
+
+static void make_helper(void *ctx)
+{
+    struct docker_wall *wall = ctx;
+    char path[160];
+    json_t *json = json_pack(
+        "{s:s, s:[s], s:[], s:s, s:b, s:{s:s, s:s, s:s}, s:{s:s, s:{s:s}, s:[{s:s, s:s, s:s, "
+        "s:{s:b}}]}}",
+        "Image", wall->spec.image, "Cmd", "never-started", "Entrypoint", "User", DOCKER_USER,
+        "NetworkDisabled", 1, "Labels", "bailey.engine", wall->engine, "bailey.key", "fill",
+        "bailey.state", wall->state, "HostConfig", "NetworkMode", "none", "LogConfig", "Type",
+        "none", "Mounts", "Type", "volume", "Source", wall->volume.name, "Target", DOCKER_VOLUME_AT,
+        "VolumeOptions", "NoCopy", 1);
+    struct api_request request = {.method = "POST", .path = path, .json = json};
+
+    str_format(path, sizeof(path), "/containers/create?name=%s", wall->volume.helper);
+    if (json)
+        ask(wall, &request, on_helper);
+    else
+        fail_memory(wall);
+    json_decref(json);
+}
+
+static void on_volume(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->prepare.call = NULL;
+    if (reply->err.num < 0)
+        prepare_failed(wall, &reply->err);
+    else
+        make_helper(wall);
+}
+
+void volume_start(struct docker_wall *wall)
+{
+    struct api_request request = {.method = "POST", .path = "/volumes/create"};
+    json_t *json = json_pack("{s:s, s:{s:s}}", "Name", wall->volume.name, "Labels", "bailey.volume",
+                             wall->volume.hash);
+
+    wall->volume.tries = 0;
+    wall->volume.was_filled = wall->volume.was_stale = false;
+    wall->volume.failed = (struct error){0};
+    request.json = json;
+    if (json)
+        ask(wall, &request, on_volume);
+    else
+        fail_memory(wall);
+    json_decref(json);
+}

@@ -1,0 +1,50 @@
+/*
+ * wall.h - the Docker wall: the process that alone speaks to Docker, and is to containers what the
+ * launcher is to local boxes. Design: docs/design/2026-11-16-the-docker-wall.md.
+ *
+ * Speaks launcher/protocol.h over control channels that come through the meeting point, and the
+ * Engine API over HTTP. One thread, one reactor; nothing here waits. A broker and a container are
+ * both treated as hostile: the first can have boxes made and ended, the second can lose its own.
+ */
+#ifndef BAILEY_RUNTIME_DOCKER_WALL_H
+#define BAILEY_RUNTIME_DOCKER_WALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/reactor.h"
+
+struct docker_wall;
+
+/* Borrowed until docker_wall_close(). */
+struct docker_wall_spec {
+    int meeting_fd; /* SOCK_SEQPACKET: control channels, one byte and one descriptor each */
+    int program_fd; /* `bailey`, what becomes the warden in a container */
+    const char *image;
+    const char *host;      /* unix:///path or tcp://host:port */
+    const char *cert_path; /* NULL or empty: no TLS */
+    bool verifies_tls;
+    const char *runtime; /* NULL or empty: Docker's default */
+    bool has_network;
+    uint32_t pool_size;
+    const char *engine; /* [a-z0-9_]+: this engine's id; NULL: one is made up */
+    /* The state folder that this engine alone holds: what an earlier one left in containers is
+     * removed. NULL: nobody's; only what was never started, and is old, is. */
+    const char *state;
+    /* What is kept ready, and the most that a box may have; 0: no limit is known. */
+    uint64_t memory_bytes, disk_bytes;
+    uint32_t pids, cpu_millis;
+    uint8_t minimum;         /* enum isolation */
+    bool has_kernels;        /* Python is wanted soon: boxes made ahead have it running */
+    void (*left)(void *ctx); /* all is removed: the loop may stop */
+    void *ctx;
+};
+
+int docker_wall_open(struct reactor *reactor, const struct docker_wall_spec *spec,
+                     struct docker_wall **ret, struct error *err);
+void docker_wall_leave(
+    struct docker_wall *wall); /* as at the meeting point's end: left() follows */
+void docker_wall_close(struct docker_wall *wall); /* NULL is fine */
+
+#endif

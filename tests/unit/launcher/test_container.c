@@ -1,0 +1,581 @@
+/*
+ * test_container.c - the warden of a container, without Docker: a process in namespaces and a root
+ * that this test makes, which executes the test itself as `bailey warden-inside`. Its host is a box
+ * (runtime/box) whose packets two small processes carry to and from its pipes, as a wall does.
+ */
+#include "scratch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "launcher/inside.h"
+#include "runtime/box/box.h"
+#include "runtime/box/files.h"
+#include "sandbox/sandbox.h"
+#include "sys/calls.h"
+#include "wire/message.h"
+
+#define NAMESPACES \
+    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+#define DISK_BYTES (32 * MIB)
+
+/* What happened to one call. */
+struct seen {
+    bool has_started, is_done;
+    struct error err;
+    struct exec_end end;
+    char text[4][2048]; /* by stream */
+    char names[512];    /* " name" of each entry */
+};
+
+struct room {
+    pid_t pid, to_pid, from_pid; /* the container's first process; the carriers */
+    int in_fd, out_fd;
+    struct box *box; /* NULL: no such container can be made here */
+    struct message_ready ready;
+    struct seen seen, kernel;
+    uint32_t id, kernel_id;
+};
+
+/* ---- the container ---- */
+
+struct recipe {
+    int in_fd, out_fd, err_fd;
+    const char *hides; /* a share that is not writable; NULL: all are */
+    char uid_map[32], gid_map[32];
+};
+
+static int write_map(const char *name, const char *text)
+{
+    return fd_write_text_at(AT_FDCWD, name, text);
+}
+
+/* The id 1000 of the container is ours outside: the exec then leaves no capability. */
+static _Noreturn void become_container(const struct recipe *recipe)
+{
+    static char *const argv[] = {"bailey", WARDEN_INSIDE_WORD, NULL};
+    static char *const env[] = {"PATH=/opt/image/bin:/usr/bin:/bin", "LANG=C", "SECRET=1",
+                                "BAILEY_DISK_BYTES=33554432", NULL};
+    struct launch_spec spec = {.disk_bytes = DISK_BYTES};
+    static struct draft draft;
+    struct sandbox sandbox;
+    int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+    if (exe_fd < 0 || root_draft(&draft, &spec, NULL) < 0 ||
+        write_map("/proc/self/setgroups", "deny") < 0 ||
+        write_map("/proc/self/uid_map", recipe->uid_map) < 0 ||
+        write_map("/proc/self/gid_map", recipe->gid_map) < 0)
+        _exit(2);
+    draft_finish(&draft);
+    sandbox_init(&sandbox, &draft.plan);
+    if (sandbox_enter_root(&sandbox) < 0)
+        _exit(2);
+    if (recipe->hides && sys_mount("none", recipe->hides, "tmpfs", MS_RDONLY, NULL) < 0)
+        _exit(2);
+    if (dup2(recipe->in_fd, 0) < 0 || dup2(recipe->out_fd, 1) < 0 || dup2(recipe->err_fd, 2) < 0)
+        _exit(2);
+    fexecve(exe_fd, argv, env);
+    _exit(2);
+}
+
+/* The host's ends of its standard streams; err_fd is the caller's. */
+static pid_t start_container(int err_fd, const char *hides, int *ret_in, int *ret_out)
+{
+    struct recipe recipe = {.err_fd = err_fd, .hides = hides};
+    CLEANUP(fd_closep) int pid_fd = -1;
+    int in[2], out[2];
+    pid_t pid;
+
+    assert_true(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    recipe.in_fd = in[0];
+    recipe.out_fd = out[1];
+    snprintf(recipe.uid_map, sizeof(recipe.uid_map), "1000 %u 1", geteuid());
+    snprintf(recipe.gid_map, sizeof(recipe.gid_map), "1000 %u 1", getegid());
+    pid = sys_clone_fork(NAMESPACES, &pid_fd, -1);
+    if (pid == 0)
+        become_container(&recipe);
+    close(in[0]);
+    close(out[1]);
+    *ret_in = in[1];
+    *ret_out = out[0];
+    return pid;
+}
+
+/* ---- the wall ---- */
+
+static _Noreturn void carry_in(int socket_fd, int in_fd)
+{
+    static uint8_t data[WIRE_FRAME_MAX];
+    ssize_t length;
+
+    while ((length = recv(socket_fd, data, sizeof(data), 0)) > 0)
+        if (fd_write_all(in_fd, data, (size_t)length) < 0)
+            break;
+    _exit(0);
+}
+
+static _Noreturn void carry_out(struct frame_stream *stream, int out_fd, int socket_fd)
+{
+    static uint8_t data[4096];
+    ssize_t length;
+
+    while ((length = read(out_fd, data, sizeof(data))) > 0) {
+        for (size_t at = 0; at < (size_t)length;) {
+            struct frame frame;
+            int r;
+
+            at += frame_stream_feed(stream, data + at, (size_t)length - at);
+            r = frame_stream_next(stream, &frame);
+            if (r < 0 || (r == 1 && send(socket_fd, stream->data, stream->have, MSG_NOSIGNAL) < 0))
+                _exit(1);
+        }
+    }
+    _exit(0);
+}
+
+/* READY is the wall's own; what comes behind it is the box's. */
+static int await_ready(int out_fd, struct message_ready *ret)
+{
+    static struct frame_stream stream;
+    struct frame frame;
+    uint8_t byte;
+
+    stream.have = 0;
+    while (read(out_fd, &byte, 1) == 1) {
+        frame_stream_feed(&stream, &byte, 1);
+        if (frame_stream_next(&stream, &frame) == 1)
+            return frame.type == FRAME_READY ? message_ready_unpack(&frame, ret) : -EPROTO;
+    }
+    return -EPIPE;
+}
+
+static pid_t start_carrier(struct room *room, int socket_fd, int box_fd, bool is_in)
+{
+    static struct frame_stream stream;
+    pid_t pid = fork();
+
+    if (pid != 0)
+        return pid;
+    close(box_fd);
+    close(is_in ? room->out_fd : room->in_fd);
+    if (is_in)
+        carry_in(socket_fd, room->in_fd);
+    carry_out(&stream, room->out_fd, socket_fd);
+}
+
+static int set_up(void **state)
+{
+    struct room *room = calloc(1, sizeof(*room));
+    int pair[2];
+
+    if (!room || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    *state = room;
+    room->pid = start_container(2, NULL, &room->in_fd, &room->out_fd);
+    if (room->pid < 0 || await_ready(room->out_fd, &room->ready) < 0) {
+        print_message("no container can be made here\n");
+        close(pair[0]);
+        close(pair[1]);
+        return 0;
+    }
+    room->to_pid = start_carrier(room, pair[1], pair[0], true);
+    room->from_pid = start_carrier(room, pair[1], pair[0], false);
+    close(pair[1]);
+    assert_true(room->to_pid > 0 && room->from_pid > 0);
+    return box_new(pair[0], NULL, &room->box, NULL);
+}
+
+/* End of file is all that the container is told. */
+static int tear_down(void **state)
+{
+    struct room *room = *state;
+    const pid_t pids[] = {room->to_pid, room->pid, room->from_pid};
+
+    box_free(room->box);
+    close(room->in_fd);
+    for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+        int status = 0;
+
+        if (pids[i] <= 0)
+            continue;
+        assert_int_equal(waitpid(pids[i], &status, __WALL), pids[i]);
+        assert_true(!room->box || status == 0);
+    }
+    close(room->out_fd);
+    free(room);
+    return 0;
+}
+
+#define NEEDS_A_BOX(room) \
+    do {                  \
+        if (!(room)->box) \
+            skip();       \
+    } while (0)
+
+/* ---- calls ---- */
+
+static void saw_started(void *ctx)
+{
+    ((struct seen *)ctx)->has_started = true;
+}
+
+static size_t saw_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    struct seen *seen = ctx;
+    size_t room = sizeof(seen->text[0]) - 1 - strlen(seen->text[stream]);
+
+    strncat(seen->text[stream], data, length < room ? length : room);
+    return length;
+}
+
+static void saw_ended(void *ctx, const struct exec_end *end)
+{
+    ((struct seen *)ctx)->end = *end;
+    ((struct seen *)ctx)->is_done = true;
+}
+
+static void saw_done(void *ctx, const struct error *err)
+{
+    ((struct seen *)ctx)->err = *err;
+    ((struct seen *)ctx)->is_done = true;
+}
+
+static size_t saw_data(void *ctx, const void *data, size_t length)
+{
+    return saw_output(ctx, BOX_STDOUT, data, length);
+}
+
+static void saw_entry(void *ctx, const struct box_entry *entry)
+{
+    struct seen *seen = ctx;
+    size_t used = strlen(seen->names);
+
+    snprintf(seen->names + used, sizeof(seen->names) - used, " %s", entry->name);
+}
+
+static const struct exec_events exec_events = {
+    .started = saw_started, .output = saw_output, .ended = saw_ended, .failed = saw_done};
+static const struct put_events put_events = {.done = saw_done};
+static const struct get_events get_events = {.data = saw_data, .done = saw_done};
+static const struct list_events list_events = {.entry = saw_entry, .done = saw_done};
+
+static void pump(struct room *room)
+{
+    struct pollfd poll_fd = {.fd = box_fd(room->box), .events = box_poll_events(room->box)};
+    uint64_t deadline_ms = box_next_deadline_ms(room->box), now_ms = clock_now_ms();
+    struct error err = {0};
+    int wait_ms = 60000;
+
+    if (deadline_ms != UINT64_MAX)
+        wait_ms = deadline_ms > now_ms ? (int)(deadline_ms - now_ms) : 0;
+    assert_true(poll(&poll_fd, 1, wait_ms) == 1 || deadline_ms != UINT64_MAX);
+    if (box_pump(room->box, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static int await_end(struct room *room, const struct seen *seen)
+{
+    while (!seen->is_done)
+        pump(room);
+    return -seen->err.num;
+}
+
+static struct seen *fresh(struct room *room)
+{
+    memset(&room->seen, 0, sizeof(room->seen));
+    return &room->seen;
+}
+
+static void begin(struct room *room, const struct exec_spec *spec)
+{
+    struct error err = {0};
+
+    assert_int_equal(box_exec(room->box, spec, &exec_events, fresh(room), &room->id, &err), 0);
+}
+
+/* A script of the guest's, to its end; its standard output. */
+static const char *guest(struct room *room, const char *script)
+{
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    struct exec_spec spec = {.argv = argv};
+
+    begin(room, &spec);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    return room->seen.text[BOX_STDOUT];
+}
+
+/* ---- tests ---- */
+
+static void test_layers(void **state)
+{
+    static const enum layer sure[] = {LAYER_USERNS, LAYER_MOUNTNS, LAYER_PIDNS,
+                                      LAYER_NETNS,  LAYER_SECCOMP, LAYER_NO_NEW_PRIVS};
+    static const enum layer unknown[] = {LAYER_IPCNS, LAYER_UTSNS, LAYER_CGROUP, LAYER_UID_SPLIT};
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    assert_int_equal(room->ready.version, WIRE_VERSION);
+    assert_int_equal(room->ready.descriptors, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(sure); i++)
+        assert_true(room->ready.layers & LAYER_BIT(sure[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+        assert_true(room->ready.missing & LAYER_BIT(unknown[i]));
+    assert_int_equal(room->ready.layers & room->ready.missing, 0);
+    assert_int_equal(room->ready.layers | room->ready.missing, LAYER_ALL);
+}
+
+/* The program by the image's PATH; of its environment that and the language, nothing else. */
+static void test_environment(void **state)
+{
+    const char *const argv[] = {"env", NULL};
+    struct exec_spec spec = {.argv = argv};
+    struct room *room = *state;
+    const char *text = room->seen.text[BOX_STDOUT];
+
+    NEEDS_A_BOX(room);
+    begin(room, &spec);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_non_null(strstr(text, "PATH=/opt/image/bin:/usr/bin:/bin\n"));
+    assert_non_null(strstr(text, "LANG=C\n"));
+    assert_non_null(strstr(text, "HOME=/home/user\n"));
+    assert_null(strstr(text, "SECRET"));
+    assert_null(strstr(text, "BAILEY"));
+}
+
+static void test_guest(void **state)
+{
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    assert_string_equal(guest(room, "id -u; id -g; pwd; cd /tmp; ls -d data output"),
+                        "1000\n1000\n/workspace\ndata\noutput\n");
+    assert_string_equal(guest(room, "echo x >/workspace/a && echo x >/tmp/a && "
+                                    "echo x >/home/user/a && echo x >/tmp/output/a && echo all"),
+                        "all\n");
+    assert_true(room->seen.end.has_output);
+    guest(room, "echo x > /usr/x");
+    assert_int_not_equal(room->seen.end.exit_code, 0);
+    /* Its descriptors are its own three; the warden's are out of reach, and so is the warden. */
+    if (room->ready.layers & LAYER_BIT(LAYER_PROC)) {
+        assert_string_equal(guest(room, "cd /proc/self/fd; echo *"), "0 1 2 3\n");
+        assert_string_equal(guest(room, "cat /proc/1/environ; ls /proc/1/fd"), "");
+        guest(room, "grep -E '^(Cap(Prm|Eff)|NoNewPrivs|Seccomp):' /proc/self/status");
+        assert_string_equal(room->seen.text[BOX_STDOUT],
+                            "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
+                            "NoNewPrivs:\t1\nSeccomp:\t2\n");
+    }
+    assert_string_equal(guest(room, "kill -9 1; kill -TERM 1; echo still"), "still\n");
+}
+
+static void test_commands(void **state)
+{
+    static const char *const cat[] = {"cat", NULL}, *const sleeps[] = {"sleep", "1000", NULL},
+                             *const no[] = {"bailey-no-such-program", NULL};
+    struct exec_spec spec = {.argv = cat, .stdin_open = true};
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    begin(room, &spec);
+    assert_int_equal(box_stdin(room->box, room->id, "one two", 7), 7);
+    box_stdin_end(room->box, room->id);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_string_equal(room->seen.text[BOX_STDOUT], "one two");
+    spec = (struct exec_spec){.argv = sleeps};
+    begin(room, &spec);
+    while (!room->seen.has_started)
+        pump(room);
+    box_signal(room->box, room->id, SIGKILL);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_int_equal(room->seen.end.signal, SIGKILL);
+    spec = (struct exec_spec){.argv = sleeps, .timeout_ms = 50};
+    begin(room, &spec);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_true(room->seen.end.timed_out);
+    spec = (struct exec_spec){.argv = no};
+    begin(room, &spec);
+    assert_int_equal(await_end(room, &room->seen), ENOENT);
+}
+
+static void test_terminal(void **state)
+{
+    static const char *const argv[] = {"sh", "-c", "test -t 0 && stty size", NULL};
+    struct exec_spec spec = {.argv = argv, .is_pty = true, .rows = 33, .columns = 99};
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    begin(room, &spec);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_string_equal(room->seen.text[BOX_STDOUT], "33 99\r\n");
+}
+
+static void test_files(void **state)
+{
+    struct put_spec spec = {.path = "/tmp/data/a.csv"};
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    assert_int_equal(box_put(room->box, &spec, &put_events, fresh(room), &room->id, NULL), 0);
+    assert_int_equal(box_put_data(room->box, room->id, "a,b\n", 4), 4);
+    box_put_end(room->box, room->id);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_string_equal(guest(room, "cat /tmp/data/a.csv"), "a,b\n");
+    assert_int_equal(
+        box_get(room->box, "/tmp/data/a.csv", 0, 0, &get_events, fresh(room), &room->id, NULL), 0);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_string_equal(room->seen.text[BOX_STDOUT], "a,b\n");
+    assert_int_equal(
+        box_list(room->box, "/tmp/data", 0, &list_events, fresh(room), &room->id, NULL), 0);
+    assert_int_equal(await_end(room, &room->seen), 0);
+    assert_string_equal(room->seen.names, " a.csv");
+    assert_int_equal(
+        box_get(room->box, "/etc/passwd", 0, 0, &get_events, fresh(room), &room->id, NULL), 0);
+    assert_int_equal(await_end(room, &room->seen), EACCES);
+}
+
+static void test_full_disk(void **state)
+{
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    guest(room, "head -c 64m /dev/zero > /workspace/big");
+    assert_true(room->seen.end.disk_full);
+    assert_int_equal(room->seen.end.signal, 0); /* it was told, not killed */
+    guest(room, "rm /workspace/big");
+    guest(room, "true");
+    assert_false(room->seen.end.disk_full);
+}
+
+/* A kernel as docs/kernels.md wants it, in a few lines of shell. */
+static void test_kernel(void **state)
+{
+    static const char *const argv[] = {
+        "sh", "-c",
+        "while read -r word id flags code input env <&3; do "
+        "text=$(dd bs=1 count=$code <&3 2>/dev/null); eval \"$text\"; echo \"end $id 0\" >&3; done",
+        NULL};
+    static const char *const codes[] = {"x=7", "echo $x", "sleep 1000"};
+    struct exec_spec spec = {.argv = argv};
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    assert_int_equal(
+        box_kernel(room->box, &spec, &exec_events, &room->kernel, &room->kernel_id, NULL), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+        struct cell_spec cell = {
+            .kernel = room->kernel_id, .code = codes[i], .code_length = strlen(codes[i])};
+
+        assert_int_equal(box_cell(room->box, &cell, &exec_events, fresh(room), &room->id, NULL), 0);
+        if (i == 2)
+            box_signal(room->box, room->kernel_id, SIGKILL);
+        assert_int_equal(await_end(room, &room->seen), 0);
+        if (i == 1)
+            assert_string_equal(room->seen.text[BOX_STDOUT], "7\n");
+    }
+    assert_int_equal(await_end(room, &room->kernel), 0);
+    assert_int_equal(room->kernel.end.signal, SIGKILL);
+}
+
+/* Everybody who is left in the box ends with it: see tear_down(). */
+static void test_orphans(void **state)
+{
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    assert_string_equal(guest(room, "(setsid sleep 1000 >/dev/null 2>&1 &) ; echo left"), "left\n");
+}
+
+/* A share that cannot be written: a frame for the wall, a line for people, and no box. */
+static void test_missing_share(void **state)
+{
+    static struct frame_stream stream;
+    struct message_fail fail;
+    struct frame frame;
+    char text[512] = "";
+    int in_fd, out_fd, err[2], status = 0;
+    uint8_t byte;
+    pid_t pid;
+
+    NEEDS_A_BOX((struct room *)*state);
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    pid = start_container(err[1], "/home/user", &in_fd, &out_fd);
+    assert_true(pid > 0);
+    close(err[1]);
+    while (frame_stream_next(&stream, &frame) == 0 && read(out_fd, &byte, 1) == 1)
+        frame_stream_feed(&stream, &byte, 1);
+    assert_int_equal(frame.type, FRAME_FAILED);
+    assert_int_equal(message_fail_unpack(&frame, &fail), 0);
+    assert_string_equal(sandbox_stage_name(fail.stage), "furnish shares");
+    assert_int_equal(fail.error, EROFS);
+    assert_true(fd_read_all(err[0], text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "/home/user has to be there and writable for id 1000: EROFS"));
+    assert_int_equal(waitpid(pid, &status, __WALL), pid);
+    assert_int_equal(WEXITSTATUS(status), 1);
+    close(err[0]);
+    close(in_fd);
+    close(out_fd);
+}
+
+/* Whoever is not the first process would end everybody with its box. */
+static void test_not_the_first(void **state)
+{
+    int err[2], status = 0;
+    char text[256] = "";
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        dup2(err[1], 2);
+        warden_inside();
+    }
+    close(err[1]);
+    assert_true(fd_read_all(err[0], text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "the first process of a container"));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 1);
+    close(err[0]);
+}
+
+#define IN_A_CONTAINER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+/*
+ * Root's own files in /proc belong to root, and so do those of a process that nobody may look at: a
+ * guest that is root outside would see more than one in a real container.
+ */
+static int become_nobody(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        return 0;
+    if (setgid(4000000) < 0 || setuid(4000000) < 0) /* nobody has this one */
+        return -1;
+    return prctl(PR_SET_DUMPABLE, 1); /* as after an exec: its /proc is its own */
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        IN_A_CONTAINER(test_layers),          IN_A_CONTAINER(test_environment),
+        IN_A_CONTAINER(test_guest),           IN_A_CONTAINER(test_commands),
+        IN_A_CONTAINER(test_terminal),        IN_A_CONTAINER(test_files),
+        IN_A_CONTAINER(test_full_disk),       IN_A_CONTAINER(test_kernel),
+        IN_A_CONTAINER(test_orphans),         IN_A_CONTAINER(test_missing_share),
+        cmocka_unit_test(test_not_the_first),
+    };
+
+    if (argc == 2 && strcmp(argv[1], WARDEN_INSIDE_WORD) == 0) {
+        launcher_remember_arguments(argc, argv, environ);
+        warden_inside();
+    }
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, become_nobody, NULL);
+}
