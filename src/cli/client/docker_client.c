@@ -97,6 +97,12 @@ static bool is_made_of(const char *text, const char *letters)
 
 #define SMALL "abcdefghijklmnopqrstuvwxyz0123456789._-"
 
+bool docker_client_is_name(const char *text)
+{
+    return strlen(text) < DOCKER_NAME_MAX && !strstr(text, "..") &&
+           is_made_of(text, SMALL "ABCDEFGHIJKLMNOPQRSTUVWXYZ/:@");
+}
+
 int docker_client_name(const char *text, char name[DOCKER_NAME_MAX], char tag[DOCKER_NAME_MAX],
                        struct error *err)
 {

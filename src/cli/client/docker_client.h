@@ -42,5 +42,7 @@ int docker_client_refused(unsigned status, const struct buf *reply, struct error
 #define DOCKER_NAME_MAX 256
 int docker_client_name(const char *text, char name[DOCKER_NAME_MAX], char tag[DOCKER_NAME_MAX],
                        struct error *err);
+/* May it stand in a path as it is? Also an id, or a name with a digest. */
+bool docker_client_is_name(const char *text);
 
 #endif

@@ -115,14 +115,14 @@ static int action_ls(struct action_job *job)
 
 static int remove_one(struct docker_client *docker, const char *text, struct error *err)
 {
-    char name[DOCKER_NAME_MAX], tag[DOCKER_NAME_MAX], path[2 * DOCKER_NAME_MAX + 64];
+    char path[2 * DOCKER_NAME_MAX];
     CLEANUP(json_freep) json_t *image = NULL;
     CLEANUP(json_freep) json_t *gone = NULL;
-    int r = docker_client_name(text, name, tag, err);
+    int r;
 
-    if (r < 0)
-        return r;
-    /* an id has no tag */
+    if (!docker_client_is_name(text))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "'%.100s' is neither a name nor an id of an image", text);
     str_format(path, sizeof(path), "/images/%s/json", text);
     r = docker_client_call(docker, "GET", path, &image, err);
     if (r < 0)
