@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import support  # noqa: E402  (the path has to be there first)
+import docker  # noqa: E402  (the path has to be there first)
+import support  # noqa: E402
 
 LEAK_CHECKED = {"scenario", "escape", "conformance"}
 
@@ -64,6 +65,27 @@ def room():
 @pytest.fixture
 def user_room():
     return support.Room(support.ORDINARY_UID if support.is_root() else None)
+
+
+@pytest.fixture(scope="session")
+def dockerd():
+    """A Docker daemon of this run's own, with the image that `bailey image build` makes. Without
+    one what asks for it fails."""
+    running = docker.Dockerd()
+    try:
+        running.build_image()
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def clean_docker(dockerd):
+    """The same; fails the test that leaves a container, volume, network or layer in it."""
+    before = dockerd.kept()
+    yield dockerd
+    left = dockerd.left_since(before)
+    assert not left, "left in Docker: " + "; ".join(left)
 
 
 def _way(name):

@@ -165,7 +165,8 @@ class Daemon:
             except (OSError, ValueError, KeyError):
                 return False
             return zygotes and all(one["ready"] for one in zygotes)
-        if str(self.env.get("SANDBOX_WARM", "true")) == "true":
+        has = {**support.surroundings, **self.env}
+        if str(has.get("SANDBOX_WARM", "true")) == "true" and has.get("SANDBOX_TYPE", "local") == "local":
             try:
                 support.wait_until(is_warm, "an interpreter is warm", 5.0)
             except AssertionError:
@@ -250,7 +251,8 @@ class Daemon:
     def bailey(self, *args, **rest):
         """The command line with this daemon's folders."""
         rest.setdefault("user", self.user)
-        return support.bailey(*args, env=self.env, room=self.room, **rest)
+        env = {**self.env, **rest.pop("env", {})}
+        return support.bailey(*args, env=env, room=self.room, **rest)
 
     # --- sessions
 
@@ -307,7 +309,8 @@ class Daemon:
                 raise AssertionError(f"it does not stop: {done!r} {self.said()}") from None
             assert done.status == 0, done
         support.reap_orphans()
-        swept = self.bailey("exec", "--", "/bin/true")  # a root start's own cgroup goes with the next
+        # A root start's own cgroup goes with the next local box.
+        swept = self.bailey("exec", "--", "/bin/true", env={"SANDBOX_TYPE": "local"})
         assert swept.status == 0, swept
         left = [what for what in support.left_since(self.before) if not self._is_anothers(what)]
         assert not left, f"left behind: {left}; {self.said()}"

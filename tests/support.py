@@ -84,6 +84,7 @@ class Room:
 
 
 rooms = []  # those of the running test; conftest.py empties it
+surroundings = {}  # what every call has in its environment meanwhile, as a suite that changes the runtime
 _base = None
 
 
@@ -121,6 +122,7 @@ def environment(room, env=None):
     """The small environment of a call; `env` adds to it, a value of None takes away."""
     full = {"PATH": PATH, "HOME": str(room.home), "TMPDIR": str(room.tmp), "LANG": "C.UTF-8"}
     full.update({k: os.environ[k] for k in PASSED_ON if k in os.environ})
+    full.update(surroundings)
     for key, value in (env or {}).items():
         if value is None:
             full.pop(key, None)

@@ -104,6 +104,10 @@
 #define LIMIT_CELLS 64               /* of one kernel: the one that runs, and those that wait */
 #define LIMIT_CELLS_BYTES (32 * MIB) /* of one box: code, input and environment that wait */
 #define LIMIT_CELL_TEXT (2 * LIMIT_CODE_BYTES + LIMIT_ARGV_BYTES) /* of one cell */
+#define LIMIT_IMAGE_STANZAS 200000     /* packages that dpkg and apt tell of */
+#define LIMIT_IMAGE_STATUS (256 * MIB) /* their text */
+#define LIMIT_IMAGE_PACKAGES 2000      /* that one image is made of */
+#define LIMIT_IMAGE_ENTRIES 1000000    /* files, folders and links of an image */
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */

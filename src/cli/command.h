@@ -34,6 +34,7 @@ enum words {
     WORDS_TEMPLATE_ACTION,
     WORDS_KEY_ACTION,
     WORDS_AUDIT_ACTION,
+    WORDS_IMAGE_ACTION,
     _WORDS_MAX,
 };
 #define WORDS_LIST_MAX 64
@@ -90,7 +91,7 @@ extern const struct command run_command, exec_command, tool_command, doctor_comm
 extern const struct command session_command, code_command, context_command, shell_command,
     cp_command, ls_command, cat_command, rm_command, outputs_command, logs_command, events_command,
     ps_command, daemon_command, reload_command, openapi_command, mcp_command, template_command,
-    install_command, key_command, audit_command;
+    install_command, key_command, audit_command, image_command;
 
 /* Options that every command has: --help. */
 extern const struct option_row common_options[];

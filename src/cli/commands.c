@@ -30,6 +30,7 @@ const struct command *const command_table[] = {
     &events_command,
     &ps_command,
     &template_command,
+    &image_command,
     /* the daemon, and who talks to it */
     &serve_command,
     &key_command,
@@ -96,6 +97,7 @@ static const char *word_at(enum words words, size_t index)
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
     static const char *const key_actions[] = {"new", "ls", "rm", "rotate"};
     static const char *const template_actions[] = {"build", "ls", "show", "verify", "rm"};
+    static const char *const image_actions[] = {"build", "ls", "rm"};
     static const char *const audit_actions[] = {"verify", "tail", "query"};
 
     switch (words) {
@@ -119,6 +121,8 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(key_actions) ? key_actions[index] : NULL;
     case WORDS_TEMPLATE_ACTION:
         return index < ARRAY_SIZE(template_actions) ? template_actions[index] : NULL;
+    case WORDS_IMAGE_ACTION:
+        return index < ARRAY_SIZE(image_actions) ? image_actions[index] : NULL;
     case WORDS_AUDIT_ACTION:
         return index < ARRAY_SIZE(audit_actions) ? audit_actions[index] : NULL;
     default:

@@ -6,6 +6,7 @@
  */
 #include "cli/doctor.h"
 
+#include <jansson.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -147,6 +148,8 @@ static void try_interpreters(struct doctor *doctor, const struct config *config,
 
 bool doctor_is_fine(const struct doctor *doctor)
 {
+    if (doctor->is_docker)
+        return doctor_docker_is_fine(doctor);
     return !doctor->box.error.code && doctor->box.exit_code == 0 &&
            isolation_of_layers(doctor->box.layers) >= doctor->wanted;
 }
@@ -163,6 +166,8 @@ void doctor_free(struct doctor *doctor)
     for (size_t i = 0; i < doctor->interpreter_count; i++)
         interpreter_free(&doctor->interpreters[i].found);
     doctor->interpreter_count = 0;
+    json_decref(doctor->docker);
+    doctor->docker = NULL;
     result_free(&doctor->box);
 }
 
@@ -218,6 +223,8 @@ static int run_doctor(const struct invocation *invocation)
         signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
 
+    doctor_ask_docker(&doctor, &config, request.config_file, invocation->env);
+    config.type = "local"; /* the boxes that are tried are this machine's */
     probe_layers(doctor.rows, &doctor.probe_err);
     find_interpreters(&doctor, &config);
     find_templates(&doctor, &config, invocation->env);
@@ -240,7 +247,11 @@ const struct command doctor_command = {
                    "what it got, what is missing and the command that would give it, the "
                    "interpreters found and whether they work, and "
                    "the level that results.\n\n"
-                   "The exit status is 0 when the level reaches SANDBOX_ISOLATION, else 1.",
+                   "With SANDBOX_TYPE=docker, or where Docker's socket is, it also shows Docker's "
+                   "version, storage, runtimes, control groups, security and the image, and what "
+                   "is missing.\n\n"
+                   "The exit status is 0 when the level reaches SANDBOX_ISOLATION, with "
+                   "SANDBOX_TYPE=docker when Docker has all that is needed, else 1.",
     .options = report_options,
     .option_count = REPORT_OPTION_COUNT,
     .run = run_doctor,

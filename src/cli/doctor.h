@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/layer.h"
 #include "base/limits.h"
+#include "config/config.h"
 #include "model/result.h"
 #include "sys/probe.h"
 #include "tool/language.h"
@@ -32,6 +33,8 @@ struct doctor_template {
     char problem[256]; /* why it cannot be used; empty: it can */
 };
 
+typedef struct json_t json_t;
+
 struct doctor {
     struct probe_host host;
     struct probe_row rows[_LAYER_MAX];
@@ -42,14 +45,22 @@ struct doctor {
     size_t interpreter_count;
     struct doctor_template templates[DOCTOR_TEMPLATES_MAX];
     size_t template_count;
+    bool is_docker; /* SANDBOX_TYPE */
+    json_t *docker; /* as bailey-engine describes it; NULL: nobody means it */
 };
 
-bool doctor_is_fine(const struct doctor *doctor);      /* a box runs and reaches the wanted level */
+/* A box runs and reaches the wanted level; with SANDBOX_TYPE=docker: Docker has all it needs. */
+bool doctor_is_fine(const struct doctor *doctor);
 const char *doctor_level(const struct doctor *doctor); /* "strict", ... or "none" */
 
-typedef struct json_t json_t;
 json_t *doctor_json(const struct doctor *doctor); /* new reference; NULL: out of memory */
 int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to);
+
+/* doctor_docker.c: asks, by bailey-engine; is it all there; its lines. */
+void doctor_ask_docker(struct doctor *doctor, const struct config *config, const char *config_file,
+                       char *const *env);
+bool doctor_docker_is_fine(const struct doctor *doctor);
+int doctor_docker_text(const struct doctor *doctor, bool is_utf8, struct buf *to);
 
 void doctor_free(struct doctor *doctor);
 

@@ -19,7 +19,8 @@ def pytest_configure(config):
 def pytest_generate_tests(metafunc):
     if "way" in metafunc.fixturenames and "escape" in metafunc.definition.path.parts:
         marker = metafunc.definition.get_closest_marker("ways")
-        metafunc.parametrize("way", marker.args if marker else attack.WAYS, indirect=True)
+        names = getattr(metafunc.module, "ONLY_WAYS", None) or (marker.args if marker else attack.WAYS)
+        metafunc.parametrize("way", names, indirect=True)
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
 int install_run(const struct invocation *invocation);
 int template_run(const struct invocation *invocation);
+int doctor_docker_run(const struct invocation *invocation); /* a part of `bailey doctor` */
+int image_run(const struct invocation *invocation);
 int key_run(const struct invocation *invocation);
 
 #endif

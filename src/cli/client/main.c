@@ -36,6 +36,8 @@ static const struct client_row {
     {"key", key_run},
     {"install", install_run},
     {"audit", audit_run},
+    {"image", image_run},
+    {"doctor", doctor_docker_run},
 };
 
 static const struct client_row *row_find(const char *name)

@@ -4,15 +4,13 @@
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
-#include "cli/say.h"
+#include "cli/client/progress_line.h"
 #include "cli/signals.h"
 #include "http/sse.h"
 #include "model/text.h"
@@ -26,7 +24,7 @@ struct progress {
     unsigned status;
     json_t *answer;
     struct error err;
-    bool is_terminal, has_line; /* a line stands there that can be overwritten */
+    struct progress_line line;
     int cancel_fd;
 };
 
@@ -41,43 +39,6 @@ static void progress_free(struct progress *progress)
     fd_closep(&progress->cancel_fd);
 }
 
-static size_t terminal_columns(void)
-{
-    struct winsize size;
-
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
-}
-
-static void clear_line(struct progress *progress)
-{
-    if (progress->has_line)
-        fd_write_all(STDERR_FILENO, "\r\033[K", 4);
-    progress->has_line = false;
-}
-
-/* The line, harmless and as long as it may be. */
-static void show(struct progress *progress, const char *line)
-{
-    CLEANUP(buf_free) struct buf text = BUF_INIT(8 * KIB);
-    size_t length = strlen(line), room = terminal_columns() - 1;
-
-    if (progress->call->is_silent)
-        return;
-    if (!progress->is_terminal) {
-        say("%s", line);
-        return;
-    }
-    clear_line(progress);
-    length = utf8_floor(line, MIN(length, room));
-    buf_append(&text, line, length);
-    for (size_t i = 0; i < text.length; i++)
-        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f ||
-            (unsigned char)text.data[i] >= 0x80)
-            text.data[i] = '?';
-    fd_write_all(STDERR_FILENO, buf_text(&text), text.length);
-    progress->has_line = true;
-}
-
 static void take_event(void *ctx, const char *id, const char *event, const char *data,
                        size_t length)
 {
@@ -86,7 +47,7 @@ static void take_event(void *ctx, const char *id, const char *event, const char 
 
     (void)id;
     if (str_equal(event, "progress"))
-        show(progress, member_text(json, "line"));
+        progress_line_show(&progress->line, member_text(json, "line"));
     else if (str_equal(event, progress->call->end) && !progress->answer)
         progress->answer = json_incref(json);
     else if (str_equal(event, "error"))
@@ -170,7 +131,7 @@ int progress_post(struct client *client, const struct progress_call *call, json_
                                 .reader = SSE_READER_INIT(MIB),
                                 .body = BUF_INIT(LIMIT_REQUEST_JSON),
                                 .reply = BUF_INIT(MIB),
-                                .is_terminal = isatty(STDERR_FILENO),
+                                .line = progress_line_begin(call->is_silent),
                                 .cancel_fd = -1};
     int r = signals_open(&progress.cancel_fd, err);
 
@@ -179,7 +140,7 @@ int progress_post(struct client *client, const struct progress_call *call, json_
     if (r < 0)
         return r;
     r = wait_end(&progress);
-    clear_line(&progress);
+    progress_line_clear(&progress.line);
     if (r)
         return r;
     if (!progress.answer) {

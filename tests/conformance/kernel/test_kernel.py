@@ -64,7 +64,7 @@ LANGUAGES = [
 
 
 @pytest.fixture(scope="module")
-def daemon():
+def daemon(runtime):
     with serve.Daemon({"SANDBOX_SUPPORTED_LANGUAGES": "python,javascript,bash"}) as running:
         yield running
 
@@ -368,7 +368,7 @@ def kill_broker(daemon):
     serve.polled(lambda: generation(daemon), lambda now: now > info["generation"], "a new broker")
 
 
-def test_a_killed_broker_loses_nothing(language):
+def test_a_killed_broker_loses_nothing(language, runtime):
     """With a daemon of its own: a new broker is a process that the file's would seem to leave."""
     with serve.Daemon({"SANDBOX_SUPPORTED_LANGUAGES": "python,javascript,bash"}) as daemon:
         cells = Cells(daemon, language, daemon.session()["id"])

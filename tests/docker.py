@@ -1,0 +1,591 @@
+"""docker.py - a dockerd of the tests' own: its folders and socket, its images, what is left in it.
+
+    running = docker.Dockerd()
+    running.use("plain")            # an image's name; made the first time
+    support.run_json("print(1)", env=running.env(DOCKER_IMAGE="plain:1"))
+    running.containers()
+    running.close()
+
+It lives in a mount and a pid namespace of its own, below a small init (this file as a program): no
+mount of it is ever seen outside, and the kernel ends everything beneath it, containers too, when
+that init or whoever started it is gone. What can be left by a crash is a folder and empty control
+groups; the next one removes those of owners that are dead.
+
+dockerd itself can be killed and started again inside, with its containers still there, as it would
+be on any machine.
+"""
+import ctypes
+import errno
+import fcntl
+import hashlib
+import http.client
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import urllib.parse
+
+if __name__ == "__main__":  # as the init it needs nothing of the suites
+    support = serve = None
+else:
+    import serve
+    import support
+
+PREFIX = "yard-docker-"
+STARTED_WITHIN_S = 60
+OVERLAYFS = 0x794C7630
+PR_SET_PDEATHSIG = 1
+IMAGE = "bailey-sandbox:latest"  # what `bailey image build` makes
+MISSING = "no-such-image:1"
+
+
+class Failed(AssertionError):
+    """There is no daemon, or it refused something that has to work."""
+
+
+# --- the init of its namespaces ------------------------------------------------------------------
+
+
+def be_init(folder, disk, *argv):
+    """Starts dockerd, reaps whatever comes, starts it again at SIGHUP; at SIGTERM it ends in peace."""
+    known = {"pid": 0, "ending": False}
+    marks = {signal.SIGHUP, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, marks | {signal.SIGCHLD})
+
+    def begin():
+        with open(os.path.join(folder, "log"), "ab") as log:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                     start_new_session=True, preexec_fn=unblock)
+        known["pid"] = child.pid
+        child.returncode = 0  # reaped below, with all others
+
+    def unblock():
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    os.makedirs("/run/containerd", exist_ok=True)  # its shims' sockets are there, wherever its state is
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=711", "tmpfs", "/run/containerd"], check=True)
+    if disk != "-":
+        os.mkdir(os.path.join(folder, "data"))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs",
+                        os.path.join(folder, "data")], check=True)
+    begin()
+    while True:
+        got = signal.sigwait(marks | {signal.SIGCHLD})
+        if got == signal.SIGHUP and not known["pid"]:
+            begin()
+        elif got == signal.SIGTERM:
+            known["ending"] = True
+            if known["pid"]:
+                os.kill(known["pid"], signal.SIGTERM)
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid == known["pid"]:
+                known["pid"] = 0
+        if known["ending"] and not known["pid"]:
+            os._exit(0)
+
+
+# --- folders -------------------------------------------------------------------------------------
+
+
+def file_system(path):
+    """The type of the file system that a folder is on, as statfs(2) has it."""
+    room = ctypes.create_string_buffer(256)
+    if ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(path), room) != 0:
+        return 0
+    return ctypes.c_long.from_buffer(room).value
+
+
+def places():
+    """Where its folder may be: overlay2 does not work on an overlay."""
+    found = [p for p in (tempfile.gettempdir(), "/var/tmp", str(support.BAILEY.parent))
+             if os.access(p, os.W_OK)]
+    return sorted(found, key=lambda path: file_system(path) == OVERLAYFS)
+
+
+def is_same_process(pid, begun):
+    return begun is not None and begin_of(pid) == begun
+
+
+def begin_of(pid):
+    """When a process began, in clock ticks; None when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return None
+
+
+def sweep():
+    """Removes what owners that are dead have left: by the marker in each folder, nobody else's."""
+    for place in places():
+        for name in os.listdir(place):
+            if not name.startswith(PREFIX):
+                continue
+            try:
+                with open(os.path.join(place, name, "owner")) as file:
+                    pid, begun = file.read().split()
+            except (OSError, ValueError):
+                continue
+            if not is_same_process(pid, begun):
+                remove(os.path.join(place, name))
+
+
+def remove(folder):
+    """A folder and the control groups that carry its name."""
+    for top in support.cgroup_mounts():
+        group = os.path.join(top, os.path.basename(folder))
+        for path, _, _ in os.walk(group, topdown=False):
+            try:
+                os.rmdir(path)
+            except OSError:
+                pass
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- the daemon ----------------------------------------------------------------------------------
+
+
+class Dockerd:
+    """One that runs. With `network` it has a bridge, in a network namespace of its own; with `disk`
+    its data is on one of that size, which can be filled."""
+
+    def __init__(self, network=False, disk="-", options=()):
+        for program in ("dockerd", "containerd", "runc", "unshare"):
+            if not shutil.which(program, path=support.PATH):
+                raise Failed(f"no {program} on this machine: tools/setup test installs it")
+        if not support.is_root():
+            raise Failed("dockerd has to be started by root")
+        sweep()
+        self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=places()[0])
+        os.chmod(self.folder, 0o755)
+        with open(os.path.join(self.folder, "owner"), "w") as file:
+            file.write(f"{os.getpid()} {begin_of(os.getpid())}")
+        with open(os.path.join(self.folder, "daemon.json"), "w") as file:
+            file.write("{}")
+        self.socket = os.path.join(self.folder, "docker.sock")
+        self.host = f"unix://{self.socket}"
+        self.made = set()
+        self.process = self._launch(network, disk, options)
+        try:
+            self.wait_until_it_answers()
+        except BaseException:
+            self.close()
+            raise
+
+    def _launch(self, network, disk, options):
+        argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
+                "--propagation", "private", *(["--net"] if network else []), "--",
+                "/usr/bin/python3", os.path.abspath(__file__), self.folder, disk,
+                shutil.which("dockerd", path=support.PATH),
+                "--config-file", f"{self.folder}/daemon.json", "--data-root", f"{self.folder}/data",
+                "--exec-root", f"{self.folder}/exec", "--pidfile", f"{self.folder}/pid",
+                "-H", self.host, "--cgroup-parent", f"/{os.path.basename(self.folder)}",
+                "--iptables=false", "--ip6tables=false", *([] if network else ["--bridge=none"]),
+                *options]
+        end_with_us = ctypes.CDLL(None).prctl
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                env={"PATH": support.PATH, "LANG": "C.UTF-8"}, start_new_session=True,
+                preexec_fn=lambda: end_with_us(PR_SET_PDEATHSIG, signal.SIGKILL))
+
+    def wait_until_it_answers(self):
+        def answers():
+            if self.process.poll() is not None:
+                raise Failed(f"dockerd ended: {self.said()}")
+            try:
+                return self.ask("GET", "/_ping", raw=True) == b"OK"
+            except (OSError, http.client.HTTPException, Failed):
+                return False
+        try:
+            support.wait_until(answers, "dockerd answers", STARTED_WITHIN_S)
+        except Failed:
+            raise
+        except AssertionError as problem:
+            raise Failed(f"{problem}: {self.said()}") from None
+
+    def said(self):
+        """The end of its log."""
+        with open(os.path.join(self.folder, "log"), errors="replace") as file:
+            return file.read()[-3000:] or "it said nothing"
+
+    def env(self, **more):
+        """The environment of a bailey that uses it. No pool: boxes that come and go by themselves
+        would seem to be left behind; whose point they are says so."""
+        return {"SANDBOX_TYPE": "docker", "DOCKER_HOST": self.host, "DOCKER_POOL_SIZE": "0", **more}
+
+    # --- its life
+
+    @property
+    def pid(self):
+        """dockerd's, as we see it; None when it does not run."""
+        for pid in support.alive(self.process.pid):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if os.path.basename(file.read().split(b"\0")[0]) == b"dockerd":
+                        return pid
+            except OSError:
+                pass
+        return None
+
+    def init_pid(self):
+        children = [pid for pid, (parent, _, _) in support._processes().items()
+                    if parent == self.process.pid]
+        return children[0] if children else None
+
+    def kill(self, number=signal.SIGKILL):
+        """Ends dockerd alone, as a crash does: containers go on."""
+        pid = self.pid
+        os.kill(pid, number)
+        support.wait_until(lambda: self.pid != pid, "dockerd is gone", 30.0)
+
+    def start_again(self):
+        for name in ("docker.sock", "pid"):
+            try:
+                os.unlink(os.path.join(self.folder, name))
+            except FileNotFoundError:
+                pass
+        os.kill(self.init_pid(), signal.SIGHUP)
+        self.wait_until_it_answers()
+
+    def fill_disk(self):
+        """Leaves no byte on the disk that it was started with; what takes the room."""
+        ballast = f"/proc/{self.init_pid()}/root{self.folder}/data/ballast"
+        with open(ballast, "wb", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while file.write(b"x" * size):
+                        pass
+                except OSError as problem:
+                    assert problem.errno == errno.ENOSPC, problem
+        return ballast
+
+    def close(self):
+        """Stops it by its pid; what is beneath it goes with it, then its folder."""
+        init = self.init_pid()
+        if init is not None:
+            try:
+                for one in self.containers():  # it would wait 10 s for each that ignores SIGTERM
+                    self.ask("DELETE", f"/containers/{one['Id']}?force=1", raw=True)
+            except (OSError, http.client.HTTPException, AssertionError):
+                pass
+            try:
+                os.kill(init, signal.SIGTERM)
+                self.process.wait(30)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        support.reap_orphans()
+        remove(self.folder)
+
+    # --- asking it
+
+    def ask(self, method, path, body=None, status=None, raw=False, headers=None,
+            timeout=support.PATIENCE if support else 60):
+        """The parsed answer; without `status` any below 400 will do."""
+        connection = serve.Connection(self.socket, timeout)
+        if isinstance(body, (dict, list)):
+            body, headers = json.dumps(body), {"Content-Type": "application/json", **(headers or {})}
+        try:
+            connection.request(method, path, body, headers or {})
+            reply = connection.getresponse()
+            text = reply.read()
+        finally:
+            connection.close()
+        if reply.status != status if status else reply.status >= 400:
+            raise Failed(f"{method} {path}: {reply.status} {text[:500]!r}")
+        return text if raw else json.loads(text) if text.strip() else None
+
+    def containers(self, **labels):
+        """All, or those that carry these labels (`_` for `.` in a label's name)."""
+        wanted = [f"{name.replace('_', '.')}={value}" if value is not True else name.replace("_", ".")
+                  for name, value in labels.items()]
+        query = {"all": "1", "filters": json.dumps({"label": wanted} if wanted else {})}
+        return self.ask("GET", "/containers/json?" + urllib.parse.urlencode(query))
+
+    def inspect(self, container):
+        return self.ask("GET", f"/containers/{container}/json")
+
+    def volumes(self):
+        return {one["Name"] for one in self.ask("GET", "/volumes")["Volumes"] or []}
+
+    def networks(self):
+        return {one["Name"] for one in self.ask("GET", "/networks")}
+
+    def images(self):
+        return {tag for one in self.ask("GET", "/images/json") for tag in one["RepoTags"] or []}
+
+    def kept(self):
+        """What there is and could be left: containers, networks, images, and volumes but the one
+        that holds the warden."""
+        return ({f"container {one['Id'][:12]} {one['Names']} {one['State']}" for one in self.containers()}
+                | {f"volume {name}" for name in self.volumes() if not name.startswith("bailey-warden-")}
+                | {f"network {name}" for name in self.networks()}
+                | {f"image {one['Id']}" for one in self.ask("GET", "/images/json?all=1")})
+
+    def left_since(self, before, patience=10.0):
+        """The same, less what was there before; what is just going is given time."""
+        try:
+            support.wait_until(lambda: not self.kept() - before, "nothing is left", patience)
+        except AssertionError:
+            pass
+        return sorted(self.kept() - before)
+
+    def make_container(self, image, argv, labels=None, start=True, **host):
+        """A container of somebody else's; its id."""
+        made = self.ask("POST", "/containers/create", {
+            "Image": image, "Cmd": list(argv), "Labels": labels or {},
+            "HostConfig": {"NetworkMode": "none", **host}})
+        if start:
+            self.ask("POST", f"/containers/{made['Id']}/start")
+        return made["Id"]
+
+    # --- images
+
+    def use(self, name):
+        """The full name of an image of a test's, made the first time: see IMAGES."""
+        tag = f"{name}:1"
+        if tag not in self.made:
+            architecture, assemble = IMAGES[name]
+            with tempfile.TemporaryFile() as file:
+                with tarfile.open(fileobj=file, mode="w") as archive:
+                    assemble(archive)
+                if architecture:
+                    self.load_tar(file, tag, architecture)
+                else:
+                    self.send_tar(f"/images/create?fromSrc=-&repo={name}&tag=1", file)
+            if tag not in self.images():
+                raise Failed(f"import of {tag} did nothing: {self.said()}")
+            self.made.add(tag)
+        return tag
+
+    def load_tar(self, file, tag, architecture):
+        """As an image that was pulled: only so it can be of another architecture than its daemon."""
+        file.seek(0)
+        layer = file.read()
+        config = json.dumps({"architecture": architecture, "os": "linux", "config": {}, "rootfs": {
+            "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}}).encode()
+        with tempfile.TemporaryFile() as whole:
+            with tarfile.open(fileobj=whole, mode="w") as archive:
+                put(archive, "config.json", config)
+                put(archive, "layer.tar", layer)
+                put(archive, "manifest.json", json.dumps([
+                    {"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]).encode())
+            self.send_tar("/images/load?quiet=1", whole)
+
+    def send_tar(self, path, file):
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return self.ask("POST", path, file, raw=True, timeout=300, headers={
+            "Content-Type": "application/x-tar", "Content-Length": str(size)})
+
+    def build_image(self):
+        """The image that `bailey image build` makes. It is made once for a build of the program and
+        kept beside it, so that each suite need not make it again."""
+        if IMAGE in self.made:
+            return IMAGE
+        if os.environ.get("BAILEY_TEST_IMAGE"):  # another, for who works on something else
+            self.ask("POST", f"/images/{self.use(os.environ['BAILEY_TEST_IMAGE'])}/tag?repo=bailey-sandbox&tag=latest")
+            self.made.add(IMAGE)
+            return IMAGE
+        kept = support.BAILEY.parent / f"test-image-{programs_hash()}.tar"
+        with open(support.BAILEY.parent / "test-image.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if kept.exists():
+                with open(kept, "rb") as file:
+                    self.send_tar("/images/load?quiet=1", file)
+            else:
+                done = support.bailey("image", "build", env=self.env(), timeout=600)
+                if done.status != 0:
+                    raise Failed(f"bailey image build: {done!r}; {self.said()}")
+                self._keep(kept)
+        if IMAGE not in self.images():
+            raise Failed(f"there is no {IMAGE}: {self.images()}")
+        self.made.add(IMAGE)
+        return IMAGE
+
+    def _keep(self, kept):
+        for old in kept.parent.glob("test-image-*.tar*"):
+            old.unlink()
+        connection = serve.Connection(self.socket, 300)
+        connection.request("GET", f"/images/{IMAGE}/get")
+        reply = connection.getresponse()
+        with open(f"{kept}.new", "wb") as file:
+            shutil.copyfileobj(reply, file, 1 << 20)
+        connection.close()
+        os.rename(f"{kept}.new", kept)
+
+
+def programs_hash():
+    """What decides how an image is made: both programs."""
+    found = hashlib.sha256()
+    for program in (support.BAILEY, support.BAILEY.with_name("bailey-engine")):
+        found.update(program.read_bytes() if program.exists() else b"")
+    return found.hexdigest()[:16]
+
+
+# --- what is in images that the tests assemble ---------------------------------------------------
+
+FOLDERS = {"bin": 0o755, "dev": 0o755, "etc": 0o755, "home": 0o755, "home/user": 0o755, "lib": 0o755,
+           "lib64": 0o755, "proc": 0o555, "root": 0o700, "run": 0o755, "sys": 0o555, "tmp": 0o1777,
+           "usr": 0o755, "usr/bin": 0o755, "usr/lib": 0o755, "var": 0o755, "var/tmp": 0o1777,
+           "workspace": 0o755}
+PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+PROGRAMS = """bash sh cat chmod cp cut date dd df echo env false find grep head id ln ls mkdir mkfifo mv
+nproc od printf ps pwd readlink rm rmdir sed seq setsid sha256sum sleep sort stat stty tail tee test
+timeout touch tr true tty uname wc whoami yes python3""".split()
+
+
+def put(archive, name, content, mode=0o644):
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
+
+
+def put_folders(archive):
+    for name, mode in FOLDERS.items():
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.mode = tarfile.DIRTYPE, mode
+        archive.addfile(entry)
+    put(archive, "etc/passwd", PASSWD.encode())
+    put(archive, "etc/group", b"root:x:0:\nnogroup:x:65534:\n")
+
+
+def busybox():
+    """A static one; Debian's package busybox-static has it."""
+    for path in ("/bin/busybox", "/usr/bin/busybox"):
+        if os.path.exists(path) and "not a dynamic" in subprocess.run(
+                ["ldd", path], capture_output=True, text=True).stderr:
+            return path
+    raise Failed("no static busybox on this machine: tools/setup test installs it")
+
+
+def assemble_bare(archive):
+    """A userland without Python and without a C library: one static busybox."""
+    put_folders(archive)
+    path = busybox()
+    archive.add(path, "bin/busybox")
+    names = subprocess.run([path, "--list"], capture_output=True, text=True, check=True).stdout
+    for name in sorted(set(names.split()) - {"busybox"}):
+        entry = tarfile.TarInfo(f"bin/{name}")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+        archive.addfile(entry)
+
+
+def libraries(path):
+    """The shared objects that a program or library is loaded with, as their paths."""
+    said = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    return set(re.findall(r"(/\S+) \(0x", said))
+
+
+def assemble_plain(archive):
+    """This machine's own Python and shell tools with the libraries that they need."""
+    put_folders(archive)
+    wanted = {}
+    for name in PROGRAMS:
+        path = shutil.which(name, path="/usr/bin:/bin")
+        if path:
+            wanted[f"usr/bin/{name}"] = os.path.realpath(path)
+    library = subprocess.run(["/usr/bin/python3", "-c", "import os; print(os.path.dirname(os.__file__))"],
+                             capture_output=True, text=True, check=True).stdout.strip()
+    objects = set().union(*(libraries(path) for path in wanted.values()))
+    for folder, names, files in os.walk(library):
+        names[:] = [n for n in names if n not in ("__pycache__", "test", "tests", "idlelib", "ensurepip",
+                                                  "dist-packages", "lib2to3", "pydoc_data")]
+        for name in files:
+            path = os.path.join(folder, name)
+            if stat.S_ISREG(os.lstat(path).st_mode) and "sitecustomize" not in name:
+                archive.add(path, path.lstrip("/"))
+                if ".so" in name:
+                    objects |= libraries(path)
+    for name, path in wanted.items():
+        archive.add(path, name)
+    for path in objects:
+        archive.add(os.path.realpath(path), path.lstrip("/"))
+    for name, target in (("bin/sh", "/usr/bin/sh"), ("bin/bash", "/usr/bin/bash"),
+                         ("bin/true", "/usr/bin/true"), ("bin/echo", "/usr/bin/echo")):
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.linkname = tarfile.SYMTYPE, target
+        archive.addfile(entry)
+
+
+# name: (its architecture when it is not this machine's, what is in it)
+IMAGES = {
+    "plain": (None, assemble_plain),
+    "bare": (None, assemble_bare),
+    "foreign": ("s390x", assemble_bare),
+}
+
+
+# --- servers that only claim to be Docker --------------------------------------------------------
+
+
+class FakeDockerd:
+    """Answers /version and /_ping as told, over a unix socket; everything else is a 404."""
+
+    def __init__(self, folder, version):
+        import socketserver
+        self.path = os.path.join(folder, "fake.sock")
+        self.asked = []
+        fake = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                while True:
+                    line = self.rfile.readline().decode("latin-1").strip()
+                    if not line:
+                        return
+                    fake.asked.append(line)
+                    length = 0
+                    while True:
+                        header = self.rfile.readline().decode("latin-1").strip()
+                        if not header:
+                            break
+                        if header.lower().startswith("content-length:"):
+                            length = int(header.partition(":")[2])
+                    self.rfile.read(length)
+                    self.wfile.write(fake.answer(line.split()[1], version))
+
+        class Server(socketserver.ThreadingUnixStreamServer):
+            daemon_threads = True
+
+        self.server = Server(self.path, Handler)
+        self.host = f"unix://{self.path}"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    @staticmethod
+    def answer(path, version):
+        if path.endswith("/version"):
+            status, body = "200 OK", json.dumps(version)
+        elif path.endswith("/_ping"):
+            status, body = "200 OK", "OK"
+        else:
+            status, body = "404 Not Found", json.dumps({"message": "page not found"})
+        return (f"HTTP/1.1 {status}\r\nApi-Version: {version['ApiVersion']}\r\nOsType: linux\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        os.unlink(self.path)
+
+
+if __name__ == "__main__":
+    be_init(*sys.argv[1:])

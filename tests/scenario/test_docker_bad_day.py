@@ -1,0 +1,195 @@
+"""
+Docker on a bad day: it dies in the middle of a run, its image is missing or of another architecture,
+its disk is full. Each a clear error; a session that ended says why; nothing is left once it is back.
+"""
+import os
+import signal
+import threading
+
+import pytest
+
+import docker
+import serve
+import support
+
+
+@pytest.fixture
+def own():
+    """A daemon of this test alone, to be killed."""
+    running = docker.Dockerd()
+    try:
+        running.use("bare")
+        yield running
+    finally:
+        running.close()
+
+
+def env(running, **more):
+    return running.env(DOCKER_IMAGE="bare:1", **more)
+
+
+def test_dockerd_dies_in_the_middle_of_a_run(own):
+    before = own.kept()
+    process = support.start("exec", "--json", "--", "sh", "-c", "echo part; exec sleep 1000", env=env(own))
+    support.wait_until(lambda: own.containers(bailey_engine=True), "there is a container", 30.0)
+    own.kill()
+    out, err = process.communicate(timeout=support.PATIENCE)
+    result = support.Result(support.Done([], process.returncode, out, err, None))
+    assert result["exit_code"] == 1 and result.status == 125, result
+    assert result.error["code"] in ("box_lost", "docker_unavailable"), result
+    assert "Docker" in result.error["message"], result
+    own.start_again()
+    assert support.exec_json("echo", "works", env=env(own))["stdout"] == "works\n"
+    assert not own.left_since(before), own.left_since(before)
+
+
+def test_dockerd_dies_beneath_sessions(own):
+    """What runs ends with a reason; the session says why; when Docker is back, new ones work, and
+    what was left is gone."""
+    before, ended = own.kept(), {}
+    with serve.Daemon(env(own)) as daemon:
+        made = daemon.session()["id"]
+        begun = daemon.background(made, "sleep", "1000", timeout=0)
+        daemon.write(made, "/tmp/f", b"x")
+        waiting = threading.Thread(target=lambda: ended.update(daemon.wait(begun["execution_id"], 30)))
+        waiting.start()
+        own.kill()
+        waiting.join()
+        assert ended["state"] == "failed" and ended["error"]["code"] == "box_lost", ended
+        found = serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
+                             lambda session: session["state"] == "ended", "the session has ended")
+        assert found["end_reason"] == "box_lost", found
+        error = daemon.refused("POST", f"/v1/sessions/{made}/exec", 410, "session_ended",
+                               {"argv": ["true"]})
+        assert error["reason"] == "box_lost", error
+        other = daemon.session()["id"]
+        error = daemon.refused("POST", f"/v1/sessions/{other}/exec", 503, "docker_unavailable",
+                               {"argv": ["true"]})
+        assert "Docker daemon not available" in error["message"], error
+        own.start_again()
+        assert daemon.exec(other, "echo", "back")["stdout"] == "back\n"
+        daemon.end(other)
+        assert not own.left_since(before), own.left_since(before)
+
+
+def test_dockerd_stops_as_a_person_stops_it(own):
+    """SIGTERM: it ends its containers first."""
+    with serve.Daemon(env(own)) as daemon:
+        made = daemon.session()["id"]
+        begun = daemon.background(made, "sleep", "1000", timeout=0)
+        support.wait_until(lambda: own.containers(bailey_engine=True), "there is a container", 30.0)
+        own.kill(signal.SIGTERM)
+        found = daemon.wait(begun["execution_id"])
+        assert found["state"] == "failed" or found["signal"], found
+        assert serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
+                            lambda session: session["state"] == "ended",
+                            "the session has ended")["end_reason"] == "box_lost"
+
+
+def test_a_container_that_somebody_removes(own):
+    with serve.Daemon(env(own)) as daemon:
+        one, two = daemon.session()["id"], daemon.session()["id"]
+        daemon.exec(one, "true")
+        (container,) = own.containers(bailey_engine=True)
+        daemon.exec(two, "true")
+        begun = daemon.background(one, "sleep", "1000", timeout=0)
+        own.ask("DELETE", f"/containers/{container['Id']}?force=1")
+        assert daemon.wait(begun["execution_id"])["error"]["code"] == "box_lost"
+        assert serve.polled(lambda: daemon.get(f"/v1/sessions/{one}"),
+                            lambda session: session["state"] == "ended", "it has ended")[
+                                "end_reason"] == "box_lost"
+        assert daemon.exec(two, "echo", "unharmed")["stdout"] == "unharmed\n"
+        daemon.end(two)
+
+
+def test_a_container_that_somebody_pauses_can_be_ended(own):
+    with serve.Daemon(env(own)) as daemon:
+        made = daemon.session()["id"]
+        daemon.exec(made, "true")
+        (container,) = own.containers(bailey_engine=True)
+        own.ask("POST", f"/containers/{container['Id']}/pause")
+        daemon.end(made)
+        support.wait_until(lambda: not own.containers(), "the container is gone", 30.0)
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+def test_an_image_that_is_missing(clean_docker):
+    """No registry is reached from here: it says what was tried and what to do."""
+    missing = clean_docker.env(DOCKER_IMAGE=f"127.0.0.1:9/{docker.MISSING}")
+    result = support.run_json("print(1)", env=missing)
+    assert result["exit_code"] == 1 and result.status == 125, result
+    assert result.error["code"] == "image_not_found", result
+    for words in (docker.MISSING, "bailey image build", "DOCKER_IMAGE"):
+        assert words in result.error["message"], result
+    fallback = support.run_json("print(1)", env={**missing, "SANDBOX_FALLBACK": "local"})
+    assert fallback.error is None or fallback.error["code"] == "image_not_found", fallback
+    assert fallback.error or fallback.meta["fallback"], "never silently"
+    with serve.Daemon(missing) as daemon:
+        error = daemon.refused("POST", "/v1/run", 503, "image_not_found", {"code": "1"})
+        assert docker.MISSING in error["message"], error
+
+
+def test_an_image_of_another_architecture(clean_docker):
+    env = clean_docker.env(DOCKER_IMAGE=clean_docker.use("foreign"))
+    result = support.exec_json("echo", "ran", env=env)
+    assert result["exit_code"] == 1 and result["stdout"] == "" and result.status == 125, result
+    assert result.error["code"] == "image_unusable", result
+    assert "architecture" in result.error["message"] and "s390x" in result.error["message"], result
+
+
+def test_an_image_that_is_made_while_a_daemon_waits(own):
+    """What was missing is looked for again at the next box."""
+    with serve.Daemon(own.env(DOCKER_IMAGE="later:1")) as daemon:
+        made = daemon.session()["id"]
+        daemon.refused("POST", f"/v1/sessions/{made}/exec", 503, "image_not_found", {"argv": ["true"]})
+        own.ask("POST", "/images/bare:1/tag?repo=later&tag=1")
+        assert daemon.exec(made, "echo", "there")["stdout"] == "there\n"
+        daemon.end(made)
+
+
+def test_the_wardens_volume_that_somebody_removes(own):
+    with serve.Daemon(env(own)) as daemon:
+        for _ in range(2):
+            made = daemon.session()["id"]
+            assert daemon.exec(made, "echo", "works")["stdout"] == "works\n"
+            daemon.end(made)
+            support.wait_until(lambda: not own.containers(), "the container is gone")
+            for name in own.volumes():
+                own.ask("DELETE", f"/volumes/{name}?force=1")
+
+
+# --- disks ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk():
+    """A dockerd whose data is on a disk of 64 MB, with the image of one program on it."""
+    running = docker.Dockerd(disk="64m")
+    try:
+        running.use("bare")
+        yield running
+    finally:
+        running.close()
+
+
+def test_dockers_disk_is_full(small_disk):
+    """No room for a container: said so, and once there is room it works."""
+    before = small_disk.kept()
+    assert support.exec_json("echo", "works", env=env(small_disk))["stdout"] == "works\n"
+    ballast = small_disk.fill_disk()
+    result = support.exec_json("echo", "ran", env=env(small_disk))
+    assert result["exit_code"] == 1 and result["stdout"] == "" and result.status == 125, result
+    assert result.error["code"] == "disk_full", result
+    assert "disk is full" in result.error["message"] and "Docker" in result.error["message"], result
+    os.unlink(ballast)
+    assert support.exec_json("echo", "works", env=env(small_disk))["stdout"] == "works\n"
+    assert not small_disk.left_since(before), small_disk.left_since(before)
+
+
+def test_the_boxs_own_disk_is_full(dockerd):
+    result = support.run_json("open('f', 'wb').write(b'x' * (64 << 20))", "--disk", "8m",
+                              env=dockerd.env())
+    assert result["exit_code"] == 1 and result.meta["disk_full"] is True, result
+    assert "No space left" in result["stderr"], result

@@ -1,0 +1,165 @@
+"""
+Promised scenario 7: no Docker daemon. A clear error and what to do; with SANDBOX_FALLBACK=local the
+run happens locally and says so; never silently. And daemons that are there but cannot be used.
+"""
+import os
+import socket
+
+import pytest
+
+import docker
+import serve
+import support
+
+NOT_THERE = "Docker daemon not available"
+REMEDY = "Set SANDBOX_TYPE=local or start Docker daemon"
+
+
+def nowhere(room, **more):
+    return {"SANDBOX_TYPE": "docker", "DOCKER_HOST": f"unix://{room.path}/nobody.sock", **more}
+
+
+def assert_said(result, *more):
+    assert result["exit_code"] == 1 and result["stdout"] == "", result
+    assert result.error["code"] == "docker_unavailable", result
+    for words in (NOT_THERE, REMEDY, *more):
+        assert words in result.error["message"], result
+    assert result.status == 125 and "fallback" not in result.meta, result
+
+
+@pytest.mark.parametrize("command", [("run", "-c", "print('ran')"), ("exec", "--", "echo", "ran")])
+def test_the_words(room, command):
+    done = support.bailey(*command, env=nowhere(room), room=room)
+    assert done.status == 125 and done.out == b"", done
+    assert NOT_THERE in done.stderr and REMEDY in done.stderr, done
+
+
+def test_the_result(room):
+    result = support.run_json("print('ran')", env=nowhere(room), room=room)
+    assert_said(result, f"{room.path}/nobody.sock")
+    assert result.meta["runtime"] == "docker"
+
+
+def test_a_socket_that_nobody_listens_on(room):
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(f"{room.path}/nobody.sock")
+    assert_said(support.run_json("print(1)", env=nowhere(room), room=room))
+
+
+def test_a_port_that_nobody_listens_on(room):
+    with socket.socket() as taken:  # bound and not listening: refused, and nobody else's
+        taken.bind(("127.0.0.1", 0))
+        host = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        assert_said(support.run_json("print(1)", env={**nowhere(room), "DOCKER_HOST": host}, room=room))
+
+
+@pytest.mark.parametrize("value", [None, "none"])
+def test_nothing_falls_back_by_itself(room, value):
+    assert_said(support.run_json("print('ran')", env=nowhere(room, SANDBOX_FALLBACK=value), room=room))
+
+
+def test_with_a_fallback_the_run_is_local_and_says_so(room):
+    result = support.run_json("print('ran')", env=nowhere(room, SANDBOX_FALLBACK="local"), room=room)
+    assert (result["stdout"], result["exit_code"], result.error) == ("ran\n", 0, None), result
+    assert result.meta["runtime"] == "local", result
+    assert result.meta["fallback"]["from"] == "docker" and result.meta["fallback"]["to"] == "local"
+    assert NOT_THERE in result.meta["fallback"]["reason"], result
+
+
+def test_who_reads_no_json_is_told_of_a_fallback_too(room):
+    env = nowhere(room, SANDBOX_FALLBACK="local")
+    done = support.bailey("exec", "--", "echo", "ran", env=env, room=room)
+    assert (done.status, done.out) == (0, b"ran\n"), done
+    assert NOT_THERE in done.stderr and "local" in done.stderr, done
+
+
+def test_the_local_runtime_says_nothing_of_it():
+    assert "fallback" not in support.run_json("pass").meta
+
+
+def test_a_daemon_without_docker(room):
+    """It serves, says for each box what is missing, and works as soon as Docker is there."""
+    with serve.Daemon(nowhere(room)) as daemon:
+        error = daemon.refused("POST", "/v1/run", 503, "docker_unavailable", {"code": "print(1)"})
+        assert NOT_THERE in error["message"] and REMEDY in error["message"], error
+        made = daemon.session()["id"]
+        error = daemon.refused("POST", f"/v1/sessions/{made}/exec", 503, "docker_unavailable",
+                               {"argv": ["true"]})
+        assert NOT_THERE in error["message"], error
+        reply = daemon.post("/v1/tools/sandbox_exec", {"command": ["true"]}, session=made)
+        assert reply["success"] is False and NOT_THERE in reply["error"], reply
+        done = daemon.bailey("run", "-c", "print(1)")
+        assert done.status == 125 and NOT_THERE in done.stderr, done
+
+
+def test_a_daemon_with_a_fallback(room):
+    with serve.Daemon(nowhere(room, SANDBOX_FALLBACK="local")) as daemon:
+        made = daemon.session()["id"]
+        result = daemon.exec(made, "echo", "ran")
+        assert result["stdout"] == "ran\n" and result["meta"]["runtime"] == "local", result
+        assert NOT_THERE in result["meta"]["fallback"]["reason"], result
+        result = daemon.post(f"/v1/sessions/{made}/code", {"code": "print(6 * 7)"})
+        assert result["stdout"] == "42\n" and "fallback" in result["meta"], result
+        one = daemon.post("/v1/run", {"code": "print(1)"})
+        assert one["stdout"] == "1\n" and "fallback" in one["meta"], one
+        daemon.end(made)
+
+
+# --- there, and of no use ------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not support.is_root(), reason="needs root, to be somebody else")
+def test_a_socket_without_permission(dockerd):
+    assert os.stat(dockerd.socket).st_mode & 0o007 == 0
+    result = support.run_json("print(1)", env=dockerd.env(), user=support.ORDINARY_UID)
+    assert_said(result, "ermission", dockerd.socket)
+
+
+def version(number):
+    return {"Version": "1.2.3", "ApiVersion": number, "MinAPIVersion": "1.12", "Os": "linux", "Arch": "amd64"}
+
+
+def test_an_api_that_is_too_old(room):
+    fake = docker.FakeDockerd(room.path, version("1.24"))
+    try:
+        env = {"SANDBOX_TYPE": "docker", "DOCKER_HOST": fake.host}
+        result = support.run_json("print(1)", env=env, room=room)
+        assert result.error["code"] == "docker_unavailable" and result.status == 125, result
+        for words in ("too old", "1.24", "1.41", "SANDBOX_TYPE=local"):
+            assert words in result.error["message"], result
+        assert not [line for line in fake.asked if line.startswith("POST")], fake.asked
+        result = support.run_json("print(1)", env={**env, "SANDBOX_FALLBACK": "local"}, room=room)
+        assert result["stdout"] == "1\n" and "too old" in result.meta["fallback"]["reason"], result
+    finally:
+        fake.close()
+
+
+@pytest.mark.parametrize("answer", [
+    {"ApiVersion": "nonsense"}, {"ApiVersion": ""}, {"ApiVersion": "99999999999999999999.1"},
+], ids=["nonsense", "empty", "huge"])
+def test_somebody_who_is_not_docker(room, answer):
+    fake = docker.FakeDockerd(room.path, answer)
+    try:
+        result = support.run_json("print(1)", env={"SANDBOX_TYPE": "docker", "DOCKER_HOST": fake.host},
+                                  room=room)
+        assert result["exit_code"] == 1 and result.error["code"] == "docker_unavailable", result
+    finally:
+        fake.close()
+
+
+@pytest.mark.parametrize("host", ["/var/run/docker.sock", "ftp://host", "unix://relative", "tcp://"])
+def test_an_address_that_is_none(host):
+    result = support.run_json("print(1)", env={"SANDBOX_TYPE": "docker", "DOCKER_HOST": host})
+    assert result.error["code"] == "bad_config" and "DOCKER_HOST" in result.error["message"], result
+    assert result.status == 125
+
+
+def test_the_doctor_shows_what_is_missing_and_what_is_there(room, dockerd):
+    done = support.bailey("doctor", env=nowhere(room), room=room)
+    assert NOT_THERE in done.stdout + done.stderr, done
+    done = support.bailey("doctor", env=dockerd.env(), room=room)
+    about = dockerd.ask("GET", "/info")
+    for words in (about["ServerVersion"], about["Driver"], about["CgroupDriver"], "runc"):
+        assert words in done.stdout, (words, done)
+    done = support.bailey("doctor", env=dockerd.env(DOCKER_IMAGE=docker.MISSING), room=room)
+    assert docker.MISSING in done.stdout and "bailey image build" in done.stdout, done
