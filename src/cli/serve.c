@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -243,18 +244,27 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
     return result;
 }
 
-/* The wall of containers has the same, and HOME, where certificates may be. */
+/*
+ * The wall of containers has the same; HOME, where certificates may be; the state folder, that an
+ * earlier daemon's containers are known by; and an id that stays while this daemon lives.
+ */
 static int make_wall_env(struct preparation *made, char *const *env, struct error *err)
 {
-    int failed = 0;
+    char id[ID_MAX + 32], name[ID_MAX], state[PATH_MAX + 32];
+    int failed;
 
     if (!config_is_docker(&made->config))
         return 0;
+    id_make(name, "e");
+    str_format(id, sizeof(id), "BAILEY_WALL_ENGINE=%s", name);
+    failed = str_format(state, sizeof(state), "BAILEY_WALL_STATE=%s", made->place.state);
     for (char **text = made->env; text && *text; text++)
         failed |= strv_push(&made->wall_env, *text);
     for (; *env; env++)
         if (str_starts(*env, "HOME="))
             failed |= strv_push(&made->wall_env, *env);
+    failed |= strv_push(&made->wall_env, id);
+    failed |= strv_push(&made->wall_env, state);
     if (failed < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the wall's settings");
     return 0;

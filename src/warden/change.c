@@ -93,8 +93,10 @@ static int move_across(const struct sandbox *sandbox, const struct place *from,
     return 0;
 }
 
-static int move(const struct sandbox *sandbox, struct place *from, struct place *to)
+/* 1: it goes on, and says itself how it ended. */
+static int move(struct warden *warden, uint32_t id, struct place *from, struct place *to)
 {
+    const struct sandbox *sandbox = warden->sandbox;
     CLEANUP(fd_closep) int from_fd = -1;
     CLEANUP(fd_closep) int to_fd = -1;
     struct place_parts from_parts, to_parts;
@@ -110,7 +112,12 @@ static int move(const struct sandbox *sandbox, struct place *from, struct place 
         r = move_across(sandbox, from, &from_parts, &from_fd, to, &to_parts, &to_fd);
     if (r < 0)
         return r;
-    return renameat(from_fd, from_parts.last, to_fd, to_parts.last) < 0 ? -errno : 0;
+    if (renameat(from_fd, from_parts.last, to_fd, to_parts.last) == 0)
+        return 0;
+    if (errno != EXDEV || from->share == to->share || !sandbox->plan->has_container)
+        return -errno;
+    carry_move(warden, id, fd_take(&from_fd), from_parts.last, fd_take(&to_fd), to_parts.last);
+    return 1;
 }
 
 void file_move(struct warden *warden, const struct frame *frame)
@@ -129,8 +136,9 @@ void file_move(struct warden *warden, const struct frame *frame)
          to.share_fd == warden->sandbox->share_fd[SHARE_DATA]))
         r = -EROFS; /* the kernel would speak of two mounts */
     if (r == 0)
-        r = move(warden->sandbox, &from, &to);
-    channel_done(warden, frame->id, r);
+        r = move(warden, frame->id, &from, &to);
+    if (r <= 0)
+        channel_done(warden, frame->id, r);
 }
 
 /* 1: it is a folder that is not empty. */

@@ -76,7 +76,9 @@ void scan_close(struct scan *scan);
 /* 1, 0 at the end, or a negative errno; the name is valid until the next call. */
 int scan_next(struct scan *scan, const char **ret_name, bool *ret_is_folder);
 
-/* put.c: names under which puts are written until they are whole */
+/* put.c: names under which puts, and what is moved to another disk, are written until they are
+ * whole */
+#define PUT_TEMPORARY ".bailey-put"
 bool put_is_temporary(const char *name);
 
 /* change.c: the mode of what an O_PATH descriptor stands for, never through a link */
@@ -84,5 +86,9 @@ int mode_set(int path_fd, mode_t mode);
 
 /* tree.c: a folder and all in it; goes on after the call, and sends DONE */
 void tree_remove(struct warden *warden, uint32_t id, int parent_fd, const char *name);
+
+/* carry.c: a move between two disks; takes the descriptors, goes on after the call, sends DONE */
+void carry_move(struct warden *warden, uint32_t id, int from_fd, const char *from, int to_fd,
+                const char *to);
 
 #endif

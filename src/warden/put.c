@@ -20,7 +20,6 @@
 #include "sys/calls.h"
 #include "warden/file_op.h"
 
-#define TEMPORARY_PREFIX ".bailey-put"
 #define TEMPORARY_LENGTH 44 /* the prefix, _ and 32 digits */
 #define NAMES_MAX 8         /* a random name that is taken is no accident; so many are tried */
 #define RACES_MAX 8         /* files that come and go between two looks */
@@ -55,7 +54,7 @@ static const struct file_kind put_kind = {.is_fed = true, .release = put_release
 
 bool put_is_temporary(const char *name)
 {
-    return str_starts(name, TEMPORARY_PREFIX "_") && strlen(name) == TEMPORARY_LENGTH;
+    return str_starts(name, PUT_TEMPORARY "_") && strlen(name) == TEMPORARY_LENGTH;
 }
 
 static int give_file(const struct sandbox_plan *plan, int fd)
@@ -100,7 +99,7 @@ static int open_beside(struct warden *warden, struct put *put, struct place *pla
     for (int tries = 0; r == 0 && put->fd < 0; tries++) {
         char name[ID_MAX];
 
-        r = id_make(name, TEMPORARY_PREFIX);
+        r = id_make(name, PUT_TEMPORARY);
         if (r < 0)
             return r;
         put->fd =

@@ -57,7 +57,7 @@ void docked_free(struct wall_box *box)
             break;
         }
     }
-    pump_stop(&box->pump);
+    docked_pump_stop(&box->pump);
     api_cancel(box->call);
     api_cancel(box->usage_call);
     if (box->timer)
@@ -94,7 +94,7 @@ int docked_open_channel(struct wall_box *box)
         return -errno;
     box->pump.fd = pair[0];
     box->given_fd = pair[1];
-    return pump_give(&box->pump);
+    return docked_pump_give(&box->pump);
 }
 
 void docked_tell(struct wall_box *box, uint32_t serial)
@@ -326,7 +326,7 @@ static void on_opened(void *ctx, unsigned status)
         return;
     }
     box->wall->reactor->ops->timer_set(box->timer, DOCKER_BRINGUP_MS);
-    pump_start(&box->pump);
+    docked_pump_start(&box->pump);
 }
 
 static void on_stream_failed(void *ctx, const struct error *failure)
@@ -340,7 +340,7 @@ static void on_stream_failed(void *ctx, const struct error *failure)
 
 static void on_stream_ready(void *ctx, short events)
 {
-    pump_ready(&((struct wall_box *)ctx)->pump, events);
+    docked_pump_ready(&((struct wall_box *)ctx)->pump, events);
 }
 
 static void on_pump_ended(void *ctx, int num)

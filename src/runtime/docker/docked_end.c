@@ -157,7 +157,7 @@ static void docked_remove(struct wall_box *box)
     struct docker_wall *wall = box->wall;
 
     box->stage = BOX_REMOVING;
-    pump_stop(&box->pump);
+    docked_pump_stop(&box->pump);
     api_cancel(box->call);
     box->call = NULL;
     wall->reactor->ops->timer_remove(box->timer);

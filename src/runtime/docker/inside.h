@@ -144,12 +144,12 @@ struct pump {
     void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
     void *ctx;
 };
-void pump_start(struct pump *pump);               /* the stream is open */
-int pump_give(struct pump *pump);                 /* from now on to the channel */
-void pump_ready(struct pump *pump, short events); /* the stream's */
-int pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-              size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
-void pump_stop(struct pump *pump);
+void docked_pump_start(struct pump *pump);               /* the stream is open */
+int docked_pump_give(struct pump *pump);                 /* from now on to the channel */
+void docked_pump_ready(struct pump *pump, short events); /* the stream's */
+int docked_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
+                     size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
+void docked_pump_stop(struct pump *pump);
 
 /* ---- docked.c ---- */
 

@@ -181,8 +181,8 @@ static void push(struct pump *pump)
     }
 }
 
-int pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-              size_t length)
+int docked_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
+                     size_t length)
 {
     if (pump->is_over)
         return -EPIPE;
@@ -221,7 +221,7 @@ static void on_channel(void *ctx, short events)
     update(pump);
 }
 
-void pump_ready(struct pump *pump, short events)
+void docked_pump_ready(struct pump *pump, short events)
 {
     if (pump->is_over)
         return;
@@ -232,13 +232,13 @@ void pump_ready(struct pump *pump, short events)
     update(pump);
 }
 
-void pump_start(struct pump *pump)
+void docked_pump_start(struct pump *pump)
 {
     pump->wants_stream = -1;
-    pump_ready(pump, POLLIN);
+    docked_pump_ready(pump, POLLIN);
 }
 
-int pump_give(struct pump *pump)
+int docked_pump_give(struct pump *pump)
 {
     pump->is_given = true;
     pump->wants_fd = POLLIN;
@@ -249,7 +249,7 @@ int pump_give(struct pump *pump)
     return 0;
 }
 
-void pump_stop(struct pump *pump)
+void docked_pump_stop(struct pump *pump)
 {
     pump->is_over = true;
     if (pump->reactor)

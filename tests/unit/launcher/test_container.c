@@ -265,6 +265,7 @@ static const struct exec_events exec_events = {
     .started = saw_started, .output = saw_output, .ended = saw_ended, .failed = saw_done};
 static const struct put_events put_events = {.done = saw_done};
 static const struct get_events get_events = {.data = saw_data, .done = saw_done};
+static const struct done_events done_events = {.done = saw_done};
 static const struct list_events list_events = {.entry = saw_entry, .done = saw_done};
 
 static void pump(struct room *room)
@@ -440,6 +441,40 @@ static void test_files(void **state)
     assert_int_equal(await_end(room, &room->seen), EACCES);
 }
 
+static int move(struct room *room, const char *from, const char *to)
+{
+    assert_int_equal(box_move(room->box, from, to, &done_events, fresh(room), &room->id, NULL), 0);
+    return await_end(room, &room->seen);
+}
+
+/* The shares of a container are disks of their own: nothing of that is seen but the time. */
+static void test_moves_between_shares(void **state)
+{
+    struct room *room = *state;
+
+    NEEDS_A_BOX(room);
+    guest(room, "cd /tmp; head -c 1000000 /dev/urandom > a; chmod 640 a; touch -d @1000 a; "
+                "cksum < a > /home/user/sum; mkdir -p t/u/v t/w; echo x > t/u/v/x; "
+                "ln -s /nowhere t/l; mkfifo t/f; chmod 700 t/w; chmod 755 t; echo old > b");
+    assert_int_equal(move(room, "/tmp/a", "/workspace/a"), 0);
+    assert_string_equal(guest(room, "cd /workspace; cksum < a | cmp - /home/user/sum && "
+                                    "stat -c '%a %Y' a; ls /tmp"),
+                        "640 1000\nb\ndata\noutput\nt\n");
+    assert_int_equal(move(room, "/tmp/t", "/workspace/s"), 0);
+    assert_string_equal(guest(room, "cd /workspace/s; cat u/v/x; readlink l; test -p f && "
+                                    "stat -c %a . w; ls /tmp; ls -A /workspace"),
+                        "x\n/nowhere\n755\n700\nb\ndata\noutput\na\ns\n");
+    assert_int_equal(move(room, "/tmp/b", "/workspace/a"), 0); /* replaces */
+    assert_string_equal(guest(room, "cat /workspace/a"), "old\n");
+    assert_int_equal(move(room, "/workspace/a", "/tmp/data"), EISDIR);
+    assert_int_equal(move(room, "/workspace/s/u", "/tmp/output"), 0); /* empty: replaced */
+    assert_int_equal(move(room, "/workspace/s", "/tmp/output"), ENOTEMPTY);
+    assert_int_equal(move(room, "/workspace/none", "/tmp/none"), ENOENT);
+    assert_string_equal(guest(room, "ls -A /workspace /workspace/s /tmp"),
+                        "/tmp:\ndata\noutput\n\n/workspace:\na\ns\n\n"
+                        "/workspace/s:\nf\nl\nw\n");
+}
+
 static void test_full_disk(void **state)
 {
     struct room *room = *state;
@@ -564,12 +599,12 @@ static int become_nobody(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_CONTAINER(test_layers),          IN_A_CONTAINER(test_environment),
-        IN_A_CONTAINER(test_guest),           IN_A_CONTAINER(test_commands),
-        IN_A_CONTAINER(test_terminal),        IN_A_CONTAINER(test_files),
-        IN_A_CONTAINER(test_full_disk),       IN_A_CONTAINER(test_kernel),
-        IN_A_CONTAINER(test_orphans),         IN_A_CONTAINER(test_missing_share),
-        cmocka_unit_test(test_not_the_first),
+        IN_A_CONTAINER(test_layers),        IN_A_CONTAINER(test_environment),
+        IN_A_CONTAINER(test_guest),         IN_A_CONTAINER(test_commands),
+        IN_A_CONTAINER(test_terminal),      IN_A_CONTAINER(test_files),
+        IN_A_CONTAINER(test_full_disk),     IN_A_CONTAINER(test_moves_between_shares),
+        IN_A_CONTAINER(test_kernel),        IN_A_CONTAINER(test_orphans),
+        IN_A_CONTAINER(test_missing_share), cmocka_unit_test(test_not_the_first),
     };
 
     if (argc == 2 && strcmp(argv[1], WARDEN_INSIDE_WORD) == 0) {
