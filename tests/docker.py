@@ -331,12 +331,14 @@ class Dockerd:
         return {tag for one in self.ask("GET", "/images/json") for tag in one["RepoTags"] or []}
 
     def kept(self):
-        """What there is and could be left: containers, networks, images, and volumes but the one
-        that holds the warden."""
+        """What there is and could be left: containers, networks, images that no test has made, and
+        volumes but the one that holds the warden."""
+        made = {f"{name}:1" for name in IMAGES}
         return ({f"container {one['Id'][:12]} {one['Names']} {one['State']}" for one in self.containers()}
                 | {f"volume {name}" for name in self.volumes() if not name.startswith("bailey-warden-")}
                 | {f"network {name}" for name in self.networks()}
-                | {f"image {one['Id']}" for one in self.ask("GET", "/images/json?all=1")})
+                | {f"image {one['Id']}" for one in self.ask("GET", "/images/json?all=1")
+                   if not made & set(one["RepoTags"] or ())})
 
     def left_since(self, before, patience=10.0):
         """The same, less what was there before; what is just going is given time."""
