@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "cli/daemon_run.h"
 #include "cli/ending.h"
+#include "cli/engine.h"
 #include "cli/output.h"
 #include "cli/place.h"
 #include "cli/request.h"
@@ -113,10 +114,13 @@ static int execute(struct job *job)
     struct oneshot_extra extra = {0};
     struct oneshot_sink sink;
     struct result result;
+    char engine[PATH_MAX] = "";
     struct error err = {0};
     int status;
 
     log_set_level(job->config->log_level);
+    if (config_is_docker(job->config) && engine_program(engine, &err) < 0)
+        return say_bad_input(&err);
     if (signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
     if (job->config->auto_install && job->language && !request->is_quiet)
@@ -144,12 +148,16 @@ static int execute(struct job *job)
             .keep_artifact = true,
             .elsewhere = job->asks_daemon ? &elsewhere : NULL,
             .state = job->place.state,
+            .engine = engine,
+            .warden = "/proc/self/exe",
         },
         &result, &extra);
 
     output_finish(&ending.output);
     ending.signal = signals_taken(cancel_fd);
     status = ending_report(&ending, &result, &extra);
+    if (result.fallback && !request->is_quiet && !request->is_json)
+        say("%s. It ran on this machine instead, as SANDBOX_FALLBACK says", result.fallback);
     say_missing_module(job, &result);
     oneshot_extra_free(&extra);
     result_free(&result);

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/client_request.h"
+#include "cli/engine.h"
 #include "cli/options.h"
 #include "cli/place.h"
 #include "cli/request.h"
@@ -85,6 +86,7 @@ static int run_tool(const struct invocation *invocation)
     const struct tool_row *tool = tool_find(invocation->parsed.operands[0]);
     struct report_request request = {0};
     struct error err = {0};
+    char engine[PATH_MAX] = "";
     int signal;
 
     if (option_given(&invocation->parsed, "list", NULL))
@@ -95,13 +97,17 @@ static int run_tool(const struct invocation *invocation)
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
         place_choose(&place, &config, invocation->env, NULL, NULL, &err) < 0 ||
+        (config_is_docker(&config) && engine_program(engine, &err) < 0) ||
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
 
-    if (tool_call(
-            tool, buf_text(&input), input.length,
-            &(struct tool_context){.config = &config, .cancel_fd = cancel_fd, .state = place.state},
-            &reply) < 0) {
+    if (tool_call(tool, buf_text(&input), input.length,
+                  &(struct tool_context){.config = &config,
+                                         .cancel_fd = cancel_fd,
+                                         .state = place.state,
+                                         .engine = engine,
+                                         .warden = "/proc/self/exe"},
+                  &reply) < 0) {
         say("out of memory writing the reply");
         return STATUS_BAD_INPUT;
     }

@@ -52,6 +52,12 @@ struct box_spec {
     uint64_t id_base;  /* SANDBOX_ID_BASE */
     const char *layer; /* the host folder of a template's layer; NULL: the host's own Python */
     bool has_drivers;  /* a kernel may be started in it: its drivers are below /bailey */
+
+    /* of a container (runtime/docker/docker.h) */
+    const char *engine;            /* path of bailey-engine */
+    const char *warden;            /* path of `bailey` */
+    const char *const *engine_env; /* NULL-terminated "K=V": the effective configuration */
+    int cancel_fd; /* readable when the caller does not want it any more; -1: never */
 };
 
 /* One command in a box. */

@@ -5,9 +5,10 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "runtime/docker/docker.h"
 #include "runtime/local/local.h"
 
-static struct runtime runtimes[] = {{.ops = &local_ops}};
+static struct runtime runtimes[] = {{.ops = &local_ops}, {.ops = &docker_ops}};
 
 int runtime_find(const char *name, struct runtime **ret, struct error *err)
 {
@@ -17,6 +18,7 @@ int runtime_find(const char *name, struct runtime **ret, struct error *err)
             return 0;
         }
     }
-    return error_set(err, -ENOSYS, ERROR_BAD_CONFIG,
-                     "SANDBOX_TYPE: the runtime '%s' is not in this build (there is: local)", name);
+    return error_set(
+        err, -ENOSYS, ERROR_BAD_CONFIG,
+        "SANDBOX_TYPE: the runtime '%s' is not in this build (there are: local, docker)", name);
 }

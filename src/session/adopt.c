@@ -302,7 +302,10 @@ static void on_done(void *ctx, const struct error *err)
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
-        session_tell_box(session, session->box, NULL);
+        if (session->is_wall) /* one may have come while nobody was there to put it in */
+            datasets_push(session);
+        if (!session->push)
+            session_tell_box(session, session->box, NULL);
     }
     adopted(session->engine);
 }

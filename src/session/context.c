@@ -305,7 +305,7 @@ void context_advance(struct context *context)
     if (context->running || !context->waiting || context->waits_for_box ||
         session->state >= SESSION_ENDING)
         return;
-    if (session->state != SESSION_READY) {
+    if (!session_is_ready(session)) {
         context->waits_for_box = true;
         session_box(session, on_box, context);
         return;

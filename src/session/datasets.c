@@ -171,13 +171,31 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
     return 0;
 }
 
+/* In a container it is part of the box's disk: known before it is copied there. */
+static int check_room(const struct dataset_upload *upload, uint64_t length, struct error *err)
+{
+    const struct config *config = upload->session->engine->spec.config;
+    uint64_t disk = config->limits.disk_bytes;
+    char text[32];
+
+    if (!config_is_docker(config) || (length <= disk && upload->bytes <= disk - length))
+        return 0;
+    str_from_bytes(disk, text, sizeof(text));
+    return error_set(err, -ENOSPC, ERROR_DISK_FULL,
+                     "the dataset '%.64s' does not fit into a container, whose disk of %s is part "
+                     "of its memory: raise DOCKER_MEMORY_LIMIT, or SANDBOX_DISK_LIMIT",
+                     upload->name, text);
+}
+
 int dataset_write(struct dataset_upload *upload, const void *data, size_t length, struct error *err)
 {
     int r;
 
     if (upload->session->state >= SESSION_ENDING)
         return session_ended_error(upload->session, err);
-    r = usage_data(upload->session, length, err);
+    r = check_room(upload, length, err);
+    if (r == 0)
+        r = usage_data(upload->session, length, err);
     if (r < 0)
         return r;
     upload->bytes += length;
@@ -227,8 +245,10 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
         r = disk_error(-errno, err);
     else if (r == 0)
         upload->temporary[0] = 0;
-    if (r == 0)
+    if (r == 0) {
         usage_data_over(session, replaced);
+        dataset_push(session, upload->file);
+    }
     if (r == 0)
         bus_publish(
             session->engine->spec.bus, EVENT_FILE_CHANGED, session->tenant, session->id,
@@ -294,7 +314,8 @@ static int copy_piece(struct dataset_upload *upload, struct error *err)
         if (r < 0)
             return disk_error(r, err);
     }
-    if (usage_data(upload->session, (uint64_t)length, err) < 0)
+    if (check_room(upload, (uint64_t)length, err) < 0 ||
+        usage_data(upload->session, (uint64_t)length, err) < 0)
         return -EDQUOT;
     upload->bytes += (uint64_t)length;
     return length > 0;

@@ -475,6 +475,12 @@ int check_start(struct engine *engine, struct box *box, const struct check_spec 
                 struct check **ret, struct error *err);
 void check_leave(struct check *check); /* done() does not come any more; NULL is fine */
 
+/* dataset_push.c: into a container; nothing where the box is none */
+void dataset_push(struct session *session, const char *file); /* one that was added */
+void datasets_push(struct session *session);                  /* all, into a box that is new */
+void datasets_push_free(struct session *session);
+bool session_is_ready(const struct session *session); /* session.c: its box, and all in it */
+
 /* furniture.c */
 const char *furniture_program(const struct engine_language *language, bool has_layer,
                               bool is_fallback);

@@ -86,6 +86,7 @@ void session_free(struct session *session)
     free(session->template_name);
     free(session->name);
     free(session->fallback);
+    datasets_push_free(session);
     free(session);
 }
 
@@ -224,7 +225,10 @@ static void on_made(void *ctx, const struct made *made)
     session_save(session);
     if (made->kernel)
         kernel_came(session, made);
-    session_tell_box(session, session->box, NULL);
+    if (session->is_wall)
+        datasets_push(session);
+    if (!session->push) /* else when all are there */
+        session_tell_box(session, session->box, NULL);
 }
 
 static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
@@ -240,6 +244,11 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 }
 
 static const struct make_events make_events = {.made = on_made, .refused = on_refused};
+
+bool session_is_ready(const struct session *session)
+{
+    return session->state == SESSION_READY && !session->push;
+}
 
 static void start_box(struct session *session)
 {
@@ -286,7 +295,7 @@ void session_box(struct session *session,
         ready(ctx, NULL, &err);
         return;
     }
-    if (session->state == SESSION_READY) {
+    if (session_is_ready(session)) {
         ready(ctx, session->box, NULL);
         return;
     }

@@ -22,6 +22,7 @@
 #include "tool/drive.h"
 #include "tool/language.h"
 #include "tool/transfer.h"
+#include "tool/wall.h"
 
 #define CHECK_TIMEOUT_MS 10000
 #define CHECK_OUTPUT_MAX (256 * 1024)
@@ -105,7 +106,8 @@ static int find_template(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
     struct interpreter *found = &run->interpreter;
-    int r = built_find(shot->config, shot->state, &run->built, err);
+    bool is_docker = config_is_docker(shot->config); /* its image has what there is */
+    int r = is_docker ? 0 : built_find(shot->config, shot->state, &run->built, err);
 
     if (r < 0)
         return r;
@@ -137,6 +139,8 @@ static int prepare(struct run *run, struct error *err)
     const struct oneshot *shot = run->shot;
     int r = check_out(shot->out, err);
 
+    if (r == 0)
+        r = wall_check(shot->config, err);
     if (r < 0)
         return r;
     if (shot->language) {
@@ -151,10 +155,13 @@ static int prepare(struct run *run, struct error *err)
         /* A name that begins like an option would be taken for one. */
         if (str_format(run->name, sizeof(run->name), "%s%s", name[0] == '-' ? "./" : "", name) < 0)
             return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the file's name is too long");
-        r = interpreter_find(run->language, shot->config, &run->interpreter, err);
+        if (config_is_docker(shot->config))
+            r = wall_interpreter(run->language, &run->interpreter, err);
+        else
+            r = interpreter_find(run->language, shot->config, &run->interpreter, err);
         if (r < 0)
             return r;
-        if (shot->elsewhere)
+        if (shot->elsewhere && !config_is_docker(shot->config))
             interpreter_fingerprint(&run->interpreter, shot->config, run->fingerprint);
     }
     r = find_template(run, err);
@@ -170,6 +177,7 @@ static int make_box(struct run *run, struct error *err)
 {
     struct box_bind binds[INTERPRETER_BINDS_MAX];
     const struct config *config = run->shot->config;
+    CLEANUP(strv_freep) char **engine_env = wall_env(config);
     struct box_spec spec = {
         .limits = config->limits,
         .minimum = config->isolation,
@@ -178,11 +186,39 @@ static int make_box(struct run *run, struct error *err)
         .bind_count = run->interpreter.bind_count,
         .id_base = config->id_base,
         .layer = run->built.layer,
+        .engine = run->shot->engine,
+        .warden = run->shot->warden,
+        .engine_env = (const char *const *)engine_env,
+        .cancel_fd = run->shot->cancel_fd,
     };
 
+    if (config_is_docker(config) && !engine_env)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     for (size_t i = 0; i < spec.bind_count; i++)
         binds[i] = (struct box_bind){.host = run->interpreter.binds[i]};
     return run->runtime->ops->create(run->runtime, &spec, &run->drive.box, &run->facts, err);
+}
+
+/* Docker is not there, and that is not to matter: the result says so. */
+static int fall_back(struct run *run, struct error *err)
+{
+    const struct oneshot *shot = run->shot;
+    struct error why = *err;
+    int r = runtime_find("local", &run->runtime, err);
+
+    *err = (struct error){0};
+    if (r == 0 && run->language) {
+        interpreter_free(&run->interpreter);
+        run->interpreter = (struct interpreter){0};
+        r = interpreter_find(run->language, shot->config, &run->interpreter, err);
+        if (r == 0)
+            run->argv[0] = run->interpreter.path;
+    }
+    if (r < 0)
+        return r;
+    run->result->runtime = "local";
+    result_set_fallback(run->result, why.text);
+    return make_box(run, err);
 }
 
 static int furnish(struct run *run, struct error *err)
@@ -265,6 +301,8 @@ static int run_program(struct run *run, struct error *err)
             return cancelled(run, err);
         if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
             error_prefix(err, run->argv[0]);
+        if (run->language && !run->result->fallback)
+            wall_explain(run->shot->config, run->language, err);
         explain_unreachable(run, err);
         return r;
     }
@@ -321,6 +359,8 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
         if (r <= 0)
             return r;
         r = make_box(run, err);
+        if (r < 0 && err->code == ERROR_DOCKER_UNAVAILABLE && config->falls_back)
+            r = fall_back(run, err);
     }
     if (r < 0)
         return r;

@@ -79,7 +79,8 @@ struct oneshot {
     bool keep_artifact;          /* SANDBOX_STORE_CODE applies */
     const char *artifact_folder; /* NULL: "artifacts" in the working folder */
     const struct oneshot_elsewhere *elsewhere; /* NULL: nobody */
-    const char *state; /* the state folder, where templates are; NULL: nowhere */
+    const char *state;           /* the state folder, where templates are; NULL: nowhere */
+    const char *engine, *warden; /* paths of bailey-engine and `bailey`, for containers; or NULL */
 };
 
 struct oneshot_extra {

@@ -275,6 +275,8 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
             .cancel_fd = context->cancel_fd,
             .keep_artifact = true,
             .state = context->state,
+            .engine = context->engine,
+            .warden = context->warden,
         },
         &result, &extra);
     answer = run_python_code_reply(&result, reply);

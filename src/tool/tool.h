@@ -43,8 +43,9 @@ json_t *tool_row_json(const struct tool_row *row);
 
 struct tool_context {
     const struct config *config;
-    int cancel_fd;     /* readable: the caller wants the run to end; -1: never */
-    const char *state; /* the state folder, for templates; NULL: none */
+    int cancel_fd;               /* readable: the caller wants the run to end; -1: never */
+    const char *state;           /* the state folder, for templates; NULL: none */
+    const char *engine, *warden; /* as struct oneshot's */
 };
 
 /* Whether tool_call() can run it, without a daemon. */

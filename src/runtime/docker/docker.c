@@ -1,0 +1,287 @@
+/* docker.c - the runtime `docker` for one run; see docker.h. */
+#include "runtime/docker/docker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
+#include "launcher/protocol.h"
+#include "launcher/serve.h"
+#include "runtime/box/box.h"
+#include "runtime/local/local.h"
+#include "sys/calls.h"
+#include "sys/packet.h"
+
+#define MAKE_PATIENCE_MS (15 * 60 * 1000) /* an image may have to be fetched first */
+#define END_PATIENCE_MS 20000
+#define HIGH_FD 64
+#define KEY "run"
+
+struct docker_box {
+    pid_t pid;
+    int pid_fd, control_fd, meeting_fd;
+    int cancel_fd; /* borrowed; -1: nobody cancels */
+    uint32_t number;
+    struct box_facts facts;
+};
+
+/* ---- the wall's process ---- */
+
+static _Noreturn void wall_child(const struct box_spec *spec, int meeting_fd, int program_fd)
+{
+    char *argv[] = {"bailey-engine", "docker", NULL};
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int meeting = fcntl(meeting_fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    int program = fcntl(program_fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid(); /* Ctrl-C is for us: the wall ends its container when we have hung up */
+    if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(meeting, WALL_MEETING_FD) < 0 ||
+        dup2(program, WALL_WARDEN_FD) < 0)
+        _exit(127);
+    sys_close_range(WALL_WARDEN_FD + 1, ~0U, 0);
+    execve(spec->engine, argv, (char *const *)spec->engine_env);
+    _exit(127);
+}
+
+static int start_wall(struct docker_box *self, const struct box_spec *spec, struct error *err)
+{
+    static const char word = WALL_SAYS_CHANNEL;
+    CLEANUP(fd_closep) int program_fd = open(spec->warden, O_RDONLY | O_CLOEXEC);
+    int meeting[2], control[2], r;
+
+    if (program_fd < 0)
+        return error_errno(err, "opening %s", spec->warden);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meeting) < 0)
+        return error_errno(err, "making the channel to the Docker wall");
+    self->meeting_fd = meeting[0];
+    self->pid = sys_clone_fork(0, &self->pid_fd, -1);
+    if (self->pid == 0)
+        wall_child(spec, meeting[1], program_fd);
+    close(meeting[1]);
+    if (self->pid < 0) {
+        self->pid = 0;
+        return error_errno(err, "starting %s", spec->engine);
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
+        return error_errno(err, "making the channel to the Docker wall");
+    self->control_fd = control[0];
+    r = packet_send(self->meeting_fd, &word, 1, &control[1], 1, 0);
+    close(control[1]);
+    return r < 0 ? error_set(err, r, ERROR_ENGINE, "speaking to the Docker wall: %s", strerror(-r))
+                 : 0;
+}
+
+static void end_wall(struct docker_box *self)
+{
+    struct pollfd end = {.fd = self->pid_fd, .events = POLLIN};
+
+    fd_closep(&self->control_fd);
+    fd_closep(&self->meeting_fd);
+    if (self->pid > 0) {
+        while (poll(&end, 1, END_PATIENCE_MS) < 0 && errno == EINTR)
+            ;
+        if (!(end.revents & POLLIN))
+            kill(self->pid, SIGKILL);
+        while (waitpid(self->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    fd_closep(&self->pid_fd);
+    free(self);
+}
+
+/* ---- what it says ---- */
+
+static int wall_is_gone(struct docker_box *self, struct error *err)
+{
+    siginfo_t info = {0};
+
+    waitid(P_PID, (id_t)self->pid, &info, WEXITED | WNOWAIT | WNOHANG);
+    return error_set(err, -EPIPE, ERROR_ENGINE, "the process that speaks to Docker ended (%s %d)%s",
+                     info.si_code == CLD_EXITED ? "status" : "signal", info.si_status,
+                     info.si_status == 127 ? ": bailey-engine could not be executed" : "");
+}
+
+/* The next message; a cancelled caller is told so, unless the end is waited for. */
+static int hear(struct docker_box *self, uint64_t until_ms, bool can_cancel,
+                struct launcher_message *ret, int *ret_fd, struct error *err)
+{
+    for (;;) {
+        struct pollfd fds[] = {{.fd = self->control_fd, .events = POLLIN},
+                               {.fd = can_cancel ? self->cancel_fd : -1, .events = POLLIN}};
+        uint64_t now = clock_now_ms();
+        int r = launcher_receive(self->control_fd, ret, ret_fd);
+
+        if (r > 0)
+            return 0;
+        if (r == -EPROTO)
+            return error_set(err, r, ERROR_ENGINE, "the Docker wall sent nonsense");
+        if (r < 0)
+            return wall_is_gone(self, err);
+        if (now >= until_ms)
+            return error_set(err, -ETIMEDOUT, ERROR_DOCKER_UNAVAILABLE,
+                             "Docker did not answer in time");
+        if (poll(fds, ARRAY_SIZE(fds), (int)(until_ms - now)) < 0 && errno != EINTR)
+            return error_errno(err, "waiting for the Docker wall");
+        if (fds[1].revents)
+            return error_set(err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
+    }
+}
+
+static int say(struct docker_box *self, const struct launcher_message *message, struct error *err)
+{
+    int r = launcher_send(self->control_fd, message, -1);
+
+    if (r > 0)
+        return 0;
+    return r == 0 ? error_set(err, -EAGAIN, ERROR_ENGINE, "the Docker wall does not read")
+                  : wall_is_gone(self, err);
+}
+
+static int ask_for_box(struct docker_box *self, const struct box_spec *spec, struct error *err)
+{
+    struct launcher_message hello = {.type = LAUNCHER_HELLO, .number = LAUNCHER_VERSION};
+    struct launcher_message make = {.type = LAUNCHER_MAKE,
+                                    .make = {.serial = 1,
+                                             .key = KEY,
+                                             .memory_bytes = spec->limits.memory_bytes,
+                                             .disk_bytes = spec->limits.disk_bytes,
+                                             .pids = spec->limits.pids,
+                                             .cpu_millis = spec->limits.cpu_millis,
+                                             .minimum = (uint8_t)spec->minimum,
+                                             .tier = TIER_NONE}};
+    int r = say(self, &hello, err);
+
+    return r < 0 ? r : say(self, &make, err);
+}
+
+static void take_facts(struct docker_box *self, const struct launcher_box *box)
+{
+    self->number = box->number;
+    self->facts = (struct box_facts){
+        .layers = box->layers,
+        .missing = box->missing,
+        .memory_by = local_limit_by(box->memory_by, box->group),
+        .pids_by = local_limit_by(box->pids_by, box->group),
+        .cpu_by = local_limit_by(box->cpu_by, box->group),
+        .disk_by = local_limit_by(box->disk_by, box->group),
+    };
+}
+
+/* Until the box stands or was refused; *ret_fd is its channel. */
+static int wait_for_box(struct docker_box *self, int *ret_fd, struct error *err)
+{
+    uint64_t until_ms = clock_now_ms() + MAKE_PATIENCE_MS;
+
+    for (;;) {
+        struct launcher_message message;
+        int fd = -1;
+        int r = hear(self, until_ms, true, &message, &fd, err);
+
+        if (r < 0)
+            return r;
+        if (message.type == LAUNCHER_MADE) {
+            take_facts(self, &message.box);
+            *ret_fd = fd;
+            return 0;
+        }
+        fd_closep(&fd);
+        if (message.type == LAUNCHER_REFUSED) {
+            self->facts.layers = message.refused.layers;
+            self->facts.missing = message.refused.missing;
+            if (err)
+                *err = message.refused.error;
+            return message.refused.error.num;
+        }
+    }
+}
+
+/* What it used is known when it has ended. */
+static void wait_for_end(struct docker_box *self)
+{
+    struct launcher_message end = {.type = LAUNCHER_END, .number = self->number};
+    uint64_t until_ms = clock_now_ms() + END_PATIENCE_MS;
+    struct launcher_message message;
+    struct error err = {0};
+    int fd = -1;
+
+    if (say(self, &end, &err) < 0)
+        return;
+    while (hear(self, until_ms, false, &message, &fd, &err) == 0) {
+        fd_closep(&fd);
+        if (message.type != LAUNCHER_ENDED || message.usage.number != self->number)
+            continue;
+        self->facts.oom_kills = message.usage.oom_kills;
+        self->facts.usage = (struct usage){.cpu_us = message.usage.cpu_us,
+                                           .max_rss_bytes = message.usage.memory_bytes};
+        if (message.usage.was_asked)
+            return;
+    }
+}
+
+/* ---- the runtime ---- */
+
+static int docker_create(struct runtime *runtime, const struct box_spec *spec, struct box **ret,
+                         struct box_facts *facts, struct error *err)
+{
+    struct docker_box *self = calloc(1, sizeof(*self));
+    CLEANUP(fd_closep) int fd = -1;
+    int r;
+
+    (void)runtime;
+    if (!self)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    self->pid_fd = self->control_fd = self->meeting_fd = -1;
+    self->cancel_fd = spec->cancel_fd;
+    if (!spec->engine || !spec->warden)
+        r = error_set(err, -ENOSYS, ERROR_ENGINE,
+                      "this command cannot make containers itself; start a daemon");
+    else
+        r = start_wall(self, spec, err);
+    if (r == 0)
+        r = ask_for_box(self, spec, err);
+    if (r == 0)
+        r = wait_for_box(self, &fd, err);
+    *facts = self->facts;
+    if (r == 0)
+        r = box_new(fd, self, ret, err);
+    if (r < 0) {
+        end_wall(self);
+        return r;
+    }
+    fd = -1; /* the box has it now */
+    return 0;
+}
+
+static void docker_destroy(struct box *box, struct box_facts *facts)
+{
+    struct docker_box *self;
+
+    if (!box)
+        return;
+    self = box_wall(box);
+    box_free(box);
+    wait_for_end(self);
+    *facts = self->facts;
+    end_wall(self);
+}
+
+const struct runtime_ops docker_ops = {
+    .name = "docker",
+    .can = RUNTIME_CAN_LIMIT,
+    .create = docker_create,
+    .destroy = docker_destroy,
+};

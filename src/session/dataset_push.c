@@ -1,0 +1,217 @@
+/*
+ * dataset_push.c - datasets into a container: no folder of this machine is bound there, so their
+ * bytes go in through the warden, into /tmp/data, when the box was made and when one is added.
+ *
+ * While some are on their way the session is not ready for anybody: a command that is asked for
+ * behind a dataset finds it. One that does not fit is told to whoever waits then, once.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "runtime/box/files.h"
+#include "session/inside.h"
+
+#define PIECE (128 * 1024)
+
+struct dataset_push {
+    struct session *session;
+    char **names; /* strv, in data/<session> */
+    size_t at;    /* of the one that is being put */
+    int fd;
+    uint32_t call;
+    size_t have, sent; /* of `piece` */
+    struct error failure;
+    char piece[PIECE];
+};
+
+static void next(struct dataset_push *push);
+
+void datasets_push_free(struct session *session)
+{
+    struct dataset_push *push = ptr_take(&session->push);
+
+    if (!push)
+        return;
+    fd_closep(&push->fd);
+    strv_free(push->names);
+    free(push);
+}
+
+static void over(struct dataset_push *push)
+{
+    struct session *session = push->session;
+    struct error failure = push->failure;
+
+    datasets_push_free(session);
+    if (failure.num < 0)
+        log_warning("session %s: %s", session->id, failure.text);
+    if (session->state == SESSION_READY)
+        session_tell_box(session, failure.num < 0 ? NULL : session->box, &failure);
+}
+
+static void failed(struct dataset_push *push, int num)
+{
+    char disk[32];
+
+    str_from_bytes(push->session->limits.disk_bytes, disk, sizeof(disk));
+    if (num == -ENOSPC || num == -EDQUOT)
+        error_set(&push->failure, num, ERROR_DISK_FULL,
+                  "the dataset /tmp/data/%.100s does not fit into the container, whose disk of %s "
+                  "is part of its memory: raise DOCKER_MEMORY_LIMIT, or SANDBOX_DISK_LIMIT",
+                  push->names[push->at], disk);
+    else
+        error_set(&push->failure, num, ERROR_ENGINE,
+                  "the dataset /tmp/data/%.100s could not be put into the container: %s",
+                  push->names[push->at], strerror(-num));
+}
+
+static void on_put(void *ctx, const struct error *err)
+{
+    struct dataset_push *push = ctx;
+
+    if (err->num < 0)
+        failed(push, err->num);
+    fd_closep(&push->fd);
+    push->at++;
+    next(push);
+}
+
+static void on_more(void *ctx)
+{
+    struct dataset_push *push = ctx;
+
+    for (;;) {
+        long taken;
+
+        if (push->sent == push->have) {
+            ssize_t length = read(push->fd, push->piece, PIECE);
+
+            if (length <= 0) { /* one that cannot be read is shorter, and says so */
+                if (length < 0)
+                    failed(push, -errno);
+                box_put_end(push->session->box, push->call);
+                return;
+            }
+            push->have = (size_t)length;
+            push->sent = 0;
+        }
+        taken = box_put_data(push->session->box, push->call, push->piece + push->sent,
+                             push->have - push->sent);
+        if (taken <= 0)
+            return;
+        push->sent += (size_t)taken;
+    }
+}
+
+static int open_next(struct dataset_push *push)
+{
+    char path[ID_MAX + LIMIT_NAME + 16];
+
+    str_format(path, sizeof(path), "%s/%s", push->session->id, push->names[push->at]);
+    push->fd = openat(push->session->engine->spec.folders.data_fd, path,
+                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    return push->fd < 0 ? -errno : 0;
+}
+
+static void next(struct dataset_push *push)
+{
+    static const struct put_events events = {.done = on_put, .more = on_more};
+
+    for (; push->names[push->at]; push->at++) {
+        char path[LIMIT_NAME + 32];
+        struct put_spec spec = {.path = path, .mode = 0444};
+        struct error err = {0};
+        int r = open_next(push);
+
+        str_format(path, sizeof(path), "/tmp/data/%s", push->names[push->at]);
+        push->have = push->sent = 0;
+        if (r == 0)
+            r = box_put(push->session->box, &spec, &events, push, &push->call, &err);
+        if (r == 0) {
+            on_more(push);
+            return;
+        }
+        fd_closep(&push->fd);
+        failed(push, r);
+    }
+    over(push);
+}
+
+/* The one that the session has, or a new one; NULL: no memory. */
+static struct dataset_push *push_of(struct session *session)
+{
+    struct dataset_push *push = session->push;
+
+    if (push)
+        return push;
+    push = calloc(1, sizeof(*push));
+    if (!push)
+        return NULL;
+    push->session = session;
+    push->fd = -1;
+    push->names = strv_new();
+    if (!push->names) {
+        free(push);
+        return NULL;
+    }
+    return session->push = push;
+}
+
+static void out_of_memory(const struct session *session)
+{
+    log_error("session %s: no memory to put its datasets into the container, continuing without "
+              "them",
+              session->id);
+}
+
+void dataset_push(struct session *session, const char *file)
+{
+    bool is_new = !session->push;
+    struct dataset_push *push;
+
+    if (!session->is_wall || !session->box || session->state != SESSION_READY)
+        return; /* a box that is to come gets them all */
+    push = push_of(session);
+    if (!push || strv_push(&push->names, file) < 0) {
+        out_of_memory(session);
+        if (is_new)
+            datasets_push_free(session);
+        return;
+    }
+    if (is_new)
+        next(push);
+}
+
+void datasets_push(struct session *session)
+{
+    int data_fd = session->engine->spec.folders.data_fd;
+    int fd = openat(data_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct dataset_push *push = NULL;
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!folder) {
+        fd_closep(&fd);
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        push = push_of(session);
+        if (!push || strv_push(&push->names, entry->d_name) < 0) {
+            out_of_memory(session);
+            break;
+        }
+    }
+    closedir(folder);
+    if (push)
+        next(push);
+}
