@@ -194,6 +194,7 @@
 #define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */
 #define EGRESS_IDLE_MS 300000       /* a tunnel in which nothing moves is closed */
 #define EGRESS_LEAVE_MS 2000        /* a caller that was refused has this long to read why */
+#define DOCKER_HELLO_MS 10000       /* a Docker that is there says which it is */
 #define DOCKER_CALL_MS 60000        /* one call of Docker's */
 #define DOCKER_PULL_MS 1800000      /* an image comes */
 #define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */

@@ -37,7 +37,7 @@ static void fill_spec(struct docker_wall_spec *spec, const struct config *config
         .pids = config->limits.pids,
         .cpu_millis = config->limits.cpu_millis,
         .minimum = (uint8_t)config->isolation,
-        .has_kernels = config->is_warm,
+        .has_kernels = config->is_warm, /* SANDBOX_WARM */
         .left = on_left,
     };
 }

@@ -181,7 +181,7 @@ static void stands(struct wall_box *box)
         docked_tell(box, box->make.serial);
         return;
     }
-    wall->pool_pause_ms = 0;
+    wall->next_pause_ms = 0;
     box->stage = BOX_IDLE;
     if (wall->spec.has_kernels && docked_kernel_start(box) == 0)
         box->stage = BOX_WARMING;
@@ -215,9 +215,9 @@ static int on_early(void *ctx, const struct frame *frame)
 
     if (box->stage == BOX_WARMING) {
         r = docked_kernel_frame(box, frame);
-        if (r != 0)
+        if (r > 0)
             box->stage = BOX_IDLE;
-        return r < 0 && r != -EAGAIN ? r : 0;
+        return r;
     }
     if (frame->type == FRAME_FAILED && !box->is_ready)
         return bring_up_failed(box, frame);

@@ -211,7 +211,7 @@ void docked_lost(struct wall_box *box, int num);                 /* its stream h
 
 /* docked_kernel.c: Python in a box that is made ahead */
 int docked_kernel_start(struct wall_box *box);
-/* A frame of a box that is warming. 1: it runs, 0: go on; negative: there will be none. */
+/* A frame of a box that is warming. 1: that was it, with a kernel or without; or -EPROTO. */
 int docked_kernel_frame(struct wall_box *box, const struct frame *frame);
 
 /* ---- prepare.c, volume.c ---- */

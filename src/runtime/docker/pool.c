@@ -36,12 +36,8 @@ struct wall_box *docker_pool_take(struct docker_wall *wall, const struct launche
     found->make = *make;
     found->asked_ns = 0;
     str_copy(found->facts.key, sizeof(found->facts.key), make->key);
-    if (make->tier == TIER_NONE || make->kernel != found->facts.kernel) {
-        found->facts.kernel = 0; /* it runs, and nobody will name it */
-        found->facts.kernel_is_wardens = false;
-    } else {
+    if (found->facts.kernel) /* whether its owner takes it or not: the id is in use */
         found->facts.tier = make->tier;
-    }
     return found;
 }
 

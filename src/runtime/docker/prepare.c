@@ -248,7 +248,8 @@ static void on_version(void *ctx, const struct api_reply *reply)
 
 static void start(struct docker_wall *wall)
 {
-    struct api_request request = {.method = "GET", .path = "/version", .is_unversioned = true};
+    struct api_request request = {
+        .method = "GET", .path = "/version", .is_unversioned = true, .timeout_ms = DOCKER_HELLO_MS};
 
     wall->prepare.stage = PREPARE_RUNS;
     wall->prepare.has_pulled = false;

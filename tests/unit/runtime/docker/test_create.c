@@ -1,0 +1,230 @@
+/*
+ * test_create.c - what a container is asked to be, and that everything which Docker did not do is a
+ * refusal: an answer as Docker gives it is made from what was asked, then spoiled item by item.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/layer.h"
+#include "runtime/docker/inside.h"
+
+static struct docker_wall_spec wall = {.image = "img:1"};
+
+static struct container_spec container(void)
+{
+    return (struct container_spec){.wall = &wall,
+                                   .engine = "e1",
+                                   .state = "s1",
+                                   .key = "k1",
+                                   .volume = "vol",
+                                   .seccomp = "{\"x\":1}",
+                                   .memory_bytes = 256 * MIB,
+                                   .disk_bytes = 128 * MIB,
+                                   .pids = 64,
+                                   .cpu_millis = 1500,
+                                   .cpu_count = 2};
+}
+
+static const char *text_at(const json_t *json, const char *first, const char *second)
+{
+    return json_text(json_at(json, first, second));
+}
+
+static void test_what_is_asked_for(void **state)
+{
+    struct container_spec spec = container();
+    json_t *json = create_json(&spec);
+    const json_t *host = json_object_get(json, "HostConfig");
+    const json_t *mounts = json_object_get(host, "Mounts");
+
+    (void)state;
+    assert_string_equal(text_at(json, "Image", NULL), "img:1");
+    assert_string_equal(text_at(json, "User", NULL), "1000:1000");
+    assert_string_equal(text_at(json, "Labels", "bailey.engine"), "e1");
+    assert_string_equal(text_at(json, "Labels", "bailey.state"), "s1");
+    assert_true(json_is_true(json_at(json, "OpenStdin", NULL)));
+    assert_true(json_is_true(json_at(json, "StdinOnce", NULL)));
+    assert_true(json_is_true(json_at(json, "NetworkDisabled", NULL)));
+    assert_true(json_is_false(json_at(json, "Tty", NULL)));
+    assert_string_equal(text_at(host, "NetworkMode", NULL), "none");
+    assert_string_equal(text_at(host, "IpcMode", NULL), "private");
+    assert_string_equal(text_at(host, "CgroupnsMode", NULL), "private");
+    assert_string_equal(text_at(host, "LogConfig", "Type"), "none");
+    assert_true(json_is_true(json_at(host, "AutoRemove", NULL)));
+    assert_true(json_is_true(json_at(host, "ReadonlyRootfs", NULL)));
+    assert_int_equal(json_integer_value(json_at(host, "Memory", NULL)), 256 * MIB);
+    assert_int_equal(json_integer_value(json_at(host, "MemorySwap", NULL)), 256 * MIB);
+    assert_int_equal(json_integer_value(json_at(host, "NanoCpus", NULL)), 1500000000);
+    assert_int_equal(json_integer_value(json_at(host, "PidsLimit", NULL)), 65);
+    assert_non_null(strstr(text_at(host, "Tmpfs", "/workspace"), "size=134217728,"));
+    assert_non_null(strstr(text_at(host, "Tmpfs", "/tmp"), "mode=1777"));
+    assert_int_equal(json_array_size(mounts), 1);
+    assert_string_equal(text_at(json_array_get(mounts, 0), "Source", NULL), "vol");
+    assert_true(json_is_true(json_at(json_array_get(mounts, 0), "ReadOnly", NULL)));
+    assert_null(json_object_get(host, "Runtime"));
+    json_decref(json);
+}
+
+static void test_no_more_than_docker_has(void **state)
+{
+    struct container_spec spec = container();
+    json_t *json;
+
+    (void)state;
+    spec.cpu_millis = 8000;
+    json = create_json(&spec);
+    assert_int_equal(json_integer_value(json_at(json, "HostConfig", "NanoCpus")), 2000000000);
+    json_decref(json);
+    wall.has_network = true;
+    wall.runtime = "crun";
+    json = create_json(&spec);
+    assert_string_equal(text_at(json, "HostConfig", "NetworkMode"), "bridge");
+    assert_string_equal(text_at(json, "HostConfig", "Runtime"), "crun");
+    assert_true(json_is_false(json_at(json, "NetworkDisabled", NULL)));
+    json_decref(json);
+    wall.has_network = false;
+    wall.runtime = NULL;
+}
+
+/* As inspect answers when Docker did all of it. */
+static json_t *inspected(const struct container_spec *spec)
+{
+    json_t *asked = create_json(spec);
+    json_t *inspect =
+        json_pack("{s:{s:b}, s:{s:s}, s:O, s:[{s:s, s:s, s:s, s:b}]}", "State", "Running", 1,
+                  "Config", "User", "1000:1000", "HostConfig", json_object_get(asked, "HostConfig"),
+                  "Mounts", "Type", "volume", "Name", "vol", "Destination", "/bailey", "RW", 0);
+    json_t *host = json_object_get(inspect, "HostConfig");
+
+    json_object_set_new(host, "PidMode", json_string(""));
+    json_object_set_new(host, "CapAdd", json_null());
+    json_object_set_new(host, "Devices", json_array());
+    json_decref(asked);
+    return inspect;
+}
+
+static int check(const json_t *inspect, const struct container_spec *spec,
+                 struct container_facts *facts, struct error *err)
+{
+    *err = (struct error){0};
+    return create_check(inspect, spec, false, facts, err);
+}
+
+static void test_all_was_done(void **state)
+{
+    struct container_spec spec = container();
+    struct container_facts facts = {0};
+    struct error err;
+    json_t *inspect = inspected(&spec);
+
+    (void)state;
+    if (check(inspect, &spec, &facts, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_true(facts.has_memory && facts.has_pids && facts.has_cpu);
+    assert_true(facts.layers & LAYER_BIT(LAYER_NETNS));
+    assert_true(facts.layers & LAYER_BIT(LAYER_CGROUP));
+    assert_false(facts.layers & LAYER_BIT(LAYER_USERNS));
+    assert_false(facts.layers & LAYER_BIT(LAYER_LANDLOCK)); /* only the warden can know */
+    assert_int_equal(create_check(inspect, &spec, true, &facts, &err), 0);
+    assert_true(facts.layers & LAYER_BIT(LAYER_USERNS));
+    json_decref(inspect);
+}
+
+static void test_what_was_not_done(void **state)
+{
+    static const struct {
+        const char *name, *value;
+    } rows[] = {
+        {"Privileged", "true"},
+        {"CapDrop", "[]"},
+        {"CapAdd", "[\"SYS_ADMIN\"]"},
+        {"SecurityOpt", "[\"seccomp={}\"]"},
+        {"SecurityOpt", "[\"no-new-privileges:true\"]"},
+        {"SecurityOpt", "[\"no-new-privileges:true\",\"seccomp=unconfined\"]"},
+        {"ReadonlyRootfs", "false"},
+        {"NetworkMode", "\"bridge\""},
+        {"PidMode", "\"host\""},
+        {"IpcMode", "\"host\""},
+        {"UTSMode", "\"host\""},
+        {"UsernsMode", "\"host\""},
+        {"CgroupnsMode", "\"host\""},
+        {"Devices", "[{\"PathOnHost\":\"/dev/kvm\"}]"},
+        {"DeviceRequests", "[{\"Count\":-1}]"},
+        {"Binds", "[\"/:/host\"]"},
+        {"VolumesFrom", "[\"other\"]"},
+        {"Tmpfs", "{}"},
+        {"Memory", "536870912"},
+        {"PidsLimit", "4096"},
+    };
+    struct container_spec spec = container();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *inspect = inspected(&spec);
+        struct container_facts facts;
+        struct error err;
+
+        json_object_set_new(json_object_get(inspect, "HostConfig"), rows[i].name,
+                            json_loads(rows[i].value, JSON_DECODE_ANY, NULL));
+        if (check(inspect, &spec, &facts, &err) != -EPERM)
+            fail_msg("%s: %s was taken", rows[i].name, rows[i].value);
+        assert_ptr_equal(err.code, ERROR_REFUSED);
+        json_decref(inspect);
+    }
+}
+
+static void test_other_mounts_and_users(void **state)
+{
+    struct container_spec spec = container();
+    json_t *inspect = inspected(&spec);
+    json_t *mounts = json_object_get(inspect, "Mounts");
+    struct container_facts facts;
+    struct error err;
+
+    (void)state;
+    json_array_append_new(mounts, json_pack("{s:s, s:s}", "Type", "bind", "Source", "/etc"));
+    assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
+    json_array_clear(mounts);
+    assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
+    json_decref(inspect);
+    inspect = inspected(&spec);
+    json_object_set_new(json_object_get(inspect, "Config"), "User", json_string("root"));
+    assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
+    json_object_set_new(json_object_get(inspect, "State"), "Running", json_false());
+    assert_int_equal(check(inspect, &spec, &facts, &err), -EPIPE);
+    json_decref(inspect);
+}
+
+/* Where the kernel cannot count, Docker says so by 0 or -1: it is told, not hidden. */
+static void test_limits_that_nobody_holds(void **state)
+{
+    struct container_spec spec = container();
+    json_t *inspect = inspected(&spec);
+    json_t *host = json_object_get(inspect, "HostConfig");
+    struct container_facts facts;
+    struct error err;
+
+    (void)state;
+    json_object_set_new(host, "MemorySwap", json_integer(-1));
+    json_object_set_new(host, "PidsLimit", json_null());
+    assert_int_equal(check(inspect, &spec, &facts, &err), 0);
+    assert_false(facts.has_memory || facts.has_pids);
+    assert_false(facts.layers & LAYER_BIT(LAYER_CGROUP));
+    json_decref(inspect);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_asked_for),
+        cmocka_unit_test(test_no_more_than_docker_has),
+        cmocka_unit_test(test_all_was_done),
+        cmocka_unit_test(test_what_was_not_done),
+        cmocka_unit_test(test_other_mounts_and_users),
+        cmocka_unit_test(test_limits_that_nobody_holds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

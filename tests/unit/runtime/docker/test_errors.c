@@ -1,0 +1,115 @@
+/* test_errors.c - what Docker says in our words, its version, and JSON that is too deep. */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/docker/inside.h"
+
+static void test_nobody_there(void **state)
+{
+    static const int numbers[] = {-ENOENT,    -ECONNREFUSED, -EACCES,
+                                  -ETIMEDOUT, -ECONNRESET,   -EPROTO};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct error err = {0};
+
+        assert_int_equal(docker_unavailable("unix:///s", numbers[i], "because", &err), numbers[i]);
+        assert_ptr_equal(err.code, ERROR_DOCKER_UNAVAILABLE);
+        assert_ptr_equal(strstr(err.text, "Docker daemon not available: "), err.text);
+        assert_non_null(strstr(err.text, "unix:///s"));
+        assert_non_null(strstr(err.text, "Set SANDBOX_TYPE=local or start Docker daemon"));
+    }
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        unsigned status;
+        const char *says, *code;
+    } rows[] = {
+        {404, "No such image: bailey-sandbox:latest", ERROR_IMAGE_NOT_FOUND},
+        {500, "write /var/lib/docker/x: no space left on device", ERROR_DISK_FULL},
+        {400, "exec /bailey/bin/bailey: exec format error", ERROR_IMAGE_UNUSABLE},
+        {400, "Unknown or invalid runtime name: runsc", ERROR_BAD_CONFIG},
+        {500, "anything else", ERROR_BOX_FAILED},
+        {500, "", ERROR_BOX_FAILED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct error err = {0};
+
+        assert_true(docker_refused(rows[i].status, rows[i].says, &err) < 0);
+        assert_ptr_equal(err.code, rows[i].code);
+        assert_non_null(strstr(err.text, rows[i].says));
+    }
+}
+
+/* It goes to terminals and logs. */
+static void test_words_are_cleaned(void **state)
+{
+    char text[5000];
+    struct error err = {0};
+
+    (void)state;
+    docker_refused(500, "a\x1b[31m\nb%s%n", &err);
+    assert_string_equal(err.text, "Docker: a [31m b%s%n");
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    docker_refused(500, text, &err);
+    assert_true(strlen(err.text) < 500);
+}
+
+static int negotiate(const char *newest, const char *oldest, struct api *api, struct error *err)
+{
+    json_t *json = json_pack("{s:s, s:s}", "ApiVersion", newest, "MinAPIVersion", oldest);
+    int r;
+
+    *err = (struct error){0};
+    r = api_negotiate(api, json, err);
+    json_decref(json);
+    return r;
+}
+
+static void test_versions(void **state)
+{
+    struct api api = {.host = "h"};
+    struct error err;
+
+    (void)state;
+    assert_int_equal(negotiate("1.41", "1.12", &api, &err), 0);
+    assert_string_equal(api.version, "/v1.41");
+    assert_int_equal(negotiate("1.52", "1.44", &api, &err), 0);
+    assert_string_equal(api.version, "/v1.44");
+    assert_int_equal(negotiate("1.40", "1.12", &api, &err), -ENOTSUP);
+    assert_non_null(strstr(err.text, "too old"));
+    assert_int_equal(negotiate("nonsense", "", &api, &err), -EPROTO);
+    assert_int_equal(api_negotiate(&api, NULL, &err), -EPROTO);
+}
+
+static void test_depth(void **state)
+{
+    char deep[300];
+
+    (void)state;
+    memset(deep, '[', sizeof(deep));
+    assert_int_equal(docker_json_depth(deep, LIMIT_DOCKER_DEPTH), 0);
+    assert_int_equal(docker_json_depth(deep, LIMIT_DOCKER_DEPTH + 1), -E2BIG);
+    assert_int_equal(docker_json_depth("\"[[[\\\"[[\"", 9), 0);
+    assert_int_equal(docker_json_depth("]]]]{}{}\\", 9), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_words_are_cleaned),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_depth),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
