@@ -261,7 +261,8 @@ void engine_close_on_exec(const struct engine_plan *plan, bool closes)
 
     for (int fd = ENGINE_PLAN_FD; fd <= ENGINE_HANDOVER_FD; fd++)
         fcntl(fd, F_SETFD, flag);
-    if (plan->has_wall) /* a program from before there were walls has something else there */
+    /* Without a wall it is /dev/null, or something of a program from before there were any. */
+    if (plan->has_wall || closes)
         fcntl(ENGINE_WALL_FD, F_SETFD, flag);
     for (int i = 0; i < (int)plan->dataset_count; i++)
         fcntl(BROKER_DATASET_FD + i, F_SETFD, flag);

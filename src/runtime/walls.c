@@ -37,6 +37,8 @@ static void on_wall_ready(void *ctx, uint32_t generation)
 
     (void)generation;
     walls->is_wall_ready = true;
+    if (walls->serves) /* one that was started anew: it makes boxes ahead from now on */
+        launched_say_ready(walls->wall);
     tell_ready(walls);
 }
 
@@ -298,7 +300,12 @@ int walls_open(struct reactor *reactor, int control_fd, bool falls_back,
 
 void walls_say_ready(struct maker *maker)
 {
-    launched_say_ready(((struct walls *)maker)->home);
+    struct walls *walls = (struct walls *)maker;
+
+    walls->serves = true;
+    launched_say_ready(walls->home);
+    if (walls->is_wall_ready)
+        launched_say_ready(walls->wall);
 }
 
 void walls_quit(struct maker *maker)

@@ -9,8 +9,9 @@
  * until there is another. `stopping`, `gone` and the generation are the launcher's; `ready` comes
  * when both have said what they have, or the wall has not for WALLS_PATIENCE_MS.
  *
- * With `falls_back` a box that the wall refused because Docker is not there (ERROR_DOCKER_UNAVAILABLE) is
- * made by the launcher, and made.fallback says why. Never blocks; one thread.
+ * With `falls_back` a box that the wall refused because Docker is not there
+ * (ERROR_DOCKER_UNAVAILABLE) is made by the launcher, and made.fallback says why. Never blocks; one
+ * thread.
  */
 #ifndef BAILEY_RUNTIME_WALLS_H
 #define BAILEY_RUNTIME_WALLS_H

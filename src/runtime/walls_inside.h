@@ -46,7 +46,7 @@ struct walls {
     void *ctx;
     bool falls_back;
     struct maker *home, *wall; /* wall NULL: there is none now */
-    bool is_home_ready, is_wall_ready, has_told;
+    bool is_home_ready, is_wall_ready, has_told, serves;
     uint32_t generation, next_number, next_serial;
     struct walls_box *boxes;
     struct walls_ask *asks;

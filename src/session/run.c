@@ -140,8 +140,9 @@ static void end_box(struct run *run)
     struct maker *maker = run->engine->maker;
     struct box *box = ptr_take(&run->box);
     uint32_t number = run->number;
-    bool is_counted =
-        run->result.memory_by == LIMIT_BY_CGROUP_V1 || run->result.memory_by == LIMIT_BY_CGROUP_V2;
+    bool is_counted = run->result.memory_by == LIMIT_BY_CGROUP_V1 ||
+                      run->result.memory_by == LIMIT_BY_CGROUP_V2 ||
+                      run->result.memory_by == LIMIT_BY_CONTAINER;
 
     if (is_counted)
         maker->ops->usage(maker, number, on_used, run); /* it may be freed by this */

@@ -354,6 +354,9 @@ static void test_the_wall_dies(void **state)
     uint32_t serial;
 
     welcome(stage);
+    walls_say_ready(stage->maker);
+    expect(stage->home_fd, LAUNCHER_READY);
+    expect(stage->wall_fd, LAUNCHER_READY);
     make_one(stage, 1);
     first = stage->box;
     stage->maker->ops->usage(stage->maker, first.number, on_done, stage);
@@ -372,6 +375,7 @@ static void test_the_wall_dies(void **state)
     give_wall(stage);
     say_number(stage, stage->wall_fd, LAUNCHER_WELCOME, 1);
     assert_int_equal(stage->ready, 1);
+    expect(stage->wall_fd, LAUNCHER_READY);
     make_one(stage, 1);
     assert_int_not_equal(stage->box.number, first.number);
     stage->maker->ops->end(stage->maker, first.number, first.box, on_done, stage);

@@ -251,7 +251,7 @@ static void test_given_and_dead(void **state)
     struct execution *cell = cell_ran(shop, session, "pass");
     struct context *context = session->contexts;
 
-    kernel_came(session, 7, true); /* it has one */
+    kernel_came(session, &(struct made){.kernel = 7, .is_pooled = true}); /* it has one */
     assert_int_equal(context->kernel->warm, WARM_ZYGOTE);
     kill(shop_zygote.kernels[0].pid, SIGKILL);
     shop_reap(shop, true);
