@@ -275,6 +275,7 @@ static void on_inspected(void *ctx, const struct api_reply *reply)
         docked_fail(box, &err);
         return;
     }
+    docked_group_find(box, reply->json);
     box->is_checked = true;
     check_stands(box);
 }

@@ -80,7 +80,7 @@ void docked_usage(struct docker_wall *wall, uint32_t number)
         return;
     }
     box->usages_asked++;
-    if (box->stage != BOX_GIVEN)
+    if (box->stage != BOX_GIVEN || docked_group_usage(box))
         tell_used(box);
     else if (!box->usage_call && ask_usage(box, on_used, &box->usage_call) < 0)
         tell_used(box);
@@ -195,7 +195,8 @@ void docked_end(struct wall_box *box)
         api_cancel(box->call);
         box->call = NULL;
         box->stage = BOX_MEASURING;
-        if (!box->wall->is_leaving && ask_usage(box, on_measured, &box->call) == 0)
+        if (!docked_group_usage(box) && !box->wall->is_leaving &&
+            ask_usage(box, on_measured, &box->call) == 0)
             return;
         docked_remove(box);
         return;

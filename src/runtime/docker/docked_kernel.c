@@ -17,9 +17,10 @@
 
 int docked_kernel_start(struct wall_box *box)
 {
-    /* argv, no environment, and no folder of its own: each with its NUL. */
-    static const char args[] = PROGRAM "\0" DRIVER "\0";
-    struct message_exec exec = {.flags = EXEC_KERNEL, .argc = 2, .args_length = sizeof(args)};
+    /* argv (it loads ahead what cells load late), no environment, and no folder of its own: each
+     * with its NUL. */
+    static const char args[] = PROGRAM "\0" DRIVER "\0/workspace\0ahead\0";
+    struct message_exec exec = {.flags = EXEC_KERNEL, .argc = 4, .args_length = sizeof(args)};
     uint8_t payload[32];
     ssize_t length = message_exec_pack(&exec, payload, sizeof(payload));
     int r;

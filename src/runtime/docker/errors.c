@@ -66,7 +66,7 @@ static const struct {
      "the image is of another architecture: %s"},
     {"does not match the specified platform", -ENOEXEC, ERROR_IMAGE_UNUSABLE,
      "the image is of another architecture: %s"},
-    {"unknown runtime specified", -EINVAL, ERROR_BAD_CONFIG, /* Docker 20.10's words */
+    {"unknown runtime specified", -EINVAL, ERROR_BAD_CONFIG,
      "DOCKER_RUNTIME: Docker does not know it: %s"},
     {"unknown or invalid runtime name", -EINVAL, ERROR_BAD_CONFIG,
      "DOCKER_RUNTIME: Docker does not know it: %s"},

@@ -22,6 +22,7 @@
 #include "http/stream.h"
 #include "launcher/protocol.h"
 #include "runtime/docker/wall.h"
+#include "sys/cgroup.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 
@@ -182,6 +183,7 @@ struct wall_box {
     int given_fd; /* the broker's end of the channel, for the next one */
     struct message_ready ready;
     struct container_facts seen;
+    struct cgroup group; /* CGROUP_NONE: it cannot be seen from here */
     struct pump pump;
     struct api_call *call, *usage_call;
     struct reactor_timer *timer;
@@ -208,6 +210,11 @@ void docked_container(const struct wall_box *box, struct container_spec *ret);
 /* docked_end.c */
 void docked_fail(struct wall_box *box, const struct error *err); /* while it is made */
 void docked_lost(struct wall_box *box, int num);                 /* its stream has ended */
+
+/* group.c */
+void docked_group_parse(char *text, const char *id, struct cgroup *ret);
+void docked_group_find(struct wall_box *box, const json_t *inspect);
+bool docked_group_usage(struct wall_box *box);
 
 /* docked_kernel.c: Python in a box that is made ahead */
 int docked_kernel_start(struct wall_box *box);

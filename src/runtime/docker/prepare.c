@@ -235,6 +235,9 @@ static void on_version(void *ctx, const struct api_reply *reply)
     struct api_request request = {.method = "GET", .path = "/info"};
 
     wall->prepare.call = NULL;
+    if (reply->status >= 300)
+        docker_unavailable(wall->spec.host, -EPROTO, "what answers is not Docker, or wants TLS",
+                           &err);
     if (err.num == 0)
         api_negotiate(&wall->api, reply->json, &err);
     if (err.num < 0) {

@@ -32,6 +32,7 @@ static void test_refusals(void **state)
         {404, "No such image: bailey-sandbox:latest", ERROR_IMAGE_NOT_FOUND},
         {500, "write /var/lib/docker/x: no space left on device", ERROR_DISK_FULL},
         {400, "exec /bailey/bin/bailey: exec format error", ERROR_IMAGE_UNUSABLE},
+        {400, "Unknown runtime specified runsc", ERROR_BAD_CONFIG},
         {400, "Unknown or invalid runtime name: runsc", ERROR_BAD_CONFIG},
         {500, "anything else", ERROR_BOX_FAILED},
         {500, "", ERROR_BOX_FAILED},
