@@ -85,12 +85,12 @@ def test_built_listed_and_removed(dockerd, room):
     assert not dockerd.left_since(before)
 
 
-def test_images_of_others_are_left_alone(clean_docker, room):
-    other = clean_docker.use("bare")
-    done = support.bailey("image", "rm", other, env=clean_docker.env(), room=room)
+def test_images_of_others_are_left_alone(dockerd, room):
+    other = dockerd.use("bare")
+    done = support.bailey("image", "rm", other, env=dockerd.env(), room=room)
     assert done.status == 125 and "docker rmi" in done.stderr, done
-    assert other in clean_docker.images()
-    listed = support.bailey("image", "ls", env=clean_docker.env(), room=room)
+    assert other in dockerd.images()
+    listed = support.bailey("image", "ls", env=dockerd.env(), room=room)
     assert other not in listed.stdout
 
 
@@ -122,23 +122,23 @@ class DeafDocker:
     def serve(self):
         try:
             while True:
-                connection = self.socket.accept()[0]
-                while True:
-                    head = b""
-                    while b"\r\n\r\n" not in head:
-                        more = connection.recv(1)
-                        if not more:
-                            break
-                        head += more
-                    if not head.startswith(b"GET"):
-                        if head:
-                            self.posted.append((head, connection))
-                        break
-                    body = b'{"ApiVersion":"1.41","Version":"20.10","Arch":""}'
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
-                                       % (len(body), body))
-        except OSError:
+                threading.Thread(target=self.answer, args=self.socket.accept()[:1],
+                                 daemon=True).start()
+        except OSError:  # closed
             pass
+
+    def answer(self, connection):
+        body = b'{"ApiVersion":"1.41","Version":"20.10","Arch":""}'
+        while True:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                more = connection.recv(1)
+                if not more:
+                    return connection.close()
+                head += more
+            if head.startswith(b"POST"):
+                return self.posted.append((head, connection))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
     def close(self):
         self.socket.shutdown(socket.SHUT_RDWR)
@@ -153,9 +153,9 @@ def test_interrupted(room, tmp_path, number):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     deaf = DeafDocker(str(tmp_path))
+    process = support.start("image", "build", room=room, env={
+        "DOCKER_HOST": f"unix://{deaf.path}", "TMPDIR": str(scratch)})
     try:
-        process = support.start("image", "build", room=room, env={
-            "DOCKER_HOST": f"unix://{deaf.path}", "TMPDIR": str(scratch)})
         support.wait_until(lambda: deaf.posted, "the image is being sent")
         assert b"/images/create?fromSrc=-&repo=bailey-sandbox&tag=latest&" in deaf.posted[0][0]
         assert os.listdir(scratch), "where fetched packages would be"
@@ -165,4 +165,6 @@ def test_interrupted(room, tmp_path, number):
         assert b"no image was made" in err and out == b""
         assert os.listdir(scratch) == []
     finally:
+        process.kill()
+        process.wait()
         deaf.close()
