@@ -101,7 +101,7 @@ def test_every_ending_leaves_nothing(clean_docker, ending):
 def test_a_run_that_is_killed(clean_docker, strangers, number):
     """At once: the container's input is closed when who attached to it is gone."""
     env = clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))
-    process = support.start("exec", "--timeout", "0", "--", "sh", "-c", "echo up; exec sleep 1000", env=env)
+    process = support.start("exec", "--timeout", "600", "--", "sh", "-c", "echo up; exec sleep 1000", env=env)
     support.read_until(process.stdout, b"up\n", WAIT_S)
     assert len(engines(clean_docker, strangers)) == 1
     process.send_signal(number)
