@@ -16,7 +16,6 @@ be on any machine.
 """
 import ctypes
 import errno
-import fcntl
 import hashlib
 import http.client
 import io
@@ -332,12 +331,14 @@ class Dockerd:
         return {tag for one in self.ask("GET", "/images/json") for tag in one["RepoTags"] or []}
 
     def kept(self):
-        """What there is and could be left: containers, networks, images, and volumes but the one
-        that holds the warden."""
+        """What there is and could be left: containers, networks, images that no test has made, and
+        volumes but the one that holds the warden."""
+        made = {f"{name}:1" for name in IMAGES}
         return ({f"container {one['Id'][:12]} {one['Names']} {one['State']}" for one in self.containers()}
                 | {f"volume {name}" for name in self.volumes() if not name.startswith("bailey-warden-")}
                 | {f"network {name}" for name in self.networks()}
-                | {f"image {one['Id']}" for one in self.ask("GET", "/images/json?all=1")})
+                | {f"image {one['Id']}" for one in self.ask("GET", "/images/json?all=1")
+                   if not made & set(one["RepoTags"] or ())})
 
     def left_since(self, before, patience=10.0):
         """The same, less what was there before; what is just going is given time."""
@@ -396,48 +397,21 @@ class Dockerd:
             "Content-Type": "application/x-tar", "Content-Length": str(size)})
 
     def build_image(self):
-        """The image that `bailey image build` makes. It is made once for a build of the program and
-        kept beside it, so that each suite need not make it again."""
+        """The image that `bailey image build` makes; a few seconds. $BAILEY_TEST_IMAGE is one of
+        IMAGES in its place, for who works on something else."""
         if IMAGE in self.made:
             return IMAGE
-        if os.environ.get("BAILEY_TEST_IMAGE"):  # another, for who works on something else
-            self.ask("POST", f"/images/{self.use(os.environ['BAILEY_TEST_IMAGE'])}/tag?repo=bailey-sandbox&tag=latest")
-            self.made.add(IMAGE)
-            return IMAGE
-        kept = support.BAILEY.parent / f"test-image-{programs_hash()}.tar"
-        with open(support.BAILEY.parent / "test-image.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if kept.exists():
-                with open(kept, "rb") as file:
-                    self.send_tar("/images/load?quiet=1", file)
-            else:
-                done = support.bailey("image", "build", env=self.env(), timeout=600)
-                if done.status != 0:
-                    raise Failed(f"bailey image build: {done!r}; {self.said()}")
-                self._keep(kept)
+        other = os.environ.get("BAILEY_TEST_IMAGE")
+        if other:
+            self.ask("POST", f"/images/{self.use(other)}/tag?repo=bailey-sandbox&tag=latest")
+        else:
+            done = support.bailey("image", "build", env=self.env(), timeout=600)
+            if done.status != 0:
+                raise Failed(f"bailey image build: {done!r}; {self.said()}")
         if IMAGE not in self.images():
             raise Failed(f"there is no {IMAGE}: {self.images()}")
         self.made.add(IMAGE)
         return IMAGE
-
-    def _keep(self, kept):
-        for old in kept.parent.glob("test-image-*.tar*"):
-            old.unlink()
-        connection = serve.Connection(self.socket, 300)
-        connection.request("GET", f"/images/{IMAGE}/get")
-        reply = connection.getresponse()
-        with open(f"{kept}.new", "wb") as file:
-            shutil.copyfileobj(reply, file, 1 << 20)
-        connection.close()
-        os.rename(f"{kept}.new", kept)
-
-
-def programs_hash():
-    """What decides how an image is made: both programs."""
-    found = hashlib.sha256()
-    for program in (support.BAILEY, support.BAILEY.with_name("bailey-engine")):
-        found.update(program.read_bytes() if program.exists() else b"")
-    return found.hexdigest()[:16]
 
 
 # --- what is in images that the tests assemble ---------------------------------------------------

@@ -46,6 +46,9 @@ PROMISED = {
         test_only_what_changed_is_copied_again test_links_and_special_files_are_skipped_and_reported
         test_a_name_cannot_leave_the_folder test_an_image_is_announced
         test_outputs_of_the_plain_exec test_outputs_outlive_their_session""",
+    "test_streaming": """
+        test_output_comes_while_the_program_still_runs test_every_byte_passes_a_pipe_unchanged
+        test_a_megabyte_passes_whole_in_both_directions test_a_program_cannot_forge_the_result""",
     "test_websocket_terminal": """
         test_a_shell test_lost_and_back_by_execution_and_offset test_hanging_up_ends_it""",
 }

@@ -47,6 +47,14 @@ def kill_broker(daemon):
     serve.polled(lambda: generation(daemon), lambda now: now > info["generation"], "a new broker")
 
 
+def killed(daemon):
+    """kill -9 of every process of it; they come to us as orphans."""
+    pids = daemon.pids()
+    daemon.kill()
+    support.wait_until(lambda: support.reap_orphans() or not any(
+        os.path.exists(f"/proc/{pid}") for pid in pids), "all of it is gone", WAIT_S)
+
+
 @pytest.fixture
 def strangers(dockerd):
     """Containers of others: one without labels, one of another engine and state folder."""
@@ -93,12 +101,13 @@ def test_every_ending_leaves_nothing(clean_docker, ending):
 def test_a_run_that_is_killed(clean_docker, strangers, number):
     """At once: the container's input is closed when who attached to it is gone."""
     env = clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))
-    process = support.start("exec", "--timeout", "0", "--", "sh", "-c", "echo up; exec sleep 1000", env=env)
+    process = support.start("exec", "--timeout", "600", "--", "sh", "-c", "echo up; exec sleep 1000", env=env)
     support.read_until(process.stdout, b"up\n", WAIT_S)
     assert len(engines(clean_docker, strangers)) == 1
     process.send_signal(number)
     process.communicate(timeout=support.PATIENCE)
     support.wait_until(lambda: not engines(clean_docker, strangers), "the container is gone", WAIT_S)
+    support.reap_orphans()
 
 
 def test_a_killed_broker_loses_nothing(clean_docker):
@@ -134,22 +143,38 @@ def test_a_killed_wall(clean_docker, strangers):
     says so, but it lives."""
     with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
         made = daemon.session()["id"]
-        begun = daemon.background(made, "sleep", "1000", timeout=0)
-        support.wait_until(lambda: engines(clean_docker, strangers), "there is a container", WAIT_S)
+        daemon.exec(made, "true")
+        daemon.background(made, "sleep", "1000", timeout=0)
         os.kill(wall_of(daemon), signal.SIGKILL)
         support.wait_until(lambda: not engines(clean_docker, strangers), "the container is gone", WAIT_S)
-        assert daemon.wait(begun["execution_id"])["error"]["code"] == "box_lost"
         found = serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
                              lambda session: session["state"] == "ended", "it has ended")
         assert found["end_reason"] == "box_lost", found
+        works_again(daemon)
 
-        def works():
-            other = daemon.session()["id"]
-            reply = daemon.call("POST", f"/v1/sessions/{other}/exec", {"argv": ["echo", "again"]})
-            daemon.end(other)
-            return reply
-        reply = serve.polled(works, lambda reply: reply.status == 200, "a session works again")
-        assert reply.json()["stdout"] == "again\n", reply
+
+def works_again(daemon):
+    def tried():
+        made = daemon.session()["id"]
+        reply = daemon.call("POST", f"/v1/sessions/{made}/exec", {"argv": ["echo", "again"]})
+        daemon.end(made)
+        return reply
+    serve.polled(tried, lambda reply: reply.status == 200 and reply.json()["stdout"] == "again\n",
+                 "a session works again")
+
+
+def test_a_wall_that_dies_while_a_container_is_made(clean_docker, strangers):
+    """At whatever moment: the next one removes what was begun. The volume is filled anew each time."""
+    with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
+        for moment in range(4):
+            made = daemon.session()["id"]
+            daemon.background(made, "sleep", "1000", timeout=0)
+            if moment:
+                support.wait_until(lambda: len(engines(clean_docker, strangers)) > 0,
+                                   "something was made", WAIT_S)
+            os.kill(wall_of(daemon), signal.SIGKILL)
+            works_again(daemon)
+            support.wait_until(lambda: not engines(clean_docker, strangers), "all of it is gone", WAIT_S)
 
 
 def test_a_killed_daemon(clean_docker, strangers):
@@ -158,10 +183,9 @@ def test_a_killed_daemon(clean_docker, strangers):
     env = clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))
     daemon = serve.Daemon(env, room=room)
     made = daemon.session()["id"]
+    daemon.exec(made, "true")
     daemon.background(made, "sleep", "1000", timeout=0)
-    support.wait_until(lambda: engines(clean_docker, strangers), "there is a container", WAIT_S)
-    daemon.kill()
-    support.reap_orphans()
+    killed(daemon)
     support.wait_until(lambda: not engines(clean_docker, strangers), "the container is gone", WAIT_S)
     with serve.Daemon(env, room=room) as daemon:
         other = daemon.session()["id"]
@@ -238,10 +262,9 @@ def test_a_pool_goes_with_its_daemon(clean_docker, strangers):
     daemon = serve.Daemon(clean_docker.env(DOCKER_POOL_SIZE="2"), room=room)
     support.wait_until(lambda: len([one for one in ours(clean_docker) if one["Id"] not in strangers]) == 2,
                        "two are ready", WAIT_S)
-    daemon.kill()
-    support.reap_orphans()
+    killed(daemon)
     support.wait_until(lambda: not engines(clean_docker, strangers), "they are gone", WAIT_S)
-    room.remove()
+    assert support.bailey("exec", "--", "/bin/true").status == 0  # its empty cgroups go with the next
 
 
 def test_a_run_uses_the_daemons_pool(clean_docker):
