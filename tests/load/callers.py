@@ -41,6 +41,9 @@ class Caller:
         except (client.Wrong, KeyError, ValueError) as wrong:
             self.world.note(f"{kind.__name__}: {wrong!r}")
             self.connection.abort()
+        finally:
+            self.world.again += self.connection.again
+            self.connection.again = 0
 
     def session(self):
         return self.random.choice(self.tenant.sessions)

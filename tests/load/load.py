@@ -34,6 +34,7 @@ import watch  # noqa: E402
 
 TENANTS, SESSIONS_EACH, GREEDY = 4, 5, 10
 SHOWN = 20
+TOLD_EACH_S = 30
 JUDGED_S = 300  # in less than this not every connection has been used often enough to be full-grown
 GAP_S = 15.0  # between two requests of a client, at the mean: a connection is kept for 75
 SETTINGS = {
@@ -78,6 +79,7 @@ class World:
         self.done, self.refused = collections.Counter(), collections.Counter()
         self.times = collections.defaultdict(list)
         self.wrong, self.wrong_count = [], 0
+        self.again = 0  # sent again on a new connection: the server had closed the idle one
         self.open_streams, self.most_streams, self.most_clients = 0, 0, 0
 
     @staticmethod
@@ -125,10 +127,14 @@ def inhabitants(world, all_tenants, greedy):
 async def look_on(world, memories, server_streams):
     """Samples until the end, and then says that it is the end."""
     step = max(0.25, world.seconds / 400)
-    began, asked = world.now(), False
+    began, asked, told_s = world.now(), False, 0
     while (left := world.ends_at - world.now()) > 0:
+        at_s = world.now() - began
         for memory in memories:
-            memory.look(world.now() - began)
+            memory.look(at_s)
+        if at_s - told_s >= TOLD_EACH_S:
+            told_s += TOLD_EACH_S
+            tell_progress(world, told_s, memories)
         world.most_streams = max(world.most_streams, world.open_streams)
         if not asked and left < world.seconds / 2:
             asked = True
@@ -180,12 +186,22 @@ def warm_up(server, caller):
         caller.post("/v1/run", {"code": "print(1)"}, 200)
 
 
+def requests_of(world):
+    return sum(world.done[kind.__name__] for _, kind in callers.KINDS)
+
+
+def tell_progress(world, at_s, memories):
+    print(f"load: {at_s:.0f} of {world.seconds} s: {requests_of(world)} requests done, "
+          f"{world.open_streams} streams open, {sum(world.refused.values())} refused, "
+          f"{world.wrong_count} wrong; " + ", ".join(memory.now() for memory in memories), flush=True)
+
+
 def tell(world, told):
-    total = sum(world.done[kind.__name__] for _, kind in callers.KINDS)
+    total = requests_of(world)
     print(f"load: {world.seconds} s, {world.clients} clients, {world.most_streams} streams at once, "
           f"{total} requests done, {world.done['greedy']} of the greedy one, "
           f"{sum(world.refused.values())} refused {dict(world.refused)}, "
-          f"{world.wrong_count} wrong")
+          f"{world.again} sent again (idle for {client.KEEP_S} s), {world.wrong_count} wrong")
     for kind, count in sorted(world.done.items()):
         times = world.times[kind]
         if any(times):

@@ -96,7 +96,7 @@ static void test_failures(void **state)
     assert_int_equal(
         session_exec(session, &(struct execution_spec){.argv = argv}, &execution, &err), 0);
     UNTIL(shop, execution_has_ended(execution));
-    assert_string_equal(execution->error.code, ERROR_COMMAND_NOT_FOUND);
+    assert_string_equal(execution_error(execution)->code, ERROR_COMMAND_NOT_FOUND);
     json = execution_json(execution);
     assert_non_null(json);
     assert_string_equal(json_string_value(json_object_get(json, "state")), "failed");
@@ -105,7 +105,7 @@ static void test_failures(void **state)
     assert_int_equal(result.exit_code, 1);
     result_free(&result);
     execution = shop_ran(shop, session, "true", &(struct execution_spec){.cwd = "/tmp/none"});
-    assert_string_equal(execution->error.code, ERROR_BAD_INPUT);
+    assert_string_equal(execution_error(execution)->code, ERROR_BAD_INPUT);
 }
 
 static void test_timeout(void **state)
@@ -302,7 +302,7 @@ static void test_kill_before_it_began(void **state)
     assert_int_equal(execution_resize(two, 1, 1, &err), -ENOTTY);
     execution_unwatch(looker.watcher, true);
     assert_true(execution_has_ended(one));
-    assert_string_equal(one->error.code, ERROR_CANCELLED);
+    assert_string_equal(execution_error(one)->code, ERROR_CANCELLED);
     shop_let_go(shop, ASK_MAKE);
     UNTIL(shop, execution_has_ended(two));
     check_output(two, 1, "two\n");
