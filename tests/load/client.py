@@ -173,6 +173,15 @@ class Connection:
         return reply
 
 
+    async def ask_until(self, *call):
+        """However often a quota says no."""
+        while True:
+            try:
+                return await self.ask(*call)
+            except Quota as quota:
+                await asyncio.sleep(min(quota.after_s, 2))
+
+
 def check(reply, what):
     if reply.status < 400:
         return

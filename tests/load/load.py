@@ -33,6 +33,7 @@ import tenants  # noqa: E402
 import watch  # noqa: E402
 
 TENANTS, SESSIONS_EACH, GREEDY = 4, 5, 10
+REMEMBERED = 1000  # LIMIT_EXECUTIONS of each session, LIMIT_ENDED_SESSIONS
 SHOWN = 20
 TOLD_EACH_S = 30
 JUDGED_S = 300  # in less than this not every connection has been used often enough to be full-grown
@@ -186,6 +187,40 @@ def warm_up(server, caller):
         caller.post("/v1/run", {"code": "print(1)"}, 200)
 
 
+async def fill_session(tenant, made, is_cell):
+    """As many commands or cells as it remembers."""
+    connection = client.Connection(tenant.caller.server.port, tenant.key)
+    what, body = ("code", {"code": "1"}) if is_cell else ("exec", {"argv": ["true", "0123456789abcdef"]})
+    for _ in range(REMEMBERED // 2):
+        await connection.ask_until("POST", f"/v1/sessions/{made}/{what}", {**body, "collect": False})
+    connection.close()
+
+
+async def fill_ended(tenant, count):
+    """Sessions that have ended."""
+    connection = client.Connection(tenant.caller.server.port, tenant.key)
+    for _ in range(count):
+        made = (await connection.ask_until("POST", "/v1/sessions", {"env": {"A": "b"}})).json()["id"]
+        await connection.ask_until("POST", f"/v1/sessions/{made}/exec", {
+            "argv": ["printenv", "A"], "collect": False})
+        await connection.ask_until("DELETE", f"/v1/sessions/{made}")
+    connection.close()
+
+
+async def fill(all_tenants):
+    """
+    What a server remembers would be filling up to its bounds all the time: it is full before memory
+    is looked at, so that whatever grows then has none.
+    """
+    began = time.monotonic()
+    await asyncio.gather(
+        *(fill_session(tenant, made, is_cell) for tenant in all_tenants
+          for made in tenant.sessions for is_cell in (False, True)),
+        *(fill_ended(tenant, REMEMBERED // TENANTS) for tenant in all_tenants))
+    print(f"load: {TENANTS * SESSIONS_EACH * REMEMBERED} commands and {REMEMBERED} ended sessions are "
+          f"remembered after {time.monotonic() - began:.0f} s", flush=True)
+
+
 def requests_of(world):
     return sum(world.done[kind.__name__] for _, kind in callers.KINDS)
 
@@ -229,6 +264,8 @@ def run(server):
     counted = {}
 
     async def begin():
+        if setting("LOAD_SECONDS", 600) >= JUDGED_S:
+            await fill(all_tenants)
         world = World(server.port)
         await live(world, all_tenants, greedy, memories, lambda: counted.update(streams_of(server)))
         return world
