@@ -10,9 +10,9 @@
  */
 #define REPLY_BLOCK (128 * KIB)
 /*
- * The same where the length is not known. Chunks are made in the connection's own memory: the block
- * is for HTTP/1.0 only, but allocated (and cleared) for everybody, and a stream that lasts would
- * hold it: 64 of the 100 MB that 500 of them had.
+ * The same where the reply goes in chunks. Those are made in the connection's own memory, and the
+ * block is allocated, cleared and never used, for as long as the stream lasts: 64 of the 100 MB
+ * that 500 of them had.
  */
 #define CHUNKED_BLOCK (4 * KIB)
 
@@ -99,11 +99,11 @@ static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
     return count;
 }
 
-static size_t block_size(int64_t length)
+static size_t block_size(const struct http_request *request, int64_t length)
 {
-    if (length < 0)
-        return CHUNKED_BLOCK;
-    return (size_t)MIN(MAX((uint64_t)length, CHUNKED_BLOCK), REPLY_BLOCK);
+    if (length >= 0)
+        return (size_t)MIN(MAX((uint64_t)length, CHUNKED_BLOCK), REPLY_BLOCK);
+    return request->is_old ? REPLY_BLOCK : CHUNKED_BLOCK;
 }
 
 void http_reply_stream(struct http_request *request, unsigned status, const char *type,
@@ -121,7 +121,7 @@ void http_reply_stream(struct http_request *request, unsigned status, const char
     http_request_answer(
         request, status, type, headers,
         MHD_create_response_from_callback(length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length,
-                                          block_size(length), on_more, request, NULL));
+                                          block_size(request, length), on_more, request, NULL));
 }
 
 void http_reply_more(struct http_request *request)
