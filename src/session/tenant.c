@@ -79,7 +79,8 @@ struct tenants *tenants_new(const struct config *config)
     tenants_configure(tenants, config);
     cores = sysconf(_SC_NPROCESSORS_ONLN);
     cores = MAX(cores, 1L);
-    tenants_set_pace(tenants, 1000000 / LIMIT_PACED_BOXES / (uint64_t)cores, (unsigned)cores);
+    tenants_set_pace(tenants, 1000000 / LIMIT_PACED_BOXES / (uint64_t)cores,
+                     (unsigned)(cores + 1) / 2);
     return tenants;
 }
 
