@@ -154,6 +154,8 @@ void gate_enter(const struct gate *gate, struct http_request *http, const struct
     read_session(http_path(http), session, sizeof(session));
     http_set_who(http, who->tenant, who->key);
     gate_speak(gate, &caller, session);
+    if (who->scopes != SCOPE_BIT(SCOPE_METRICS)) /* one that only looks on shares nothing */
+        tenant_seen(engine_tenants(gate->engine), who->tenant, clock_now_ns() / 1000);
 }
 
 void gate_leave(const struct gate *gate)
