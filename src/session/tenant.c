@@ -80,7 +80,7 @@ struct tenants *tenants_new(const struct config *config)
     cores = sysconf(_SC_NPROCESSORS_ONLN);
     cores = MAX(cores, 1L);
     tenants_set_pace(tenants, 1000000 / LIMIT_PACED_BOXES / (uint64_t)cores,
-                     (unsigned)(cores + 1) / 2);
+                     (unsigned)cores * LIMIT_PACED_AT_ONCE);
     return tenants;
 }
 

@@ -10,8 +10,8 @@
  * The pace. Making a box and removing it is work of the kernel that nobody is let in between, and
  * two boxes at once are enough to fill two cores with it. So a tenant that is not alone, because
  * another one asked for something less than TENANT_RECENT_MS ago, may begin LIMIT_PACED_BOXES a
- * second for each core, one for two cores at once; that leaves the others most of the machine. One
- * that is alone has no pace.
+ * second for each core, once LIMIT_PACED_AT_ONCE for each are worked off: a few at once are
+ * nobody's flood. That leaves the others most of the machine. One that is alone has no pace.
  */
 #ifndef BAILEY_SESSION_TENANT_H
 #define BAILEY_SESSION_TENANT_H
