@@ -25,8 +25,8 @@ ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
-.PHONY: all build run test test-sanitize check-style format coverage bench fuzz soak load install \
-	install-files deb clean help
+.PHONY: all build run test test-sanitize test-browser check-style format coverage bench fuzz soak \
+	load install install-files deb clean help
 
 all: build
 
@@ -48,6 +48,10 @@ test-sanitize: ## units, scenario, conformance and escape under Address- and UBS
 	@tools/setup test
 	@CC=clang tools/build build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@tools/run-tests build-asan --sanitize --suites scenario,conformance,escape
+
+test-browser: build ## the pages of the server in a real browser (Chromium)
+	@tools/setup browser
+	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider tests/browser
 
 check-style: ## format, include rule, lengths
 	@tools/setup test

@@ -16,6 +16,8 @@ from sessions import (EXIT_0, GIGABYTE, Transfer, available, build_client, downl
 STREAMS = 500
 CLIENTS = 100   # of wrk
 FLOODERS = 64   # connections of the one who floods
+FAIR_PACE_MS = 50
+FAIR_ROUNDS = 30  # in a part: alone, then beside the flood, and so on in turns
 SETTINGS = {"SANDBOX_MAX_SESSIONS": "300", "SANDBOX_MEMORY_LIMIT": "3g", "SANDBOX_DISK_LIMIT": "1500m",
             "SANDBOX_POOL_SIZE": "8", "SANDBOX_STORE_CODE": "never"}
 # What a platform that has several tenants sets: nobody may have everything.
@@ -253,38 +255,60 @@ def start_flood(bench, serve, flooder, flood, seconds):
 def victim_calls(bench, caller, rounds):
     ways = [(name, http(caller.way, step)) for name, step in VICTIMS]
     calls = Calls("Fairness", ways)
-    run_client(bench, calls, "paced", rounds)
+    run_client(bench, calls, "paced", rounds, FAIR_PACE_MS)
     return calls.samples["paced"]
 
 
 class Fairness:
-    def __init__(self, flood, rate, alone, beside):
-        self.flood, self.rate = flood, rate       # what wrk says of the one who floods
-        self.alone, self.beside = alone, beside   # {call: [ns]} of the other one
+    def __init__(self, flood):
+        self.flood, self.rates = flood, []  # what wrk says of the one who floods, in each part
+        self.alone, self.beside = {}, {}    # {call: [ns]} of the other one
+
+    def requests_s(self):
+        return median([rate.requests_s for rate in self.rates])
+
+    def refused(self):
+        """The share of the flood's requests."""
+        return (sum(rate.refused for rate in self.rates)
+                / max(1, sum(rate.requests for rate in self.rates)))
 
     def ratio(self, name, percent=99):
         return percentile(self.beside[name], percent) / percentile(self.alone[name], percent)
 
 
+def add_samples(samples, more):
+    for name, ns in more.items():
+        samples.setdefault(name, []).extend(ns)
+
+
+def flood_part(bench, serve, callers, flood, fair, rounds):
+    victim, flooder = callers
+    add_samples(fair.alone, victim_calls(bench, victim, rounds))
+    process = start_flood(bench, serve, flooder, flood,
+                          int(rounds * len(VICTIMS) * FAIR_PACE_MS / 1000) + 3)
+    try:
+        time.sleep(0.5)
+        add_samples(fair.beside, victim_calls(bench, victim, rounds))
+    finally:
+        text = process.communicate(timeout=120)[0]
+    fair.rates.append(read_wrk("flood", text))
+
+
 def fairness(bench):
-    """[Fairness], one for each kind of flood: another tenant's calls, a few a second as an agent does
-    them, alone and beside it."""
+    """[Fairness], one for each kind of flood: another tenant's calls, some a second as agents do
+    them, alone and beside it, in turns: what else the machine does is in both."""
     found = []
     with TcpServe(bench, FAIR) as serve:
-        victim, flooder = serve.caller("victim"), serve.caller("flood")
-        victim.session("live")
-        flooder.session("live")
+        callers = serve.caller("victim"), serve.caller("flood")
+        for caller in callers:
+            caller.session("live")
         for flood in FLOODS:
             bench.tell("a flood of %s: %d rounds" % (flood[0], bench.fair_rounds))
-            alone = victim_calls(bench, victim, bench.fair_rounds)
-            process = start_flood(bench, serve, flooder, flood,
-                                  int(bench.fair_rounds * len(VICTIMS) * 0.2) + 3)
-            try:
-                time.sleep(0.5)
-                beside = victim_calls(bench, victim, bench.fair_rounds)
-            finally:
-                text = process.communicate(timeout=120)[0]
-            found.append(Fairness(flood[0], read_wrk("flood", text), alone, beside))
+            fair = Fairness(flood[0])
+            for begin in range(0, bench.fair_rounds, FAIR_ROUNDS):
+                flood_part(bench, serve, callers, flood, fair,
+                           min(FAIR_ROUNDS, bench.fair_rounds - begin))
+            found.append(fair)
     return found
 
 

@@ -1,7 +1,7 @@
 # server_report.py - the tables of what server.py measured.
 from harness import median, percentile
 from report import MB, noise_line, ratio, table, verdict
-from server import CLIENTS, FLOODERS, KINDS, SOCKET, STREAMS, TCP, VICTIMS
+from server import CLIENTS, FAIR_PACE_MS, FLOODERS, KINDS, SOCKET, STREAMS, TCP, VICTIMS
 from sessions import GIGABYTE
 
 FAIR_BUDGET = 2
@@ -17,9 +17,10 @@ RATES_NOTE = """\
 `wrk` with one thread and %d connections; of %s rounds in turns the one in the middle. nginx is one
 process without threads, as the broker is, and sends a file from memory."""
 FAIR_NOTE = """\
-Another tenant's calls, one every 200 ms, alone and while %d connections of one who floods ask back to
-back. Quotas of both: 4 runs at once, 200 requests a second. *Refused* are those of the flood that got
-429 or 503. p99 of few samples is nearly the maximum: the share of the busy machine is in it."""
+Another tenant's calls, one every %d ms, alone and, in turns with that, while %d connections of one
+who floods ask back to back. Quotas of both: 4 runs at once, 200 requests a second. *Refused* are those
+of the flood that got 429 or 503. p99 of few samples is nearly the maximum: the share of the busy
+machine is in it."""
 
 
 def ms3(ns):
@@ -71,8 +72,7 @@ def fairness_table(found):
             rows.append([fair.flood, name, len(beside), ms3(median(alone)),
                          ms3(percentile(alone, 99)), ms3(median(beside)),
                          ms3(percentile(beside, 99)), "%.2f" % fair.ratio(name),
-                         "%.0f / s" % fair.rate.requests_s,
-                         "%.0f %%" % (100 * fair.rate.refused / max(1, fair.rate.requests))])
+                         "%.0f / s" % fair.requests_s(), "%.0f %%" % (100 * fair.refused())])
     return table(["a flood of", "the other's call", "rounds", "alone p50", "p99", "beside p50", "p99",
                   "p99 ratio", "flood", "refused"], rows)
 
@@ -115,5 +115,5 @@ def render(found):
         lines += streams_table(found["server_streams"])
     if found.get("fairness"):
         lines += ["", "## The server: one tenant floods", ""] + fairness_table(found["fairness"])
-        lines += ["", FAIR_NOTE % FLOODERS]
+        lines += ["", FAIR_NOTE % (FAIR_PACE_MS, FLOODERS)]
     return lines

@@ -56,8 +56,8 @@ def build_client(bench):
     return program
 
 
-def run_client(bench, calls, pace, rounds):
-    argv = [bench.client, str(rounds), str(PACE_MS if pace == "paced" else 0)]
+def run_client(bench, calls, pace, rounds, pace_ms=PACE_MS):
+    argv = [bench.client, str(rounds), str(pace_ms if pace == "paced" else 0)]
     for name, (kind, words) in calls.ways:
         argv += kind + [name] + words
     before = busy_share(LOOK_AROUND_S)

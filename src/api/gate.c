@@ -145,6 +145,12 @@ void gate_speak(const struct gate *gate, const struct caller *caller, const char
     log_set_about(&about);
 }
 
+/* One that only looks on shares nothing: a scrape, the owner who asks how things are. */
+static bool shares_machine(const struct principal *who, const char *method)
+{
+    return who->is_local ? !str_equal(method, "GET") : who->scopes != SCOPE_BIT(SCOPE_METRICS);
+}
+
 void gate_enter(const struct gate *gate, struct http_request *http, const struct principal *who)
 {
     struct caller caller = {.who = *who, .trace = *http_trace(http)};
@@ -154,6 +160,8 @@ void gate_enter(const struct gate *gate, struct http_request *http, const struct
     read_session(http_path(http), session, sizeof(session));
     http_set_who(http, who->tenant, who->key);
     gate_speak(gate, &caller, session);
+    if (shares_machine(who, http_method(http)))
+        tenant_seen(engine_tenants(gate->engine), who->tenant, clock_now_ns() / 1000);
 }
 
 void gate_leave(const struct gate *gate)

@@ -44,10 +44,11 @@
 #define LIMIT_TERMINAL 4096            /* rows or columns */
 
 /* the daemon */
-#define LIMIT_SESSIONS 10000             /* SANDBOX_MAX_SESSIONS may not exceed it */
-#define LIMIT_EXECUTIONS 1000            /* of one session that are remembered; all are listed */
-#define LIMIT_EXECUTIONS_AFTER 100       /* and once it has ended */
-#define LIMIT_SESSION_SPOOLS (2 * GIB)   /* output of its ended commands on disk: the newest */
+#define LIMIT_SESSIONS 10000           /* SANDBOX_MAX_SESSIONS may not exceed it */
+#define LIMIT_EXECUTIONS 1000          /* of one session that are remembered; all are listed */
+#define LIMIT_EXECUTIONS_AFTER 100     /* and once it has ended */
+#define LIMIT_EXECUTION_WORDS 512      /* bytes of an ended one's argv in memory, else its row's */
+#define LIMIT_SESSION_SPOOLS (2 * GIB) /* output of its ended commands on disk: the newest */
 #define LIMIT_TIME_MS 253402300799000ULL /* the end of the year 9999: no time is later */
 #define LIMIT_SPOOL_BYTES (64 * MIB)     /* of one stream kept on disk: the newest */
 #define LIMIT_SPOOL_HEAD (1 * MIB)       /* and of its beginning, for the result */
@@ -59,6 +60,7 @@
 #define LIMIT_NAME 64                    /* bytes of a session's name, a dataset's name */
 #define LIMIT_DATASETS 256               /* of one session */
 #define LIMIT_EVENTS 4096                /* of the bus that can be asked for again */
+#define LIMIT_EVENTS_BYTES (16 * MIB)    /* and as text: with long command lines they are fewer */
 #define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
 #define LIMIT_CLIENTS 4096               /* connections at once, of each address */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
@@ -77,6 +79,8 @@
 #define LIMIT_ZYGOTES 16             /* warm interpreters of one engine */
 #define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
 #define LIMIT_MAKES_AT_ONCE 8        /* boxes that the maker is asked for at once */
+#define LIMIT_PACED_BOXES 25         /* a second for each core, of a tenant that is not alone */
+#define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
 #define LIMIT_LATE_KERNELS 1024      /* of runs that are over, whose CPU time is still waited for */
 #define LIMIT_TENANTS 4096           /* that are told apart */

@@ -34,6 +34,7 @@ struct bus {
     struct bus_event ring[LIMIT_EVENTS]; /* an event is at its number modulo the size */
     uint64_t oldest, next;               /* numbers; the same: none are kept */
     uint64_t gone_id, newest_id;         /* of the one before the oldest, and of the last */
+    size_t bytes;                        /* of all that are kept */
     struct bus_reader *readers;
     struct bus_reader *to_notify; /* the next one, while it is being told */
     bool is_notifying;
@@ -112,6 +113,7 @@ static void drop_oldest(struct bus *bus)
     }
     json_decref(event->data);
     event->data = NULL;
+    bus->bytes -= event->bytes;
     bus->gone_id = event->id;
     bus->oldest++;
 }
@@ -135,15 +137,21 @@ void bus_publish(struct bus *bus, enum event_type type, const char *tenant, cons
                  json_t *data)
 {
     uint64_t now_us = wall_us();
+    size_t bytes = data ? json_dumpb(data, NULL, 0, JSON_COMPACT) : 0;
     struct bus_event *event;
 
-    if (bus->next - bus->oldest == LIMIT_EVENTS)
+    /* The newest one is always kept: whoever is told of it has to find it. */
+    while (bus->next != bus->oldest &&
+           (bus->next - bus->oldest == LIMIT_EVENTS ||
+            bus->bytes + MIN(bytes, LIMIT_EVENTS_BYTES) > LIMIT_EVENTS_BYTES))
         drop_oldest(bus);
     event = event_of(bus, bus->next++);
     event->id = bus->newest_id = MAX(now_us, bus->newest_id + 1);
     event->time_ms = now_us / 1000;
     event->type = type;
     event->data = data;
+    event->bytes = bytes;
+    bus->bytes += bytes;
     str_copy(event->tenant, sizeof(event->tenant), tenant ? tenant : TENANT_LOCAL);
     str_copy(event->session, sizeof(event->session), session ? session : "");
     if (!bus->is_notifying)

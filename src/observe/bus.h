@@ -4,7 +4,8 @@
  * Never fails the publisher: publishing allocates nothing. Ids only grow, also over a restart of
  * the broker: they are the wall clock's microseconds, so that nobody can count what others do. A
  * subscriber gets the events of its tenant, or of all; it reads at its own pace;
- * what it missed because it was slower than LIMIT_EVENTS is told as one gap. One thread, no I/O.
+ * what it missed because it was slower than LIMIT_EVENTS (or LIMIT_EVENTS_BYTES) is told as one
+ * gap. One thread, no I/O.
  */
 #ifndef BAILEY_OBSERVE_BUS_H
 #define BAILEY_OBSERVE_BUS_H
@@ -39,6 +40,7 @@ struct bus_event {
     char tenant[TENANT_MAX];
     char session[ID_MAX]; /* empty: none */
     json_t *data;         /* borrowed; an object, may be NULL */
+    size_t bytes;         /* that it has as text */
 };
 
 struct bus *bus_new(void); /* NULL: no memory */

@@ -241,15 +241,16 @@ void account_run(struct run *run)
 void account_execution(struct execution *execution)
 {
     struct session *session = execution->session;
+    const struct error *error = execution_error(execution);
     const struct exec_end *end = &execution->end;
     struct ending ending = {
         .kind = execution->cell ? "cell" : "exec",
         .tenant = session_tenant(session),
-        .error = execution->error.code,
+        .error = error->code,
         .timed_out = execution->flags & EXECUTION_TIMED_OUT,
         .oom_killed = execution->flags & EXECUTION_OOM,
-        .exit_code = execution->error.code ? 1 : outcome_exit_code(end),
-        .signal = execution->error.code ? 0 : end->signal,
+        .exit_code = error->code ? 1 : outcome_exit_code(end),
+        .signal = error->code ? 0 : end->signal,
         .duration_ns = end->duration_ns,
         .bytes = execution_written(execution, 1) + execution_written(execution, 2),
         .layers = session->facts.layers,

@@ -91,7 +91,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     if (!execution)
         return;
     execution->call = row->call;
-    execution->argv = json_loads(row->argv, 0, NULL);
+    execution->argv = strdup(row->argv);
     execution->flags = row->flags;
     execution->timeout_ms = row->deadline_ms;
     execution->started_ms = row->started_ms;
@@ -104,8 +104,9 @@ static void load_execution(void *ctx, const struct index_execution *row)
         .usage = {.cpu_us = row->cpu_us, .max_rss_bytes = row->max_rss_bytes},
     };
     if (row->error_code) {
-        error_set(&execution->error, -EIO, error_code_find(row->error_code), "%s",
+        error_set(&err, -EIO, error_code_find(row->error_code), "%s",
                   row->error_text ? row->error_text : "");
+        execution_set_error(execution, &err);
     }
     if (row->cell)
         cell_load(execution, row->cell);
@@ -119,6 +120,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
     if (!execution_has_ended(execution))
         return;
+    execution_forget(execution);
     for (int i = 0; i < BOX_STREAMS; i++) {
         const uint64_t lengths[BOX_STREAMS] = {row->out_bytes, row->err_bytes, row->event_bytes};
         struct spool *spool = &execution->out[i];

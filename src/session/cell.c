@@ -442,6 +442,7 @@ static int cell_new(struct execution *execution, const struct cell_request *requ
 {
     struct context *context = request->context;
     struct cell *cell = calloc(1, sizeof(*cell));
+    CLEANUP(json_decrefp) json_t *words = NULL;
     int r;
 
     execution->cell = cell;
@@ -453,7 +454,8 @@ static int cell_new(struct execution *execution, const struct cell_request *requ
     cell->count = context->cells + 1;
     execution->flags = EXECUTION_CELL | (request->is_background ? EXECUTION_BACKGROUND : 0);
     execution->timeout_ms = request->timeout_ms;
-    execution->argv = json_pack("[s, s, s]", "<cell>", cell->language, cell->context_id);
+    words = json_pack("[s, s, s]", "<cell>", cell->language, cell->context_id);
+    execution->argv = json_dumps(words, JSON_COMPACT);
     if (r == 0)
         r = cell_install_new(execution);
     return r < 0 || !execution->argv ? -ENOMEM : 0;

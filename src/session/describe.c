@@ -98,28 +98,29 @@ static void execution_id(const struct execution *execution, char id[ID_MAX])
 json_t *execution_json(const struct execution *execution)
 {
     bool has_exited = execution->state == EXECUTION_EXITED;
+    const struct error *error = execution_error(execution);
     const struct exec_end end = end_of(execution);
     bool has_signal = has_exited && end.signal;
     char id[ID_MAX];
 
     execution_id(execution, id);
     return json_pack(
-        "{s:s, s:s, s:s*, s:I, s:O, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
+        "{s:s, s:s, s:s*, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}",
         "execution_id", id, "kind", execution->cell ? "cell" : "command", "context",
         execution->cell ? execution->cell->context_id : NULL, "number",
-        (json_int_t)execution->number, "argv", execution->argv, "state", state_word(execution),
-        "started_at", time_json(execution->started_ms), "ended_at", time_json(execution->ended_ms),
-        "exit_code", has_exited ? json_integer(outcome_exit_code(&end)) : json_null(), "signal",
+        (json_int_t)execution->number, "argv", execution_words(execution), "state",
+        state_word(execution), "started_at", time_json(execution->started_ms), "ended_at",
+        time_json(execution->ended_ms), "exit_code",
+        has_exited ? json_integer(outcome_exit_code(&end)) : json_null(), "signal",
         has_signal ? json_integer(end.signal) : json_null(), "timed_out", end.timed_out,
         "oom_killed", end.memory_watchdog, "background",
         (execution->flags & EXECUTION_BACKGROUND) != 0, "pty",
         (execution->flags & EXECUTION_PTY) != 0, "stdout_bytes",
         (json_int_t)execution_written(execution, 1), "stderr_bytes",
         (json_int_t)execution_written(execution, 2), "error",
-        execution->error.code
-            ? json_pack("{s:s, s:o}", "code", execution->error.code, "message",
-                        text_to_json(execution->error.text, strlen(execution->error.text)))
-            : json_null());
+        error->code ? json_pack("{s:s, s:o}", "code", error->code, "message",
+                                text_to_json(error->text, strlen(error->text)))
+                    : json_null());
 }
 
 /* The beginning of a stream, up to the limit, as it is kept on disk. */
@@ -151,7 +152,7 @@ static void fill_end(const struct execution *execution, struct result *result)
     result->usage = end.usage;
     if (execution->state == EXECUTION_FAILED) {
         result->exit_code = 1;
-        result->error = execution->error;
+        result->error = *execution_error(execution);
     }
 }
 

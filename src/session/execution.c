@@ -82,19 +82,24 @@ void execution_free(struct execution *execution)
     output_free(execution);
     cell_free(execution);
     fd_closep(&execution->input_fd);
-    json_decref(execution->argv);
+    free(execution->argv);
+    free(execution->error);
     free(execution);
 }
 
 int execution_record(struct execution *execution, struct error *err)
 {
-    CLEANUP(freep) char *argv = json_dumps(execution->argv, JSON_COMPACT);
+    const struct error *error = execution_error(execution);
     CLEANUP(freep) char *cell = execution->cell ? cell_text(execution) : NULL;
+    CLEANUP(freep)
+    char *argv = execution->argv ? NULL
+                                 : index_read_argv(execution->session->engine->spec.index,
+                                                   execution->session->id, execution->number);
     const struct exec_end *end = &execution->end;
     struct index_execution row = {
         .number = execution->number,
         .call = execution->call,
-        .argv = argv ? argv : "[]",
+        .argv = execution->argv ? execution->argv : argv,
         .started_ms = execution->started_ms,
         .deadline_ms = execution->timeout_ms,
         .flags = execution->flags,
@@ -104,8 +109,8 @@ int execution_record(struct execution *execution, struct error *err)
         .duration_ns = end->duration_ns,
         .out_bytes = execution->out[0].length,
         .err_bytes = execution->out[1].length,
-        .error_code = execution->error.code,
-        .error_text = execution->error.code ? execution->error.text : NULL,
+        .error_code = error->code,
+        .error_text = error->code ? error->text : NULL,
         .cpu_us = end->usage.cpu_us,
         .max_rss_bytes = end->usage.max_rss_bytes,
         .event_bytes = execution->out[2].length,
@@ -142,6 +147,27 @@ bool execution_has_ended(const struct execution *execution)
 
 /* ---- its end ---- */
 
+const struct error *execution_error(const struct execution *execution)
+{
+    static const struct error none, unknown = {
+                                        .num = -ENOMEM,
+                                        .code = ERROR_ENGINE,
+                                        .text = "out of memory",
+                                    };
+
+    if (execution->error)
+        return execution->error;
+    return execution->state == EXECUTION_FAILED ? &unknown : &none;
+}
+
+void execution_set_error(struct execution *execution, const struct error *err)
+{
+    if (!execution->error)
+        execution->error = malloc(sizeof(*err));
+    if (execution->error)
+        *execution->error = *err;
+}
+
 void execution_end(struct execution *execution, enum execution_state state)
 {
     struct session *session = execution->session;
@@ -170,7 +196,7 @@ void execution_end(struct execution *execution, enum execution_state state)
     execution_tell(execution, false);
     if (execution->cell)
         cell_over(execution);
-    output_forget(execution);
+    execution_forget(execution);
     if (session->engine->is_stopping)
         engine_later(session->engine);
 }
@@ -179,7 +205,7 @@ void execution_fail(struct execution *execution, const struct error *err)
 {
     if (execution_has_ended(execution))
         return;
-    execution->error = *err;
+    execution_set_error(execution, err);
     execution_end(execution, EXECUTION_FAILED);
 }
 
@@ -228,7 +254,8 @@ static void on_failed(void *ctx, const struct error *err)
 {
     struct execution *execution = ctx;
     struct error own = *err;
-    const char *program = json_string_value(json_array_get(execution->argv, 0));
+    CLEANUP(json_decrefp) json_t *argv = execution_words(execution);
+    const char *program = json_string_value(json_array_get(argv, 0));
 
     if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
         error_prefix(&own, program ? program : "");
@@ -382,9 +409,9 @@ static int request_new(struct session *session, const struct execution_spec *spe
                        struct execution *execution)
 {
     struct exec_request *asked = calloc(1, sizeof(*asked));
+    CLEANUP(json_decrefp) json_t *words = json_array();
 
     execution->asked = asked;
-    execution->argv = json_array();
     if (!asked)
         return -ENOMEM;
     asked->argv = strv_copy(spec->argv);
@@ -393,10 +420,12 @@ static int request_new(struct session *session, const struct execution_spec *spe
     asked->rows = spec->rows;
     asked->columns = spec->columns;
     for (size_t i = 0; spec->argv[i]; i++) {
-        if (json_array_append_new(execution->argv, json_string(spec->argv[i])) < 0)
-            json_array_append_new(execution->argv, json_string("(not UTF-8)"));
+        if (json_array_append_new(words, json_string(spec->argv[i])) < 0)
+            json_array_append_new(words, json_string("(not UTF-8)"));
     }
-    return !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM : 0;
+    execution->argv = json_dumps(words, JSON_COMPACT);
+    return !execution->argv || !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM
+                                                                                         : 0;
 }
 
 int execution_may_start(struct session *session, struct error *err)

@@ -251,7 +251,7 @@ struct execution {
     struct session *session;
     uint32_t number;
     uint32_t call; /* its id in the box; 0: not sent */
-    json_t *argv;  /* array of strings */
+    char *argv;    /* a JSON array of strings; NULL: long, and only in its row */
     uint32_t flags;
     enum execution_state state;
     uint64_t started_ms, ended_ms; /* wall clock */
@@ -263,7 +263,7 @@ struct execution {
     bool was_killed;               /* by somebody's SIGKILL, not for its memory */
     bool is_adopted;               /* the warden has it, and an earlier broker started it */
     struct exec_end end;
-    struct error error; /* FAILED */
+    struct error *error; /* FAILED; NULL: none, and execution_error() is empty */
     struct execution_watcher *watchers;
     unsigned telling;  /* they are being told something */
     bool is_abandoned; /* who asked for it has left */
@@ -383,6 +383,13 @@ void execution_end(struct execution *execution, enum execution_state state);
 /* It was killed, and not by us: whether memory was the reason is asked, and then it ends. */
 void execution_ask_memory(struct execution *execution);
 void execution_fail(struct execution *execution, const struct error *err);
+/* Why it never ran, or was lost; without a code: it was not. There are many: it is kept apart. */
+const struct error *execution_error(const struct execution *execution);
+void execution_set_error(struct execution *execution, const struct error *err);
+/* kept.c: what was started, as a JSON array: a new reference */
+json_t *execution_words(const struct execution *execution);
+/* It has ended: what is much and in its row too is not kept in memory, once nobody uses it. */
+void execution_forget(struct execution *execution);
 void execution_free(struct execution *execution);
 void execution_save(struct execution *execution);
 extern const struct exec_events execution_exec_events;
@@ -402,7 +409,7 @@ int output_find(struct execution *execution, struct error *err);
 int output_append(struct execution *execution, int stream, const void *data, size_t length,
                   struct error *err);
 void output_close(struct execution *execution);  /* files; they are opened again for who reads */
-void output_forget(struct execution *execution); /* memory that the row has too */
+void output_forget(struct execution *execution); /* for execution_forget() */
 void output_free(struct execution *execution);
 void outputs_gone(struct session *session); /* it has ended: its files go, and the rest with them */
 

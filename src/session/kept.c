@@ -2,6 +2,9 @@
  * kept.c - what a session keeps of commands that have ended: their records in memory, their output
  * on disk; the oldest that nobody reads go first.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -19,6 +22,29 @@ uint64_t execution_kept(const struct execution *execution)
         bytes += spool->length - spool->first + MIN(spool->head, spool->first);
     }
     return bytes;
+}
+
+json_t *execution_words(const struct execution *execution)
+{
+    const struct session *session = execution->session;
+    CLEANUP(freep) char *text = NULL;
+    json_t *words;
+
+    if (!execution->argv)
+        text = index_read_argv(session->engine->spec.index, session->id, execution->number);
+    words = json_loads(execution->argv ? execution->argv : text ? text : "", 0, NULL);
+    return words ? words : json_array();
+}
+
+void execution_forget(struct execution *execution)
+{
+    if (execution->users > 0)
+        return;
+    output_forget(execution);
+    if (execution->argv && strlen(execution->argv) > LIMIT_EXECUTION_WORDS) {
+        free(execution->argv);
+        execution->argv = NULL;
+    }
 }
 
 /* Its output is not on the disk any more. */

@@ -111,7 +111,7 @@ void output_close(struct execution *execution)
 
 void output_forget(struct execution *execution)
 {
-    for (int i = 0; i < BOX_STREAMS && execution->users == 0; i++) {
+    for (int i = 0; i < BOX_STREAMS; i++) {
         if (execution->is_in_row[i])
             buf_free(&execution->early[i]);
     }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -30,13 +31,23 @@ struct tenant {
     struct hour hours[_QUOTA_MAX]; /* of QUOTA_CPU and QUOTA_BYTES */
     double tokens;                 /* requests that may come now */
     uint64_t tokens_ms;            /* when that was counted */
+    uint64_t box_us;               /* when all its boxes would have been begun, one every gap */
+};
+
+/* Who asked when. */
+struct sight {
+    const struct tenant *who; /* NULL: nobody yet */
+    uint64_t at_us;
 };
 
 struct tenants {
     uint64_t limits[_QUOTA_MAX];
     struct tenant *list;
     unsigned count;
-    struct tenant crowd; /* all that came when there were too many to be told apart */
+    struct tenant crowd;         /* all that came when there were too many to be told apart */
+    struct sight newest, before; /* the last that asked, and the last but those of the same one */
+    uint64_t gap_us;
+    unsigned burst;
 };
 
 static const struct {
@@ -61,10 +72,15 @@ const char *quota_name(enum quota quota)
 struct tenants *tenants_new(const struct config *config)
 {
     struct tenants *tenants = calloc(1, sizeof(*tenants));
+    long cores;
 
     if (!tenants)
         return NULL;
     tenants_configure(tenants, config);
+    cores = sysconf(_SC_NPROCESSORS_ONLN);
+    cores = MAX(cores, 1L);
+    tenants_set_pace(tenants, 1000000 / LIMIT_PACED_BOXES / (uint64_t)cores,
+                     (unsigned)cores * LIMIT_PACED_AT_ONCE);
     return tenants;
 }
 
@@ -252,4 +268,53 @@ uint64_t tenant_held(const struct tenants *tenants, const char *name, enum quota
     const struct tenant *tenant = find(tenants, name);
 
     return tenant ? tenant->held[quota] : 0;
+}
+
+/* ---- the pace ---- */
+
+void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst)
+{
+    tenants->gap_us = gap_us;
+    tenants->burst = burst;
+}
+
+void tenant_seen(struct tenants *tenants, const char *name, uint64_t now_us)
+{
+    const struct tenant *tenant = get(tenants, name);
+
+    if (tenants->newest.who != tenant)
+        tenants->before = tenants->newest;
+    tenants->newest = (struct sight){.who = tenant, .at_us = now_us};
+}
+
+static bool is_alone(const struct tenants *tenants, const struct tenant *tenant, uint64_t now_us)
+{
+    const struct sight *other = tenants->newest.who != tenant ? &tenants->newest : &tenants->before;
+
+    return !other->who || now_us - other->at_us >= (uint64_t)TENANT_RECENT_MS * 1000;
+}
+
+/* Of all that it began, what is still to be worked off. */
+static uint64_t ahead_us(const struct tenant *tenant, uint64_t now_us)
+{
+    return tenant->box_us > now_us ? tenant->box_us - now_us : 0;
+}
+
+uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *name, uint64_t now_us)
+{
+    const struct tenant *tenant = find(tenants, name);
+    uint64_t allowed = tenants->gap_us * (tenants->burst - 1), ahead;
+
+    if (!tenant)
+        tenant = &tenants->crowd;
+    ahead = ahead_us(tenant, now_us);
+    return ahead <= allowed || is_alone(tenants, tenant, now_us) ? 0 : ahead - allowed;
+}
+
+void tenant_box_begun(struct tenants *tenants, const char *name, uint64_t now_us)
+{
+    struct tenant *tenant = get(tenants, name);
+    uint64_t most = tenants->gap_us * tenants->burst; /* whoever was alone has no debt from it */
+
+    tenant->box_us = now_us + MIN(ahead_us(tenant, now_us) + tenants->gap_us, most);
 }

@@ -6,6 +6,12 @@
  * the same for every tenant. The local tenant has none but what the machine has. CPU time (in
  * microseconds) and bytes are those of the last hour, which slides by minutes. Beyond LIMIT_TENANTS
  * all others share one tenant's quotas. One thread, no I/O.
+ *
+ * The pace. Making a box and removing it is work of the kernel that nobody is let in between, and
+ * two boxes at once are enough to fill two cores with it. So a tenant that is not alone, because
+ * another one asked for something less than TENANT_RECENT_MS ago, may begin LIMIT_PACED_BOXES a
+ * second for each core, once LIMIT_PACED_AT_ONCE for each are worked off: a few at once are
+ * nobody's flood. That leaves the others most of the machine. One that is alone has no pace.
  */
 #ifndef BAILEY_SESSION_TENANT_H
 #define BAILEY_SESSION_TENANT_H
@@ -15,6 +21,8 @@
 
 #include "base/error.h"
 #include "model/principal.h"
+
+#define TENANT_RECENT_MS 30000 /* an agent thinks between two calls */
 
 struct config;
 struct tenants;
@@ -52,5 +60,15 @@ void tenant_used(struct tenants *tenants, const char *tenant, enum quota quota, 
 void tenant_keep(struct tenants *tenants, const char *tenant, uint64_t bytes);
 bool tenant_keeps(const struct tenants *tenants, const char *tenant); /* anything */
 uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);
+
+/* It asked for something at `now_us` (monotonic, as all here). */
+void tenant_seen(struct tenants *tenants, const char *tenant, uint64_t now_us);
+/* 0: a box of it may be begun now; else so long not yet, unless the others become quiet. */
+uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *tenant, uint64_t now_us);
+/* One is begun. */
+void tenant_box_begun(struct tenants *tenants, const char *tenant, uint64_t now_us);
+/* Another pace than what follows from the cores: one box every `gap_us`, `burst` (not 0) at once.
+ */
+void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst);
 
 #endif

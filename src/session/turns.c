@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "session/inside.h"
 
@@ -36,14 +37,22 @@ struct turns {
     unsigned waiting, sent_count;
     uint32_t next_serial;
     bool is_sending;
+    bool all_paced; /* there is a place, and nobody who waits may have it yet */
+    struct reactor_timer *timer;
 };
+
+static void on_timer(void *ctx);
 
 struct turns *turns_new(struct engine *engine)
 {
     struct turns *turns = calloc(1, sizeof(*turns));
 
-    if (turns)
-        turns->engine = engine;
+    if (!turns)
+        return NULL;
+    turns->engine = engine;
+    turns->timer = reactor_timer(engine->spec.reactor, on_timer, turns);
+    if (!turns->timer)
+        free(ptr_take(&turns));
     return turns;
 }
 
@@ -66,8 +75,10 @@ void turns_free(struct turns *turns)
         free(turns->lines);
         turns->lines = next;
     }
-    if (turns)
-        list_free(turns->sent);
+    if (!turns)
+        return;
+    list_free(turns->sent);
+    turns->engine->spec.reactor->ops->timer_remove(turns->timer);
     free(turns);
 }
 
@@ -85,13 +96,29 @@ static struct line *line_find(const struct turns *turns, const char *tenant)
     return line;
 }
 
+static uint64_t now_us(void)
+{
+    return clock_now_ns() / 1000;
+}
+
+static uint64_t pace_us(const struct turns *turns, const char *tenant)
+{
+    return tenant_box_wait_us(turns->engine->tenants, tenant, now_us());
+}
+
+/* A place that nobody who waits may have now. */
+static bool has_room(const struct turns *turns)
+{
+    return turns->sent_count < LIMIT_MAKES_AT_ONCE && (!turns->lines || turns->all_paced);
+}
+
 int turns_check(const struct turns *turns, const char *tenant, struct error *err)
 {
     unsigned most = turns->engine->spec.config->queue;
     const struct line *line = line_find(turns, tenant);
     int r = 0;
 
-    if (turns->sent_count < LIMIT_MAKES_AT_ONCE || most == 0)
+    if (most == 0 || (!line && has_room(turns) && pace_us(turns, tenant) == 0))
         return 0;
     if (turns->waiting >= most || (line && line->count >= most - most / 8))
         r = error_set(err, -EBUSY, ERROR_BUSY,
@@ -126,17 +153,31 @@ static int line_add(struct turns *turns, const char *tenant, struct turn *turn)
     return 0;
 }
 
-/* The first of the first line, which goes behind the others, or is gone. */
-static struct turn *take_next(struct turns *turns)
+/*
+ * The first of the first line that may go, which goes behind the others, or is gone. NULL: none
+ * may; *ret_wait_us until one can.
+ */
+static struct turn *take_next(struct turns *turns, uint64_t *ret_wait_us)
 {
-    struct line *line = turns->lines, **at = &turns->lines;
-    struct turn *turn = line->first;
+    struct line *line, **at = &turns->lines;
+    struct turn *turn;
+    uint64_t wait_us;
 
+    for (*ret_wait_us = UINT64_MAX; (line = *at); at = &line->next) {
+        wait_us = pace_us(turns, line->tenant);
+        if (wait_us == 0)
+            break;
+        *ret_wait_us = MIN(*ret_wait_us, wait_us);
+    }
+    if (!line)
+        return NULL;
+    tenant_box_begun(turns->engine->tenants, line->tenant, now_us());
+    turn = line->first;
     line->first = turn->next;
     turn->next = NULL;
     line->count--;
     turns->waiting--;
-    turns->lines = line->next;
+    *at = line->next;
     if (!line->first) {
         free(line);
         return turn;
@@ -181,6 +222,7 @@ static void unsend(struct turn *turn)
         if (*at == turn) {
             *at = turn->next;
             turns->sent_count--;
+            turns->all_paced = false; /* until send_more() has looked */
             return;
         }
     }
@@ -227,23 +269,59 @@ static int send_one(struct turn *turn, struct error *err)
     return r;
 }
 
+static void look_in(struct turns *turns, uint64_t wait_us)
+{
+    turns->engine->spec.reactor->ops->timer_set(
+        turns->timer, wait_us == UINT64_MAX ? wait_us : wait_us / 1000 + 1);
+}
+
 /* Whoever is told that nothing comes of it may ask again: that is not done inside of itself. */
 static void send_more(struct turns *turns)
 {
+    uint64_t wait_us = UINT64_MAX;
+
     if (turns->is_sending)
         return;
     turns->is_sending = true;
     while (turns->lines && turns->sent_count < LIMIT_MAKES_AT_ONCE) {
-        CLEANUP(freep) struct turn *turn = take_next(turns);
+        CLEANUP(freep) struct turn *turn = take_next(turns, &wait_us);
         struct box_facts facts = {0};
         struct error err = {0};
 
+        if (!turn)
+            break;
         if (send_one(turn, &err) < 0)
             turn->events->refused(turn->ctx, &err, &facts);
         else
             turn = NULL;
     }
     turns->is_sending = false;
+    turns->all_paced = turns->lines && turns->sent_count < LIMIT_MAKES_AT_ONCE;
+    look_in(turns, turns->all_paced ? wait_us : UINT64_MAX);
+}
+
+static void on_timer(void *ctx)
+{
+    send_more(ctx);
+}
+
+/* At once, or in its line. */
+static int send_or_wait(struct turns *turns, const char *tenant, struct turn *turn,
+                        struct error *err)
+{
+    bool may_go = !line_find(turns, tenant) && has_room(turns);
+
+    if (may_go && pace_us(turns, tenant) == 0) {
+        tenant_box_begun(turns->engine->tenants, tenant, now_us());
+        return send_one(turn, err);
+    }
+    if (line_add(turns, tenant, turn) < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (may_go) { /* but for its pace: nobody's end will move it */
+        turns->all_paced = true;
+        look_in(turns, 0);
+    }
+    return 0;
 }
 
 int turns_make(struct turns *turns, const char *tenant, const struct make_request *request,
@@ -269,10 +347,7 @@ int turns_make(struct turns *turns, const char *tenant, const struct make_reques
     turn->request.key = turn->key;
     turn->request.layer = request->layer ? turn->layer : NULL;
     *ret_serial = turn->serial; /* before it is sent: the answer may come from inside */
-    if (!turns->lines && turns->sent_count < LIMIT_MAKES_AT_ONCE)
-        r = send_one(turn, err);
-    else if (line_add(turns, tenant, turn) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    r = send_or_wait(turns, tenant, turn, err);
     if (r == 0)
         turn = NULL;
     return r;

@@ -4,7 +4,9 @@
  * The maker (the launcher) gets LIMIT_MAKES_AT_ONCE requests at a time; what comes meanwhile waits,
  * each tenant in a line of its own, and the lines take turns. At most config->queue wait, of one
  * tenant seven eighths of that, so that one who floods leaves room for others; over it ERROR_BUSY
- * at once. Used by the files of session/ in place of the maker's make(). One thread, never blocks.
+ * at once. Whoever has to keep a pace beside others (tenant.h) waits likewise, and nobody behind
+ * him but his own. Used by the files of session/ in place of the maker's make(). One thread, never
+ * blocks.
  */
 #ifndef BAILEY_SESSION_TURNS_H
 #define BAILEY_SESSION_TURNS_H

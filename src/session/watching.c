@@ -106,7 +106,7 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
         engine_later(execution->session->engine);
     execution->is_abandoned |= ends_it;
     if (execution_has_ended(execution))
-        output_forget(execution);
+        execution_forget(execution);
     else if (execution->is_abandoned && !is_watched(execution) &&
              !execution_is_background(execution))
         give_up(execution);

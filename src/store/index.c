@@ -130,6 +130,7 @@ static const char *const texts[_STATEMENT_MAX] = {
     [EACH_EXECUTION] = "SELECT " EXECUTION_COLUMNS ", out_data IS NOT NULL, err_data IS NOT NULL,"
                        " event_data IS NOT NULL FROM execution WHERE session = ? ORDER BY number",
     [DROP_EXECUTIONS] = "DELETE FROM execution WHERE session = ? AND number <= ? AND ended_ms <> 0",
+    [GET_ARGV] = "SELECT argv FROM execution WHERE session = ? AND number = ?",
     [GET_OUTPUT] =
         "SELECT substr(CASE ? WHEN 1 THEN out_data WHEN 2 THEN err_data ELSE event_data END, ?, ?)"
         " FROM execution WHERE session = ? AND number = ?",

@@ -92,6 +92,9 @@ int index_each_execution(struct index *index, const char *session,
                          void (*each)(void *ctx, const struct index_execution *execution),
                          void *ctx, struct error *err);
 
+/* What its row says, to be freed; NULL: there is none. */
+char *index_read_argv(struct index *index, const char *session, uint32_t number);
+
 /* Bytes of stream 1, 2 or 3 from the row; 0 at its end; -ENOENT: it has none of them. */
 ssize_t index_read_output(struct index *index, const char *session, uint32_t number, int stream,
                           uint64_t offset, void *data, size_t size);

@@ -117,6 +117,22 @@ int index_each_execution(struct index *index, const char *session,
     return index_each_row(&place, execution_row, &call, err);
 }
 
+char *index_read_argv(struct index *index, const char *session, uint32_t number)
+{
+    struct place place = index_place(index, GET_ARGV);
+    char *argv = NULL;
+
+    index_put_text(&place, session);
+    index_put_number(&place, number);
+    if (place.code == SQLITE_OK && sqlite3_step(place.statement) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(place.statement, 0);
+
+        argv = text ? strdup(text) : NULL;
+    }
+    index_reset(place.statement);
+    return argv;
+}
+
 /* ---- output -----------------------------------------------------------------------------------
  */
 

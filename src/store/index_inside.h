@@ -17,6 +17,7 @@ enum statement {
     PUT_EXECUTION,
     EACH_EXECUTION,
     DROP_EXECUTIONS,
+    GET_ARGV,
     GET_OUTPUT,
     DROP_OUTPUTS,
     PUT_CONTEXT,

@@ -41,6 +41,9 @@ class Caller:
         except (client.Wrong, KeyError, ValueError) as wrong:
             self.world.note(f"{kind.__name__}: {wrong!r}")
             self.connection.abort()
+        finally:
+            self.world.again += self.connection.again
+            self.connection.again = 0
 
     def session(self):
         return self.random.choice(self.tenant.sessions)
@@ -119,17 +122,8 @@ async def a_session(caller):
             "argv": ["printenv", "A"], "collect": False})
         caller.expect("first command", reply.json()["stdout"], "b\n")
     finally:
-        await delete(caller, made)
-
-
-async def delete(caller, made):
-    """However often a quota says no: a session that stayed would be a leak of ours."""
-    while True:
-        try:
-            await caller.connection.ask("DELETE", f"/v1/sessions/{made}")
-            return
-        except client.Quota as quota:
-            await asyncio.sleep(min(quota.after_s, 2))
+        # A session that stayed would be a leak of ours.
+        await caller.connection.ask_until("DELETE", f"/v1/sessions/{made}")
 
 
 async def file_there_and_back(caller):

@@ -2,6 +2,8 @@
 
 Python's own http.client blocks, and a thread for each of 1,500 connections would be the load. What
 the server does wrong is a `Wrong`; that it ended a connection without a reason is one too (`Lost`).
+A reason is that a kept connection was idle for as long as the server keeps it: that request is sent
+again on a new one, as every client does (RFC 9112, 9.3.1), and counted.
 """
 import asyncio
 import base64
@@ -10,8 +12,11 @@ import json
 import os
 import socket
 import struct
+import time
 
 PATIENCE_S = 60  # an answer that takes longer counts as hung
+KEEP_S = 75  # HTTP_KEEP_MS
+KEEP_MARGIN_S = 2  # so much sooner than us the server may have begun to count
 HEAD_MAX = 64 * 1024
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -21,7 +26,11 @@ class Wrong(Exception):
 
 
 class Lost(Wrong):
-    """The server ended the connection."""
+    """The server ended the connection, behind so many bytes of an answer."""
+
+    def __init__(self, text, received=0):
+        super().__init__(text)
+        self.received = received
 
 
 class Quota(Exception):
@@ -46,6 +55,8 @@ class Connection:
     def __init__(self, port, key):
         self.port, self.key = port, key
         self.reader = self.writer = None
+        self.rested_at = None  # its last answer was whole then; None: it had none yet
+        self.again = 0  # requests that were sent a second time
 
     async def open(self, receive_bytes=None):
         """`receive_bytes`: how much the kernel may take for one who does not read."""
@@ -60,6 +71,7 @@ class Connection:
             raise Lost(f"connecting: {problem}") from None
         self.reader, self.writer = await asyncio.open_connection(
             sock=peer, limit=receive_bytes or 1 << 20)
+        self.rested_at = None
 
     def abort(self):
         """Goes without a word: the server gets a reset."""
@@ -98,8 +110,12 @@ class Connection:
             text = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
         except asyncio.TimeoutError:
             raise Wrong(f"{what}: no answer in {PATIENCE_S} s") from None
-        except (OSError, asyncio.IncompleteReadError) as problem:
-            raise Lost(f"{what}: instead of an answer: {problem!r}") from None
+        except asyncio.IncompleteReadError as problem:
+            raise Lost(f"{what}: {len(problem.partial)} bytes of an answer",
+                       len(problem.partial)) from None
+        except OSError as problem:  # a reset; what came before it is still in the buffer
+            raise Lost(f"{what}: instead of an answer: {problem!r}",
+                       len(self.reader._buffer)) from None
         first, *lines = text.decode("latin-1").rstrip().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in
                    (line.partition(":") for line in lines)}
@@ -128,6 +144,7 @@ class Connection:
                 reply.body += piece
         if reply.headers.get("connection", "").lower() == "close":
             self.close()
+        self.rested_at = time.monotonic()
         return reply
 
     async def answer(self, what):
@@ -137,8 +154,32 @@ class Connection:
         return reply
 
     async def ask(self, method, target, body=None, more=()):
-        await self.send(method, target, body, more)
-        return await self.answer(f"{method} {target}")
+        what = f"{method} {target}"
+        idle_s = None
+        if self.writer is not None and self.rested_at is not None:
+            idle_s = time.monotonic() - self.rested_at
+        try:
+            await self.send(method, target, body, more)
+            reply = await self.read_head(what)
+        except Lost as lost:
+            if idle_s is None or idle_s < KEEP_S - KEEP_MARGIN_S or lost.received:
+                rested = "new" if idle_s is None else f"idle for {idle_s:.1f} s"
+                raise Lost(f"{lost} (the connection was {rested})", lost.received) from None
+            self.abort()
+            self.again += 1
+            await self.send(method, target, body, more)
+            reply = await self.read_head(what)
+        check(await self.read_body(reply, what), what)
+        return reply
+
+
+    async def ask_until(self, *call):
+        """However often a quota says no."""
+        while True:
+            try:
+                return await self.ask(*call)
+            except Quota as quota:
+                await asyncio.sleep(min(quota.after_s, 2))
 
 
 def check(reply, what):

@@ -33,7 +33,9 @@ import tenants  # noqa: E402
 import watch  # noqa: E402
 
 TENANTS, SESSIONS_EACH, GREEDY = 4, 5, 10
+REMEMBERED = 1000  # LIMIT_EXECUTIONS of each session, LIMIT_ENDED_SESSIONS
 SHOWN = 20
+TOLD_EACH_S = 30
 JUDGED_S = 300  # in less than this not every connection has been used often enough to be full-grown
 GAP_S = 15.0  # between two requests of a client, at the mean: a connection is kept for 75
 SETTINGS = {
@@ -78,6 +80,7 @@ class World:
         self.done, self.refused = collections.Counter(), collections.Counter()
         self.times = collections.defaultdict(list)
         self.wrong, self.wrong_count = [], 0
+        self.again = 0  # sent again on a new connection: the server had closed the idle one
         self.open_streams, self.most_streams, self.most_clients = 0, 0, 0
 
     @staticmethod
@@ -125,10 +128,14 @@ def inhabitants(world, all_tenants, greedy):
 async def look_on(world, memories, server_streams):
     """Samples until the end, and then says that it is the end."""
     step = max(0.25, world.seconds / 400)
-    began, asked = world.now(), False
+    began, asked, told_s = world.now(), False, 0
     while (left := world.ends_at - world.now()) > 0:
+        at_s = world.now() - began
         for memory in memories:
-            memory.look(world.now() - began)
+            memory.look(at_s)
+        if at_s - told_s >= TOLD_EACH_S:
+            told_s += TOLD_EACH_S
+            tell_progress(world, told_s, memories)
         world.most_streams = max(world.most_streams, world.open_streams)
         if not asked and left < world.seconds / 2:
             asked = True
@@ -180,12 +187,56 @@ def warm_up(server, caller):
         caller.post("/v1/run", {"code": "print(1)"}, 200)
 
 
+async def fill_session(tenant, made, is_cell):
+    """As many commands or cells as it remembers."""
+    connection = client.Connection(tenant.caller.server.port, tenant.key)
+    what, body = ("code", {"code": "1"}) if is_cell else ("exec", {"argv": ["true", "0123456789abcdef"]})
+    for _ in range(REMEMBERED // 2):
+        await connection.ask_until("POST", f"/v1/sessions/{made}/{what}", {**body, "collect": False})
+    connection.close()
+
+
+async def fill_ended(tenant, count):
+    """Sessions that have ended."""
+    connection = client.Connection(tenant.caller.server.port, tenant.key)
+    for _ in range(count):
+        made = (await connection.ask_until("POST", "/v1/sessions", {"env": {"A": "b"}})).json()["id"]
+        await connection.ask_until("POST", f"/v1/sessions/{made}/exec", {
+            "argv": ["printenv", "A"], "collect": False})
+        await connection.ask_until("DELETE", f"/v1/sessions/{made}")
+    connection.close()
+
+
+async def fill(all_tenants):
+    """
+    What a server remembers would be filling up to its bounds all the time: it is full before memory
+    is looked at, so that whatever grows then has none.
+    """
+    began = time.monotonic()
+    await asyncio.gather(
+        *(fill_session(tenant, made, is_cell) for tenant in all_tenants
+          for made in tenant.sessions for is_cell in (False, True)),
+        *(fill_ended(tenant, REMEMBERED // TENANTS) for tenant in all_tenants))
+    print(f"load: {TENANTS * SESSIONS_EACH * REMEMBERED} commands and {REMEMBERED} ended sessions are "
+          f"remembered after {time.monotonic() - began:.0f} s", flush=True)
+
+
+def requests_of(world):
+    return sum(world.done[kind.__name__] for _, kind in callers.KINDS)
+
+
+def tell_progress(world, at_s, memories):
+    print(f"load: {at_s:.0f} of {world.seconds} s: {requests_of(world)} requests done, "
+          f"{world.open_streams} streams open, {sum(world.refused.values())} refused, "
+          f"{world.wrong_count} wrong; " + ", ".join(memory.now() for memory in memories), flush=True)
+
+
 def tell(world, told):
-    total = sum(world.done[kind.__name__] for _, kind in callers.KINDS)
+    total = requests_of(world)
     print(f"load: {world.seconds} s, {world.clients} clients, {world.most_streams} streams at once, "
           f"{total} requests done, {world.done['greedy']} of the greedy one, "
           f"{sum(world.refused.values())} refused {dict(world.refused)}, "
-          f"{world.wrong_count} wrong")
+          f"{world.again} sent again (idle for {client.KEEP_S} s), {world.wrong_count} wrong")
     for kind, count in sorted(world.done.items()):
         times = world.times[kind]
         if any(times):
@@ -213,6 +264,8 @@ def run(server):
     counted = {}
 
     async def begin():
+        if setting("LOAD_SECONDS", 600) >= JUDGED_S:
+            await fill(all_tenants)
         world = World(server.port)
         await live(world, all_tenants, greedy, memories, lambda: counted.update(streams_of(server)))
         return world

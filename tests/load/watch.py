@@ -33,6 +33,9 @@ class Memory:
         except (OSError, IndexError):
             pass  # it is gone, which load.py sees by itself
 
+    def now(self):
+        return f"{self.who} {self.samples[-1][1] / MB:.1f} MB" if self.samples else self.who
+
     def report(self):
         """(a line, what is wrong or None)"""
         if len(self.samples) < 20:

@@ -338,6 +338,7 @@ static inline void endless_due(void *ctx)
     static const struct error why = {.num = -1, .text = "enough"};
     struct endless *endless = ctx;
 
+    seen.allocated = MAX(seen.allocated, allocated_now());
     http_stop(endless->request, &why);
     http_stop(endless->request, &why);
 }

@@ -390,6 +390,16 @@ static void test_a_stream_that_is_stopped(void **state)
     assert_int_equal(seen.freed, 2);
 }
 
+/* There may be hundreds that say nothing for hours: no block for a large reply waits with them. */
+static void test_a_stream_that_waits_holds_little(void **state)
+{
+    size_t before = allocated_now();
+
+    (void)state;
+    serve(client_endless);
+    assert_true(seen.allocated < before + 64 * KIB);
+}
+
 static void client_big_echo(void)
 {
     unsigned char *data = malloc(BIG + 1);
@@ -439,6 +449,7 @@ int main(void)
         TEST(test_big_echo),
         TEST(test_admission),
         TEST(test_a_stream_that_is_stopped),
+        TEST(test_a_stream_that_waits_holds_little),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -276,6 +276,35 @@ static void test_exactly_as_many_as_are_kept(void **state)
     bus_unsubscribe(reader);
 }
 
+/* A bound in bytes too: who is given long command lines does not hold all of them. */
+static void test_few_long_ones_are_kept(void **state)
+{
+    const int fit = 16, more = 4;
+    const size_t size = (LIMIT_EVENTS_BYTES - 1024) / (size_t)fit; /* with what is around it */
+    struct bus *bus = *state;
+    struct bus_reader *reader = bus_subscribe(bus, NULL, NULL, 0, NULL, NULL);
+    char *text = calloc(2, LIMIT_EVENTS_BYTES);
+
+    assert_non_null(text);
+    memset(text, 'x', size);
+    for (int i = 1; i <= fit + more; i++)
+        bus_publish(bus, EVENT_OUTPUT, NULL, "a", json_pack("{s:i, s:s}", "n", i, "t", text));
+    assert_gap(reader, more);
+    for (int i = more + 1; i <= fit + more; i++)
+        assert_next(reader, i);
+    assert_none(reader);
+    /* One that is longer than all of it pushes the others out, and is there itself. */
+    memset(text, 'x', LIMIT_EVENTS_BYTES + 1);
+    publish(bus, "a", 98);
+    bus_publish(bus, EVENT_OUTPUT, NULL, "a", json_pack("{s:i, s:s}", "n", 99, "t", text));
+    assert_gap(reader, 1);
+    assert_next(reader, 99);
+    publish(bus, "a", 100);
+    assert_next(reader, 100);
+    bus_unsubscribe(reader);
+    free(text);
+}
+
 static void test_others_make_no_gap(void **state)
 {
     struct bus *bus = *state;
@@ -464,6 +493,7 @@ int main(void)
         TEST(test_ids_do_not_count),
         TEST(test_a_slow_reader_is_told_one_gap),
         TEST(test_exactly_as_many_as_are_kept),
+        TEST(test_few_long_ones_are_kept),
         TEST(test_others_make_no_gap),
         TEST(test_gaps_add_up_until_told),
         TEST(test_told_of_what_concerns_it),

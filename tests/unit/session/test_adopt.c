@@ -143,7 +143,7 @@ static void test_never_started(void **state)
     assert_int_equal(session_state(session), SESSION_NEW);
     execution = found_execution(shop, id, "1");
     assert_int_equal(execution->state, EXECUTION_FAILED);
-    assert_non_null(strstr(execution->error.text, "start it again"));
+    assert_non_null(strstr(execution_error(execution)->text, "start it again"));
     assert_int_equal(execution_number(shop_ran(shop, session, "true", NULL)), 2);
 }
 

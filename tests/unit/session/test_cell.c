@@ -66,7 +66,7 @@ static void test_abandoned(void **state)
     look(&other, waiting, false);
     UNTIL(shop, execution_written(cell, 1) == 3);
     execution_unwatch(other.watcher, true);
-    assert_string_equal(waiting->error.code, ERROR_CANCELLED);
+    assert_string_equal(execution_error(waiting)->code, ERROR_CANCELLED);
     execution_unwatch(looker.watcher, true);
     UNTIL(shop, execution_has_ended(cell));
     assert_false(cell->cell->has_lost);
@@ -163,8 +163,8 @@ static void test_blocked_imports(void **state)
 
     shop->config.block_imports = true;
     cell = cell_ran(shop, session, "import subprocess");
-    assert_string_equal(cell->error.code, ERROR_BLOCKED_IMPORT);
-    assert_non_null(strstr(cell->error.text, "subprocess"));
+    assert_string_equal(execution_error(cell)->code, ERROR_BLOCKED_IMPORT);
+    assert_non_null(strstr(execution_error(cell)->text, "subprocess"));
     cell = cell_ran(shop, session, "print('fine')");
     check_output(cell, 1, "fine\n");
     check_context(session, NULL, "state", "idle");

@@ -23,7 +23,7 @@ static struct execution *cell_of(struct shop *shop, const char *language)
 
     shop->config.auto_install = true;
     execution->state = EXECUTION_RUNNING;
-    execution->argv = json_array();
+    execution->argv = strdup("[]");
     execution->flags = EXECUTION_CELL;
     execution->cell = calloc(1, sizeof(*execution->cell));
     assert_non_null(execution->cell);

@@ -133,8 +133,8 @@ static void test_never_starts(void **state)
 
     shop->languages[1].program = "/no/such/program";
     cell = cell_ran(shop, session, "pass");
-    assert_non_null(cell->error.code);
-    assert_string_equal(cell->error.code, ERROR_COMMAND_NOT_FOUND);
+    assert_non_null(execution_error(cell)->code);
+    assert_string_equal(execution_error(cell)->code, ERROR_COMMAND_NOT_FOUND);
     check_context(session, "c1", "state", "dead");
     shop->languages[1].program = "/usr/bin/python3";
     cell = cell_ran(shop, session, "print('better')");
@@ -173,7 +173,7 @@ static void test_restart(void **state)
     assert_int_equal(session_find_context(session, NULL, NULL, &context, &err), 0);
     check_context(session, NULL, "state", "busy");
     context_restart(context);
-    assert_string_equal(two->error.code, ERROR_CANCELLED);
+    assert_string_equal(execution_error(two)->code, ERROR_CANCELLED);
     check_context(session, NULL, "state", "new");
     three = cell_ran(shop, session, "pass");
     check_member(execution_cell_meta(three), "kernel", "new");
@@ -269,7 +269,7 @@ static void test_no_box(void **state)
 
     shop->refuses = true;
     cell = cell_ran(shop, session, "pass");
-    assert_string_equal(cell->error.code, ERROR_REFUSED);
+    assert_string_equal(execution_error(cell)->code, ERROR_REFUSED);
     shop->refuses = false;
     assert_int_equal(cell_ran(shop, session, "pass")->state, EXECUTION_EXITED);
 }
@@ -285,8 +285,8 @@ static void test_the_session_ends(void **state)
     UNTIL(shop, one->state == EXECUTION_RUNNING);
     session_end(session, "deleted", counted, &done);
     UNTIL(shop, done);
-    assert_string_equal(one->error.code, ERROR_SESSION_ENDED);
-    assert_string_equal(two->error.code, ERROR_SESSION_ENDED);
+    assert_string_equal(execution_error(one)->code, ERROR_SESSION_ENDED);
+    assert_string_equal(execution_error(two)->code, ERROR_SESSION_ENDED);
     assert_int_equal(session->running, 0);
 }
 

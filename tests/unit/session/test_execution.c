@@ -96,7 +96,7 @@ static void test_failures(void **state)
     assert_int_equal(
         session_exec(session, &(struct execution_spec){.argv = argv}, &execution, &err), 0);
     UNTIL(shop, execution_has_ended(execution));
-    assert_string_equal(execution->error.code, ERROR_COMMAND_NOT_FOUND);
+    assert_string_equal(execution_error(execution)->code, ERROR_COMMAND_NOT_FOUND);
     json = execution_json(execution);
     assert_non_null(json);
     assert_string_equal(json_string_value(json_object_get(json, "state")), "failed");
@@ -105,7 +105,7 @@ static void test_failures(void **state)
     assert_int_equal(result.exit_code, 1);
     result_free(&result);
     execution = shop_ran(shop, session, "true", &(struct execution_spec){.cwd = "/tmp/none"});
-    assert_string_equal(execution->error.code, ERROR_BAD_INPUT);
+    assert_string_equal(execution_error(execution)->code, ERROR_BAD_INPUT);
 }
 
 static void test_timeout(void **state)
@@ -302,7 +302,7 @@ static void test_kill_before_it_began(void **state)
     assert_int_equal(execution_resize(two, 1, 1, &err), -ENOTTY);
     execution_unwatch(looker.watcher, true);
     assert_true(execution_has_ended(one));
-    assert_string_equal(one->error.code, ERROR_CANCELLED);
+    assert_string_equal(execution_error(one)->code, ERROR_CANCELLED);
     shop_let_go(shop, ASK_MAKE);
     UNTIL(shop, execution_has_ended(two));
     check_output(two, 1, "two\n");
@@ -518,6 +518,40 @@ static void test_forgotten(void **state)
     assert_int_equal(session->execution_count, LIMIT_EXECUTIONS_AFTER);
 }
 
+static void check_last_word(const struct execution *execution, const char *word)
+{
+    json_t *json = execution_json(execution), *argv = json_object_get(json, "argv");
+
+    assert_string_equal(json_string_value(json_array_get(argv, json_array_size(argv) - 1)), word);
+    json_decref(json);
+}
+
+/* A long command line is not held in memory for as long as it is remembered, and still listed. */
+static void test_long_words_are_in_the_row(void **state)
+{
+    struct shop *shop = *state;
+    struct session *session = shop_session(shop, NULL);
+    struct execution *execution, *short_one = shop_ran(shop, session, "true", NULL);
+    char word[LIMIT_EXECUTION_WORDS + 1] = "";
+    const char *argv[] = {"true", word, NULL};
+    struct looker looker;
+    struct error err = {0};
+
+    memset(word, 'w', sizeof(word) - 1);
+    assert_int_equal(
+        session_exec(session, &(struct execution_spec){.argv = argv}, &execution, &err), 0);
+    look(&looker, execution, false);
+    UNTIL(shop, execution_has_ended(execution));
+    assert_non_null(execution->argv); /* somebody uses it */
+    execution_unwatch(looker.watcher, true);
+    assert_null(execution->argv);
+    check_last_word(execution, word);
+    execution_save(execution); /* nothing is lost by that */
+    check_last_word(execution, word);
+    assert_non_null(short_one->argv);
+    check_last_word(short_one, "true");
+}
+
 /* Output over a session's share of the disk: the oldest goes. */
 static void test_output_dropped(void **state)
 {
@@ -555,6 +589,7 @@ int main(void)
         IN_A_WORKSHOP(test_pty),
         IN_A_WORKSHOP(test_too_many),
         IN_A_WORKSHOP(test_forgotten),
+        IN_A_WORKSHOP(test_long_words_are_in_the_row),
         IN_A_WORKSHOP(test_output_dropped),
     };
 

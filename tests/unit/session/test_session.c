@@ -236,7 +236,7 @@ static void test_box_refused(void **state)
     assert_string_equal(asker.code, ERROR_REFUSED);
     assert_int_equal(session_state(session), SESSION_NEW);
     assert_true(execution_has_ended(execution));
-    assert_string_equal(execution->error.code, ERROR_REFUSED);
+    assert_string_equal(execution_error(execution)->code, ERROR_REFUSED);
     assert_int_equal(session->running, 0);
     shop->refuses = false;
     shop->refuses_now = true;
@@ -264,7 +264,7 @@ static void test_end_while_starting(void **state)
     UNTIL(shop, done);
     assert_int_equal(asker.called, 1);
     assert_string_equal(asker.code, ERROR_SESSION_ENDED);
-    assert_string_equal(execution->error.code, ERROR_SESSION_ENDED);
+    assert_string_equal(execution_error(execution)->code, ERROR_SESSION_ENDED);
     assert_int_equal(shop->cancelled, 1);
     session_box(session, on_box, &after);
     assert_string_equal(after.code, ERROR_SESSION_ENDED);
@@ -300,7 +300,7 @@ static void test_end_while_executing(void **state)
     assert_true(session_exec(session, &(struct execution_spec){0}, &two, &err) < 0);
     UNTIL(shop, done);
     assert_true(execution_has_ended(one) && execution_has_ended(two));
-    assert_string_equal(one->error.code, ERROR_SESSION_ENDED);
+    assert_string_equal(execution_error(one)->code, ERROR_SESSION_ENDED);
     assert_true(looker.more > 0);
     assert_int_equal(session->running, 0);
     assert_false(has_file(shop, folder));
@@ -324,7 +324,7 @@ static void test_box_lost(void **state)
     kill(shop_find(shop, session->number)->pid, SIGKILL);
     UNTIL(shop, session_state(session) == SESSION_ENDED);
     assert_string_equal(session->reason, "box_lost");
-    assert_string_equal(execution->error.code, ERROR_BOX_LOST);
+    assert_string_equal(execution_error(execution)->code, ERROR_BOX_LOST);
     execution_unwatch(looker.watcher, true);
     assert_int_equal(session_state(other), SESSION_NEW);
 }

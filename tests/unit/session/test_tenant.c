@@ -209,6 +209,53 @@ static void test_crowd(void **state)
     tenants_free(tenants);
 }
 
+#define GAP 1000
+#define RECENT ((uint64_t)TENANT_RECENT_MS * 1000)
+
+static void test_pace(void **state)
+{
+    struct config config = {0};
+    struct tenants *tenants = make(&config);
+    uint64_t now = 5 * RECENT;
+
+    (void)state;
+    tenants_set_pace(tenants, GAP, 2);
+    tenant_seen(tenants, "a", now);
+    for (int i = 0; i < 100; i++) { /* alone */
+        assert_int_equal(tenant_box_wait_us(tenants, "a", now), 0);
+        tenant_box_begun(tenants, "a", now);
+    }
+    tenant_seen(tenants, "b", now);
+    assert_int_equal(tenant_box_wait_us(tenants, "a", now), GAP); /* not what it had alone */
+    assert_int_equal(tenant_box_wait_us(tenants, "a", now + GAP), 0);
+    tenant_box_begun(tenants, "a", now + GAP);
+    assert_int_equal(tenant_box_wait_us(tenants, "a", now + GAP), GAP);
+    /* The other has a pace of its own, and so many at once. */
+    assert_int_equal(tenant_box_wait_us(tenants, "b", now), 0);
+    tenant_box_begun(tenants, "b", now);
+    assert_int_equal(tenant_box_wait_us(tenants, "b", now), 0);
+    tenant_box_begun(tenants, "b", now);
+    assert_int_equal(tenant_box_wait_us(tenants, "b", now), GAP);
+    tenants_free(tenants);
+}
+
+static void test_alone_again(void **state)
+{
+    struct config config = {0};
+    struct tenants *tenants = make(&config);
+    uint64_t now = 5 * RECENT;
+
+    (void)state;
+    tenants_set_pace(tenants, 2 * RECENT, 1);
+    tenant_seen(tenants, "b", now);
+    tenant_seen(tenants, "a", now);
+    tenant_seen(tenants, "a", now + RECENT - 1); /* however often it asks itself */
+    tenant_box_begun(tenants, "a", now);
+    assert_true(tenant_box_wait_us(tenants, "a", now + RECENT - 1) > 0);
+    assert_int_equal(tenant_box_wait_us(tenants, "a", now + RECENT), 0);
+    tenants_free(tenants);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +269,8 @@ int main(void)
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_configured_anew),
         cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_alone_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

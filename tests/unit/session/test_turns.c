@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/str.h"
+#include "reactor.h"
 #include "session/inside.h"
 
 #define ASKED_MAX 512
@@ -16,6 +18,7 @@ struct shop {
     struct maker maker; /* first */
     struct engine engine;
     struct config config;
+    struct poll_reactor reactor;
     struct {
         uint32_t serial;
         char key[ID_MAX];
@@ -98,6 +101,10 @@ static int set_up(void **state)
     shop->engine.maker = &shop->maker;
     shop->engine.spec.config = &shop->config;
     shop->config.queue = 16;
+    poll_reactor_init(&shop->reactor);
+    shop->engine.spec.reactor = &shop->reactor.reactor;
+    shop->engine.tenants = tenants_new(&shop->config);
+    assert_non_null(shop->engine.tenants);
     shop->engine.turns = turns_new(&shop->engine);
     assert_non_null(shop->engine.turns);
     *state = shop;
@@ -109,6 +116,8 @@ static int tear_down(void **state)
     struct shop *shop = *state;
 
     turns_free(shop->engine.turns);
+    tenants_free(shop->engine.tenants);
+    poll_reactor_free(&shop->reactor);
     free(shop);
     return 0;
 }
@@ -256,13 +265,90 @@ static void test_maker_gone(void **state)
     assert_int_equal(ask(shop, "one", "c", NULL), -EPIPE);
 }
 
+/* Beside another tenant: one box in an hour, so that nothing here depends on the time it takes. */
+static void share(struct shop *shop, uint64_t gap_us)
+{
+    tenants_set_pace(shop->engine.tenants, gap_us, 1);
+    tenant_seen(shop->engine.tenants, "flood", clock_now_ns() / 1000);
+    tenant_seen(shop->engine.tenants, "one", clock_now_ns() / 1000);
+}
+
+static void test_pace(void **state)
+{
+    struct shop *shop = *state;
+
+    share(shop, 3600000000);
+    for (int i = 0; i < 4; i++) {
+        char key[8];
+
+        snprintf(key, sizeof(key), "f%d", i);
+        assert_int_equal(ask(shop, "flood", key, NULL), 0);
+    }
+    assert_string_equal(shop->order, "f0 ");
+    assert_int_equal(turns_waiting(shop->engine.turns), 3);
+    /* Nobody else waits behind them. */
+    assert_int_equal(ask(shop, "one", "a0", NULL), 0);
+    assert_int_equal(ask(shop, "one", "a1", NULL), 0);
+    assert_int_equal(ask(shop, "two", "b0", NULL), 0);
+    assert_string_equal(shop->order, "f0 a0 b0 ");
+    for (int i = 0; i < 3; i++)
+        answer(shop, true);
+    assert_string_equal(shop->order, "f0 a0 b0 "); /* it is not a matter of places */
+    assert_int_equal(turns_waiting(shop->engine.turns), 4);
+}
+
+static void test_pace_goes_on_by_itself(void **state)
+{
+    struct shop *shop = *state;
+
+    share(shop, 2000);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask(shop, "flood", "f", NULL), 0);
+    while (shop->count < 3)
+        poll_reactor_turn(&shop->reactor, 1000);
+    assert_int_equal(turns_waiting(shop->engine.turns), 0);
+}
+
+static void test_alone_without_pace(void **state)
+{
+    struct shop *shop = *state;
+
+    tenants_set_pace(shop->engine.tenants, 3600000000, 1);
+    tenant_seen(shop->engine.tenants, "flood", clock_now_ns() / 1000);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ask(shop, "flood", "f", NULL), 0);
+    assert_int_equal(shop->count, 4);
+}
+
+/* Those who keep a pace are no more than the others who wait. */
+static void test_pace_is_bounded(void **state)
+{
+    struct shop *shop = *state;
+    unsigned most = shop->config.queue - shop->config.queue / 8;
+
+    share(shop, 3600000000);
+    for (unsigned i = 0; i < most + 1; i++)
+        assert_int_equal(ask(shop, "flood", "f", NULL), 0);
+    assert_int_equal(ask(shop, "flood", "f", NULL), -EBUSY);
+    assert_int_equal(ask(shop, "one", "a", NULL), 0);
+    assert_int_equal(shop->count, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_at_once), TEST(test_tenants_take_turns),       TEST(test_bound),
-        TEST(test_cancel),  TEST(test_last_of_a_line_cancelled), TEST(test_maker_gone),
+        TEST(test_at_once),
+        TEST(test_tenants_take_turns),
+        TEST(test_bound),
+        TEST(test_cancel),
+        TEST(test_last_of_a_line_cancelled),
+        TEST(test_maker_gone),
+        TEST(test_pace),
+        TEST(test_pace_goes_on_by_itself),
+        TEST(test_alone_without_pace),
+        TEST(test_pace_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,6 +225,21 @@ static void test_execution_comes_back(void **state)
     assert_int_equal(count, 2);
 }
 
+static void test_words_of_one_execution(void **state)
+{
+    struct place *place = *state;
+    struct index_execution execution = {.session = "a", .number = 7, .argv = "[\"false\"]"};
+    char *argv;
+
+    put_session(place, "a", 1, 0);
+    assert_int_equal(index_put_execution(place->index, &execution, NULL), 0);
+    argv = index_read_argv(place->index, "a", 7);
+    assert_string_equal(argv, "[\"false\"]");
+    free(argv);
+    assert_null(index_read_argv(place->index, "a", 8));
+    assert_null(index_read_argv(place->index, "b", 7));
+}
+
 static void test_executions_of_one_session_by_number(void **state)
 {
     static const uint32_t numbers[] = {10, 2, 1};
@@ -484,6 +499,7 @@ int main(void)
         TEST(test_a_session_put_again_keeps_what_it_has),
         TEST(test_prune_drops_the_oldest_ended_with_their_rows),
         TEST(test_execution_comes_back),
+        TEST(test_words_of_one_execution),
         TEST(test_executions_of_one_session_by_number),
         TEST(test_old_ended_executions_make_room),
         TEST(test_rows_need_their_session),
