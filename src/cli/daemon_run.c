@@ -332,8 +332,8 @@ static int finish(struct call *call)
                      r == -ETIMEDOUT ? "fell silent" : "went away");
 }
 
-int daemon_run(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
-               struct result *result)
+int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
+                  struct result *result)
 {
     struct call call = {.shot = shot,
                         .place = ctx,

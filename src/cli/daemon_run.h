@@ -11,8 +11,8 @@
 #include "tool/oneshot.h"
 
 /* As struct oneshot_elsewhere has it; ctx is the place (struct place) where it may be. */
-int daemon_run(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
-               struct result *result);
+int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
+                  struct result *result);
 
 /* Why this run is not for a daemon, whatever it is configured like; NULL: it may be. */
 const char *daemon_run_unfit(const struct oneshot *shot);

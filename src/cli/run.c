@@ -107,7 +107,7 @@ static void say_missing_module(const struct job *job, const struct result *resul
 
 static int execute(struct job *job)
 {
-    const struct oneshot_elsewhere elsewhere = {.run = daemon_run, .ctx = &job->place};
+    const struct oneshot_elsewhere elsewhere = {.run = run_in_daemon, .ctx = &job->place};
     CLEANUP(fd_closep) int cancel_fd = -1;
     const struct request *request = job->request;
     struct ending ending = {.request = request};
