@@ -278,10 +278,10 @@ done()
     assert daemon.exec(session, "echo", "after")["stdout"] == "after\n"
 
 
-@pytest.mark.parametrize("number", [1, 2, 9, 11, 15, 19, 20])
-def test_21_the_warden_hears_no_signal_from_inside(daemon, session, number):
-    daemon.exec(session, "sh", "-c", f"kill -{number} 1; true")
-    assert daemon.exec(session, "echo", "alive")["stdout"] == "alive\n"
+def test_21_the_warden_hears_no_signal_from_inside(daemon, session):
+    for number in (1, 2, 9, 11, 15, 19, 20):
+        daemon.exec(session, "sh", "-c", f"kill -{number} 1; true")
+        assert daemon.exec(session, "echo", "alive")["stdout"] == "alive\n", number
 
 
 def test_19_the_warden_and_its_volume_cannot_be_changed(daemon, session, dockerd):
