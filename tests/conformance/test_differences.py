@@ -52,11 +52,12 @@ def strict(asked):
 
 def disks(asked):
     """Whether what is in one folder takes room in another."""
-    size = asked.limit("disk_bytes") * 3 // 4
-    asked.sh(f"head -c {size} /dev/zero > /tmp/big")
-    left = asked.sh(f"head -c {size} /dev/zero > /workspace/big && echo each || echo all")
-    asked.sh("rm -f /tmp/big /workspace/big")
-    return {"each": "each of them", "all": "all together"}[left.splitlines()[-1]]
+    script = ("head -c 6000000 /dev/zero > /tmp/big; "
+              "head -c 6000000 /dev/zero > /workspace/big && echo each || echo all")
+    done = support.exec_json("sh", "-c", script, options=("--disk", "8m", "--memory", "64m"),
+                             env=asked.daemon.env)
+    assert done["stdout"] in ("each\n", "all\n"), done
+    return {"each": "each of them", "all": "all together"}[done["stdout"].strip()]
 
 
 def install(asked):

@@ -169,6 +169,7 @@ def test_bad_input_is_the_one_result_too(runtime):
 
 def test_refusals_are_the_one_result_too():
     """Only here can a kernel refuse what makes a box; a container has been refused by Docker then."""
-    result = support.run_json("print(1)", "--isolation", "strict", deny=support.NO_NAMESPACES)
+    result = support.run_json("print(1)", "--isolation", "strict", deny=support.NO_NAMESPACES,
+                              env={"SANDBOX_TYPE": "local"})
     assert_schema(result, "local")
     assert_says(result, {"exit_code": 1, "error": "refused", "stdout": ""})

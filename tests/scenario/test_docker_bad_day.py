@@ -68,6 +68,7 @@ def test_dockerd_dies_beneath_sessions(own):
         assert error["code"] == "docker_unavailable", error
         assert "Docker daemon not available" in error["message"], error
         own.start_again()
+        daemon.before |= own.processes()  # another dockerd than before, and not the daemon's
         assert daemon.exec(other, "echo", "back")["stdout"] == "back\n"
         daemon.end(other)
         assert not own.left_since(before), own.left_since(before)
