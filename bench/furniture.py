@@ -83,13 +83,18 @@ class Layer:
 
 def jupyter_python(bench, python):
     """An interpreter that has a Jupyter kernel. Failed says why there is none."""
-    folder = os.path.join(cache(bench), "jupyter")
+    return venv_python(bench, python, "jupyter", JUPYTER)
+
+
+def venv_python(bench, python, name, packages):
+    """An interpreter that has these packages, made once. Failed says why there is none."""
+    folder = os.path.join(cache(bench), name)
     own = os.path.join(folder, "bin", "python")
     if os.path.exists(os.path.join(folder, "complete")):
         return own
-    bench.tell("installing %s, once" % " and ".join(JUPYTER))
+    bench.tell("installing %s, once" % " and ".join(packages))
     for argv in ([python, "-m", "venv", folder],
-                 [own, "-m", "pip", "install", "-q", *JUPYTER]):
+                 [own, "-m", "pip", "install", "-q", *packages]):
         ran = subprocess.run(argv, env=bench.env, capture_output=True, text=True)
         if ran.returncode != 0:
             raise Failed("%s: %s" % (" ".join(argv[1:4]), (ran.stderr or ran.stdout).strip()[-300:]))

@@ -215,6 +215,8 @@ class Docker:
     """dockerd with folders of its own, an image of the static busybox, and one container that
     waits. Failed says why there is none."""
 
+    image = IMAGE
+
     def __init__(self, bench):
         for name in ("dockerd", "docker"):
             if not shutil.which(name):
@@ -224,18 +226,19 @@ class Docker:
             raise Failed("dockerd needs root, and a static busybox for its image")
         self.folder = tempfile.mkdtemp(prefix="bailey-docker-")
         self.socket = os.path.join(self.folder, "socket")
+        self.host = "unix://" + self.socket
         self.group = "/bailey-bench-%d" % os.getpid()
         # Debian's own, as its daemon: another one in PATH may be of another age.
         own = "/usr/bin/docker"
         self.command = [own if os.access(own, os.X_OK) else shutil.which("docker"),
-                        "-H", "unix://" + self.socket]
+                        "-H", self.host]
         self.env = bench.env
         self.containers = []
         log = os.path.join(self.folder, "log")
         with open(log, "w") as file:
             self.process = subprocess.Popen(
                 [shutil.which("dockerd"), "--data-root", os.path.join(self.folder, "data"),
-                 "--exec-root", os.path.join(self.folder, "exec"), "-H", "unix://" + self.socket,
+                 "--exec-root", os.path.join(self.folder, "exec"), "-H", self.host,
                  "--pidfile", os.path.join(self.folder, "pid"), "--cgroup-parent", self.group,
                  "--iptables=false", "--bridge=none"],
                 env=bench.env, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
@@ -274,7 +277,8 @@ class Docker:
         self.run("import", "-", IMAGE, input=tar)
 
     def start_container(self, name, *options):
-        self.run("run", "-d", "--network", "none", "--name", name, *options, IMAGE, "sleep", "86400")
+        self.run("run", "-d", "--network", "none", "--name", name, *options, self.image, "sleep",
+                 "86400")
         self.containers.append(name)
 
     def close(self):

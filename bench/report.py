@@ -105,10 +105,12 @@ def memory_budget(outputs, size):
 
 def budgets(found):
     import session_report  # it uses the tables of this file
+    import containers_report
     import python_report
     import server_report
     rows = list(session_report.call_budgets(found)) + list(python_report.budgets(found))
     rows += server_report.budgets(found)
+    rows += containers_report.budgets(found)
     if found.get("true"):
         rows += true_budget(found["true"])
     for latency in found.get("python", []):
@@ -190,6 +192,7 @@ OUTPUT_NOTE = """\
 
 
 def render(found, machine, failures):
+    import containers_report
     import python_report
     import server_report
     import session_report
@@ -225,6 +228,7 @@ def render(found, machine, failures):
     lines += session_report.render(found)
     lines += python_report.render(found)
     lines += server_report.render(found)
+    lines += containers_report.render(found)
     lines += ["", "## Notes", "", NOTES]
     if failures:
         lines += ["", "## Did not run", ""] + ["- " + failure for failure in failures]

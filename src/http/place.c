@@ -1,5 +1,6 @@
 /* place.c - where a client's server is: a unix socket, TCP or TLS; and what its failures mean. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -138,6 +139,8 @@ bool client_place_apply(const struct http_client *client, CURL *easy, const char
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    if (client->has_tls) /* streams over TLS are idle connections to libcurl: see stream.c */
+        curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)INT_MAX);
     if (client->has_tls && !set_tls(client, easy))
         return false;
     if (client->socket_path &&

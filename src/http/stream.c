@@ -2,18 +2,23 @@
  * stream.c - a connection that HTTP has let go of; see stream.h.
  *
  * libcurl makes the connection (CURLOPT_CONNECT_ONLY) and, where there is TLS, speaks it; the
- * request and the head of its reply are ours. Without TLS the socket is used directly: libcurl
- * looks for the connection in all of its list at each call.
+ * request and the head of its reply are ours. Without TLS the socket is used directly, and is all
+ * that is kept: what libcurl has connected so is an idle connection to it, which it closes at some
+ * later call of anybody's when it is 118 s old or the other side has closed it (curl 7.88,
+ * prune_dead_connections()), and the number is the next connection's then. With TLS it has to stay;
+ * our duplicate of the socket is then at least nobody else's.
  */
 #include "http/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "http/exchange.h"
 
@@ -21,7 +26,7 @@ struct http_stream {
     struct http_client *client;
     struct http_stream *next;
     CURL *easy;
-    int fd; /* libcurl's */
+    int fd; /* a duplicate of libcurl's */
     struct reactor_watch *watch;
     const struct http_stream_events *events;
     void *ctx;
@@ -31,14 +36,23 @@ struct http_stream {
     char why[CURL_ERROR_SIZE];
 };
 
+/* libcurl closes its own descriptor of the socket, if it still has one. */
+static void easy_free(struct http_stream *stream)
+{
+    if (stream->is_added)
+        curl_multi_remove_handle(stream->client->multi, stream->easy);
+    curl_easy_cleanup(stream->easy);
+    stream->is_added = false;
+    stream->easy = NULL;
+}
+
 static void stream_free(struct http_stream *stream)
 {
     struct http_client *client = stream->client;
 
     client->reactor->ops->watch_remove(stream->watch);
-    if (stream->is_added)
-        curl_multi_remove_handle(client->multi, stream->easy);
-    curl_easy_cleanup(stream->easy);
+    easy_free(stream);
+    fd_closep(&stream->fd);
     buf_free(&stream->out);
     buf_free(&stream->in);
     free(stream);
@@ -112,7 +126,7 @@ int streams_settle(struct http_client *client)
             stream_free(stream);
             continue;
         }
-        if (!stream->is_added && !stream->is_closed) {
+        if (stream->easy && !stream->is_added && !stream->is_closed) {
             if (curl_multi_add_handle(client->multi, stream->easy) != CURLM_OK)
                 return -ENOMEM;
             stream->is_added = true;
@@ -274,7 +288,9 @@ static void connected(struct http_stream *stream)
     curl_socket_t fd = CURL_SOCKET_BAD;
 
     curl_easy_getinfo(stream->easy, CURLINFO_ACTIVESOCKET, &fd);
-    stream->fd = fd == CURL_SOCKET_BAD ? -1 : (int)fd;
+    stream->fd = fd == CURL_SOCKET_BAD ? -1 : fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+    if (!stream->client->has_tls)
+        easy_free(stream);
     if (stream->fd >= 0)
         stream->watch =
             reactor_watch(stream->client->reactor, stream->fd, POLLOUT, on_ready, stream);

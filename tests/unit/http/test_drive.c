@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "http/client.h"
 #include "http/stream.h"
 #include "reactor.h"
@@ -241,7 +242,7 @@ struct watched {
     unsigned opened, failed, status;
     int num;
     struct buf got;
-    bool has_ended;
+    bool has_ended, is_lazy;
 };
 
 static void on_opened(void *ctx, unsigned status)
@@ -272,8 +273,11 @@ static void take_all(struct watched *watched)
 
 static void on_ready(void *ctx, short events)
 {
+    struct watched *watched = ctx;
+
     (void)events;
-    take_all(ctx);
+    if (!watched->is_lazy)
+        take_all(watched);
 }
 
 static const struct http_stream_events stream_events = {on_opened, on_failed, on_ready};
@@ -326,6 +330,36 @@ static void test_a_stream_that_is_refused(void **state)
     http_stream_close(watched.stream);
 }
 
+/* libcurl looks once a second for idle connections whose other side has gone, or that are old, and
+ * closes them. A stream is none: its number would then be a socket of somebody else's. */
+static void test_a_stream_is_not_libcurls(void **state)
+{
+    uint64_t until_ns = clock_now_ns() + 1200 * 1000000ull;
+    struct watched first, others[3];
+
+    (void)state;
+    open_stream(&first, "/other");
+    first.is_lazy = true;
+    while (clock_now_ns() < until_ns)
+        poll_reactor_turn(&loop, 10);
+    for (int i = 0; i < 3; i++)
+        open_stream(&others[i], "/attach");
+    take_all(&first);
+    assert_true(first.has_ended);
+    assert_string_equal(buf_text(&first.got), "no");
+    http_stream_close(first.stream);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(http_stream_write(others[i].stream, "still here", 10), 10);
+        while (others[i].got.length < 15 && !others[i].has_ended)
+            poll_reactor_turn(&loop, -1);
+        assert_string_equal(buf_text(&others[i].got), "earlystill here");
+        http_stream_close(others[i].stream);
+        buf_free(&others[i].got);
+    }
+    poll_reactor_turn(&loop, 0);
+    buf_free(&first.got);
+}
+
 /* A client that is closed takes everything with it. */
 static void test_closing_takes_all(void **state)
 {
@@ -356,6 +390,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_addresses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bytes_both_ways, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_stream_that_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_stream_is_not_libcurls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_closing_takes_all, set_up, tear_down),
     };
 
