@@ -78,6 +78,7 @@ struct walls_box *walls_keep_box(struct walls *walls, const struct made *from, s
     *ret = *from;
     ret->number = box->number;
     ret->is_wall = true;
+    box_behind_wall(ret->box);
     return box;
 }
 

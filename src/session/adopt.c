@@ -63,8 +63,8 @@ static struct found *take_found(struct engine *engine, const char *key)
 /* Words that outlive the row they came from: reasons are static everywhere else. */
 static const char *known_reason(const char *reason)
 {
-    static const char *const reasons[] = {"deleted",    "idle",     "age",
-                                          "over_quota", "box_lost", "engine_stopped"};
+    static const char *const reasons[] = {"deleted",  "idle",           "age",        "over_quota",
+                                          "box_lost", "engine_stopped", "docker_gone"};
 
     for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
         if (str_equal(reasons[i], reason))

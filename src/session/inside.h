@@ -97,6 +97,7 @@ struct session {
     struct waiter *waiters;
     struct calling *calling;
     bool is_leaving;           /* ENDING: the box is still to be given back */
+    bool is_box_lost;          /* ENDING: by itself; its last words are heard first */
     bool is_wall;              /* its box is a container */
     char *fallback;            /* why it is none, where it should be; NULL: it is as configured */
     struct dataset_push *push; /* datasets on their way into a container; NULL: none */
@@ -538,7 +539,7 @@ void looks_free(struct engine *engine); /* nobody is called any more */
 void runs_fail(struct engine *engine, const struct error *err);
 void runs_resume(struct engine *engine); /* run_ways.c: output that was held back */
 void runs_free(struct engine *engine);   /* nobody is called any more */
-void run_box_ended(struct engine *engine, uint32_t number);
+void run_box_ended(struct engine *engine, uint32_t number, unsigned why);
 void run_kernel_ended(struct engine *engine, const struct kernel_end *end);
 
 #endif

@@ -13,6 +13,9 @@ import serve
 import support
 
 
+STOPPED = "the Docker daemon stopped"
+
+
 @pytest.fixture
 def own():
     """A daemon of this test alone, to be killed."""
@@ -28,16 +31,26 @@ def env(running, **more):
     return running.env(DOCKER_IMAGE="bare:1", **more)
 
 
+def until_it_runs(running, program):
+    """A container of ours has such a process."""
+    def has_it():
+        found = [one["Id"] for one in running.containers(bailey_engine=True) if one["State"] == "running"]
+        return any(program in line for one in found
+                   for process in running.ask("GET", f"/containers/{one}/top")["Processes"]
+                   for line in process)
+    support.wait_until(has_it, f"{program} runs in a container", 30.0)
+
+
 def test_dockerd_dies_in_the_middle_of_a_run(own):
     before = own.kept()
     process = support.start("exec", "--json", "--", "sh", "-c", "echo part; exec sleep 1000", env=env(own))
-    support.wait_until(lambda: own.containers(bailey_engine=True), "there is a container", 30.0)
+    until_it_runs(own, "sleep")
     own.kill()
     out, err = process.communicate(timeout=support.PATIENCE)
     result = support.Result(support.Done([], process.returncode, out, err, None))
     assert result["exit_code"] == 1 and result.status == 125, result
-    assert result.error["code"] in ("box_lost", "docker_unavailable"), result
-    assert "Docker" in result.error["message"], result
+    assert result.error["code"] == "box_lost", result
+    assert STOPPED in result.error["message"], result
     own.start_again()
     assert support.exec_json("echo", "works", env=env(own))["stdout"] == "works\n"
     assert not own.left_since(before), own.left_since(before)
@@ -57,12 +70,14 @@ def test_dockerd_dies_beneath_sessions(own):
         own.kill()
         waiting.join()
         assert ended["state"] == "failed" and ended["error"]["code"] == "box_lost", ended
+        assert STOPPED in ended["error"]["message"], ended
         found = serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
                              lambda session: session["state"] == "ended", "the session has ended")
-        assert found["end_reason"] == "box_lost", found
+        assert found["end_reason"] == "docker_gone", found
+        assert "docker_gone" in daemon.bailey("session", "ls", "--all").stdout
         error = daemon.refused("POST", f"/v1/sessions/{made}/exec", 410, "session_ended",
                                {"argv": ["true"]})
-        assert error["reason"] == "box_lost", error
+        assert error["reason"] == "docker_gone" and "docker_gone" in error["message"], error
         other = daemon.session()["id"]
         error = daemon.exec(other, "true")["meta"]["error"]
         assert error["code"] == "docker_unavailable", error
@@ -83,7 +98,21 @@ def test_dockerd_stops_as_a_person_stops_it(own):
         own.kill(signal.SIGTERM)
         assert serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
                             lambda session: session["state"] == "ended",
-                            "the session has ended")["end_reason"] == "box_lost"
+                            "the session has ended")["end_reason"] == "docker_gone"
+
+
+def test_a_run_by_a_daemon_whose_docker_dies(own):
+    """The one-shot run says so too."""
+    done = {}
+    ask = {"code": "import time; time.sleep(1000)", "timeout_s": 600}
+    with serve.Daemon(own.env(DOCKER_IMAGE=own.use("plain"))) as daemon:
+        waiting = threading.Thread(target=lambda: done.update(daemon.post("/v1/run", ask)))
+        waiting.start()
+        until_it_runs(own, "python")
+        own.kill()
+        waiting.join()
+        assert done["meta"]["error"]["code"] == "box_lost", done
+        assert STOPPED in done["meta"]["error"]["message"], done
 
 
 def test_a_container_that_somebody_removes(own):

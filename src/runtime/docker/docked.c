@@ -349,6 +349,12 @@ static void on_pump_ended(void *ctx, int num)
     docked_lost(ctx, num);
 }
 
+/* So far: a container that goes by itself may take its numbers with it. */
+static void on_exited(void *ctx)
+{
+    docked_group_usage(ctx);
+}
+
 static const struct http_stream_events stream_events = {on_opened, on_stream_failed,
                                                         on_stream_ready};
 
@@ -363,6 +369,7 @@ static void attach(struct wall_box *box)
     box->stage = BOX_ATTACHING;
     box->pump.reactor = box->wall->reactor;
     box->pump.early = on_early;
+    box->pump.exited = on_exited;
     box->pump.ended = on_pump_ended;
     box->pump.ctx = box;
     if (http_stream_open(box->wall->api.client, &call, &stream_events, box, &box->pump.stream,

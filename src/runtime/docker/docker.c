@@ -263,6 +263,7 @@ static int docker_create(struct runtime *runtime, const struct box_spec *spec, s
         return r;
     }
     fd = -1; /* the box has it now */
+    box_behind_wall(*ret);
     return 0;
 }
 

@@ -142,6 +142,7 @@ struct pump {
     short wants_stream, wants_fd;
     /* A frame of a box that nobody has yet. */
     int (*early)(void *ctx, const struct frame *frame);
+    void (*exited)(void *ctx);         /* a program's end was passed on */
     void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
     void *ctx;
 };
@@ -149,7 +150,10 @@ void docked_pump_start(struct pump *pump);               /* the stream is open *
 int docked_pump_give(struct pump *pump);                 /* from now on to the channel */
 void docked_pump_ready(struct pump *pump, short events); /* the stream's */
 int docked_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-                     size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
+                     size_t length);      /* our own frame, before it is given; -ENOBUFS: no room */
+void docked_pump_halt(struct pump *pump); /* no frame moves any more; the channel stays open */
+/* Whoever has the channel reads why, or only its end (WHY_UNKNOWN), behind the last frame. */
+void docked_pump_farewell(struct pump *pump, enum launcher_why why);
 void docked_pump_stop(struct pump *pump);
 
 /* ---- docked.c ---- */
