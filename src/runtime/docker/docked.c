@@ -298,8 +298,10 @@ static void on_started(void *ctx, const struct api_reply *reply)
     box->call = NULL;
     if (err.num < 0) {
         /* The volume went away under us: the mount made an empty one. */
-        if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey"))
+        if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey")) {
             prepare_again(box->wall);
+            box->begins_again = !box->was_again;
+        }
         docked_fail(box, &err);
         return;
     }
@@ -411,6 +413,29 @@ void docked_begin(struct wall_box *box)
     json_decref(json);
     if (r < 0) {
         box->is_there = false;
+        out_of_memory(&err);
+        docked_refuse(box, &err);
+    }
+}
+
+void docked_again(struct wall_box *box)
+{
+    struct error err = {0};
+
+    docked_pump_stop(&box->pump);
+    memset(&box->pump, 0, sizeof(box->pump));
+    box->pump.fd = -1;
+    box->stage = BOX_CREATING;
+    box->is_there = box->is_ready = box->is_checked = box->begins_again = false;
+    box->was_again = true;
+    box->remove_tries = 0;
+    box->failed = (struct error){0};
+    box->why = WHY_UNKNOWN;
+    box->wall->reactor->ops->timer_remove(box->timer);
+    box->timer = reactor_timer(box->wall->reactor, on_late, box);
+    if (box->timer) {
+        prepare_add(box->wall, box);
+    } else {
         out_of_memory(&err);
         docked_refuse(box, &err);
     }

@@ -94,6 +94,10 @@ static void gone(struct wall_box *box)
     struct error err = box->failed;
     bool is_ahead = box->is_ahead;
 
+    if (box->begins_again && !box->was_asked && !wall->is_leaving) {
+        docked_again(box);
+        return;
+    }
     tell_used(box);
     if (is_ahead || box->is_told) {
         if (box->is_told)
