@@ -305,7 +305,7 @@ static void on_done(void *ctx, const struct error *err)
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
         if (session->is_wall) /* one may have come while nobody was there to put it in */
-            datasets_push(session);
+            datasets_push(session, false);
         if (!session->push)
             session_tell_box(session, session->box, NULL);
     }

@@ -485,7 +485,7 @@ void check_leave(struct check *check); /* done() does not come any more; NULL is
 
 /* dataset_push.c: into a container; nothing where the box is none */
 void dataset_push(struct session *session, const char *file); /* one that was added */
-void datasets_push(struct session *session);                  /* all, into a box that is new */
+void datasets_push(struct session *session, bool is_new);     /* all; not new: those it lacks */
 void datasets_push_free(struct session *session);
 bool session_is_ready(const struct session *session); /* session.c: its box, and all in it */
 

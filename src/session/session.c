@@ -226,7 +226,7 @@ static void on_made(void *ctx, const struct made *made)
     if (made->kernel)
         kernel_came(session, made);
     if (session->is_wall)
-        datasets_push(session);
+        datasets_push(session, true);
     if (!session->push) /* else when all are there */
         session_tell_box(session, session->box, NULL);
 }

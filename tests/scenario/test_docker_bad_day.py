@@ -123,7 +123,7 @@ def test_dockerd_stops_as_a_person_stops_it(own):
 def test_a_run_by_a_daemon_whose_docker_dies(own):
     """The one-shot run says so too."""
     done = {}
-    ask = {"code": "import time; time.sleep(1000)", "timeout_s": 600}
+    ask = {"code": "import time; time.sleep(1000)", "timeout": 600}
     with serve.Daemon(own.env(DOCKER_IMAGE=own.use("plain"))) as daemon:
         waiting = threading.Thread(target=lambda: done.update(daemon.post("/v1/run", ask)))
         waiting.start()
