@@ -132,6 +132,9 @@ def test_a_run_by_a_daemon_whose_docker_dies(own):
         waiting.join()
         assert done["meta"]["error"]["code"] == "box_lost", done
         assert STOPPED in done["meta"]["error"]["message"], done
+        own.start_again()  # what it left is removed by who made it
+        daemon.before |= own.processes()
+        support.wait_until(lambda: not own.containers(), "the container is gone", 30.0)
 
 
 def test_a_container_that_somebody_removes(own):
@@ -147,6 +150,29 @@ def test_a_container_that_somebody_removes(own):
                                 "end_reason"] == "box_lost"
         assert daemon.exec(two, "echo", "unharmed")["stdout"] == "unharmed\n"
         daemon.end(two)
+
+
+@pytest.mark.parametrize("by", ["run", "daemon"])
+def test_what_a_container_used_that_somebody_removes(own, by):
+    """The last numbers that were known; the error says that it went."""
+    image, done = own.env(DOCKER_IMAGE=own.use("plain")), {}
+    code = "import subprocess; sum(range(3000000)); subprocess.run(['sleep', '1000'])"
+
+    def remove():
+        until_it_runs(own, "sleep")
+        (container,) = own.containers(bailey_engine=True)
+        own.ask("DELETE", f"/containers/{container['Id']}?force=1")
+    removing = threading.Thread(target=remove)
+    removing.start()
+    if by == "run":
+        done = support.run_json(code, "--timeout", "600", env=image)
+    else:
+        with serve.Daemon(image) as daemon:
+            done = daemon.post("/v1/run", {"code": code, "timeout": 600})
+    removing.join()
+    assert done["meta"]["error"]["code"] == "box_lost", done
+    assert STOPPED not in done["meta"]["error"]["message"], done
+    assert done["meta"]["usage"]["cpu_ms"] > 0 and done["meta"]["usage"]["max_rss_bytes"] > 0, done
 
 
 def test_a_container_that_somebody_pauses_can_be_ended(own):

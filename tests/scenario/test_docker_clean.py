@@ -164,7 +164,10 @@ def test_an_upgrade_loses_nothing(clean_docker):
         (before,), wall = ours(clean_docker), wall_of(daemon)
         done = daemon.bailey("upgrade")
         assert done.status == 0 and "has taken over" in done.stdout, done
-        assert daemon.get(f"/v1/executions/{begun}")["state"] == "running"
+        daemon.asked("POST", f"/v1/sessions/{made}/processes/{begun}/stdin", b"said\n",
+                     query={"end": "true"})
+        assert daemon.wait(begun)["exit_code"] == 0
+        assert daemon.output(begun).body == b"said\n"
         assert daemon.exec(made, "cat", "/tmp/kept")["stdout"] == "kept\n"
         (after,) = ours(clean_docker)
         assert after["Id"] == before["Id"] and wall_of(daemon) == wall
