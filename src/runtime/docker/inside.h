@@ -144,7 +144,7 @@ struct pump {
     short wants_stream, wants_fd;
     /* A frame of a box that nobody has yet. */
     int (*early)(void *ctx, const struct frame *frame);
-    void (*exited)(void *ctx);         /* a program's end was passed on */
+    void (*passed)(void *ctx, enum frame_type type); /* one went to the channel; may be NULL */
     void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
     void *ctx;
 };
@@ -195,7 +195,7 @@ struct wall_box {
     struct reactor_timer *timer;
     unsigned remove_tries, usages_asked;
     uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
-    uint64_t asked_ns;
+    uint64_t asked_ns, measured_ns;
     uint8_t why;                  /* enum launcher_why */
     struct error failed;          /* what its maker is told, once it is removed */
     bool begins_again, was_again; /* its volume went away: once more, with a new one */
