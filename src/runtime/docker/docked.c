@@ -24,6 +24,8 @@
 #include "runtime/docker/profile.h"
 #include "sandbox/sandbox.h"
 
+#define MEASURED_NS UINT64_C(200000000) /* while it talks, so often */
+
 static void refuse_make(struct docker_wall *wall, uint32_t serial, const struct error *err)
 {
     struct launcher_message message = {.type = LAUNCHER_REFUSED,
@@ -298,8 +300,10 @@ static void on_started(void *ctx, const struct api_reply *reply)
     box->call = NULL;
     if (err.num < 0) {
         /* The volume went away under us: the mount made an empty one. */
-        if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey"))
+        if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey")) {
             prepare_again(box->wall);
+            box->begins_again = !box->was_again;
+        }
         docked_fail(box, &err);
         return;
     }
@@ -349,6 +353,18 @@ static void on_pump_ended(void *ctx, int num)
     docked_lost(ctx, num);
 }
 
+/* What it used so far: a container that goes by itself takes its numbers with it. */
+static void on_passed(void *ctx, enum frame_type type)
+{
+    struct wall_box *box = ctx;
+    uint64_t now = clock_now_ns();
+
+    if (type != FRAME_STARTED && type != FRAME_EXITED && now - box->measured_ns < MEASURED_NS)
+        return;
+    box->measured_ns = now;
+    docked_group_usage(box);
+}
+
 static const struct http_stream_events stream_events = {on_opened, on_stream_failed,
                                                         on_stream_ready};
 
@@ -363,6 +379,7 @@ static void attach(struct wall_box *box)
     box->stage = BOX_ATTACHING;
     box->pump.reactor = box->wall->reactor;
     box->pump.early = on_early;
+    box->pump.passed = on_passed;
     box->pump.ended = on_pump_ended;
     box->pump.ctx = box;
     if (http_stream_open(box->wall->api.client, &call, &stream_events, box, &box->pump.stream,
@@ -404,6 +421,29 @@ void docked_begin(struct wall_box *box)
     json_decref(json);
     if (r < 0) {
         box->is_there = false;
+        out_of_memory(&err);
+        docked_refuse(box, &err);
+    }
+}
+
+void docked_again(struct wall_box *box)
+{
+    struct error err = {0};
+
+    docked_pump_stop(&box->pump);
+    memset(&box->pump, 0, sizeof(box->pump));
+    box->pump.fd = -1;
+    box->stage = BOX_CREATING;
+    box->is_there = box->is_ready = box->is_checked = box->begins_again = false;
+    box->was_again = true;
+    box->remove_tries = 0;
+    box->failed = (struct error){0};
+    box->why = WHY_UNKNOWN;
+    box->wall->reactor->ops->timer_remove(box->timer);
+    box->timer = reactor_timer(box->wall->reactor, on_late, box);
+    if (box->timer) {
+        prepare_add(box->wall, box);
+    } else {
         out_of_memory(&err);
         docked_refuse(box, &err);
     }
