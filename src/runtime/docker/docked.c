@@ -125,8 +125,9 @@ void docked_tell(struct wall_box *box, uint32_t serial)
     }
     box->is_told = true;
     message.box.serial = serial;
-    log_debug("docker: box %u stands after %llu ms", (unsigned)box->facts.number,
-              (unsigned long long)((clock_now_ns() - box->asked_ns) / 1000000));
+    if (box->asked_ns) /* else it stood already */
+        log_debug("docker: box %u stands after %llu ms", (unsigned)box->facts.number,
+                  (unsigned long long)((clock_now_ns() - box->asked_ns) / 1000000));
     control_send(wall, &message, fd);
     box->facts.kernel = 0; /* from now on the warden knows what lives */
     box->facts.kernel_is_wardens = false;
