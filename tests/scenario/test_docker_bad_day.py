@@ -153,10 +153,10 @@ def test_a_container_that_somebody_removes(own):
 
 
 @pytest.mark.parametrize("by", ["run", "daemon"])
-def test_what_a_container_used_that_somebody_removes(own, by):
-    """The last numbers that were known; the error says that it went."""
+def test_a_run_whose_container_somebody_removes(own, by):
+    """The error says that it went, and not that Docker did."""
     image, done = own.env(DOCKER_IMAGE=own.use("plain")), {}
-    code = "import subprocess; sum(range(3000000)); subprocess.run(['sleep', '1000'])"
+    code = "import subprocess; subprocess.run(['sleep', '1000'])"
 
     def remove():
         until_it_runs(own, "sleep")
@@ -172,7 +172,6 @@ def test_what_a_container_used_that_somebody_removes(own, by):
     removing.join()
     assert done["meta"]["error"]["code"] == "box_lost", done
     assert STOPPED not in done["meta"]["error"]["message"], done
-    assert done["meta"]["usage"]["cpu_ms"] > 0 and done["meta"]["usage"]["max_rss_bytes"] > 0, done
 
 
 def test_a_container_that_somebody_pauses_can_be_ended(own):

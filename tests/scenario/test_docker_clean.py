@@ -154,6 +154,17 @@ def test_a_killed_broker_loses_nothing(clean_docker):
         gone(clean_docker)
 
 
+def test_datasets_stay_in_the_container_of_a_killed_broker(clean_docker):
+    """They are looked at, and not put again."""
+    with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
+        made = daemon.session(datasets=[{"name": "one", "content": "1\n"}])["id"]
+        before = daemon.exec(made, "stat", "-c", "%i %s", "/tmp/data/one.csv")["stdout"]
+        assert before.endswith(" 2\n"), before
+        kill_broker(daemon)
+        assert daemon.exec(made, "stat", "-c", "%i %s", "/tmp/data/one.csv")["stdout"] == before
+        daemon.end(made)
+
+
 def test_an_upgrade_loses_nothing(clean_docker):
     """The wall stays as it is: it speaks to the broker of the new program."""
     with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:

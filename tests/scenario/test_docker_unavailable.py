@@ -87,6 +87,16 @@ def test_who_reads_no_json_is_told_of_a_fallback_too(room):
     assert NOT_THERE in done.stderr and "local" in done.stderr, done
 
 
+def test_what_a_container_cannot_have(room):
+    """Said before Docker is asked for anything."""
+    result = support.run_json("print(1)", "--template", "data", env=nowhere(room), room=room)
+    assert result.error["code"] == "bad_input" and result.status == 125, result
+    for words in ("bailey image build --template data", "DOCKER_IMAGE"):
+        assert words in result.error["message"], result
+    result = support.run_json("print(1)", env=nowhere(room, SANDBOX_ROOT=str(room.path)), room=room)
+    assert result.error["code"] == "bad_config" and "DOCKER_IMAGE" in result.error["message"], result
+
+
 def test_the_local_runtime_says_nothing_of_it():
     assert "fallback" not in support.run_json("pass").meta
 

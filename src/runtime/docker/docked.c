@@ -24,7 +24,8 @@
 #include "runtime/docker/profile.h"
 #include "sandbox/sandbox.h"
 
-#define MEASURED_NS UINT64_C(200000000) /* while it talks, so often */
+#define SEEN_NS UINT64_C(200000000)   /* while it talks, what it used is looked at so often */
+#define ASKED_NS UINT64_C(2000000000) /* the same where Docker has to be asked */
 
 static void refuse_make(struct docker_wall *wall, uint32_t serial, const struct error *err)
 {
@@ -112,6 +113,7 @@ void docked_tell(struct wall_box *box, uint32_t serial)
         return;
     }
     box->stage = BOX_GIVEN;
+    box->measured_ns = clock_now_ns();
     if (box->generation != wall->generation) {
         box->is_told = true; /* in the inventory of the next one */
         control_check(wall);
@@ -354,16 +356,21 @@ static void on_pump_ended(void *ctx, int num)
     docked_lost(ctx, num);
 }
 
-/* What it used so far: a container that goes by itself takes its numbers with it. */
+/*
+ * What it used so far: a container that goes by itself takes its numbers with it. Where its group
+ * cannot be seen Docker has to be asked, which a short run is not worth.
+ */
 static void on_passed(void *ctx, enum frame_type type)
 {
     struct wall_box *box = ctx;
+    bool is_seen = box->group.flavour != CGROUP_NONE;
+    bool is_mark = type == FRAME_STARTED || type == FRAME_EXITED;
     uint64_t now = clock_now_ns();
 
-    if (type != FRAME_STARTED && type != FRAME_EXITED && now - box->measured_ns < MEASURED_NS)
+    if (!(is_seen && is_mark) && now - box->measured_ns < (is_seen ? SEEN_NS : ASKED_NS))
         return;
     box->measured_ns = now;
-    docked_group_usage(box);
+    docked_measure(box);
 }
 
 static const struct http_stream_events stream_events = {on_opened, on_stream_failed,

@@ -86,6 +86,12 @@ void docked_usage(struct docker_wall *wall, uint32_t number)
         tell_used(box);
 }
 
+void docked_measure(struct wall_box *box)
+{
+    if (box->stage == BOX_GIVEN && !docked_group_usage(box) && !box->usage_call)
+        (void)ask_usage(box, on_used, &box->usage_call); /* no memory: the next time */
+}
+
 /* ---- told ---- */
 
 static void gone(struct wall_box *box)

@@ -204,6 +204,7 @@ struct wall_box {
 void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead);
 void docked_end(struct wall_box *box); /* by whatever is needed; freed in the end */
 void docked_usage(struct docker_wall *wall, uint32_t number);
+void docked_measure(struct wall_box *box); /* what it used so far, to be told when it is lost */
 struct wall_box *docked_find(struct docker_wall *wall,
                              uint32_t number); /* that a broker may know */
 struct wall_box *docked_find_name(struct docker_wall *wall, const char *name);
