@@ -180,7 +180,8 @@ struct wall_box {
     bool is_waiting;            /* for Docker to be there */
     bool is_there;              /* the container was made, or may have been */
     bool is_ready, is_checked;
-    int given_fd; /* the broker's end of the channel, for the next one */
+    bool is_again, was_again; /* made once more when this one is removed; it was */
+    int given_fd;             /* the broker's end of the channel, for the next one */
     struct message_ready ready;
     struct container_facts seen;
     struct cgroup group; /* CGROUP_NONE: it cannot be seen from here */
@@ -204,6 +205,7 @@ void docked_begin(struct wall_box *box); /* Docker, image and volume are there *
 void docked_refuse(struct wall_box *box, const struct error *err); /* they are not */
 void docked_tell(struct wall_box *box, uint32_t serial);           /* MADE */
 void docked_free(struct wall_box *box);
+void docked_again(struct wall_box *box); /* removed, and made once more */
 int docked_open_channel(struct wall_box *box);
 void docked_container(const struct wall_box *box, struct container_spec *ret);
 
@@ -227,7 +229,10 @@ enum prepare_stage { PREPARE_NOT, PREPARE_RUNS, PREPARE_DONE };
 struct prepare {
     enum prepare_stage stage;
     struct api_call *call;
-    struct reactor_timer *timer;
+    struct reactor_timer *timer, *look_timer;
+    bool is_look; /* nobody waits for it */
+    uint32_t look_pause_ms;
+    uint64_t reached_ns; /* when Docker last answered */
     bool has_pulled;
     char pull_error[256], pull_status[256];
     char arch[32]; /* Docker's */
@@ -236,6 +241,10 @@ struct prepare {
 };
 void prepare_add(struct docker_wall *wall, struct wall_box *box); /* begins it, or later */
 void prepare_again(struct docker_wall *wall); /* something that was there is not any more */
+void prepare_look(struct docker_wall *wall);  /* for Docker, and for what was left in it */
+void prepare_gone(struct docker_wall *wall);  /* Docker itself: looked for until it is back */
+void prepare_leave(struct docker_wall *wall); /* what nobody waits for is not waited for */
+void prepare_swept(struct docker_wall *wall, const struct error *err); /* what was left is known */
 void prepare_failed(struct docker_wall *wall, const struct error *err);
 void prepare_succeeded(struct docker_wall *wall);
 void prepare_drop(struct docker_wall *wall, struct wall_box *box); /* it waits no more */
@@ -260,7 +269,8 @@ void docker_pool_failed(struct docker_wall *wall); /* one could not be made: lat
 
 /* ---- sweep.c ---- */
 
-void sweep_start(struct docker_wall *wall); /* Docker was reached: what is not ours goes */
+/* Docker was reached: what is not ours goes; prepare_swept() follows. */
+void sweep_start(struct docker_wall *wall);
 void sweep_stop(struct docker_wall *wall);
 void grave_add(struct docker_wall *wall, const char *name); /* a container to remove when it can */
 

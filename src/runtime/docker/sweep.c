@@ -94,7 +94,10 @@ void grave_add(struct docker_wall *wall, const char *name)
 
 /* ---- the sweep ---- */
 
-/* "/name" of the list is "name" of ours. */
+/*
+ * "/name" of the list is "name" of ours. The helper that fills the volume is none of them: it is
+ * made behind the sweep, so one that is found here is a dead wall's.
+ */
 static bool is_living(struct docker_wall *wall, const json_t *container)
 {
     const json_t *names = json_object_get(container, "Names");
@@ -102,8 +105,7 @@ static bool is_living(struct docker_wall *wall, const json_t *container)
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_text(json_array_get(names, i));
 
-        if (name[0] == '/' &&
-            (docked_find_name(wall, name + 1) || str_equal(name + 1, wall->volume.helper)))
+        if (name[0] == '/' && docked_find_name(wall, name + 1))
             return true;
     }
     return false;
@@ -142,6 +144,7 @@ static void on_listed(void *ctx, const struct api_reply *reply)
     }
     if (count > 0)
         log_info("docker: %u containers of an earlier engine are removed", count);
+    prepare_swept(wall, &reply->err);
 }
 
 /* ---- events ---- */
@@ -170,7 +173,7 @@ static void on_events_end(void *ctx, const struct api_reply *reply)
 
     (void)reply;
     wall->events_call = NULL;
-    prepare_again(wall); /* Docker went, or is going */
+    prepare_gone(wall); /* Docker went, or is going */
 }
 
 static int ask_filtered(struct docker_wall *wall, struct api_request *request, const char *path,
@@ -192,6 +195,7 @@ void sweep_start(struct docker_wall *wall)
     struct api_request list = {0};
     struct api_request events = {.line = on_event, .timeout_ms = UINT32_MAX};
     char state[64], engine[96];
+    bool is_listing = true;
 
     str_format(state, sizeof(state), "bailey.state=%s", wall->state);
     str_format(engine, sizeof(engine), "bailey.engine=%s", wall->engine);
@@ -199,7 +203,7 @@ void sweep_start(struct docker_wall *wall)
     wall->sweep_call = NULL;
     if (ask_filtered(wall, &list, "/containers/json?all=1&filters=",
                      json_pack("{s:[s]}", "label", state), on_listed, &wall->sweep_call) < 0)
-        log_warning("docker: out of memory, continuing without removing what was left");
+        is_listing = false;
     api_cancel(wall->events_call);
     wall->events_call = NULL;
     if (ask_filtered(wall, &events, "/events?filters=",
@@ -208,6 +212,12 @@ void sweep_start(struct docker_wall *wall)
                      on_events_end, &wall->events_call) < 0)
         log_warning("docker: out of memory, continuing without its events");
     on_retry(wall);
+    if (!is_listing) {
+        struct error none = {0};
+
+        log_warning("docker: out of memory, continuing without removing what was left");
+        prepare_swept(wall, &none);
+    }
 }
 
 void sweep_stop(struct docker_wall *wall)
