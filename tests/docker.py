@@ -242,6 +242,10 @@ class Dockerd:
                 pass
         return None
 
+    def processes(self):
+        """Itself and what is beneath it, in the words of the leak check."""
+        return {f"process {pid} ({what[2:]})" for pid, what in support.descendants(self.process.pid).items()}
+
     def init_pid(self):
         children = [pid for pid, (parent, _, _) in support._processes().items()
                     if parent == self.process.pid]

@@ -78,6 +78,7 @@ def test_dockerd_dies_beneath_sessions(own):
         assert error["code"] == "docker_unavailable", error
         assert "Docker daemon not available" in error["message"], error
         own.start_again()
+        assert not own.left_since(before), "without a box being asked for"
         assert daemon.exec(other, "echo", "back")["stdout"] == "back\n"
         daemon.end(other)
         assert not own.left_since(before), own.left_since(before)
@@ -169,7 +170,8 @@ def test_the_wardens_volume_that_somebody_removes(own):
         several = [daemon.session()["id"] for _ in range(3)]
         begun = [daemon.background(made, "echo", "works")["execution_id"] for made in several]
         for one in begun:
-            assert daemon.wait(one)["stdout"] == "works\n", daemon.wait(one)
+            ended = daemon.wait(one)
+            assert ended["exit_code"] == 0 and daemon.output(one).body == b"works\n", ended
         for made in several:
             daemon.end(made)
         assert len(own.volumes()) == 1, own.volumes()

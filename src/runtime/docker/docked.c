@@ -297,11 +297,10 @@ static void on_started(void *ctx, const struct api_reply *reply)
 
     box->call = NULL;
     if (err.num < 0) {
-        /* The volume went away under us (`docker volume prune`): the mount made an empty one. It
-         * is filled again, and the box made again; once. */
+        /* The volume went away under us: the mount made an empty one. */
         if (strstr(err.text, DOCKER_VOLUME_AT "/bin/bailey")) {
             prepare_again(box->wall);
-            box->is_again = !box->was_again;
+            box->begins_again = !box->was_again;
         }
         docked_fail(box, &err);
         return;
@@ -412,6 +411,29 @@ void docked_begin(struct wall_box *box)
     }
 }
 
+void docked_again(struct wall_box *box)
+{
+    struct error err = {0};
+
+    docked_pump_stop(&box->pump);
+    memset(&box->pump, 0, sizeof(box->pump));
+    box->pump.fd = -1;
+    box->stage = BOX_CREATING;
+    box->is_there = box->is_ready = box->is_checked = box->begins_again = false;
+    box->was_again = true;
+    box->remove_tries = 0;
+    box->failed = (struct error){0};
+    box->why = WHY_UNKNOWN;
+    box->wall->reactor->ops->timer_remove(box->timer);
+    box->timer = reactor_timer(box->wall->reactor, on_late, box);
+    if (box->timer) {
+        prepare_add(box->wall, box);
+    } else {
+        out_of_memory(&err);
+        docked_refuse(box, &err);
+    }
+}
+
 /* ---- asked for ---- */
 
 static bool is_over(uint64_t asked, uint64_t allowed)
@@ -468,27 +490,6 @@ static struct wall_box *docked_new(struct docker_wall *wall, const struct launch
     box->next = wall->boxes;
     wall->boxes = box;
     return box;
-}
-
-void docked_again(struct wall_box *box)
-{
-    struct docker_wall *wall = box->wall;
-    struct error err = {0};
-
-    wall->reactor->ops->timer_remove(box->timer);
-    box->timer = reactor_timer(wall->reactor, on_late, box);
-    if (!box->timer) {
-        out_of_memory(&err);
-        docked_refuse(box, &err);
-        return;
-    }
-    box->is_again = box->is_there = box->is_ready = box->is_checked = false;
-    box->was_again = true;
-    box->remove_tries = 0;
-    box->failed = (struct error){0};
-    box->pump = (struct pump){.fd = -1};
-    box->stage = BOX_CREATING;
-    prepare_add(wall, box);
 }
 
 void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead)

@@ -94,7 +94,7 @@ static void gone(struct wall_box *box)
     struct error err = box->failed;
     bool is_ahead = box->is_ahead;
 
-    if (box->is_again && !box->was_asked && !wall->is_leaving) {
+    if (box->begins_again && !box->was_asked && !wall->is_leaving) {
         docked_again(box);
         return;
     }
@@ -138,7 +138,7 @@ static void on_removed(void *ctx, const struct api_reply *reply)
         prepare_again(box->wall);
     }
     grave_add(box->wall, box->name);
-    box->is_again = false; /* its name is taken */
+    box->begins_again = false; /* its name is taken */
     gone(box);
 }
 

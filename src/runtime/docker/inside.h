@@ -180,8 +180,7 @@ struct wall_box {
     bool is_waiting;            /* for Docker to be there */
     bool is_there;              /* the container was made, or may have been */
     bool is_ready, is_checked;
-    bool is_again, was_again; /* made once more when this one is removed; it was */
-    int given_fd;             /* the broker's end of the channel, for the next one */
+    int given_fd; /* the broker's end of the channel, for the next one */
     struct message_ready ready;
     struct container_facts seen;
     struct cgroup group; /* CGROUP_NONE: it cannot be seen from here */
@@ -191,8 +190,9 @@ struct wall_box {
     unsigned remove_tries, usages_asked;
     uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
     uint64_t asked_ns;
-    uint8_t why;         /* enum launcher_why */
-    struct error failed; /* what its maker is told, once it is removed */
+    uint8_t why;                  /* enum launcher_why */
+    struct error failed;          /* what its maker is told, once it is removed */
+    bool begins_again, was_again; /* its volume went away: once more, with a new one */
 };
 
 void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead);
@@ -203,9 +203,9 @@ struct wall_box *docked_find(struct docker_wall *wall,
 struct wall_box *docked_find_name(struct docker_wall *wall, const char *name);
 void docked_begin(struct wall_box *box); /* Docker, image and volume are there */
 void docked_refuse(struct wall_box *box, const struct error *err); /* they are not */
-void docked_tell(struct wall_box *box, uint32_t serial);           /* MADE */
+void docked_again(struct wall_box *box);                 /* it was removed: from the beginning */
+void docked_tell(struct wall_box *box, uint32_t serial); /* MADE */
 void docked_free(struct wall_box *box);
-void docked_again(struct wall_box *box); /* removed, and made once more */
 int docked_open_channel(struct wall_box *box);
 void docked_container(const struct wall_box *box, struct container_spec *ret);
 

@@ -56,7 +56,8 @@ static void on_dug(void *ctx, const struct api_reply *reply)
     struct docker_wall *wall = grave->wall;
 
     grave->call = NULL;
-    if (reply->err.num < 0 && reply->status != 404) {
+    /* Nobody answers and we are leaving: Docker itself removes it (AutoRemove) when it is back. */
+    if (reply->err.num < 0 && reply->status != 404 && (reply->status || !wall->is_leaving)) {
         later(wall);
         return;
     }
