@@ -362,8 +362,7 @@ static void on_box_ended(void *ctx, uint32_t number, const struct box_facts *fac
 {
     struct broker *broker = ctx;
 
-    (void)facts;
-    engine_box_ended(broker->engine, number);
+    engine_box_ended(broker->engine, number, facts->why);
 }
 
 static void on_kernel_ended(void *ctx, const struct kernel_end *end)

@@ -42,6 +42,7 @@ static void fill_spec(struct docker_wall_spec *spec, const struct config *config
     };
 }
 
+/* Its status, or negative. */
 static int run(const struct config *config, struct error *err)
 {
     struct docker_wall_spec spec;
@@ -56,6 +57,8 @@ static int run(const struct config *config, struct error *err)
     r = docker_wall_open(reactor, &spec, &wall, err);
     if (r == 0) {
         r = uv_reactor_run(reactor);
+        if (r == 0 && docker_wall_is_outdated(wall))
+            r = DOCKER_STATUS_OUTDATED;
         docker_wall_close(wall);
     }
     uv_reactor_free(reactor);
@@ -84,5 +87,5 @@ int docker_main(void)
     if (r < 0)
         log_error("docker: %s", err.text);
     config_free(&config);
-    return r < 0;
+    return r < 0 ? 1 : r;
 }

@@ -10,6 +10,7 @@
 
 #define DOCKER_MEETING_FD 3
 #define DOCKER_PROGRAM_FD 4
+#define DOCKER_STATUS_OUTDATED 3 /* WALL_STATUS_OUTDATED of launcher/serve.h */
 
 int docker_main(void); /* an exit status */
 

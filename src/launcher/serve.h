@@ -60,7 +60,8 @@
 #define WALL_MEETING_FD 3
 #define WALL_WARDEN_FD 4 /* the program `bailey`, sealed */
 #define WALL_SAYS_CHANNEL 'c'
-#define WALL_SAYS_AGAIN 'a' /* to the launcher: a wall was started in place of one that died */
+#define WALL_STATUS_OUTDATED 3 /* it ends so: a broker of another version came */
+#define WALL_SAYS_AGAIN 'a'    /* to the launcher: a wall was started in place of one that died */
 
 struct serve_spec {
     const char *state;    /* absolute; exists, 0700 */

@@ -6,11 +6,14 @@
  * child is forked before the privilege goes: it keeps the caller's id, which that socket asks for,
  * and no capability, and starts the wall with one end of the meeting point. A wall that died is
  * started again, on the same end, and the launcher is told by one byte: the boxes of the one before
- * are gone with it. When the launcher is gone the wall ends its boxes and leaves, and so does the
- * keeper.
+ * are gone with it. One that is older than the broker (WALL_STATUS_OUTDATED) is started from what
+ * is installed now: by its path, with the caller's id. No program comes through the launcher, which
+ * must not be able to have one run with that id. When the launcher is gone the wall ends its boxes
+ * and leaves, and so does the keeper.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -36,6 +39,7 @@ struct keeper {
     const struct serve_spec *spec;
     pid_t pid; /* the wall; 0: there is none */
     int pid_fd;
+    char self[PATH_MAX]; /* where `bailey` was, and will be again; empty: not known */
     uint64_t started_ms, pause_ms, start_at_ms;
 };
 
@@ -70,6 +74,22 @@ static void start_wall(struct keeper *keeper, bool is_again)
     }
 }
 
+/* Both programs, or none. */
+static void renew_programs(struct keeper *keeper)
+{
+    CLEANUP(fd_closep) int engine_fd = -1;
+    CLEANUP(fd_closep) int self_fd = -1;
+    struct error err = {0};
+    int r = hand_program(keeper->spec->engine, &engine_fd, &err);
+
+    if (r == 0)
+        r = hand_program(keeper->self, &self_fd, &err);
+    if (r == 0 && (dup3(engine_fd, PROGRAM_FD, O_CLOEXEC) < 0 || dup2(self_fd, WALL_WARDEN_FD) < 0))
+        r = error_errno(&err, "renewing the Docker wall");
+    if (r < 0)
+        log_warning("%s, continuing with the former program", err.text);
+}
+
 static void bury_wall(struct keeper *keeper)
 {
     uint64_t now = clock_now_ms();
@@ -84,6 +104,8 @@ static void bury_wall(struct keeper *keeper)
     keeper->pause_ms =
         keeper->pause_ms ? MIN(2 * keeper->pause_ms, (uint64_t)PAUSE_MAX_MS) : PAUSE_FIRST_MS;
     keeper->start_at_ms = now + keeper->pause_ms;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == WALL_STATUS_OUTDATED)
+        renew_programs(keeper);
     log_warning("the Docker wall ended (%s %d), starting it again",
                 WIFSIGNALED(status) ? "signal" : "status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
@@ -155,6 +177,8 @@ static _Noreturn void keeper_child(struct serve *serve, int meeting_fd)
         _exit(1);
     }
     prctl(PR_SET_NAME, "wall-keeper");
+    if (readlink("/proc/self/exe", keeper.self, sizeof(keeper.self) - 1) < 0)
+        keeper.self[0] = 0;
     keep_wall(&keeper);
 }
 

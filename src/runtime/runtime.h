@@ -22,6 +22,7 @@ struct box_facts {
     enum limit_by memory_by, pids_by, cpu_by, disk_by;
     uint64_t oom_kills;
     struct usage usage; /* whole after destroy; so far before */
+    uint8_t why;        /* it ended by itself: enum launcher_why of launcher/protocol.h */
 };
 
 struct runtime_ops {

@@ -108,14 +108,6 @@ static void walls_drop_layer(struct maker *maker, const char *layer)
     home->ops->drop_layer(home, layer);
 }
 
-static void walls_look(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
-                       void (*done)(void *ctx), void *ctx)
-{
-    struct maker *home = ((struct walls *)maker)->home;
-
-    home->ops->look(home, each, done, ctx);
-}
-
 /* ---- the wall comes and goes ---- */
 
 static void lose_wall(struct walls *walls)

@@ -78,6 +78,7 @@ struct walls_box *walls_keep_box(struct walls *walls, const struct made *from, s
     *ret = *from;
     ret->number = box->number;
     ret->is_wall = true;
+    box_behind_wall(ret->box);
     return box;
 }
 
@@ -301,6 +302,7 @@ void walls_forget(struct maker *maker, const void *ctx)
         if (make->ctx == ctx)
             walls_make_cancel(maker, make->serial);
     }
+    walls_look_forget(walls, ctx);
     walls->home->ops->forget(walls->home, ctx);
 }
 
@@ -347,6 +349,7 @@ void walls_lose_all(struct walls *walls)
         ask->is_due = true;
     if (walls->asks)
         walls->reactor->ops->timer_set(walls->later, 0);
+    walls_look_lost(walls);
     refuse_makes(walls);
     lose_boxes(walls);
 }
@@ -367,4 +370,5 @@ void walls_free_all(struct walls *walls)
     }
     while (walls->boxes)
         drop_box(walls, walls->boxes->number);
+    walls_look_free(walls);
 }

@@ -38,6 +38,15 @@ struct walls_make {
     void *ctx;
 };
 
+struct walls_look { /* the launcher is asked, then the wall, whose pool is the one that counts */
+    struct walls_look *next;
+    struct walls *walls;
+    bool is_at_wall;
+    void (*each)(void *ctx, const struct warm_state *state);
+    void (*done)(void *ctx);
+    void *ctx;
+};
+
 struct walls {
     struct maker maker;
     struct reactor *reactor;
@@ -51,6 +60,7 @@ struct walls {
     struct walls_box *boxes;
     struct walls_ask *asks;
     struct walls_make *makes;
+    struct walls_look *looks;
 };
 
 /* walls_boxes.c: boxes asked for, had, asked about and given back */
@@ -67,5 +77,12 @@ struct walls_box *walls_find_inner(struct walls *walls, uint32_t inner); /* of t
 void walls_lose_all(struct walls *walls); /* the wall is gone, with all that was asked of it */
 void walls_on_later(void *ctx);           /* answers that are ours to give */
 void walls_free_all(struct walls *walls); /* without a word */
+
+/* walls_look.c: what is kept ready */
+void walls_look(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
+                void (*done)(void *ctx), void *ctx);
+void walls_look_forget(struct walls *walls, const void *ctx);
+void walls_look_lost(struct walls *walls); /* the wall is gone: who waits for it waits no more */
+void walls_look_free(struct walls *walls);
 
 #endif

@@ -63,8 +63,8 @@ static struct found *take_found(struct engine *engine, const char *key)
 /* Words that outlive the row they came from: reasons are static everywhere else. */
 static const char *known_reason(const char *reason)
 {
-    static const char *const reasons[] = {"deleted",    "idle",     "age",
-                                          "over_quota", "box_lost", "engine_stopped"};
+    static const char *const reasons[] = {"deleted",  "idle",           "age",        "over_quota",
+                                          "box_lost", "engine_stopped", "docker_gone"};
 
     for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
         if (str_equal(reasons[i], reason))
@@ -305,7 +305,7 @@ static void on_done(void *ctx, const struct error *err)
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
         if (session->is_wall) /* one may have come while nobody was there to put it in */
-            datasets_push(session);
+            datasets_push(session, false);
         if (!session->push)
             session_tell_box(session, session->box, NULL);
     }

@@ -4,12 +4,16 @@
  *
  * While some are on their way the session is not ready for anybody: a command that is asked for
  * behind a dataset finds it. One that does not fit is told to whoever waits then, once.
+ *
+ * A box that was adopted has them already, but for one that came while there was no broker: each is
+ * looked at first, and put again when its length is another or it is older there than here.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -25,6 +29,8 @@ struct dataset_push {
     struct session *session;
     char **names; /* strv, in data/<session> */
     size_t at;    /* of the one that is being put */
+    bool looks;   /* at each of them before it is put */
+    bool is_same; /* what was seen needs not to be put */
     int fd;
     uint32_t call;
     size_t have, sent; /* of `piece` */
@@ -121,24 +127,76 @@ static int open_next(struct dataset_push *push)
     return push->fd < 0 ? -errno : 0;
 }
 
-static void next(struct dataset_push *push)
+static void path_of(const struct dataset_push *push, char path[LIMIT_NAME + 32])
+{
+    str_format(path, LIMIT_NAME + 32, "/tmp/data/%s", push->names[push->at]);
+}
+
+static int put(struct dataset_push *push)
 {
     static const struct put_events events = {.done = on_put, .more = on_more};
+    char path[LIMIT_NAME + 32];
+    struct put_spec spec = {.path = path, .mode = 0444};
+    struct error err = {0};
+    int r;
 
+    path_of(push, path);
+    push->have = push->sent = 0;
+    r = box_put(push->session->box, &spec, &events, push, &push->call, &err);
+    if (r == 0)
+        on_more(push);
+    return r;
+}
+
+/* Nobody inside can set the time of a change. */
+static void on_entry(void *ctx, const struct box_entry *entry)
+{
+    struct dataset_push *push = ctx;
+    struct stat here;
+
+    if (fstat(push->fd, &here) < 0)
+        return;
+    push->is_same = S_ISREG(entry->mode) && entry->bytes == (uint64_t)here.st_size &&
+                    entry->change_ns >= (uint64_t)here.st_mtim.tv_sec * UINT64_C(1000000000) +
+                                            (uint64_t)here.st_mtim.tv_nsec;
+}
+
+static void on_looked(void *ctx, const struct error *err)
+{
+    struct dataset_push *push = ctx;
+    int r = 0;
+
+    if (err->num < 0 || !push->is_same) {
+        r = put(push);
+        if (r == 0)
+            return;
+        failed(push, r);
+    }
+    fd_closep(&push->fd);
+    push->at++;
+    next(push);
+}
+
+static int look(struct dataset_push *push)
+{
+    static const struct list_events events = {.entry = on_entry, .done = on_looked};
+    char path[LIMIT_NAME + 32];
+    struct error err = {0};
+
+    path_of(push, path);
+    push->is_same = false;
+    return box_stat(push->session->box, path, &events, push, &push->call, &err);
+}
+
+static void next(struct dataset_push *push)
+{
     for (; push->names[push->at]; push->at++) {
-        char path[LIMIT_NAME + 32];
-        struct put_spec spec = {.path = path, .mode = 0444};
-        struct error err = {0};
         int r = open_next(push);
 
-        str_format(path, sizeof(path), "/tmp/data/%s", push->names[push->at]);
-        push->have = push->sent = 0;
         if (r == 0)
-            r = box_put(push->session->box, &spec, &events, push, &push->call, &err);
-        if (r == 0) {
-            on_more(push);
+            r = push->looks ? look(push) : put(push);
+        if (r == 0)
             return;
-        }
         fd_closep(&push->fd);
         failed(push, r);
     }
@@ -190,7 +248,7 @@ void dataset_push(struct session *session, const char *file)
         next(push);
 }
 
-void datasets_push(struct session *session)
+void datasets_push(struct session *session, bool is_new)
 {
     int data_fd = session->engine->spec.folders.data_fd;
     int fd = openat(data_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -212,6 +270,8 @@ void datasets_push(struct session *session)
         }
     }
     closedir(folder);
-    if (push)
-        next(push);
+    if (!push)
+        return;
+    push->looks = !is_new;
+    next(push);
 }

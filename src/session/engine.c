@@ -164,18 +164,19 @@ void engine_set_maker(struct engine *engine, struct maker *maker)
     engine->maker = maker;
 }
 
-void engine_box_ended(struct engine *engine, uint32_t number)
+void engine_box_ended(struct engine *engine, uint32_t number, unsigned why)
 {
     struct error err = {0};
 
     for (struct session *session = engine->sessions; session; session = session->next) {
         if (session->box && session->number == number) {
-            error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box was lost: its warden is gone");
+            box_blame(session->box, why);
+            box_lost_error(session->box, &err);
             session_lost(session, &err);
             return;
         }
     }
-    run_box_ended(engine, number);
+    run_box_ended(engine, number, why);
     install_box_ended(engine, number);
 }
 

@@ -71,7 +71,8 @@ void engine_free(struct engine *engine);
 void engine_set_maker(struct engine *engine, struct maker *maker);
 void engine_found(struct engine *engine, const struct made *made);
 void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx);
-void engine_box_ended(struct engine *engine, uint32_t number); /* by itself */
+/* By itself; why: enum launcher_why. */
+void engine_box_ended(struct engine *engine, uint32_t number, unsigned why);
 struct kernel_end;
 void engine_kernel_ended(struct engine *engine, const struct kernel_end *end);
 

@@ -97,6 +97,7 @@ struct session {
     struct waiter *waiters;
     struct calling *calling;
     bool is_leaving;           /* ENDING: the box is still to be given back */
+    bool is_box_lost;          /* ENDING: by itself; its last words are heard first */
     bool is_wall;              /* its box is a container */
     char *fallback;            /* why it is none, where it should be; NULL: it is as configured */
     struct dataset_push *push; /* datasets on their way into a container; NULL: none */
@@ -484,7 +485,7 @@ void check_leave(struct check *check); /* done() does not come any more; NULL is
 
 /* dataset_push.c: into a container; nothing where the box is none */
 void dataset_push(struct session *session, const char *file); /* one that was added */
-void datasets_push(struct session *session);                  /* all, into a box that is new */
+void datasets_push(struct session *session, bool is_new);     /* all; not new: those it lacks */
 void datasets_push_free(struct session *session);
 bool session_is_ready(const struct session *session); /* session.c: its box, and all in it */
 
@@ -538,7 +539,7 @@ void looks_free(struct engine *engine); /* nobody is called any more */
 void runs_fail(struct engine *engine, const struct error *err);
 void runs_resume(struct engine *engine); /* run_ways.c: output that was held back */
 void runs_free(struct engine *engine);   /* nobody is called any more */
-void run_box_ended(struct engine *engine, uint32_t number);
+void run_box_ended(struct engine *engine, uint32_t number, unsigned why);
 void run_kernel_ended(struct engine *engine, const struct kernel_end *end);
 
 #endif

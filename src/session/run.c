@@ -211,13 +211,16 @@ void runs_fail(struct engine *engine, const struct error *err)
         run_over(run, err);
 }
 
-void run_box_ended(struct engine *engine, uint32_t number)
+void run_box_ended(struct engine *engine, uint32_t number, unsigned why)
 {
     struct error err = {0};
 
-    error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box was lost: its warden is gone");
     for (struct run *run = engine->runs; run; run = run->next) {
-        if (run->box && run->number == number && run->call == 0)
+        if (!run->box || run->number != number)
+            continue;
+        box_blame(run->box, why);
+        box_lost_error(run->box, &err);
+        if (run->call == 0)
             run_over(run, &err); /* else its channel tells, behind its last output */
     }
 }

@@ -226,7 +226,7 @@ static void on_made(void *ctx, const struct made *made)
     if (made->kernel)
         kernel_came(session, made);
     if (session->is_wall)
-        datasets_push(session);
+        datasets_push(session, true);
     if (!session->push) /* else when all are there */
         session_tell_box(session, session->box, NULL);
 }
@@ -338,7 +338,9 @@ void session_lost(void *ctx, const struct error *err)
 
     if (session->state < SESSION_ENDING)
         log_warning("session %s: %s", session->id, err->text);
-    session_end(session, "box_lost", NULL, NULL);
+    session->is_box_lost = true;
+    session_end(session, session->box && box_lost_docker(session->box) ? "docker_gone" : "box_lost",
+                NULL, NULL);
 }
 
 /* ---- the end ---- */
@@ -414,7 +416,7 @@ static void leave(struct session *session)
     }
     session_tell_box(session, NULL, &err);
     pump_stop(&session->pump);
-    if (session->box && str_equal(session->reason, "box_lost"))
+    if (session->box && session->is_box_lost)
         hear_last_words(session);
     resume_held(session);
     if (session->box)

@@ -72,6 +72,8 @@ enum frame_type {
     FRAME_INVENTORY, /* after HELLO: one command that is there */
     FRAME_WELCOME,   /* the end of the inventory; id: the generation of the HELLO */
     FRAME_CHANGED,   /* WATCH: something changed */
+    /* a wall of containers to host, its last word; a warden's are not let through */
+    FRAME_LOST, /* id: why the box is lost, enum launcher_why of launcher/protocol.h */
     _FRAME_TYPE_MAX,
 };
 

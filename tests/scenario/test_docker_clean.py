@@ -88,6 +88,33 @@ def test_twenty_runs_leave_nothing(clean_docker):
     assert len(now) <= max(1, len(warden)), now
 
 
+def make_volume(dockerd, name, **labels):
+    dockerd.ask("POST", "/volumes/create", {"Name": name, "Labels": {
+        label.replace("_", "."): value for label, value in labels.items()}})
+    return name
+
+
+def test_volumes_with_wardens_of_other_versions(clean_docker):
+    """Ours by their label, and nobody has them: gone. Those of a container and of others stay."""
+    image = clean_docker.use("bare")
+    old, used = (make_volume(clean_docker, f"bailey-warden-{digit * 16}", bailey_volume=digit * 64)
+                 for digit in "ab")
+    theirs = {make_volume(clean_docker, "bailey-warden-of-somebody"),
+              make_volume(clean_docker, "somebodys", bailey_volume="c" * 64)}
+    user = clean_docker.make_container(image, ["sleep", "100000"], Binds=[f"{used}:/mnt:ro"])
+    try:
+        with serve.Daemon(clean_docker.env(DOCKER_IMAGE=image)) as daemon:
+            made = daemon.session()["id"]
+            assert daemon.exec(made, "echo", "works")["stdout"] == "works\n"
+            support.wait_until(lambda: old not in clean_docker.volumes(), "the old one is gone", WAIT_S)
+            daemon.end(made)
+        assert {used, *theirs} <= clean_docker.volumes()
+    finally:
+        clean_docker.ask("DELETE", f"/containers/{user}?force=1")
+        for name in clean_docker.volumes() & {old, used, *theirs}:
+            clean_docker.ask("DELETE", f"/volumes/{name}?force=1")
+
+
 @pytest.mark.parametrize("ending", [
     ("sh", "-c", "exit 3"), ("sh", "-c", "kill -9 $$"), ("sh", "-c", "sleep 1000 & sleep 1000"),
     ("no-such-program",), ("sh", "-c", "trap '' TERM INT HUP; kill -STOP $$")],
@@ -124,6 +151,30 @@ def test_a_killed_broker_loses_nothing(clean_docker):
         (after,) = ours(clean_docker)
         assert after["Id"] == before["Id"]
         daemon.end(made)
+        gone(clean_docker)
+
+
+def test_an_upgrade_loses_nothing(clean_docker):
+    """The wall stays as it is: it speaks to the broker of the new program."""
+    with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
+        made = daemon.session()["id"]
+        daemon.exec(made, "sh", "-c", "echo kept > /tmp/kept")
+        begun = daemon.background(made, "sh", "-c", "read line; echo $line", stdin=True,
+                                  timeout=0)["execution_id"]
+        (before,), wall = ours(clean_docker), wall_of(daemon)
+        done = daemon.bailey("upgrade")
+        assert done.status == 0 and "has taken over" in done.stdout, done
+        daemon.asked("POST", f"/v1/sessions/{made}/processes/{begun}/stdin", b"said\n",
+                     query={"end": "true"})
+        assert daemon.wait(begun)["exit_code"] == 0
+        assert daemon.output(begun).body == b"said\n"
+        assert daemon.exec(made, "cat", "/tmp/kept")["stdout"] == "kept\n"
+        (after,) = ours(clean_docker)
+        assert after["Id"] == before["Id"] and wall_of(daemon) == wall
+        other = daemon.session()["id"]
+        assert daemon.exec(other, "echo", "another")["stdout"] == "another\n"
+        for one in (made, other):
+            daemon.end(one)
         gone(clean_docker)
 
 
@@ -243,6 +294,10 @@ def test_a_pool_is_started_ahead_and_never_used_twice(clean_docker):
     """Every box is a container that nobody had before."""
     with serve.Daemon(clean_docker.env(DOCKER_POOL_SIZE="2")) as daemon:
         support.wait_until(lambda: len(ours(clean_docker)) == 2, "two are ready", WAIT_S)
+        serve.polled(lambda: daemon.get("/v1/warm")["pool"],
+                     lambda pool: (pool["size"], pool["boxes"]) == (2, 2), "the pool is shown")
+        metrics = daemon.call("GET", "/metrics").body.decode()
+        assert 'bailey_pool_boxes{state="wanted"} 2' in metrics, metrics
         ahead = {one["Id"] for one in ours(clean_docker)}
         used, marks = set(), []
         for _ in range(4):

@@ -116,6 +116,40 @@ static void call_failed(struct call *call, const struct error *err)
     }
 }
 
+void box_behind_wall(struct box *box)
+{
+    box->is_walled = true;
+}
+
+void box_blame(struct box *box, unsigned why)
+{
+    if (box->is_walled && why < _WHY_MAX && box->why == WHY_UNKNOWN)
+        box->why = (enum launcher_why)why;
+}
+
+bool box_lost_docker(const struct box *box)
+{
+    return box->why == WHY_DOCKER_GONE;
+}
+
+/* What its maker knows says more than how we noticed. */
+static const char *cause(const struct box *box)
+{
+    static const char *const texts[_WHY_MAX] = {
+        [WHY_DOCKER_GONE] = "the Docker daemon stopped",
+        [WHY_NONSENSE] = "what came from its container was no warden's",
+    };
+
+    if (texts[box->why])
+        return texts[box->why];
+    return box->broken ? box->broken : "its warden is gone";
+}
+
+int box_lost_error(const struct box *box, struct error *err)
+{
+    return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", cause(box));
+}
+
 void box_break(struct box *box, const char *why)
 {
     if (!box->broken)
@@ -130,7 +164,7 @@ static void lose(struct box *box)
     if (box->is_lost || !box->broken)
         return;
     box->is_lost = true;
-    error_set(&box->lost, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", box->broken);
+    box_lost_error(box, &box->lost);
     adopt_lose(box);
     call = box->calls;
     while (call) {
@@ -346,9 +380,21 @@ uint64_t box_next_deadline_ms(const struct box *box)
     return next;
 }
 
+/* Its wall's last word; a warden has nothing to say here. */
+static bool take_blame(struct box *box, const struct frame *frame)
+{
+    if (!box->is_walled || frame->id >= _WHY_MAX || frame->length > 0)
+        return false;
+    box_blame(box, frame->id);
+    box_break(box, "its warden is gone");
+    return true;
+}
+
 /* A frame for a call that we have and that is of a kind which may get it. */
 static bool handle_frame(struct box *box, const struct frame *frame)
 {
+    if (frame->type == FRAME_LOST)
+        return take_blame(box, frame);
     if (box->adoption)
         return adopt_frame(box, frame);
     for (struct call *call = box->calls; call; call = call->next) {

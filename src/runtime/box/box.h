@@ -144,6 +144,11 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
 int box_new(int fd, void *wall, struct box **ret, struct error *err);
 void *box_wall(const struct box *box); /* what the runtime gave */
 void box_free(struct box *box); /* pending calls are forgotten, not called back; NULL is fine */
+/* There is a wall between us and the warden, whose last word (FRAME_LOST) says why it is lost. */
+void box_behind_wall(struct box *box);
+void box_blame(struct box *box, unsigned why); /* the same, told by its maker; the first counts */
+bool box_lost_docker(const struct box *box);   /* because the Docker daemon stopped */
+int box_lost_error(const struct box *box, struct error *err); /* it is, or is about to be */
 
 /* Every pending call fails with this error; the box takes no more. Not from inside a callback. */
 void box_fail(struct box *box, const struct error *err);

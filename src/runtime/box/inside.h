@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "launcher/protocol.h"
 #include "runtime/box/box.h"
 #include "runtime/box/files.h"
 #include "wire/message.h"
@@ -80,6 +81,8 @@ struct box {
     uint64_t hello_deadline_ms; /* of WELCOME */
     struct buf queue;           /* whole frames the socket did not take yet */
     const char *broken;         /* why it will be lost at the end of this turn; NULL: it stands */
+    bool is_walled;             /* see box_behind_wall() */
+    enum launcher_why why;
     bool is_lost;
     struct error lost;
 };

@@ -202,10 +202,26 @@ static void tell_state(struct docker_wall *wall)
     control_send(wall, &message, -1);
 }
 
+/* An upgrade left us behind. Nobody can be told of our boxes any more: they end, and so do we. */
+static void be_outdated(struct docker_wall *wall, uint32_t version)
+{
+    log_warning(
+        "the broker speaks version %u and the Docker wall %u: its containers end, and one of "
+        "the installed version is started",
+        (unsigned)version, (unsigned)LAUNCHER_VERSION);
+    wall->is_outdated = true;
+    control_drop(wall);
+    docker_wall_leave(wall);
+}
+
 static bool answer_hello(struct docker_wall *wall, const struct launcher_message *message)
 {
-    if (wall->control.has_said_hello || message->number != LAUNCHER_VERSION)
+    if (wall->control.has_said_hello)
         return false;
+    if (message->number != LAUNCHER_VERSION) {
+        be_outdated(wall, message->number);
+        return true;
+    }
     wall->control.has_said_hello = true;
     wall->control.greets_later = true;
     control_check(wall);

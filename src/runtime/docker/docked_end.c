@@ -125,6 +125,9 @@ static void on_removed(void *ctx, const struct api_reply *reply)
     bool is_gone = reply->err.num == 0 || reply->status == 404;
 
     box->call = NULL;
+    if (reply->status == 0 && !box->was_asked)
+        box->why = WHY_DOCKER_GONE;
+    docked_pump_farewell(&box->pump, box->why);
     if (is_gone) {
         gone(box);
         return;
@@ -133,10 +136,8 @@ static void on_removed(void *ctx, const struct api_reply *reply)
         box->wall->reactor->ops->timer_set(box->timer, RETRY_MS);
         return;
     }
-    if (reply->status == 0) {
-        box->why = WHY_DOCKER_GONE;
+    if (reply->status == 0)
         prepare_again(box->wall);
-    }
     grave_add(box->wall, box->name);
     box->begins_again = false; /* its name is taken */
     gone(box);
@@ -162,7 +163,10 @@ static void docked_remove(struct wall_box *box)
     struct docker_wall *wall = box->wall;
 
     box->stage = BOX_REMOVING;
-    docked_pump_stop(&box->pump);
+    docked_pump_halt(&box->pump);
+    /* Whether Docker is still there is not known yet, and whose box it is wants to know. */
+    if (box->was_asked || wall->is_leaving || box->why != WHY_UNKNOWN)
+        docked_pump_farewell(&box->pump, box->why);
     api_cancel(box->call);
     box->call = NULL;
     wall->reactor->ops->timer_remove(box->timer);

@@ -224,9 +224,11 @@ static void wait_for_end(struct docker_box *self)
         fd_closep(&fd);
         if (message.type != LAUNCHER_ENDED || message.usage.number != self->number)
             continue;
-        self->facts.oom_kills = message.usage.oom_kills;
-        self->facts.usage = (struct usage){.cpu_us = message.usage.cpu_us,
-                                           .max_rss_bytes = message.usage.memory_bytes};
+        /* One that went by itself was told before, with its numbers: the answer has none. */
+        self->facts.oom_kills = MAX(self->facts.oom_kills, message.usage.oom_kills);
+        self->facts.usage.cpu_us = MAX(self->facts.usage.cpu_us, message.usage.cpu_us);
+        self->facts.usage.max_rss_bytes =
+            MAX(self->facts.usage.max_rss_bytes, message.usage.memory_bytes);
         if (message.usage.was_asked)
             return;
     }
@@ -263,6 +265,7 @@ static int docker_create(struct runtime *runtime, const struct box_spec *spec, s
         return r;
     }
     fd = -1; /* the box has it now */
+    box_behind_wall(*ret);
     return 0;
 }
 

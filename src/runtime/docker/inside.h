@@ -29,6 +29,8 @@
 #define DOCKER_API_WANTED "1.41" /* one-shot statistics, cgroup namespaces, v2 groups */
 #define DOCKER_USER "1000:1000"
 #define DOCKER_VOLUME_AT "/bailey"
+#define VOLUME_PREFIX "bailey-warden-"
+#define VOLUME_LABEL "bailey.volume"
 #define DOCKER_NAME_MAX 96
 #define DOCKER_BUCKETS 256
 
@@ -142,6 +144,7 @@ struct pump {
     short wants_stream, wants_fd;
     /* A frame of a box that nobody has yet. */
     int (*early)(void *ctx, const struct frame *frame);
+    void (*passed)(void *ctx, enum frame_type type); /* one went to the channel; may be NULL */
     void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
     void *ctx;
 };
@@ -149,7 +152,10 @@ void docked_pump_start(struct pump *pump);               /* the stream is open *
 int docked_pump_give(struct pump *pump);                 /* from now on to the channel */
 void docked_pump_ready(struct pump *pump, short events); /* the stream's */
 int docked_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-                     size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
+                     size_t length);      /* our own frame, before it is given; -ENOBUFS: no room */
+void docked_pump_halt(struct pump *pump); /* no frame moves any more; the channel stays open */
+/* Whoever has the channel reads why, or only its end (WHY_UNKNOWN), behind the last frame. */
+void docked_pump_farewell(struct pump *pump, enum launcher_why why);
 void docked_pump_stop(struct pump *pump);
 
 /* ---- docked.c ---- */
@@ -189,7 +195,7 @@ struct wall_box {
     struct reactor_timer *timer;
     unsigned remove_tries, usages_asked;
     uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
-    uint64_t asked_ns;
+    uint64_t asked_ns, measured_ns;
     uint8_t why;                  /* enum launcher_why */
     struct error failed;          /* what its maker is told, once it is removed */
     bool begins_again, was_again; /* its volume went away: once more, with a new one */
@@ -269,6 +275,12 @@ void docker_pool_failed(struct docker_wall *wall); /* one could not be made: lat
 
 /* ---- sweep.c ---- */
 
+#define STALE_VOLUMES 16
+struct stale { /* volumes with wardens of other versions */
+    struct api_call *call;
+    unsigned count;
+    char names[STALE_VOLUMES][64];
+};
 /* Docker was reached: what is not ours goes; prepare_swept() follows. */
 void sweep_start(struct docker_wall *wall);
 void sweep_stop(struct docker_wall *wall);
@@ -311,11 +323,13 @@ struct docker_wall {
     struct prepare prepare;
     struct volume volume;
     struct grave *graves;
+    struct stale stale;
     struct reactor_timer *grave_timer, *pool_timer, *leave_timer;
     struct api_call *sweep_call, *events_call;
     uint64_t pool_pause_ms, next_pause_ms;
     bool wants_pool; /* the broker serves */
     bool is_leaving, has_left;
+    bool is_outdated; /* a broker of another version came */
 };
 void wall_check_left(struct docker_wall *wall);
 

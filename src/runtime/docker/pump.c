@@ -53,6 +53,8 @@ static int deliver(struct pump *pump, const struct frame *frame)
 {
     ssize_t sent;
 
+    if (frame->type == FRAME_LOST) /* ours to say */
+        return -EPROTO;
     if (!pump->is_given) {
         int r = pump->early(pump->ctx, frame);
 
@@ -60,6 +62,8 @@ static int deliver(struct pump *pump, const struct frame *frame)
     }
     sent = send(pump->fd, pump->frames.data, FRAME_HEADER + frame->length,
                 MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0 && pump->passed)
+        pump->passed(pump->ctx, frame->type);
     if (sent >= 0)
         return 1;
     /* Nobody has the other end: it is ours too, so that cannot be, but for a shutdown. */
@@ -249,7 +253,7 @@ int docked_pump_give(struct pump *pump)
     return 0;
 }
 
-void docked_pump_stop(struct pump *pump)
+void docked_pump_halt(struct pump *pump)
 {
     pump->is_over = true;
     if (pump->reactor)
@@ -257,6 +261,22 @@ void docked_pump_stop(struct pump *pump)
     pump->watch = NULL;
     http_stream_close(pump->stream);
     pump->stream = NULL;
+}
+
+void docked_pump_farewell(struct pump *pump, enum launcher_why why)
+{
+    uint8_t header[FRAME_HEADER];
+
+    frame_header(header, FRAME_LOST, why, 0);
+    if (why != WHY_UNKNOWN && pump->fd >= 0) /* without room there the end of it has to do */
+        (void)!send(pump->fd, header, sizeof(header), MSG_DONTWAIT | MSG_NOSIGNAL);
+    fd_closep(&pump->fd);
+    pump->fd = -1;
+}
+
+void docked_pump_stop(struct pump *pump)
+{
+    docked_pump_halt(pump);
     fd_closep(&pump->fd);
     pump->fd = -1;
 }

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -148,6 +149,61 @@ static void on_listed(void *ctx, const struct api_reply *reply)
     prepare_swept(wall, &reply->err);
 }
 
+/* ---- volumes ---- */
+
+static void drop_next(struct docker_wall *wall);
+
+/* One that a container has is refused by Docker, and stays. */
+static void on_volume_gone(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+
+    wall->stale.call = NULL;
+    if (reply->err.num == 0)
+        log_info("docker: volume %s, with the warden of another version, is removed",
+                 wall->stale.names[wall->stale.count]);
+    drop_next(wall);
+}
+
+static void drop_next(struct docker_wall *wall)
+{
+    char path[96];
+    struct api_request request = {.method = "DELETE", .path = path};
+
+    if (wall->stale.count == 0)
+        return;
+    str_format(path, sizeof(path), "/volumes/%s", wall->stale.names[--wall->stale.count]);
+    if (api_start(&wall->api, &request, on_volume_gone, wall, &wall->stale.call) < 0)
+        wall->stale.count = 0; /* the next wall does */
+}
+
+/* Ours by its label, and not the one that this wall fills; its name goes into a path. */
+static bool is_stale(const struct docker_wall *wall, const json_t *volume)
+{
+    const char *name = json_text(json_object_get(volume, "Name"));
+    const char *hash = json_text(json_at(volume, "Labels", VOLUME_LABEL));
+
+    return hash[0] && !str_equal(hash, wall->volume.hash) && str_starts(name, VOLUME_PREFIX) &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name);
+}
+
+static void on_volumes(void *ctx, const struct api_reply *reply)
+{
+    struct docker_wall *wall = ctx;
+    struct stale *stale = &wall->stale;
+    const json_t *volumes = json_object_get(reply->json, "Volumes");
+
+    stale->call = NULL;
+    for (size_t i = 0; i < json_array_size(volumes) && stale->count < STALE_VOLUMES; i++) {
+        const json_t *volume = json_array_get(volumes, i);
+
+        if (is_stale(wall, volume) && str_copy(stale->names[stale->count], sizeof(stale->names[0]),
+                                               json_text(json_object_get(volume, "Name"))))
+            stale->count++;
+    }
+    drop_next(wall);
+}
+
 /* ---- events ---- */
 
 /* The group, where it can be seen, counts the same ones. */
@@ -193,7 +249,7 @@ static int ask_filtered(struct docker_wall *wall, struct api_request *request, c
 
 void sweep_start(struct docker_wall *wall)
 {
-    struct api_request list = {0};
+    struct api_request list = {0}, volumes = {0};
     struct api_request events = {.line = on_event, .timeout_ms = UINT32_MAX};
     char state[64], engine[96];
     bool is_listing = true;
@@ -205,6 +261,12 @@ void sweep_start(struct docker_wall *wall)
     if (ask_filtered(wall, &list, "/containers/json?all=1&filters=",
                      json_pack("{s:[s]}", "label", state), on_listed, &wall->sweep_call) < 0)
         is_listing = false;
+    api_cancel(wall->stale.call);
+    wall->stale = (struct stale){0};
+    if (ask_filtered(wall, &volumes,
+                     "/volumes?filters=", json_pack("{s:[s]}", "label", VOLUME_LABEL), on_volumes,
+                     &wall->stale.call) < 0)
+        log_warning("docker: out of memory, continuing without removing old volumes");
     api_cancel(wall->events_call);
     wall->events_call = NULL;
     if (ask_filtered(wall, &events, "/events?filters=",
@@ -225,7 +287,8 @@ void sweep_stop(struct docker_wall *wall)
 {
     api_cancel(wall->sweep_call);
     api_cancel(wall->events_call);
-    wall->sweep_call = wall->events_call = NULL;
+    api_cancel(wall->stale.call);
+    wall->sweep_call = wall->events_call = wall->stale.call = NULL;
     while (wall->graves)
         grave_free(wall->graves);
     if (wall->grave_timer)

@@ -77,7 +77,7 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
         hash_file(&hash, files[i].path, files[i].text, files[i].length);
     sha256_end(&hash, digest);
     sha256_text(digest, volume->hash);
-    str_format(volume->name, sizeof(volume->name), "bailey-warden-%.16s", volume->hash);
+    str_format(volume->name, sizeof(volume->name), VOLUME_PREFIX "%.16s", volume->hash);
     str_format(volume->helper, sizeof(volume->helper), "bailey-fill-%.16s", volume->hash);
     volume->tar = BUF_INIT(LIMIT_DOCKER_VOLUME);
     return 0;
@@ -275,7 +275,7 @@ static void on_volume(void *ctx, const struct api_reply *reply)
 void volume_start(struct docker_wall *wall)
 {
     struct api_request request = {.method = "POST", .path = "/volumes/create"};
-    json_t *json = json_pack("{s:s, s:{s:s}}", "Name", wall->volume.name, "Labels", "bailey.volume",
+    json_t *json = json_pack("{s:s, s:{s:s}}", "Name", wall->volume.name, "Labels", VOLUME_LABEL,
                              wall->volume.hash);
 
     wall->volume.tries = 0;

@@ -143,6 +143,11 @@ int docker_wall_open(struct reactor *reactor, const struct docker_wall_spec *spe
     return 0;
 }
 
+bool docker_wall_is_outdated(const struct docker_wall *wall)
+{
+    return wall->is_outdated;
+}
+
 void docker_wall_close(struct docker_wall *wall)
 {
     const struct reactor_ops *ops;

@@ -45,6 +45,8 @@ int docker_wall_open(struct reactor *reactor, const struct docker_wall_spec *spe
                      struct docker_wall **ret, struct error *err);
 void docker_wall_leave(
     struct docker_wall *wall); /* as at the meeting point's end: left() follows */
+/* It left because a broker of another version came: another program is wanted. */
+bool docker_wall_is_outdated(const struct docker_wall *wall);
 void docker_wall_close(struct docker_wall *wall); /* NULL is fine */
 
 #endif

@@ -420,6 +420,64 @@ static void test_kernels_of_containers_are_cold(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+struct looked {
+    unsigned states, done, pooled;
+};
+
+static void on_state(void *ctx, const struct warm_state *state)
+{
+    struct looked *looked = ctx;
+
+    looked->states++;
+    if (state->tier < 0)
+        looked->pooled = state->pooled;
+}
+
+static void on_looked(void *ctx)
+{
+    ((struct looked *)ctx)->done++;
+}
+
+static void say_state(struct stage *stage, int fd, uint8_t tier, uint32_t pooled)
+{
+    struct launcher_message message = {.type = LAUNCHER_STATE,
+                                       .state = {.tier = tier, .pooled = pooled}};
+
+    say(stage, fd, &message, -1);
+}
+
+/* Zygotes are the launcher's, the pool is the wall's, as long as there is one. */
+static void test_what_is_kept_ready(void **state)
+{
+    struct stage *stage = *state;
+    struct looked looked = {0}, forgotten = {0};
+
+    welcome(stage);
+    for (int i = 0; i < 3; i++)
+        stage->maker->ops->look(stage->maker, on_state, on_looked, i < 2 ? &looked : &forgotten);
+    for (int i = 0; i < 3; i++) {
+        expect(stage->home_fd, LAUNCHER_LOOK);
+        say_state(stage, stage->home_fd, 0, 1);
+        say_state(stage, stage->home_fd, STATE_END, 5);
+        expect(stage->wall_fd, LAUNCHER_LOOK);
+    }
+    stage->maker->ops->forget(stage->maker, &forgotten);
+    assert_int_equal(looked.done, 0);
+    say_state(stage, stage->wall_fd, STATE_END, 2);
+    assert_int_equal(looked.done, 1);
+    assert_int_equal(looked.pooled, 2);
+    shutdown(stage->wall_fd, SHUT_RDWR);
+    poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(looked.done, 2);
+    assert_int_equal(looked.states, 5);
+    assert_int_equal(forgotten.done, 0);
+    stage->maker->ops->look(stage->maker, on_state, on_looked, &looked);
+    expect(stage->home_fd, LAUNCHER_LOOK);
+    say_state(stage, stage->home_fd, STATE_END, 7);
+    assert_int_equal(looked.done, 3);
+    assert_int_equal(looked.pooled, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +489,7 @@ int main(void)
         TEST(test_the_wall_dies),
         TEST(test_a_wall_that_dies_before_it_is_ready),
         TEST(test_kernels_of_containers_are_cold),
+        TEST(test_what_is_kept_ready),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

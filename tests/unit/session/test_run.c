@@ -237,7 +237,7 @@ static void test_box_lost(void **state)
           &(struct run_spec){.code = "touch mark; for i in 1 2 3 4; do sleep 1; done"});
     UNTIL(shop, has_file(shop, "box/1/work/mark"));
     kill(shop_find(shop, 1)->pid, SIGKILL);
-    engine_box_ended(shop->engine, 1);
+    engine_box_ended(shop->engine, 1, 0);
     UNTIL(shop, told.done);
     assert_string_equal(told.result.error.code, ERROR_BOX_LOST);
     assert_int_equal(told.result.exit_code, 1);

@@ -345,8 +345,8 @@ static void test_last_words(void **state)
         usleep(100000); /* nothing is asserted of it: without it the test proves less */
     }
     kill(shop_find(shop, session->number)->pid, SIGKILL);
-    engine_box_ended(shop->engine, session->number);
-    engine_box_ended(shop->engine, 4711);
+    engine_box_ended(shop->engine, session->number, 0);
+    engine_box_ended(shop->engine, 4711, 0);
     shop->holds[ASK_END] = true; /* its folder stays until we have looked */
     session_settle(session);     /* before the loop has seen the channel */
     assert_int_equal(shop_asked(shop, ASK_END), 1);

@@ -73,6 +73,7 @@ struct shop {
     bool holds[3];      /* answers of that kind are held back */
     bool refuses;       /* boxes */
     bool refuses_now;   /* make() itself fails */
+    bool is_wall;       /* boxes are containers, with a /tmp/data of their own */
     uint64_t oom_kills; /* what it says of every box */
     unsigned made, cancelled;
     /* What a box brings along; NULL: nothing. */
@@ -173,8 +174,10 @@ static inline struct shop_box *shop_box_new(struct shop *shop, const char *key)
 
 static inline struct made shop_made(const struct shop *shop, const struct shop_box *box)
 {
-    struct made made = {
-        .number = box->number, .limits = shop->config.limits, .facts = {.layers = 1}};
+    struct made made = {.number = box->number,
+                        .limits = shop->config.limits,
+                        .facts = {.layers = 1},
+                        .is_wall = shop->is_wall};
     struct error err = {0};
 
     str_copy(made.key, sizeof(made.key), box->key);

@@ -151,6 +151,44 @@ static void test_put_done_before_its_end(void **state)
     assert_true(fake->seen[0].err.num < 0);
 }
 
+/* The wall between us and the warden says why; a warden that says so itself breaks the protocol. */
+static void test_why_it_is_lost(void **state)
+{
+    struct fake *fake = *state;
+
+    box_blame(fake->box, WHY_DOCKER_GONE); /* a local box: nobody can know that */
+    assert_false(box_lost_docker(fake->box));
+    box_behind_wall(fake->box);
+    start_exec(fake, 0, 0);
+    say(fake, FRAME_LOST, WHY_DOCKER_GONE, NULL, 0);
+    assert_int_equal(fake_pump(fake), -EPIPE);
+    assert_true(box_lost_docker(fake->box));
+    assert_int_equal(fake->seen[0].failed, 1);
+    assert_ptr_equal(fake->seen[0].err.code, ERROR_BOX_LOST);
+    assert_string_equal(fake->seen[0].err.text, "the box was lost: the Docker daemon stopped");
+}
+
+static void test_why_by_a_warden(void **state)
+{
+    struct fake *fake = *state;
+
+    start_exec(fake, 0, 0);
+    say(fake, FRAME_LOST, WHY_DOCKER_GONE, NULL, 0);
+    assert_int_equal(fake_pump(fake), -EPIPE);
+    assert_false(box_lost_docker(fake->box));
+    assert_string_equal(fake->seen[0].err.text, "the box was lost: its warden broke the protocol");
+}
+
+static void test_why_of_no_sense(void **state)
+{
+    struct fake *fake = *state;
+
+    box_behind_wall(fake->box);
+    say(fake, FRAME_LOST, _WHY_MAX, NULL, 0);
+    assert_int_equal(fake_pump(fake), -EPIPE);
+    assert_false(box_lost_docker(fake->box));
+}
+
 #define WITH_A_FAKE(test) cmocka_unit_test_setup_teardown(test, fake_set_up, fake_tear_down)
 
 int main(void)
@@ -163,6 +201,9 @@ int main(void)
         WITH_A_FAKE(test_known_end_survives_a_loss),
         WITH_A_FAKE(test_put_done_before_its_end),
         WITH_A_FAKE(test_callback_that_loses_the_box),
+        WITH_A_FAKE(test_why_it_is_lost),
+        WITH_A_FAKE(test_why_by_a_warden),
+        WITH_A_FAKE(test_why_of_no_sense),
     };
 
     return cmocka_run_group_tests_name("runtime/box trouble", tests, NULL, NULL);

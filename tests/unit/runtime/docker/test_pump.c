@@ -29,7 +29,7 @@ static struct http_client *client;
 static struct pump pump;
 static int host_fd, ended;
 static bool has_ended, is_open;
-static bool sends_nonsense;
+static bool sends_nonsense, sends_blame;
 static size_t echoed; /* bytes of frames that came to the container */
 
 static void put(int fd, const void *data, size_t length)
@@ -90,7 +90,10 @@ static void *serve(void *ctx)
             return NULL;
     }
     put(fd, "HTTP/1.1 101 UPGRADED\r\n\r\n", 25);
-    if (sends_nonsense)
+    frame_header((uint8_t *)data, FRAME_LOST, WHY_DOCKER_GONE, 0);
+    if (sends_blame)
+        put_packet(fd, PACKET_STDOUT, data, FRAME_HEADER);
+    else if (sends_nonsense)
         put_packet(fd, PACKET_STDOUT, "this is no frame", 16);
     else
         play_frames(fd);
@@ -216,6 +219,40 @@ static void test_no_frames_end_it(void **state)
     close_all();
 }
 
+/* Why a box is lost is the wall's to say. */
+static void test_a_container_that_blames_docker(void **state)
+{
+    (void)state;
+    sends_blame = true;
+    open_all(true);
+    while (!has_ended)
+        poll_reactor_turn(&loop, -1);
+    assert_int_equal(ended, -EPROTO);
+    close_all();
+    sends_blame = false;
+}
+
+/* It is read behind everything else, and before the end. */
+static void test_farewell(void **state)
+{
+    uint8_t data[256];
+    struct frame frame;
+
+    (void)state;
+    open_all(true);
+    while (!has_ended)
+        poll_reactor_turn(&loop, -1);
+    docked_pump_halt(&pump);
+    assert_int_equal(recv(host_fd, data, sizeof(data), 0), -1);
+    docked_pump_farewell(&pump, WHY_DOCKER_GONE);
+    assert_int_equal(recv(host_fd, data, sizeof(data), 0), FRAME_HEADER);
+    assert_int_equal(frame_decode(data, FRAME_HEADER, &frame), 0);
+    assert_int_equal(frame.type, FRAME_LOST);
+    assert_int_equal(frame.id, WHY_DOCKER_GONE);
+    assert_int_equal(recv(host_fd, data, sizeof(data), 0), 0);
+    close_all();
+}
+
 /* What the broker sends goes out as it is; what is no frame ends the box and nobody else's. */
 static void test_to_the_container(void **state)
 {
@@ -241,6 +278,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_late_reader_gets_all),
         cmocka_unit_test(test_no_frames_end_it),
+        cmocka_unit_test(test_a_container_that_blames_docker),
+        cmocka_unit_test(test_farewell),
         cmocka_unit_test(test_to_the_container),
     };
 
