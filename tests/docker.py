@@ -179,6 +179,7 @@ class Dockerd:
         self.host = f"unix://{self.socket}"
         self.made = set()
         self.process = self._launch(network, disk, options)
+        support.apart.add(self.process.pid)
         try:
             self.wait_until_it_answers()
         except BaseException:
@@ -294,6 +295,7 @@ class Dockerd:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        support.apart.discard(self.process.pid)
         support.reap_orphans()
         remove(self.folder)
 
@@ -352,9 +354,9 @@ class Dockerd:
             pass
         return sorted(self.kept() - before)
 
-    def make_container(self, image, argv, labels=None, start=True, **host):
+    def make_container(self, image, argv, labels=None, start=True, name=None, **host):
         """A container of somebody else's; its id."""
-        made = self.ask("POST", "/containers/create", {
+        made = self.ask("POST", "/containers/create" + (f"?name={name}" if name else ""), {
             "Image": image, "Cmd": list(argv), "Labels": labels or {},
             "HostConfig": {"NetworkMode": "none", **host}})
         if start:

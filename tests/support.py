@@ -429,9 +429,15 @@ def _is_zygote(pid, everybody):
             and _pid_namespace(pid) == _pid_namespace(parent))
 
 
+apart = set()  # processes of ours that have a life of their own, with all beneath: docker.py's
+
+
 def processes():
     """Everything beneath us, and every process that runs the binary under test."""
     found, everybody = descendants(), _processes()
+    for root in apart & set(found):
+        for pid in (root, *descendants(root)):
+            found.pop(pid, None)
     for pid, (_, state, name) in everybody.items():
         if pid not in found and _is_ours(pid):
             found[pid] = f"{state} {name}"

@@ -178,6 +178,7 @@
 #define LIMIT_DOCKER_DEPTH 64           /* brackets within brackets of it */
 #define LIMIT_DOCKER_VOLUME (256 * MIB) /* the warden and its drivers */
 #define LIMIT_DOCKER_SHM (64 * MIB)     /* /dev/shm of a container, or its disk */
+#define LIMIT_IMAGE_NAME 512            /* bytes: registry, name, tag and digest */
 
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
@@ -203,6 +204,8 @@
 #define DOCKER_PULL_MS 1800000      /* an image comes */
 #define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */
 #define DOCKER_LEAVE_MS 10000       /* containers are removed before the wall leaves */
+#define DOCKER_LOOK_MS 250          /* a Docker that is not there is looked for: first pause, */
+#define DOCKER_LOOK_MAX_MS 4000     /* which doubles up to this one */
 #define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */
 #define KILL_OUTPUT_MS 30000        /* and this long, while the last output comes */
 

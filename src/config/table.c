@@ -176,7 +176,7 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_QUOTA_BYTES] = {"SANDBOX_QUOTA_BYTES", "sandbox.quota_bytes", "0", "0 to 16t; 0: no limit",
                          "bytes that are sent to one tenant in an hour"},
     [KEY_DOCKER_IMAGE] = {"DOCKER_IMAGE", "docker.image", "bailey-sandbox:latest",
-                          "the name of an image, without blanks", "image of Docker boxes"},
+                          "[registry[:port]/]name[:tag][@sha256:...]", "image of Docker boxes"},
     [KEY_DOCKER_NETWORK] = {"DOCKER_NETWORK_ENABLED", "docker.network_enabled", "false", TRUTH,
                             "let Docker boxes use Docker's network"},
     [KEY_DOCKER_CPU] = {"DOCKER_CPU_LIMIT", "docker.cpu_limit", "0.5",

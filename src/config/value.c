@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/image_name.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "config/internal.h"
@@ -194,6 +195,13 @@ static int parse_url(const struct rule *rule, const char *text, struct parsed *r
     size_t scheme = str_starts(text, "http://") ? 7 : str_starts(text, "https://") ? 8 : 0;
 
     return scheme == 0 || text[scheme] == '\0' ? -EINVAL : parse_name(rule, text, ret);
+}
+
+static int parse_image(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    (void)ret;
+    return image_name_is_valid(text) ? 0 : -EINVAL;
 }
 
 /* The host's own root would show a guest every file of the machine. */
@@ -440,7 +448,9 @@ static const struct rule rules[_KEY_MAX] = {
                             .maximum = 4000000000,
                             INTO(FIELD_U64, quota.requests)},
     [KEY_QUOTA_BYTES] = {SIZE, .maximum = LIMIT_MEMORY_MAX, INTO(FIELD_U64, quota.bytes)},
-    [KEY_DOCKER_IMAGE] = {NAME, INTO(FIELD_TEXT, docker.image)},
+    [KEY_DOCKER_IMAGE] = {.parse = parse_image,
+                          .noun = "the name of an image",
+                          INTO(FIELD_TEXT, docker.image)},
     [KEY_DOCKER_NETWORK] = {TRUTH, INTO(FIELD_BOOL, docker.has_network)},
     [KEY_DOCKER_CPU] = {CORES},
     [KEY_DOCKER_MEMORY] = {SIZE, .minimum = LIMIT_MEMORY_MIN, .maximum = LIMIT_MEMORY_MAX},

@@ -250,7 +250,7 @@ for path in {SYSCTLS!r} + ("/proc/sysrq-trigger", "/proc/1/oom_score_adj",
                            "/proc/irq/default_smp_affinity",
                            "/dev/mem", "/dev/kmsg", "/proc/mtrr"):
     found[path] = opened(path, os.O_WRONLY)
-found["/sys"] = attempt(os.listdir, "/sys/kernel")
+found["/sys"] = attempt(os.listdir, "/sys/kernel/mm")  # Docker has an empty folder over /sys/kernel
 found["hostname"] = call("sethostname", b"pwned", 5)
 found["domainname"] = call("setdomainname", b"pwned", 5)
 """)

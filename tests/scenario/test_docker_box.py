@@ -34,6 +34,9 @@ print(json.dumps({
     "places": {p: tried(p + "/new", os.O_CREAT | os.O_WRONLY) for p in ("/tmp", "/workspace", "/home/user")},
     "tmpfs": {p: os.statvfs(p).f_blocks * os.statvfs(p).f_frsize for p in ("/tmp", "/workspace", "/home/user")},
     "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]],
+    "sys": [p for p in ("/sys/fs", "/sys/kernel", "/sys/class", "/sys/block", "/sys/module", "/sys/firmware")
+            if os.path.isdir(p) and os.listdir(p)],
+    "processors": tried("/sys/devices/system/cpu/online", os.O_RDONLY),
     "network": network, "devices": sorted(os.listdir("/dev")),
     "sockets": [p for p in ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
                 if os.path.exists(p)],
@@ -60,7 +63,8 @@ def running(daemon, dockerd):
     (one,) = dockerd.containers(bailey_engine=True)
     yield dockerd.inspect(one["Id"])
     daemon.end(made)
-    support.wait_until(lambda: not dockerd.containers(bailey_engine=True), "its container is gone")
+    support.wait_until(lambda: one["Id"] not in {left["Id"] for left in dockerd.containers()},
+                       "its container is gone")
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +95,14 @@ def test_uname_in_a_container(clean_docker):
     assert result.meta["runtime"] == "docker" and "fallback" not in result.meta
     assert not clean_docker.left_since(set(clean_docker.kept()) - {
         f"container {c['Id'][:12]} {c['Names']} {c['State']}" for c in clean_docker.containers()})
-    local = support.run_json(code)
+    local = support.run_json(code, "--cpus", "0.5")
     assert shape(result) == shape(local)
 
 
 def test_the_text_is_the_programs_own(clean_docker):
     done = support.bailey("run", "-c", "print('Hello')", env=clean_docker.env())
     assert (done.status, done.out, done.err) == (0, b"Hello\n", b""), done
-    done = support.bailey("exec", "--", "sh", "-c", "cat; exit 7", stdin=b"in", env=clean_docker.env())
+    done = support.bailey("exec", "--stdin", "--", "sh", "-c", "cat; exit 7", stdin=b"in", env=clean_docker.env())
     assert (done.status, done.out) == (7, b"in"), done
 
 
@@ -172,9 +176,11 @@ def test_nothing_of_the_host_is_in_it(running, inside):
     assert not {name for name in inside["environ"] if name.startswith(("DOCKER", "SANDBOX"))}
 
 
-def test_proc_and_sys_are_masked(running):
+def test_proc_and_sys_are_masked(running, inside):
     host = running["HostConfig"]
-    assert {"/proc/kcore", "/proc/keys", "/sys/firmware"} <= set(host["MaskedPaths"])
+    assert {"/proc/kcore", "/proc/keys", "/sys/firmware", "/sys/fs", "/sys/kernel"} <= set(host["MaskedPaths"])
+    assert inside["sys"] == [], "nothing but processors"
+    assert inside["processors"] == "ok", "as in a local box"
     assert {"/proc/sys", "/proc/sysrq-trigger"} <= set(host["ReadonlyPaths"])
 
 
@@ -231,8 +237,10 @@ def test_an_image_without_python_says_so(clean_docker):
     with serve.Daemon(env) as daemon:
         made = daemon.session()["id"]
         assert daemon.exec(made, "echo", "works")["stdout"] == "works\n"
-        error = daemon.refused("POST", f"/v1/sessions/{made}/code", 503, "no_interpreter",
-                               {"code": "1", "language": "python"})
-        assert "ython" in error["message"], error
+        # only the box can know, so it is a result and no refusal
+        result = daemon.post(f"/v1/sessions/{made}/code", {"code": "1", "language": "python"})
+        error = result["meta"]["error"]
+        assert result["exit_code"] == 1 and error["code"] == "no_interpreter", result
+        assert "bare:1" in error["message"] and "ython" in error["message"], error
         assert daemon.exec(made, "echo", "still")["stdout"] == "still\n"
         daemon.end(made)

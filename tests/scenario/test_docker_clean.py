@@ -256,8 +256,9 @@ def test_a_killed_daemon(clean_docker, strangers):
 
 
 def test_what_an_earlier_engine_left_is_removed_at_the_next_start(clean_docker, strangers):
-    """A container with our state folder's label and an engine's that is gone, as a crash of Docker
-    and of us at once leaves it; made here by hand."""
+    """Containers with our state folder's label and an engine's that is gone, as a crash of Docker
+    and of us at once leaves them, one of them the helper that fills the volume; made here by hand.
+    Nobody asks for a box."""
     room = support.Room()
     env = clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))
     with serve.Daemon(env, room=room) as daemon:
@@ -266,12 +267,19 @@ def test_what_an_earlier_engine_left_is_removed_at_the_next_start(clean_docker, 
         (one,) = engines(clean_docker, strangers)
         labels = clean_docker.inspect(one["Id"])["Config"]["Labels"]
         daemon.end(made)
-    left = clean_docker.make_container("bare:1", ["sleep", "100000"], {**labels, "bailey.engine": "gone"})
+    def leave(name=None, start=True):
+        return clean_docker.make_container("bare:1", ["sleep", "100000"], {**labels, "bailey.engine": "gone"},
+                                           start=start, name=name)
+    (volume,) = [name for name in clean_docker.volumes() if name.startswith("bailey-warden-")]
+    helper = volume.replace("warden", "fill")
+    left = {leave(), leave(start=False), leave(helper, start=False)}
+    with serve.Daemon(env, room=room) as daemon:
+        support.wait_until(lambda: not left & {c["Id"] for c in clean_docker.containers()},
+                           "what was left is gone", WAIT_S)
+    leave(helper, start=False)
     with serve.Daemon(env, room=room) as daemon:
         made = daemon.session()["id"]
         assert daemon.exec(made, "echo", "next")["stdout"] == "next\n"
-        support.wait_until(lambda: left not in [c["Id"] for c in clean_docker.containers()],
-                           "what was left is gone", WAIT_S)
         daemon.end(made)
 
 

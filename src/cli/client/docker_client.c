@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/image_name.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
@@ -99,8 +100,7 @@ static bool is_made_of(const char *text, const char *letters)
 
 bool docker_client_is_name(const char *text)
 {
-    return strlen(text) < DOCKER_NAME_MAX && !strstr(text, "..") &&
-           is_made_of(text, SMALL "ABCDEFGHIJKLMNOPQRSTUVWXYZ/:@");
+    return strlen(text) < DOCKER_NAME_MAX && image_name_is_valid(text);
 }
 
 int docker_client_name(const char *text, char name[DOCKER_NAME_MAX], char tag[DOCKER_NAME_MAX],

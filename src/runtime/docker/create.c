@@ -16,7 +16,49 @@
 static const char *const tmpfs_paths[] = {"/tmp", "/workspace", "/home/user"};
 static const char *const tmpfs_modes[] = {"1777", "0755", "0755"};
 
+/*
+ * What nobody in a container sees: Docker's own list, all of it since what is asked for replaces
+ * it, and the kernel's settings, groups and devices below /sys. As in a local box the processors
+ * stay: libraries ask how many there are. What is not there is no error.
+ */
+static const char *const masked_paths[] = {
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/block",
+    "/sys/bus",
+    "/sys/class",
+    "/sys/dev",
+    "/sys/devices/LNXSYSTM:00",
+    "/sys/devices/pci0000:00",
+    "/sys/devices/platform",
+    "/sys/devices/pnp0",
+    "/sys/devices/virtual",
+    "/sys/firmware",
+    "/sys/fs",
+    "/sys/hypervisor",
+    "/sys/kernel",
+    "/sys/module",
+    "/sys/power",
+};
+
 /* ---- asking ---- */
+
+static json_t *masks_json(void)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < ARRAY_SIZE(masked_paths); i++)
+        json_array_append_new(list, json_string(masked_paths[i]));
+    return list;
+}
 
 static json_t *tmpfs_json(const struct container_spec *spec)
 {
@@ -77,6 +119,7 @@ static json_t *host_json(const struct container_spec *spec)
                         json_pack("[{s:s, s:s, s:s, s:b, s:{s:b}}]", "Type", "volume", "Source",
                                   spec->volume, "Target", DOCKER_VOLUME_AT, "ReadOnly", 1,
                                   "VolumeOptions", "NoCopy", 1));
+    json_object_set_new(host, "MaskedPaths", masks_json());
     if (spec->wall->runtime && spec->wall->runtime[0])
         json_object_set_new(host, "Runtime", json_string(spec->wall->runtime));
     return host;
@@ -181,6 +224,15 @@ static bool has_tmpfs(const json_t *host, const struct container_spec *spec)
     return true;
 }
 
+static bool has_masks(const json_t *host)
+{
+    json_t *asked = masks_json();
+    bool has_all = json_equal(asked, json_object_get(host, "MaskedPaths"));
+
+    json_decref(asked);
+    return has_all;
+}
+
 static int check_walls(const json_t *inspect, const json_t *host, const struct container_spec *spec,
                        struct error *err)
 {
@@ -200,6 +252,8 @@ static int check_walls(const json_t *inspect, const json_t *host, const struct c
         return not_done("the seccomp profile", err);
     if (!json_is_true(json_object_get(host, "ReadonlyRootfs")))
         return not_done("ReadonlyRootfs", err);
+    if (!has_masks(host))
+        return not_done("MaskedPaths", err);
     if (!spec->wall->has_network && !is_text(host, "NetworkMode", "none"))
         return not_done("NetworkMode=none", err);
     if (!is_empty(json_object_get(host, "PidMode")) || !is_text(host, "IpcMode", "private") ||

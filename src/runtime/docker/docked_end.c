@@ -145,6 +145,7 @@ static void on_removed(void *ctx, const struct api_reply *reply)
     if (reply->status == 0)
         prepare_again(box->wall);
     grave_add(box->wall, box->name);
+    box->begins_again = false; /* its name is taken */
     gone(box);
 }
 

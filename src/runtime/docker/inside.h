@@ -236,7 +236,10 @@ enum prepare_stage { PREPARE_NOT, PREPARE_RUNS, PREPARE_DONE };
 struct prepare {
     enum prepare_stage stage;
     struct api_call *call;
-    struct reactor_timer *timer;
+    struct reactor_timer *timer, *look_timer;
+    bool is_look; /* nobody waits for it */
+    uint32_t look_pause_ms;
+    uint64_t reached_ns; /* when Docker last answered */
     bool has_pulled;
     char pull_error[256], pull_status[256];
     char arch[32]; /* Docker's */
@@ -245,6 +248,10 @@ struct prepare {
 };
 void prepare_add(struct docker_wall *wall, struct wall_box *box); /* begins it, or later */
 void prepare_again(struct docker_wall *wall); /* something that was there is not any more */
+void prepare_look(struct docker_wall *wall);  /* for Docker, and for what was left in it */
+void prepare_gone(struct docker_wall *wall);  /* Docker itself: looked for until it is back */
+void prepare_leave(struct docker_wall *wall); /* what nobody waits for is not waited for */
+void prepare_swept(struct docker_wall *wall, const struct error *err); /* what was left is known */
 void prepare_failed(struct docker_wall *wall, const struct error *err);
 void prepare_succeeded(struct docker_wall *wall);
 void prepare_drop(struct docker_wall *wall, struct wall_box *box); /* it waits no more */
@@ -275,7 +282,8 @@ struct stale { /* volumes with wardens of other versions */
     unsigned count;
     char names[STALE_VOLUMES][64];
 };
-void sweep_start(struct docker_wall *wall); /* Docker was reached: what is not ours goes */
+/* Docker was reached: what is not ours goes; prepare_swept() follows. */
+void sweep_start(struct docker_wall *wall);
 void sweep_stop(struct docker_wall *wall);
 void grave_add(struct docker_wall *wall, const char *name); /* a container to remove when it can */
 

@@ -1,15 +1,19 @@
 /*
  * prepare.c - is there a Docker, new enough, with the image and the volume? Asked before the first
- * box, and again when one of them was there and is not any more.
+ * box, and again when one of them was there and is not any more. At the wall's start and when
+ * Docker was gone, Docker alone is looked for: what an earlier engine left in it does not wait for
+ * a box to be asked for.
  *
  * Boxes wait meanwhile. A failure is told to all of them; the next one that is asked for tries
  * again: Docker may have been started since.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/docker/inside.h"
@@ -27,12 +31,34 @@ static struct wall_box *waiting(struct docker_wall *wall)
     return found;
 }
 
+static void on_look(void *ctx)
+{
+    prepare_look(ctx);
+}
+
+static void look_later(struct docker_wall *wall)
+{
+    struct prepare *prepare = &wall->prepare;
+
+    if (!wall->spec.state || wall->is_leaving)
+        return; /* who has one box asks for it once */
+    if (!prepare->look_timer)
+        prepare->look_timer = reactor_timer(wall->reactor, on_look, wall);
+    if (!prepare->look_timer)
+        return;
+    prepare->look_pause_ms = MAX(prepare->look_pause_ms, (uint32_t)DOCKER_LOOK_MS);
+    wall->reactor->ops->timer_set(prepare->look_timer, prepare->look_pause_ms);
+    prepare->look_pause_ms = MIN(2 * prepare->look_pause_ms, (uint32_t)DOCKER_LOOK_MAX_MS);
+}
+
 void prepare_failed(struct docker_wall *wall, const struct error *err)
 {
     struct wall_box *box;
 
     wall->prepare.stage = PREPARE_NOT;
     buf_free(&wall->volume.tar);
+    if (!wall->events_call)
+        look_later(wall);
     while ((box = waiting(wall)))
         docked_refuse(box, err);
     control_check(wall);
@@ -190,13 +216,32 @@ static void on_image(void *ctx, const struct api_reply *reply)
         volume_start(wall);
 }
 
+/* The slashes of a name stay what they are: Docker's own routes have them in it. */
+static int append_name(struct buf *path, const char *name)
+{
+    for (;;) {
+        CLEANUP(freep) char *piece = strndup(name, strcspn(name, "/"));
+        int r = piece ? http_encode(path, piece) : -ENOMEM;
+
+        if (r < 0)
+            return r;
+        name += strlen(piece);
+        if (!*name)
+            return 0;
+        r = buf_append_text(path, "/");
+        if (r < 0)
+            return r;
+        name++;
+    }
+}
+
 static void ask_image(struct docker_wall *wall)
 {
     CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
     struct api_request request = {.method = "GET"};
 
-    /* The slashes of a name stay what they are: Docker's own routes have them in it. */
-    if (buf_printf(&path, "/images/%s/json", wall->spec.image) < 0) {
+    if (buf_append_text(&path, "/images/") < 0 || append_name(&path, wall->spec.image) < 0 ||
+        buf_append_text(&path, "/json") < 0) {
         no_memory(wall);
         return;
     }
@@ -224,8 +269,22 @@ static void on_info(void *ctx, const struct api_reply *reply)
         if (str_starts(option, "name=userns") || str_starts(option, "name=rootless"))
             wall->prepare.has_userns = true;
     }
+    wall->prepare.reached_ns = clock_now_ns();
     sweep_start(wall);
-    ask_image(wall);
+}
+
+void prepare_swept(struct docker_wall *wall, const struct error *err)
+{
+    if (wall->prepare.stage != PREPARE_RUNS)
+        return;
+    if (!wall->prepare.is_look) {
+        ask_image(wall);
+        return;
+    }
+    wall->prepare.stage = PREPARE_NOT;
+    if (err->num < 0)
+        look_later(wall);
+    wall_check_left(wall);
 }
 
 static void on_version(void *ctx, const struct api_reply *reply)
@@ -266,6 +325,7 @@ void prepare_add(struct docker_wall *wall, struct wall_box *box)
         return;
     }
     box->is_waiting = true;
+    wall->prepare.is_look = false;
     if (wall->prepare.stage == PREPARE_NOT)
         start(wall);
 }
@@ -282,8 +342,37 @@ void prepare_again(struct docker_wall *wall)
         wall->prepare.stage = PREPARE_NOT;
 }
 
+void prepare_look(struct docker_wall *wall)
+{
+    if (wall->prepare.stage != PREPARE_NOT || wall->is_leaving || !wall->spec.state)
+        return;
+    wall->prepare.is_look = true;
+    start(wall);
+}
+
+void prepare_gone(struct docker_wall *wall)
+{
+    uint64_t stayed_ms = (clock_now_ns() - wall->prepare.reached_ns) / 1000000;
+
+    prepare_again(wall);
+    if (stayed_ms > DOCKER_LOOK_MAX_MS) /* one that only comes and goes is not asked all the time */
+        wall->prepare.look_pause_ms = 0;
+    look_later(wall);
+}
+
+void prepare_leave(struct docker_wall *wall)
+{
+    if (wall->prepare.stage != PREPARE_RUNS || !wall->prepare.is_look)
+        return;
+    prepare_stop(wall);
+    wall->prepare.stage = PREPARE_NOT;
+}
+
 void prepare_stop(struct docker_wall *wall)
 {
+    if (wall->prepare.look_timer)
+        wall->reactor->ops->timer_remove(wall->prepare.look_timer);
+    wall->prepare.look_timer = NULL;
     api_cancel(wall->prepare.call);
     wall->prepare.call = NULL;
     if (wall->prepare.timer)

@@ -57,7 +57,8 @@ static void on_dug(void *ctx, const struct api_reply *reply)
     struct docker_wall *wall = grave->wall;
 
     grave->call = NULL;
-    if (reply->err.num < 0 && reply->status != 404) {
+    /* Nobody answers and we are leaving: Docker itself removes it (AutoRemove) when it is back. */
+    if (reply->err.num < 0 && reply->status != 404 && (reply->status || !wall->is_leaving)) {
         later(wall);
         return;
     }
@@ -95,7 +96,10 @@ void grave_add(struct docker_wall *wall, const char *name)
 
 /* ---- the sweep ---- */
 
-/* "/name" of the list is "name" of ours. */
+/*
+ * "/name" of the list is "name" of ours. The helper that fills the volume is none of them: it is
+ * made behind the sweep, so one that is found here is a dead wall's.
+ */
 static bool is_living(struct docker_wall *wall, const json_t *container)
 {
     const json_t *names = json_object_get(container, "Names");
@@ -103,8 +107,7 @@ static bool is_living(struct docker_wall *wall, const json_t *container)
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_text(json_array_get(names, i));
 
-        if (name[0] == '/' &&
-            (docked_find_name(wall, name + 1) || str_equal(name + 1, wall->volume.helper)))
+        if (name[0] == '/' && docked_find_name(wall, name + 1))
             return true;
     }
     return false;
@@ -143,6 +146,7 @@ static void on_listed(void *ctx, const struct api_reply *reply)
     }
     if (count > 0)
         log_info("docker: %u containers of an earlier engine are removed", count);
+    prepare_swept(wall, &reply->err);
 }
 
 /* ---- volumes ---- */
@@ -226,7 +230,7 @@ static void on_events_end(void *ctx, const struct api_reply *reply)
 
     (void)reply;
     wall->events_call = NULL;
-    prepare_again(wall); /* Docker went, or is going */
+    prepare_gone(wall); /* Docker went, or is going */
 }
 
 static int ask_filtered(struct docker_wall *wall, struct api_request *request, const char *path,
@@ -248,6 +252,7 @@ void sweep_start(struct docker_wall *wall)
     struct api_request list = {0}, volumes = {0};
     struct api_request events = {.line = on_event, .timeout_ms = UINT32_MAX};
     char state[64], engine[96];
+    bool is_listing = true;
 
     str_format(state, sizeof(state), "bailey.state=%s", wall->state);
     str_format(engine, sizeof(engine), "bailey.engine=%s", wall->engine);
@@ -255,7 +260,7 @@ void sweep_start(struct docker_wall *wall)
     wall->sweep_call = NULL;
     if (ask_filtered(wall, &list, "/containers/json?all=1&filters=",
                      json_pack("{s:[s]}", "label", state), on_listed, &wall->sweep_call) < 0)
-        log_warning("docker: out of memory, continuing without removing what was left");
+        is_listing = false;
     api_cancel(wall->stale.call);
     wall->stale = (struct stale){0};
     if (ask_filtered(wall, &volumes,
@@ -270,6 +275,12 @@ void sweep_start(struct docker_wall *wall)
                      on_events_end, &wall->events_call) < 0)
         log_warning("docker: out of memory, continuing without its events");
     on_retry(wall);
+    if (!is_listing) {
+        struct error none = {0};
+
+        log_warning("docker: out of memory, continuing without removing what was left");
+        prepare_swept(wall, &none);
+    }
 }
 
 void sweep_stop(struct docker_wall *wall)

@@ -47,6 +47,7 @@ void docker_wall_leave(struct docker_wall *wall)
     if (wall->is_leaving)
         return;
     wall->is_leaving = true;
+    prepare_leave(wall);
     wall->leave_timer = reactor_timer(wall->reactor, on_patience_over, wall);
     if (wall->leave_timer)
         wall->reactor->ops->timer_set(wall->leave_timer, DOCKER_LEAVE_MS);
@@ -137,6 +138,7 @@ int docker_wall_open(struct reactor *reactor, const struct docker_wall_spec *spe
         docker_wall_close(wall);
         return r;
     }
+    prepare_look(wall);
     *ret = wall;
     return 0;
 }

@@ -238,8 +238,10 @@ static void bad_values_in_the_environment(void **state)
         {"SANDBOX_ROOT=/", "'/' is not a root folder"},
         {"SANDBOX_ROOT=/../.", "not a root folder"},
         {"SANDBOX_PYTHON=bin/python", "'bin/python' is not a program (allowed: an absolute path"},
-        {"DOCKER_IMAGE=-v", "not a name"},
-        {"DOCKER_IMAGE=a b", "not a name"},
+        {"DOCKER_IMAGE=-v", "not the name of an image"},
+        {"DOCKER_IMAGE=a b", "not the name of an image"},
+        {"DOCKER_IMAGE=a/../../b?x=1", "not the name of an image"},
+        {"DOCKER_IMAGE=localhost:5000/team/image:2", NULL},
         {"SANDBOX_STORE_CODE=\033[31m", "'?[31m'"},
     };
 

@@ -155,6 +155,8 @@ static void test_what_was_not_done(void **state)
         {"Binds", "[\"/:/host\"]"},
         {"VolumesFrom", "[\"other\"]"},
         {"Tmpfs", "{}"},
+        {"MaskedPaths", "[\"/proc/kcore\"]"},
+        {"MaskedPaths", "null"},
         {"Memory", "536870912"},
         {"PidsLimit", "4096"},
     };
