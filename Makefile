@@ -25,8 +25,8 @@ ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
-.PHONY: all build run test test-sanitize test-browser check-style format coverage bench fuzz soak \
-	load install install-files deb clean help
+.PHONY: all build run test test-docker test-sanitize test-browser check-style format coverage bench \
+	fuzz soak load install install-files deb clean help
 
 all: build
 
@@ -43,6 +43,11 @@ test: ## all tests, built with gcc; clang has to compile everything too
 	@CC=clang tools/build build-clang
 	@tools/build build-fault -Dfault=true
 	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
+
+test-docker: ## the Docker runtime and what runtimes have in common, with a dockerd of the tests' own
+	@tools/setup test
+	@tools/build build
+	@tools/run-tests build --docker
 
 test-sanitize: ## units, scenario, conformance and escape under Address- and UBSanitizer
 	@tools/setup test
