@@ -79,7 +79,7 @@
 #define LIMIT_ZYGOTES 16             /* warm interpreters of one engine */
 #define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
 #define LIMIT_MAKES_AT_ONCE 8        /* boxes that the maker is asked for at once */
-#define LIMIT_PACED_BOXES 25         /* a second for each core, of a tenant that is not alone */
+#define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */
 #define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
 #define LIMIT_LATE_KERNELS 1024      /* of runs that are over, whose CPU time is still waited for */

@@ -5,28 +5,54 @@
  * would keep the broker busy, and everybody else would wait behind them. Held back, each of its
  * connections has a few of them in a second. Who does what Retry-After says notices nothing.
  *
- * All are held equally long, and one timer looks after all of them. Used by reply.c and body.c.
+ * They leave a few at a time, the oldest first: clients that flood do so in step, and all of their
+ * next questions at once would again be a moment in which nobody else is heard. One timer looks
+ * after all of them. Used by reply.c and body.c.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "http/inside.h"
 
 #define HOLD_MS 200
-#define LOOK_MS 50
+#define LOOK_MS 5
+#define LEAVE_MOST 8 /* in one look: 1600 a second */
+#define LEAVE_SHARE 8
+
+/* How many are due; *ret_oldest is the one that has been for the longest. */
+static unsigned count_due(const struct http_server *server, uint64_t now, bool *ret_more,
+                          struct http_request **ret_oldest)
+{
+    struct http_request *oldest = NULL;
+    unsigned due = 0;
+
+    *ret_more = false;
+    for (struct http_request *request = server->requests; request; request = request->next) {
+        if (!request->held_ms)
+            continue;
+        *ret_more = true;
+        if (request->held_ms > now)
+            continue;
+        due++;
+        if (!oldest || request->held_ms < oldest->held_ms)
+            oldest = request;
+    }
+    *ret_oldest = oldest;
+    return due;
+}
 
 static void on_look(void *ctx)
 {
     struct http_server *server = ctx;
     uint64_t now = clock_now_ms();
-    bool are_more = false;
+    struct http_request *oldest;
+    bool are_more;
+    unsigned leave = count_due(server, now, &are_more, &oldest);
 
-    for (struct http_request *request = server->requests; request; request = request->next) {
-        if (request->held_ms > now) {
-            are_more = true;
-        } else if (request->held_ms) {
-            request->held_ms = 0;
-            http_request_wake(request);
-        }
+    leave = MIN(leave / LEAVE_SHARE + 1, (unsigned)LEAVE_MOST);
+    while (leave-- > 0 && oldest) {
+        oldest->held_ms = 0;
+        http_request_wake(oldest);
+        count_due(server, now, &are_more, &oldest);
     }
     server->is_holding = are_more;
     if (are_more)
