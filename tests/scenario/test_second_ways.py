@@ -27,7 +27,7 @@ def test_an_out_folder_that_cannot_be_made_is_said_before_the_run(room):
 
 def test_a_wrong_request_is_no_execution_to_keep(room):
     for args, env in ((("--file", "none.csv"), {}), ((), {"SANDBOX_PYTHON": "/none/python3"}),
-                      ((), {"SANDBOX_TYPE": "docker"}), (("--out", "a/b/c"), {})):
+                      ((), {"SANDBOX_TYPE": "kubernetes"}), (("--out", "a/b/c"), {})):
         done = support.bailey("run", *args, "-c", "print(1)", env=env, room=room)
         assert done.status == 125, done
     assert list(room.work.iterdir()) == []
