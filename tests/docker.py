@@ -55,7 +55,7 @@ class Failed(AssertionError):
 
 def be_init(folder, disk, *argv):
     """Starts dockerd, reaps whatever comes, starts it again at SIGHUP; at SIGTERM it ends in peace."""
-    known = {"pid": 0, "ending": False}
+    known = {"pid": 0, "ending": False, "again": False}
     marks = {signal.SIGHUP, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, marks | {signal.SIGCHLD})
 
@@ -78,8 +78,8 @@ def be_init(folder, disk, *argv):
     begin()
     while True:
         got = signal.sigwait(marks | {signal.SIGCHLD})
-        if got == signal.SIGHUP and not known["pid"]:
-            begin()
+        if got == signal.SIGHUP:  # may come before its child's end has been heard of
+            known["again"] = True
         elif got == signal.SIGTERM:
             known["ending"] = True
             if known["pid"]:
@@ -95,6 +95,9 @@ def be_init(folder, disk, *argv):
                 known["pid"] = 0
         if known["ending"] and not known["pid"]:
             os._exit(0)
+        if known["again"] and not known["pid"]:
+            known["again"] = False
+            begin()
 
 
 # --- folders -------------------------------------------------------------------------------------
