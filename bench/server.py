@@ -275,6 +275,11 @@ class Fairness:
     def ratio(self, name, percent=99):
         return percentile(self.beside[name], percent) / percentile(self.alone[name], percent)
 
+    def together(self):
+        """Everything that the other one asked for: (alone, beside)."""
+        return tuple([ns for samples in part.values() for ns in samples]
+                     for part in (self.alone, self.beside))
+
 
 def add_samples(samples, more):
     for name, ns in more.items():
