@@ -82,7 +82,7 @@ static void test_new_events_in_order(void **state)
     publish(bus, "a", 2);
     publish(bus, NULL, 3);
     id = assert_next(reader, 2);
-    assert_int_equal(assert_next(reader, 3), id + 1);
+    assert_true(assert_next(reader, 3) > id);
     assert_none(reader);
     publish(bus, "b", 4);
     assert_next(reader, 4);
