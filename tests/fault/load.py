@@ -296,7 +296,7 @@ class Stream(Worker):
     def __init__(self, daemon, seed, execution):
         super().__init__(daemon, seed)
         self.execution, self.last, self.exit = execution, None, None
-        self.got = {"stdout": b"", "stderr": b""}
+        self.got = {"stdout": bytearray(), "stderr": bytearray()}  # added to without a copy
 
     def turn(self):
         session = self.execution.rpartition(".")[0]
