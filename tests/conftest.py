@@ -1,5 +1,6 @@
 """conftest.py - fixtures of the black-box suites; the helpers themselves are in support.py."""
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,11 @@ LEAK_CHECKED = {"scenario", "escape", "conformance"}
 
 
 def pytest_configure(config):
+    # A shell starts what it puts in the background deaf to these, and tests ask what they do.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     support.become_subreaper()
 
 
