@@ -290,8 +290,11 @@ static void on_late(void *ctx)
     struct wall_box *box = ctx;
     struct error err = {0};
 
-    error_set(&err, -ETIMEDOUT, ERROR_BOX_FAILED, "the container's warden did not answer in %d s",
-              DOCKER_BRINGUP_MS / 1000);
+    if (box->stage == BOX_ATTACHING)
+        docker_unavailable(box->wall->spec.host, -ETIMEDOUT, "", &err);
+    else
+        error_set(&err, -ETIMEDOUT, ERROR_BOX_FAILED,
+                  "the container's warden did not answer in %d s", DOCKER_BRINGUP_MS / 1000);
     docked_fail(box, &err);
 }
 
@@ -390,6 +393,7 @@ static void attach(struct wall_box *box)
     box->pump.passed = on_passed;
     box->pump.ended = on_pump_ended;
     box->pump.ctx = box;
+    box->wall->reactor->ops->timer_set(box->timer, DOCKER_CALL_MS);
     if (http_stream_open(box->wall->api.client, &call, &stream_events, box, &box->pump.stream,
                          &err) < 0)
         docked_fail(box, &err);
@@ -406,6 +410,9 @@ static void on_created(void *ctx, const struct api_reply *reply)
     if (reply->err.num < 0) {
         if (reply->err.code == ERROR_IMAGE_NOT_FOUND || reply->err.num == -ENOENT)
             prepare_again(box->wall); /* it was there */
+        /* Refused, nothing was made: what has this name (409) is not ours to remove. */
+        if (reply->status >= 400 && reply->status < 500)
+            box->is_there = false;
         docked_fail(box, &reply->err);
     } else if (box->failed.num < 0 || box->was_asked || box->wall->is_leaving) {
         docked_end(box);
@@ -508,7 +515,7 @@ static struct wall_box *docked_new(struct docker_wall *wall, const struct launch
     if (++wall->next_number == 0)
         wall->next_number = 1;
     box->facts.number = wall->next_number;
-    str_format(box->name, sizeof(box->name), "bailey-%.24s-%u", wall->engine,
+    str_format(box->name, sizeof(box->name), "bailey-%.24s-%s-%u", wall->engine, wall->life,
                (unsigned)box->facts.number);
     box->next = wall->boxes;
     wall->boxes = box;

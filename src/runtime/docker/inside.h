@@ -321,6 +321,7 @@ struct docker_wall {
     uint32_t generation, next_number;
     struct wall_box *boxes;
     char engine[64], state[24];
+    char life[8]; /* of this process: an engine's next wall counts its boxes from 1 again */
     struct prepare prepare;
     struct volume volume;
     struct grave *graves;

@@ -2,9 +2,11 @@
 #include "runtime/docker/wall.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -86,12 +88,40 @@ static void on_meeting(void *ctx, short events)
 
 /* ---- the whole ---- */
 
+/*
+ * Several machines may have one Docker, and several containers of one machine: /var/lib/bailey is
+ * another folder in each. So the machine and the folder itself are in its name, or one engine would
+ * remove the boxes of another.
+ */
+static void name_state(const char *folder, char *ret, size_t size)
+{
+    char machine[64], text[SHA256_TEXT];
+    struct stat status = {0};
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 hash;
+    uint64_t number;
+
+    if (fd_read_text_at(AT_FDCWD, "/etc/machine-id", machine, sizeof(machine)) < 0)
+        machine[0] = 0;
+    number = stat(folder, &status) == 0 ? (uint64_t)status.st_ino : 0;
+    sha256_begin(&hash);
+    sha256_add(&hash, machine, strlen(machine) + 1);
+    sha256_add(&hash, &number, sizeof(number));
+    sha256_add(&hash, folder, strlen(folder));
+    sha256_end(&hash, digest);
+    sha256_text(digest, text);
+    text[16] = 0;
+    str_copy(ret, size, text);
+}
+
 static int name_wall(struct docker_wall *wall, struct error *err)
 {
     const char *engine = wall->spec.engine, *state = wall->spec.state;
-    char made[ID_MAX], text[SHA256_TEXT];
-    uint8_t digest[SHA256_BYTES];
+    char made[ID_MAX];
 
+    if (id_make(made, "l") < 0)
+        return error_set(err, -EIO, ERROR_ENGINE, "no random number could be had");
+    str_format(wall->life, sizeof(wall->life), "%.6s", made + 2);
     if (engine && engine[0]) {
         if (strspn(engine, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(engine) ||
             !str_copy(wall->engine, sizeof(wall->engine), engine))
@@ -104,10 +134,7 @@ static int name_wall(struct docker_wall *wall, struct error *err)
         str_copy(wall->state, sizeof(wall->state), "none");
         return 0;
     }
-    sha256(state, strlen(state), digest);
-    sha256_text(digest, text);
-    text[16] = 0;
-    str_copy(wall->state, sizeof(wall->state), text);
+    name_state(state, wall->state, sizeof(wall->state));
     return 0;
 }
 

@@ -5,7 +5,10 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -151,6 +154,40 @@ static void test_a_broker_that_says_no_hello(void **state)
     assert_int_equal(message.type, LAUNCHER_WELCOME);
 }
 
+static void label_of(const char *folder, char label[24])
+{
+    struct docker_wall_spec spec = wall->spec;
+    struct docker_wall *other;
+
+    spec.state = folder;
+    assert_int_equal(docker_wall_open(&loop.reactor, &spec, &other, NULL), 0);
+    memcpy(label, other->state, sizeof(other->state));
+    docker_wall_close(other);
+}
+
+/* Two machines with one Docker have the same path, and not the same folder. */
+static void test_a_folder_is_not_its_path(void **state)
+{
+    char above[] = "/tmp/bailey-wall-XXXXXX", folder[64], moved[64];
+    char first[24], again[24], other[24];
+
+    (void)state;
+    assert_non_null(mkdtemp(above));
+    snprintf(folder, sizeof(folder), "%s/state", above);
+    snprintf(moved, sizeof(moved), "%s/moved", above);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    label_of(folder, first);
+    label_of(folder, again);
+    assert_string_equal(first, again);
+    assert_int_equal(rename(folder, moved), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    label_of(folder, other);
+    assert_string_not_equal(first, other);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(moved), 0);
+    assert_int_equal(rmdir(above), 0);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -159,6 +196,7 @@ int main(void)
         TEST(test_hello),
         TEST(test_a_broker_of_another_version),
         TEST(test_a_broker_that_says_no_hello),
+        TEST(test_a_folder_is_not_its_path),
     };
 
     return cmocka_run_group_tests_name("runtime/docker wall", tests, NULL, NULL);

@@ -1,0 +1,343 @@
+/*
+ * test_docked.c - a container on its way to be a box, with a Docker that does not do what is asked:
+ * one of the test's own, in the same thread, that answers what a test wants.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "reactor.h"
+#include "runtime/docker/inside.h"
+#include "sys/packet.h"
+
+#define PEERS 64
+#define TURNS 20000
+
+struct peer { /* one connection to Docker */
+    int fd;
+    char in[32768];
+    size_t have;
+};
+
+static struct sockaddr_un address;
+static struct poll_reactor loop;
+static struct docker_wall *wall;
+static struct peer peers[PEERS];
+static int listen_fd, meeting_fd, control_fd, program_fd;
+static struct buf heard; /* "METHOD path\n" for each that was asked */
+static bool has_left;
+
+/* What a test's Docker says differently. */
+static struct {
+    unsigned create_status; /* 0: it is made */
+    const char *containers; /* the list */
+    bool ignores_attach;
+} docker;
+
+/* ---- Docker ---- */
+
+static void put(int fd, const void *data, size_t length)
+{
+    assert_int_equal(send(fd, data, length, MSG_NOSIGNAL), length);
+}
+
+static void answer(int fd, unsigned status, const void *body, size_t length)
+{
+    char head[128];
+
+    snprintf(head, sizeof(head), "HTTP/1.1 %u Word\r\nContent-Length: %zu\r\n\r\n", status, length);
+    put(fd, head, strlen(head));
+    if (length > 0)
+        put(fd, body, length);
+}
+
+static void answer_text(int fd, unsigned status, const char *text)
+{
+    answer(fd, status, text, strlen(text));
+}
+
+static void answer_mark(int fd)
+{
+    char tar[1024] = {0};
+
+    memcpy(tar + 512, wall->volume.hash, 64);
+    answer(fd, 200, tar, sizeof(tar));
+}
+
+/* False: it says nothing, and keeps the connection. */
+static bool answer_request(int fd, const char *line)
+{
+    if (strstr(line, "/events"))
+        return false;
+    if (strstr(line, "/attach"))
+        return !docker.ignores_attach && (answer_text(fd, 500, "{}"), true);
+    if (strstr(line, "GET /version"))
+        answer_text(fd, 200, "{\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\"}");
+    else if (strstr(line, "/containers/json"))
+        answer_text(fd, 200, docker.containers ? docker.containers : "[]");
+    else if (strstr(line, "/archive?path=/bailey/whole"))
+        answer_mark(fd);
+    else if (strstr(line, "/create?name=bailey-fill-"))
+        answer_text(fd, 201, "{}");
+    else if (strstr(line, "/containers/create") && docker.create_status)
+        answer_text(fd, docker.create_status, "{\"message\":\"it does not do that\"}");
+    else
+        answer_text(fd, 200, "{}");
+    return true;
+}
+
+static void hear_peer(struct peer *peer)
+{
+    char *end, *length;
+    size_t body = 0, head;
+    ssize_t got =
+        recv(peer->fd, peer->in + peer->have, sizeof(peer->in) - peer->have - 1, MSG_DONTWAIT);
+
+    if (got == 0 || (got < 0 && errno != EAGAIN)) {
+        close(peer->fd);
+        peer->fd = -1;
+        return;
+    }
+    if (got < 0)
+        return;
+    peer->have += (size_t)got;
+    peer->in[peer->have] = 0;
+    end = strstr(peer->in, "\r\n\r\n");
+    if (!end)
+        return;
+    head = (size_t)(end + 4 - peer->in);
+    length = strcasestr(peer->in, "\r\nContent-Length: ");
+    if (length && length < end)
+        body = strtoul(length + 18, NULL, 10);
+    if (peer->have < head + body)
+        return;
+    *strstr(peer->in, " HTTP/1.1") = 0;
+    assert_int_equal(buf_printf(&heard, "%s\n", peer->in), 0);
+    (void)answer_request(peer->fd, peer->in);
+    peer->have = 0;
+}
+
+static void be_docker(void)
+{
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    for (size_t i = 0; fd >= 0 && i < PEERS; i++) {
+        if (peers[i].fd < 0) {
+            peers[i] = (struct peer){.fd = fd};
+            fd = -1;
+        }
+    }
+    assert_true(fd < 0);
+    for (size_t i = 0; i < PEERS; i++) {
+        if (peers[i].fd >= 0)
+            hear_peer(&peers[i]);
+    }
+}
+
+/* ---- the wall ---- */
+
+static void turn(void)
+{
+    poll_reactor_turn(&loop, 1);
+    be_docker();
+}
+
+static void turn_until_heard(const char *part)
+{
+    for (int i = 0; i < TURNS && !strstr(buf_text(&heard), part); i++)
+        turn();
+    if (!strstr(buf_text(&heard), part))
+        fail_msg("nobody asked for %s:\n%s", part, buf_text(&heard));
+}
+
+static void on_left(void *ctx)
+{
+    (void)ctx;
+    has_left = true;
+}
+
+static void listen_as_docker(void)
+{
+    address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bailey-docked-%d.sock", getpid());
+    unlink(address.sun_path);
+    listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listen_fd, PEERS), 0);
+    for (size_t i = 0; i < PEERS; i++)
+        peers[i].fd = -1;
+    heard = BUF_INIT(MIB);
+}
+
+static void say(const struct launcher_message *message)
+{
+    assert_int_equal(launcher_send(control_fd, message, -1), 1);
+}
+
+/* The next message of that type. */
+static struct launcher_message wait_for(enum launcher_type type)
+{
+    struct launcher_message message = {0};
+
+    for (int i = 0; i < TURNS; i++) {
+        int fd = -1, r = launcher_receive(control_fd, &message, &fd);
+
+        assert_true(r >= 0 && fd < 0);
+        if (r > 0 && message.type == type)
+            return message;
+        turn();
+    }
+    fail_msg("it never came:\n%s", buf_text(&heard));
+    return message;
+}
+
+static void greet(void)
+{
+    struct launcher_message hello = {.type = LAUNCHER_HELLO, .number = LAUNCHER_VERSION};
+    static const char word = 'c';
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    assert_int_equal(packet_send(meeting_fd, &word, 1, &pair[1], 1, 0), 0);
+    close(pair[1]);
+    control_fd = pair[0];
+    say(&hello);
+    wait_for(LAUNCHER_WELCOME);
+}
+
+static int set_up(void **state)
+{
+    static char url[160];
+    struct docker_wall_spec spec = {
+        .image = "image:1", .host = url, .engine = "e_1", .state = "/a/folder", .left = on_left};
+    int pair[2];
+
+    (void)state;
+    memset(&docker, 0, sizeof(docker));
+    has_left = false;
+    poll_reactor_init(&loop);
+    listen_as_docker();
+    snprintf(url, sizeof(url), "unix://%s", address.sun_path);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    meeting_fd = pair[0];
+    spec.meeting_fd = pair[1];
+    program_fd = spec.program_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(docker_wall_open(&loop.reactor, &spec, &wall, NULL), 0);
+    greet();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    int meeting = wall->spec.meeting_fd;
+
+    (void)state;
+    docker_wall_close(wall);
+    close(meeting);
+    close(meeting_fd);
+    close(control_fd);
+    close(program_fd);
+    for (size_t i = 0; i < PEERS; i++) {
+        if (peers[i].fd >= 0)
+            close(peers[i].fd);
+    }
+    close(listen_fd);
+    unlink(address.sun_path);
+    buf_free(&heard);
+    poll_reactor_free(&loop);
+    return 0;
+}
+
+static void ask_for_box(void)
+{
+    struct launcher_message make = {.type = LAUNCHER_MAKE,
+                                    .make = {.serial = 1,
+                                             .key = "k",
+                                             .memory_bytes = 256 * MIB,
+                                             .disk_bytes = 64 * MIB,
+                                             .pids = 64,
+                                             .tier = TIER_NONE}};
+
+    say(&make);
+}
+
+/* ---- tests ---- */
+
+/* Somebody else has the name: he keeps what he has. */
+static void test_a_name_that_is_taken(void **state)
+{
+    struct launcher_message message;
+
+    (void)state;
+    docker.create_status = 409;
+    ask_for_box();
+    message = wait_for(LAUNCHER_REFUSED);
+    assert_int_equal(message.refused.serial, 1);
+    for (int i = 0; i < 100; i++)
+        turn();
+    assert_non_null(strstr(buf_text(&heard), "/containers/create?name=bailey-e_1-"));
+    assert_null(strstr(buf_text(&heard), "/containers/bailey-e_1-"));
+}
+
+/* Docker failed in the middle: what there may be is removed. */
+static void test_a_create_that_failed(void **state)
+{
+    (void)state;
+    docker.create_status = 500;
+    ask_for_box();
+    wait_for(LAUNCHER_REFUSED);
+    assert_non_null(strstr(buf_text(&heard), "DELETE /v1.41/containers/bailey-e_1-"));
+}
+
+/* An engine's next wall counts from 1 again; the containers of the one before may still be there.
+ */
+static void test_names_of_two_walls(void **state)
+{
+    struct docker_wall_spec spec = wall->spec;
+    struct docker_wall *next;
+
+    (void)state;
+    assert_int_equal(docker_wall_open(&loop.reactor, &spec, &next, NULL), 0);
+    assert_string_equal(wall->engine, next->engine);
+    assert_string_not_equal(wall->life, next->life);
+    docker_wall_close(next);
+}
+
+/* Nobody waits for ever: a Docker that does not answer is said to. */
+static void test_an_attach_without_an_answer(void **state)
+{
+    (void)state;
+    docker.ignores_attach = true;
+    ask_for_box();
+    turn_until_heard("/attach?");
+    assert_int_equal(wall->boxes->stage, BOX_ATTACHING);
+    assert_true(wall->boxes->timer->due_ms != UINT64_MAX);
+    wall->boxes->timer->due_ms = 0;
+    assert_ptr_equal(wait_for(LAUNCHER_REFUSED).refused.error.code, ERROR_DOCKER_UNAVAILABLE);
+    assert_non_null(strstr(buf_text(&heard), "DELETE /v1.41/containers/bailey-e_1-"));
+    assert_null(wall->boxes);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_name_that_is_taken),
+        TEST(test_a_create_that_failed),
+        TEST(test_names_of_two_walls),
+        TEST(test_an_attach_without_an_answer),
+    };
+
+    return cmocka_run_group_tests_name("runtime/docker docked", tests, NULL, NULL);
+}
