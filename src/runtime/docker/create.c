@@ -49,15 +49,34 @@ static const char *const masked_paths[] = {
     "/sys/power",
 };
 
+/* What nobody writes to: Docker's own list. */
+static const char *const constant_paths[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
+                                             "/proc/sysrq-trigger"};
+
 /* ---- asking ---- */
 
-static json_t *masks_json(void)
+static json_t *texts_json(const char *const *texts, size_t count)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < ARRAY_SIZE(masked_paths); i++)
-        json_array_append_new(list, json_string(masked_paths[i]));
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_string(texts[i]));
     return list;
+}
+
+static json_t *masks_json(void)
+{
+    return texts_json(masked_paths, ARRAY_SIZE(masked_paths));
+}
+
+static json_t *constants_json(void)
+{
+    return texts_json(constant_paths, ARRAY_SIZE(constant_paths));
+}
+
+static uint64_t shm_bytes(const struct container_spec *spec)
+{
+    return MIN(spec->disk_bytes, (uint64_t)LIMIT_DOCKER_SHM);
 }
 
 static json_t *tmpfs_json(const struct container_spec *spec)
@@ -109,9 +128,9 @@ static json_t *host_json(const struct container_spec *spec)
         "AutoRemove", 1, "ReadonlyRootfs", 1, "CapDrop", "ALL", "SecurityOpt", security_json(spec),
         "Memory", (json_int_t)spec->memory_bytes, "MemorySwap", (json_int_t)spec->memory_bytes,
         "NanoCpus", (json_int_t)nano_cpus(spec), "PidsLimit", (json_int_t)pids_limit(spec), "Tmpfs",
-        tmpfs_json(spec), "ShmSize", (json_int_t)MIN(spec->disk_bytes, LIMIT_DOCKER_SHM), "IpcMode",
-        "private", "CgroupnsMode", "private", "LogConfig", "Type", "none", "Init", 0, "Privileged",
-        0, "NetworkMode", spec->wall->has_network ? "bridge" : "none");
+        tmpfs_json(spec), "ShmSize", (json_int_t)shm_bytes(spec), "IpcMode", "private",
+        "CgroupnsMode", "private", "LogConfig", "Type", "none", "Init", 0, "Privileged", 0,
+        "NetworkMode", spec->wall->has_network ? "bridge" : "none");
 
     if (!host)
         return NULL;
@@ -120,6 +139,7 @@ static json_t *host_json(const struct container_spec *spec)
                                   spec->volume, "Target", DOCKER_VOLUME_AT, "ReadOnly", 1,
                                   "VolumeOptions", "NoCopy", 1));
     json_object_set_new(host, "MaskedPaths", masks_json());
+    json_object_set_new(host, "ReadonlyPaths", constants_json());
     if (spec->wall->runtime && spec->wall->runtime[0])
         json_object_set_new(host, "Runtime", json_string(spec->wall->runtime));
     return host;
@@ -154,6 +174,8 @@ json_t *create_json(const struct container_spec *spec)
     json_object_set_new(body, "Hostname", json_string("bailey"));
     /* A Docker that stops would wait ten seconds for a warden that heeds no signal. */
     json_object_set_new(body, "StopSignal", json_string("SIGKILL"));
+    /* An image's own would be executed by Docker in the box, past the warden and its filters. */
+    json_object_set_new(body, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE"));
     return body;
 }
 
@@ -224,22 +246,43 @@ static bool has_tmpfs(const json_t *host, const struct container_spec *spec)
     return true;
 }
 
-static bool has_masks(const json_t *host)
+/* Takes what was asked. */
+static bool has_paths(const json_t *host, const char *name, json_t *asked)
 {
-    json_t *asked = masks_json();
-    bool has_all = json_equal(asked, json_object_get(host, "MaskedPaths"));
+    bool has_all = json_equal(asked, json_object_get(host, name));
 
     json_decref(asked);
     return has_all;
+}
+
+/* Nothing is executed in it but by the warden. */
+static bool has_healthcheck(const json_t *config)
+{
+    const json_t *test = json_at(config, "Healthcheck", "Test");
+
+    return !is_empty(test) && !str_equal(json_text(json_array_get(test, 0)), "NONE");
+}
+
+/* With a network it is one of Docker's, never the machine's or another container's. */
+static bool has_its_network(const json_t *host, bool has_network)
+{
+    const char *mode = json_text(json_object_get(host, "NetworkMode"));
+
+    if (!has_network)
+        return str_equal(mode, "none");
+    return mode[0] && !str_equal(mode, "host") && !str_starts(mode, "container:");
 }
 
 static int check_walls(const json_t *inspect, const json_t *host, const struct container_spec *spec,
                        struct error *err)
 {
     const json_t *security = json_object_get(host, "SecurityOpt");
+    const json_t *config = json_object_get(inspect, "Config");
 
-    if (!is_text(json_object_get(inspect, "Config"), "User", DOCKER_USER))
+    if (!is_text(config, "User", DOCKER_USER))
         return not_done("its user", err);
+    if (has_healthcheck(config))
+        return not_done("'no health check'", err);
     if (!json_is_false(json_object_get(host, "Privileged")))
         return not_done("Privileged=false", err);
     if (!has_text(json_object_get(host, "CapDrop"), "ALL") ||
@@ -252,10 +295,12 @@ static int check_walls(const json_t *inspect, const json_t *host, const struct c
         return not_done("the seccomp profile", err);
     if (!json_is_true(json_object_get(host, "ReadonlyRootfs")))
         return not_done("ReadonlyRootfs", err);
-    if (!has_masks(host))
+    if (!has_paths(host, "MaskedPaths", masks_json()))
         return not_done("MaskedPaths", err);
-    if (!spec->wall->has_network && !is_text(host, "NetworkMode", "none"))
-        return not_done("NetworkMode=none", err);
+    if (!has_paths(host, "ReadonlyPaths", constants_json()))
+        return not_done("ReadonlyPaths", err);
+    if (!has_its_network(host, spec->wall->has_network))
+        return not_done("NetworkMode", err);
     if (!is_empty(json_object_get(host, "PidMode")) || !is_text(host, "IpcMode", "private") ||
         !is_empty(json_object_get(host, "UTSMode")) || !is_text(host, "CgroupnsMode", "private") ||
         !is_empty(json_object_get(host, "UsernsMode")))
@@ -275,7 +320,7 @@ static int check_limits(const json_t *host, const struct container_spec *spec,
 {
     int64_t swap = json_integer_value(json_object_get(host, "MemorySwap"));
 
-    if (!has_tmpfs(host, spec))
+    if (!has_tmpfs(host, spec) || !is_number(host, "ShmSize", shm_bytes(spec)))
         return not_done("the sizes of its folders", err);
     /* Where the kernel cannot count, Docker drops a limit with a warning, and it is 0 or -1. */
     facts->has_memory =

@@ -64,6 +64,8 @@ static void test_what_is_asked_for(void **state)
     assert_string_equal(text_at(json_array_get(mounts, 0), "Source", NULL), "vol");
     assert_true(json_is_true(json_at(json_array_get(mounts, 0), "ReadOnly", NULL)));
     assert_null(json_object_get(host, "Runtime"));
+    assert_string_equal(json_text(json_array_get(json_at(json, "Healthcheck", "Test"), 0)), "NONE");
+    assert_int_equal(json_array_size(json_object_get(host, "ReadonlyPaths")), 5);
     json_decref(json);
 }
 
@@ -157,6 +159,9 @@ static void test_what_was_not_done(void **state)
         {"Tmpfs", "{}"},
         {"MaskedPaths", "[\"/proc/kcore\"]"},
         {"MaskedPaths", "null"},
+        {"ReadonlyPaths", "[]"},
+        {"ReadonlyPaths", "null"},
+        {"ShmSize", "1073741824"},
         {"Memory", "536870912"},
         {"PidsLimit", "4096"},
     };
@@ -194,9 +199,40 @@ static void test_other_mounts_and_users(void **state)
     inspect = inspected(&spec);
     json_object_set_new(json_object_get(inspect, "Config"), "User", json_string("root"));
     assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
+    json_object_set_new(json_object_get(inspect, "Config"), "User", json_string("1000:1000"));
+    assert_int_equal(check(inspect, &spec, &facts, &err), 0);
+    json_object_set_new(json_object_get(inspect, "Config"), "Healthcheck",
+                        json_pack("{s:[s,s]}", "Test", "CMD-SHELL", "true"));
+    assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
+    json_object_set_new(json_object_get(inspect, "Config"), "Healthcheck",
+                        json_pack("{s:[s]}", "Test", "NONE"));
+    assert_int_equal(check(inspect, &spec, &facts, &err), 0);
     json_object_set_new(json_object_get(inspect, "State"), "Running", json_false());
     assert_int_equal(check(inspect, &spec, &facts, &err), -EPIPE);
     json_decref(inspect);
+}
+
+/* A network of Docker's is not the machine's, nor that of another container. */
+static void test_whose_network(void **state)
+{
+    static const char *const others[] = {"host", "container:0123", ""};
+    struct container_spec spec = container();
+    json_t *inspect;
+    struct container_facts facts;
+    struct error err;
+
+    (void)state;
+    wall.has_network = true;
+    inspect = inspected(&spec);
+    assert_int_equal(check(inspect, &spec, &facts, &err), 0);
+    assert_false(facts.layers & LAYER_BIT(LAYER_NETNS));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        json_object_set_new(json_object_get(inspect, "HostConfig"), "NetworkMode",
+                            json_string(others[i]));
+        assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
+    }
+    json_decref(inspect);
+    wall.has_network = false;
 }
 
 /* Where the kernel cannot count, Docker says so by 0 or -1: it is told, not hidden. */
@@ -225,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_all_was_done),
         cmocka_unit_test(test_what_was_not_done),
         cmocka_unit_test(test_other_mounts_and_users),
+        cmocka_unit_test(test_whose_network),
         cmocka_unit_test(test_limits_that_nobody_holds),
     };
 
