@@ -134,6 +134,24 @@ static int check_arch(const struct docker_wall *wall, const json_t *image, struc
     return 0;
 }
 
+/*
+ * Docker makes a folder on the machine's disk for each, without a limit and writable, which nobody
+ * who makes a container can prevent.
+ */
+static int check_volumes(const struct docker_wall *wall, const json_t *image, struct error *err)
+{
+    const char *path =
+        json_object_iter_key(json_object_iter((json_t *)json_at(image, "Config", "Volumes")));
+
+    if (!path)
+        return 0;
+    return error_set(err, -ENOTSUP, ERROR_IMAGE_UNUSABLE,
+                     "image '%s' has a VOLUME (%.100s), which would be a folder of the machine's "
+                     "disk without a limit. Set DOCKER_IMAGE to one without, or run 'bailey image "
+                     "build'",
+                     wall->spec.image, path);
+}
+
 static void image_missing(struct docker_wall *wall, const char *why)
 {
     struct error err = {0};
@@ -210,7 +228,8 @@ static void on_image(void *ctx, const struct api_reply *reply)
         pull(wall);
     else if (reply->status == 404)
         image_missing(wall, "it was pulled, and is still not there");
-    else if (err.num < 0 || check_arch(wall, reply->json, &err) < 0)
+    else if (err.num < 0 || check_arch(wall, reply->json, &err) < 0 ||
+             check_volumes(wall, reply->json, &err) < 0)
         prepare_failed(wall, &err);
     else
         volume_start(wall);

@@ -154,7 +154,7 @@ static void drop_helper(struct docker_wall *wall)
     char path[160];
     struct api_request request = {.method = "DELETE", .path = path};
 
-    str_format(path, sizeof(path), "/containers/%s?force=1", wall->volume.helper);
+    str_format(path, sizeof(path), "/containers/%s?force=1&v=1", wall->volume.helper);
     ask(wall, &request, on_helper_gone);
 }
 

@@ -38,7 +38,7 @@ static bool has_left;
 /* What a test's Docker says differently. */
 static struct {
     unsigned create_status; /* 0: it is made */
-    const char *containers; /* the list */
+    const char *image;      /* what it says of it */
     bool ignores_attach;
 } docker;
 
@@ -82,7 +82,9 @@ static bool answer_request(int fd, const char *line)
     if (strstr(line, "GET /version"))
         answer_text(fd, 200, "{\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\"}");
     else if (strstr(line, "/containers/json"))
-        answer_text(fd, 200, docker.containers ? docker.containers : "[]");
+        answer_text(fd, 200, "[]");
+    else if (strstr(line, "/images/") && docker.image)
+        answer_text(fd, 200, docker.image);
     else if (strstr(line, "/archive?path=/bailey/whole"))
         answer_mark(fd);
     else if (strstr(line, "/create?name=bailey-fill-"))
@@ -328,15 +330,28 @@ static void test_an_attach_without_an_answer(void **state)
     assert_null(wall->boxes);
 }
 
+/* A volume of the image's own would be made for the helper already, and stay. */
+static void test_an_image_with_volumes(void **state)
+{
+    struct launcher_message message;
+
+    (void)state;
+    docker.image = "{\"Config\":{\"Volumes\":{\"/var/lib/data\":{}}}}";
+    ask_for_box();
+    message = wait_for(LAUNCHER_REFUSED);
+    assert_ptr_equal(message.refused.error.code, ERROR_IMAGE_UNUSABLE);
+    assert_non_null(strstr(message.refused.error.text, "/var/lib/data"));
+    assert_null(strstr(buf_text(&heard), "POST"));
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_name_that_is_taken),
-        TEST(test_a_create_that_failed),
-        TEST(test_names_of_two_walls),
-        TEST(test_an_attach_without_an_answer),
+        TEST(test_a_name_that_is_taken),  TEST(test_a_create_that_failed),
+        TEST(test_names_of_two_walls),    TEST(test_an_attach_without_an_answer),
+        TEST(test_an_image_with_volumes),
     };
 
     return cmocka_run_group_tests_name("runtime/docker docked", tests, NULL, NULL);
