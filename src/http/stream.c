@@ -33,6 +33,8 @@ struct http_stream {
     struct buf out; /* the request, as far as it is not sent */
     struct buf in;  /* the head; then what came behind it */
     bool is_added, is_closed, is_busy, is_open;
+    short wanted;
+    bool is_hung_up; /* told, and nothing is wanted: it has no watch, which would say it for ever */
     char why[CURL_ERROR_SIZE];
 };
 
@@ -192,10 +194,18 @@ ssize_t http_stream_write(struct http_stream *stream, const void *data, size_t l
     return r == CURLE_OK ? (ssize_t)sent : -ECONNRESET;
 }
 
+static void on_ready(void *ctx, short events);
+
 void http_stream_want(struct http_stream *stream, short events)
 {
-    if (stream->watch)
+    stream->wanted = events;
+    if (stream->watch) {
         stream->client->reactor->ops->watch_change(stream->watch, events);
+    } else if (stream->is_hung_up && events) {
+        stream->watch =
+            reactor_watch(stream->client->reactor, stream->fd, events, on_ready, stream);
+        stream->is_hung_up = !stream->watch; /* no memory: the next time */
+    }
 }
 
 /* ---- the request and the head of its reply ---- */
@@ -269,13 +279,23 @@ static void send_request(struct http_stream *stream)
     read_head(stream);
 }
 
+static void ready(struct http_stream *stream, short events)
+{
+    stream->events->ready(stream->ctx, events);
+    if (!(events & (POLLHUP | POLLERR)) || stream->wanted || !stream->watch)
+        return;
+    stream->client->reactor->ops->watch_remove(stream->watch);
+    stream->watch = NULL;
+    stream->is_hung_up = true;
+}
+
 static void on_ready(void *ctx, short events)
 {
     struct http_stream *stream = ctx;
 
     stream->is_busy = true;
     if (stream->is_open)
-        stream->events->ready(stream->ctx, events);
+        ready(stream, events);
     else if (stream->out.length > 0)
         send_request(stream);
     else

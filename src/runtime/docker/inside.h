@@ -132,6 +132,7 @@ struct pump {
     struct http_stream *stream; /* owned */
     int fd;                     /* our end of the channel; owned */
     struct reactor_watch *watch;
+    struct reactor_timer *more; /* there was more than one turn of the loop takes */
     struct packets packets;
     struct frame_stream frames;
     bool has_frame;                 /* `frames` has one that the channel does not take yet */

@@ -4,7 +4,9 @@
  * Nothing grows: while one side does not take, the other is not read. A frame that the channel has
  * no room for stays where it was put together; one that the stream has no room for stays in `out`.
  * The stream's own watch asks for what is needed; TLS may have bytes that make no socket ready, so
- * whoever can go on goes on until there is nothing (-EAGAIN).
+ * whoever can go on goes on until there is nothing (-EAGAIN). But not for ever: there are other
+ * boxes, and one that always has something would be the only one that is heard. After
+ * READS_PER_TURN the rest waits for the loop's next turn.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,6 +17,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "runtime/docker/inside.h"
+
+#define READS_PER_TURN 4
 
 static void over(struct pump *pump, int num)
 {
@@ -120,9 +124,24 @@ static int digest(struct pump *pump)
     return 0;
 }
 
+static void on_more(void *ctx)
+{
+    docked_pump_ready(ctx, POLLIN);
+}
+
+/* True: it goes on later. Not by the socket: what TLS has decoded is not there any more. */
+static bool rest_waits(struct pump *pump)
+{
+    if (!pump->more)
+        pump->more = reactor_timer(pump->reactor, on_more, pump);
+    if (pump->more)
+        pump->reactor->ops->timer_set(pump->more, 0);
+    return pump->more;
+}
+
 static void pull(struct pump *pump)
 {
-    while (!pump->is_over && !pump->has_frame) {
+    for (unsigned reads = 1; !pump->is_over && !pump->has_frame; reads++) {
         ssize_t length;
         int r = digest(pump);
 
@@ -132,7 +151,7 @@ static void pull(struct pump *pump)
             over(pump, r);
             return;
         }
-        if (pump->has_frame)
+        if (pump->has_frame || (reads > READS_PER_TURN && rest_waits(pump)))
             return;
         length = http_stream_read(pump->stream, pump->in, sizeof(pump->in));
         if (length == -EAGAIN)
@@ -256,9 +275,12 @@ int docked_pump_give(struct pump *pump)
 void docked_pump_halt(struct pump *pump)
 {
     pump->is_over = true;
-    if (pump->reactor)
+    if (pump->reactor) {
         pump->reactor->ops->watch_remove(pump->watch);
+        pump->reactor->ops->timer_remove(pump->more);
+    }
     pump->watch = NULL;
+    pump->more = NULL;
     http_stream_close(pump->stream);
     pump->stream = NULL;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,8 @@
 
 #define FRAMES 300
 #define PAYLOAD 20000 /* far more than any socket takes at once */
+#define FLOOD (8 * MIB)
+#define FEW 16
 
 static struct sockaddr_un address;
 static int listen_fd;
@@ -28,9 +31,11 @@ static struct poll_reactor loop;
 static struct http_client *client;
 static struct pump pump;
 static int host_fd, ended;
-static bool has_ended, is_open;
-static bool sends_nonsense, sends_blame;
+static bool has_ended, is_open, thread_is_over;
+static bool sends_nonsense, sends_blame, sends_flood, sends_few;
 static size_t echoed; /* bytes of frames that came to the container */
+static _Atomic size_t flooded;
+static size_t early; /* bytes of frames that came before it was given */
 
 static void put(int fd, const void *data, size_t length)
 {
@@ -53,6 +58,30 @@ static void put_packet(int fd, uint8_t stream, const void *data, size_t length)
 
     put(fd, head, sizeof(head));
     put(fd, data, length);
+}
+
+/* Small frames without an end, nearly. */
+static void play_flood(int fd)
+{
+    static uint8_t frames[3000 * FRAME_HEADER];
+
+    for (size_t at = 0; at < sizeof(frames); at += FRAME_HEADER)
+        frame_header(frames + at, FRAME_DONE, 1, 0);
+    while (flooded < FLOOD) {
+        put_packet(fd, PACKET_STDOUT, frames, sizeof(frames));
+        flooded += sizeof(frames);
+    }
+}
+
+/* More than the channel takes, and not so much that nobody could send it all at once. */
+static void play_few(int fd)
+{
+    static uint8_t frame[FRAME_HEADER + PAYLOAD];
+
+    for (uint32_t i = 1; i <= FEW; i++) {
+        frame_header(frame, FRAME_OUTPUT, i, PAYLOAD);
+        put_packet(fd, PACKET_STDOUT, frame, sizeof(frame));
+    }
 }
 
 /* Frames one behind the other, in packets whose ends are nobody's, with words of stderr between. */
@@ -93,11 +122,15 @@ static void *serve(void *ctx)
     frame_header((uint8_t *)data, FRAME_LOST, WHY_DOCKER_GONE, 0);
     if (sends_blame)
         put_packet(fd, PACKET_STDOUT, data, FRAME_HEADER);
+    else if (sends_flood)
+        play_flood(fd);
+    else if (sends_few)
+        play_few(fd);
     else if (sends_nonsense)
         put_packet(fd, PACKET_STDOUT, "this is no frame", 16);
     else
         play_frames(fd);
-    shutdown(fd, SHUT_WR);
+    shutdown(fd, sends_few ? SHUT_RDWR : SHUT_WR);
     while ((length = recv(fd, data, sizeof(data), 0)) > 0)
         echoed += (size_t)length;
     close(fd);
@@ -133,6 +166,17 @@ static void on_ended(void *ctx, int num)
     ended = num;
 }
 
+/* There is always more to read than was read, until the flood's end. */
+static int on_early(void *ctx, const struct frame *frame)
+{
+    (void)ctx;
+    (void)frame;
+    early += FRAME_HEADER;
+    while (flooded < FLOOD && flooded < early + 64 * KIB)
+        sched_yield();
+    return 0;
+}
+
 static void open_all(bool nonsense)
 {
     struct http_call call = {.method = "POST", .path = "/attach"};
@@ -161,10 +205,12 @@ static void open_all(bool nonsense)
     pump.reactor = &loop.reactor;
     pump.fd = pair[0];
     pump.ended = on_ended;
+    pump.early = on_early;
     assert_int_equal(http_stream_open(client, &call, &stream_events, NULL, &pump.stream, NULL), 0);
     while (!is_open)
         poll_reactor_turn(&loop, -1);
-    assert_int_equal(docked_pump_give(&pump), 0);
+    if (!sends_flood)
+        assert_int_equal(docked_pump_give(&pump), 0);
     docked_pump_start(&pump);
 }
 
@@ -172,7 +218,8 @@ static void close_all(void)
 {
     docked_pump_stop(&pump);
     http_client_close(client);
-    pthread_join(thread, NULL);
+    if (!thread_is_over)
+        pthread_join(thread, NULL);
     close(host_fd);
     close(listen_fd);
     unlink(address.sun_path);
@@ -217,6 +264,59 @@ static void test_no_frames_end_it(void **state)
         poll_reactor_turn(&loop, -1);
     assert_int_equal(ended, -EPROTO);
     close_all();
+}
+
+/* Other boxes have their turn: whoever always has something to say is not heard to its end. */
+static void test_a_flood_is_not_all(void **state)
+{
+    size_t most = 0;
+
+    (void)state;
+    sends_flood = true;
+    flooded = early = 0;
+    open_all(false);
+    while (!has_ended) {
+        size_t before = early;
+
+        poll_reactor_turn(&loop, -1);
+        most = MAX(most, early - before);
+    }
+    assert_int_equal(ended, 0);
+    assert_int_equal(early, flooded);
+    assert_true(most > 0 && most < 2 * MIB);
+    close_all();
+    sends_flood = false;
+}
+
+/* Nobody takes its last frames yet, and it hung up: that is no reason to turn and turn. */
+static void test_the_end_of_one_whose_reader_is_late(void **state)
+{
+    static uint8_t data[WIRE_FRAME_MAX];
+    uint32_t count = 0;
+
+    (void)state;
+    sends_few = true;
+    open_all(false);
+    while (!pump.has_frame)
+        poll_reactor_turn(&loop, -1);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 10; i++)
+        poll_reactor_turn(&loop, 0);
+    assert_int_equal(poll_reactor_turn(&loop, 0), 0);
+    assert_false(has_ended);
+    while (!has_ended) {
+        if (recv(host_fd, data, sizeof(data), 0) > 0)
+            count++;
+        else
+            poll_reactor_turn(&loop, -1);
+    }
+    while (recv(host_fd, data, sizeof(data), 0) > 0)
+        count++;
+    assert_int_equal(count, FEW);
+    assert_int_equal(ended, 0);
+    thread_is_over = true;
+    close_all();
+    sends_few = thread_is_over = false;
 }
 
 /* Why a box is lost is the wall's to say. */
@@ -278,6 +378,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_late_reader_gets_all),
         cmocka_unit_test(test_no_frames_end_it),
+        cmocka_unit_test(test_a_flood_is_not_all),
+        cmocka_unit_test(test_the_end_of_one_whose_reader_is_late),
         cmocka_unit_test(test_a_container_that_blames_docker),
         cmocka_unit_test(test_farewell),
         cmocka_unit_test(test_to_the_container),
