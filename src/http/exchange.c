@@ -53,8 +53,9 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     size_t length = size * count;
     long status = 0;
 
-    if (exchange->is_cancelled)
+    if (exchange->is_cancelled || length > LIMIT_HTTP_HEADERS - exchange->header_bytes)
         return 0;
+    exchange->header_bytes += length;
     if (length > 5 && memcmp(line, "HTTP/", 5) == 0) {
         buf_clear(&exchange->headers); /* those before were of a 100 */
         return length;

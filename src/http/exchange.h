@@ -36,7 +36,8 @@ struct http_exchange {
     struct http_exchange *next;
     CURL *easy;
     struct curl_slist *request_headers;
-    struct buf headers; /* of the reply: name NUL value NUL ... */
+    struct buf headers;  /* of the reply: name NUL value NUL ... */
+    size_t header_bytes; /* that came, kept or not: libcurl keeps all of them */
     const struct http_call_events *events;
     void *ctx;
     long (*body_read)(void *ctx, void *data, size_t size);

@@ -24,6 +24,7 @@ static int listen_fd;
 static pthread_t thread;
 static struct poll_reactor loop;
 static struct http_client *client;
+static _Atomic unsigned bombs;
 
 static void say(int fd, const char *text)
 {
@@ -42,6 +43,17 @@ static void echo(int fd)
     while ((length = recv(fd, data, sizeof(data), 0)) > 0) {
         if (send(fd, data, (size_t)length, MSG_NOSIGNAL) < 0)
             break;
+    }
+}
+
+/* Heads without an end, until nobody listens any more. */
+static void bomb(int fd, const char *first, const char *again)
+{
+    say(fd, first);
+    for (int i = 0; i < 1000000; i++) {
+        if (send(fd, again, strlen(again), MSG_NOSIGNAL) < 0)
+            return;
+        bombs++;
     }
 }
 
@@ -64,6 +76,10 @@ static void *serve_one(void *ctx)
         say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     else if (strncmp(head, "POST /attach", 12) == 0 && strstr(head, "Upgrade: tcp\r\n"))
         echo(fd);
+    else if (strncmp(head, "GET /headers", 12) == 0)
+        bomb(fd, "HTTP/1.1 200 OK\r\n", "X-Header: again and again\r\n");
+    else if (strncmp(head, "GET /continue", 13) == 0)
+        bomb(fd, "", "HTTP/1.1 100 Continue\r\n\r\n");
     else if (strncmp(head, "POST /nonsense", 14) == 0)
         say(fd, "what?\r\n\r\n");
     else if (head[0])
@@ -186,6 +202,25 @@ static void test_a_cancelled_call_says_nothing(void **state)
     while (!told[1].done)
         poll_reactor_turn(&loop, -1);
     assert_int_equal(told[0].done, 0);
+}
+
+/* libcurl keeps every header, whatever we do with it. */
+static void test_a_head_without_an_end(void **state)
+{
+    static const char *const paths[] = {"/headers", "/continue"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct http_call call = {.method = "GET", .path = paths[i]};
+        struct told told = {0};
+
+        bombs = 0;
+        assert_int_equal(http_call_start(client, &call, &keeps, &told, NULL, NULL), 0);
+        while (!told.done)
+            poll_reactor_turn(&loop, -1);
+        assert_true(told.num < 0);
+        assert_true(bombs < 500000);
+    }
 }
 
 static int number_of(const char *where)
@@ -386,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_calls_go_on_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_cancelled_call_says_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_head_without_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_who_is_not_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_addresses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bytes_both_ways, set_up, tear_down),
