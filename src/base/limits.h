@@ -176,6 +176,7 @@
 /* Docker */
 #define LIMIT_DOCKER_REPLY (4 * MIB)    /* a reply, or a line of one that goes on */
 #define LIMIT_DOCKER_DEPTH 64           /* brackets within brackets of it */
+#define LIMIT_DOCKER_VALUES (256 * KIB) /* in it; "{}," is three bytes there and 300 here */
 #define LIMIT_DOCKER_VOLUME (256 * MIB) /* the warden and its drivers */
 #define LIMIT_DOCKER_SHM (64 * MIB)     /* /dev/shm of a container, or its disk */
 #define LIMIT_IMAGE_NAME 512            /* bytes: registry, name, tag and digest */

@@ -12,6 +12,7 @@ struct api_call {
     struct api *api;
     struct http_exchange *exchange;
     struct buf body; /* of the reply; or the line that is not whole yet */
+    size_t looked;   /* bytes of that line */
     unsigned status;
     int trouble; /* why data() gave up */
     void (*line)(void *ctx, const json_t *line);
@@ -48,27 +49,33 @@ static void call_free(struct api_call *call)
 
 static json_t *parse(const char *data, size_t length)
 {
-    if (docker_json_depth(data, length) < 0)
+    if (docker_json_check(data, length) < 0)
         return NULL;
     return json_loadb(data, length, 0, NULL);
 }
 
-/* Whole lines are told, the rest waits. */
-static int take_lines(struct api_call *call)
+/* Once through, whatever the lines are: a Docker that sends empty ones costs no more than others.
+ */
+void api_take_lines(struct buf *body, size_t *looked, void (*line)(void *ctx, const json_t *line),
+                    void *ctx)
 {
-    for (;;) {
-        char *end = call->body.length ? memchr(call->body.data, '\n', call->body.length) : NULL;
-        size_t length = end ? (size_t)(end - call->body.data) : 0;
-        json_t *json;
+    size_t begin = 0;
 
-        if (!end)
-            return 0;
-        json = parse(call->body.data, length);
-        buf_consume(&call->body, length + 1);
+    while (*looked < body->length) {
+        char *end = memchr(body->data + *looked, '\n', body->length - *looked);
+        size_t length = end ? (size_t)(end - body->data) - begin : 0;
+        json_t *json = length > 0 ? parse(body->data + begin, length) : NULL;
+
+        *looked = end ? (size_t)(end - body->data) + 1 : body->length;
+        if (end)
+            begin = *looked;
         if (json_is_object(json))
-            call->line(call->ctx, json);
+            line(ctx, json);
         json_decref(json);
     }
+    if (begin > 0)
+        buf_consume(body, begin);
+    *looked -= begin;
 }
 
 static void on_status(void *ctx, unsigned status)
@@ -82,7 +89,7 @@ static int on_data(void *ctx, const void *data, size_t length)
 
     call->trouble = buf_append(&call->body, data, length);
     if (call->trouble == 0 && call->line && call->status < 300)
-        call->trouble = take_lines(call);
+        api_take_lines(&call->body, &call->looked, call->line, call->ctx);
     return call->trouble;
 }
 

@@ -94,9 +94,9 @@ int docker_refused(unsigned status, const char *message, struct error *err)
     return error_set(err, status == 404 ? -ENOENT : -EIO, ERROR_BOX_FAILED, "Docker: %s", text);
 }
 
-int docker_json_depth(const char *data, size_t length)
+int docker_json_check(const char *data, size_t length)
 {
-    unsigned depth = 0;
+    unsigned depth = 0, values = 0;
     bool is_text = false;
 
     for (size_t i = 0; i < length; i++) {
@@ -110,7 +110,10 @@ int docker_json_depth(const char *data, size_t length)
         } else if (byte == '"') {
             is_text = true;
         } else if (byte == '{' || byte == '[') {
-            if (++depth > LIMIT_DOCKER_DEPTH)
+            if (++depth > LIMIT_DOCKER_DEPTH || ++values > LIMIT_DOCKER_VALUES)
+                return -E2BIG;
+        } else if (byte == ',') {
+            if (++values > LIMIT_DOCKER_VALUES)
                 return -E2BIG;
         } else if ((byte == '}' || byte == ']') && depth > 0) {
             depth--;

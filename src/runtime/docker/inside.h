@@ -40,7 +40,8 @@
 int docker_unavailable(const char *host, int num, const char *why, struct error *err);
 /* A reply that is an error: its status and Docker's `message`. */
 int docker_refused(unsigned status, const char *message, struct error *err);
-int docker_json_depth(const char *data, size_t length); /* 0, or -E2BIG: too deep for a parser */
+/* 0, or -E2BIG: too deep for a parser, or so many values that they would fill the memory. */
+int docker_json_check(const char *data, size_t length);
 
 /* ---- api.c: calls of the Engine API ---- */
 
@@ -79,6 +80,9 @@ void api_close(struct api *api);
 int api_start(struct api *api, const struct api_request *request, api_done done, void *ctx,
               struct api_call **ret);
 void api_cancel(struct api_call *call); /* NULL is fine */
+/* Whole lines are told and go, the rest waits; *looked (at first 0) is how much of it is known. */
+void api_take_lines(struct buf *body, size_t *looked, void (*line)(void *ctx, const json_t *line),
+                    void *ctx);
 int api_negotiate(struct api *api, const json_t *version, struct error *err);
 /* A member of an object of objects, by its path; NULL when there is none. */
 const json_t *json_at(const json_t *json, const char *first, const char *second);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "runtime/docker/inside.h"
 
 static void test_nobody_there(void **state)
@@ -96,10 +97,76 @@ static void test_depth(void **state)
 
     (void)state;
     memset(deep, '[', sizeof(deep));
-    assert_int_equal(docker_json_depth(deep, LIMIT_DOCKER_DEPTH), 0);
-    assert_int_equal(docker_json_depth(deep, LIMIT_DOCKER_DEPTH + 1), -E2BIG);
-    assert_int_equal(docker_json_depth("\"[[[\\\"[[\"", 9), 0);
-    assert_int_equal(docker_json_depth("]]]]{}{}\\", 9), 0);
+    assert_int_equal(docker_json_check(deep, LIMIT_DOCKER_DEPTH), 0);
+    assert_int_equal(docker_json_check(deep, LIMIT_DOCKER_DEPTH + 1), -E2BIG);
+    assert_int_equal(docker_json_check("\"[[[\\\"[[\"", 9), 0);
+    assert_int_equal(docker_json_check("]]]]{}{}\\", 9), 0);
+}
+
+/* Three bytes of a reply would be hundreds of ours. */
+static void test_many_values(void **state)
+{
+    struct buf text = BUF_INIT(4 * MIB);
+
+    (void)state;
+    buf_append_text(&text, "[{}");
+    while (text.length < 700 * KIB)
+        buf_append_text(&text, ",{}");
+    assert_int_equal(docker_json_check(text.data, text.length), -E2BIG);
+    assert_int_equal(docker_json_check(text.data, 300 * KIB), 0);
+    buf_free(&text);
+}
+
+struct lines {
+    unsigned count;
+    json_int_t sum;
+};
+
+static void on_line(void *ctx, const json_t *line)
+{
+    struct lines *lines = ctx;
+
+    lines->count++;
+    lines->sum += json_integer_value(json_object_get(line, "n"));
+}
+
+/* In pieces of any size; what is no object is passed over. */
+static void test_lines(void **state)
+{
+    static const char text[] = "{\"n\":1}\n\n[2]\n{\"n\":3}\r\nnonsense\n{\"n\":5}\n{\"n\":";
+
+    (void)state;
+    for (size_t size = 1; size < sizeof(text); size++) {
+        struct buf body = BUF_INIT(KIB);
+        struct lines lines = {0};
+        size_t looked = 0;
+
+        for (size_t at = 0; at < sizeof(text) - 1; at += size) {
+            buf_append(&body, text + at, MIN(size, sizeof(text) - 1 - at));
+            api_take_lines(&body, &looked, on_line, &lines);
+        }
+        assert_int_equal(lines.count, 3);
+        assert_int_equal(lines.sum, 9);
+        assert_string_equal(buf_text(&body), "{\"n\":");
+        buf_free(&body);
+    }
+}
+
+/* One look at each byte: a line does not move all that is behind it. */
+static void test_empty_lines(void **state)
+{
+    struct buf body = BUF_INIT(LIMIT_DOCKER_REPLY);
+    struct lines lines = {0};
+    size_t looked = 0;
+
+    (void)state;
+    for (size_t i = 0; i < LIMIT_DOCKER_REPLY / 16; i++)
+        buf_append(&body, "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 16);
+    api_take_lines(&body, &looked, on_line, &lines);
+    assert_int_equal(lines.count, 0);
+    assert_int_equal(body.length, 0);
+    assert_int_equal(looked, 0);
+    buf_free(&body);
 }
 
 int main(void)
@@ -110,6 +177,9 @@ int main(void)
         cmocka_unit_test(test_words_are_cleaned),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_empty_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,94 @@
+/*
+ * fuzz_docker_reply.c - any bytes as what Docker answers: as a whole and as lines. Nothing that is
+ * not exactly what was asked for is taken for a container of ours.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/layer.h"
+#include "runtime/docker/inside.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int is_true)
+{
+    if (!is_true)
+        abort();
+}
+
+static struct docker_wall_spec wall = {.image = "i:1", .host = "unix:///s"};
+
+static void look_at(const json_t *json)
+{
+    struct container_spec spec = {.wall = &wall,
+                                  .engine = "e1",
+                                  .state = "s1",
+                                  .key = "k1",
+                                  .volume = "v1",
+                                  .seccomp = "{}",
+                                  .memory_bytes = 256 * MIB,
+                                  .disk_bytes = 64 * MIB,
+                                  .pids = 64};
+    struct api api = {.host = "unix:///s"};
+    struct container_facts facts = {0};
+    struct error err = {0};
+
+    if (create_check(json, &spec, false, &facts, &err) == 0)
+        check(facts.layers & LAYER_BIT(LAYER_NETNS) && facts.layers & LAYER_BIT(LAYER_CAPS));
+    else
+        check(err.num < 0 && facts.layers == 0);
+    if (api_negotiate(&api, json, &err) == 0)
+        check(strspn(api.version, "/v.0123456789") == strlen(api.version) && api.version[0]);
+    docker_refused(404, json_text(json_at(json, "message", NULL)), &err);
+    for (const char *at = err.text; *at; at++)
+        check((unsigned char)*at >= ' ' && *at != 0x7f);
+}
+
+static void on_line(void *ctx, const json_t *line)
+{
+    (*(unsigned *)ctx)++;
+    check(json_is_object(line));
+    look_at(line);
+}
+
+static unsigned take_lines(const uint8_t *data, size_t size, size_t piece)
+{
+    struct buf body = BUF_INIT(LIMIT_DOCKER_REPLY);
+    unsigned lines = 0;
+    size_t looked = 0;
+
+    for (size_t at = 0; at < size; at += piece) {
+        if (buf_append(&body, data + at, MIN(piece, size - at)) < 0)
+            break;
+        api_take_lines(&body, &looked, on_line, &lines);
+        check(looked == body.length && (looked == 0 || !memchr(body.data, '\n', looked)));
+    }
+    buf_free(&body);
+    return lines;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    struct cgroup group;
+    json_t *json = NULL;
+
+    if (!text || size > 64 * KIB) { /* in pieces it is looked at again and again */
+        free(text);
+        return 0;
+    }
+    memcpy(text, data, size);
+    text[size] = 0;
+    check(take_lines(data, size, size ? size : 1) == take_lines(data, size, 7));
+    if (docker_json_check(text, size) == 0)
+        json = json_loadb(text, size, 0, NULL);
+    if (json)
+        look_at(json);
+    json_decref(json);
+    docked_group_parse(text, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                       &group);
+    free(text);
+    return 0;
+}
