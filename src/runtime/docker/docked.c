@@ -471,6 +471,16 @@ static bool is_over(uint64_t asked, uint64_t allowed)
     return allowed && asked > allowed;
 }
 
+static unsigned count_boxes(const struct docker_wall *wall)
+{
+    unsigned count = 0;
+
+    for (const struct wall_box *box = wall->boxes; box; box = box->next)
+        count += !box->is_ahead;
+    return count;
+}
+
+/* The broker is not trusted with numbers either. */
 static int check_make(const struct docker_wall *wall, const struct launcher_make *make,
                       struct error *err)
 {
@@ -478,6 +488,9 @@ static int check_make(const struct docker_wall *wall, const struct launcher_make
 
     if (wall->is_leaving)
         return error_set(err, -ESHUTDOWN, ERROR_CANCELLED, "the daemon is stopping");
+    if (count_boxes(wall) >= LIMIT_SESSIONS)
+        return error_set(err, -EUSERS, ERROR_TOO_LARGE, "there are %u boxes already",
+                         (unsigned)LIMIT_SESSIONS);
     if (make->staging || make->layer[0])
         return error_set(err, -ENOTSUP, ERROR_BAD_INPUT,
                          "packages of a Docker box are those of its image: 'bailey image build'");

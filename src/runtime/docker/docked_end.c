@@ -15,6 +15,7 @@
 
 #define RETRY_MS 20
 #define RETRIES 500
+#define USAGES_MAX 64
 
 static void remove_now(void *ctx);
 
@@ -80,7 +81,8 @@ void docked_usage(struct docker_wall *wall, uint32_t number)
         return;
     }
     box->usages_asked++;
-    if (box->stage != BOX_GIVEN || docked_group_usage(box))
+    /* A broker that only asks has its answers at once: they are not kept for it without an end. */
+    if (box->stage != BOX_GIVEN || box->usages_asked > USAGES_MAX || docked_group_usage(box))
         tell_used(box);
     else if (!box->usage_call && ask_usage(box, on_used, &box->usage_call) < 0)
         tell_used(box);
