@@ -4,6 +4,7 @@ broker, the wall, the daemon or a one-shot run was killed.
 """
 import os
 import signal
+import urllib.parse
 
 import pytest
 
@@ -347,3 +348,41 @@ def test_a_run_uses_the_daemons_pool(clean_docker):
         result = support.Result(daemon.bailey("run", "--json", "-c", "print(6 * 7)"))
         assert result["stdout"] == "42\n" and result.meta["runtime"] == "docker", result
     gone(clean_docker)
+
+
+@pytest.fixture
+def wishing(clean_docker):
+    """Images that want something for themselves: wishing("VOLUME /data") is the name of one."""
+    made = []
+
+    def make(wish):
+        base = clean_docker.make_container(clean_docker.use("bare"), ["true"], start=False)
+        made.append(f"wish-{len(made)}:1")
+        clean_docker.ask("POST", "/commit?" + urllib.parse.urlencode(
+            {"container": base, "repo": made[-1].split(":")[0], "tag": "1", "changes": wish}), {})
+        clean_docker.ask("DELETE", f"/containers/{base}?force=1&v=1", raw=True)
+        return made[-1]
+    yield make
+    for name in made:
+        clean_docker.ask("DELETE", f"/images/{name}?force=1")
+
+
+def test_an_image_executes_nothing_by_itself(clean_docker, wishing):
+    """attacks.md 70. Docker would run a health check in the box, past the warden and its filters."""
+    image = wishing("HEALTHCHECK --interval=1s CMD touch /tmp/checked")
+    assert "Healthcheck" in clean_docker.ask("GET", f"/images/{image}/json")["Config"]
+    with serve.Daemon(clean_docker.env(DOCKER_IMAGE=image, DOCKER_POOL_SIZE="0")) as daemon:
+        made = daemon.session()["id"]
+        assert daemon.exec(made, "echo", "works")["stdout"] == "works\n"
+        (one,) = clean_docker.containers(bailey_engine=True)
+        seen = clean_docker.inspect(one["Id"])
+        assert seen["Config"]["Healthcheck"]["Test"] == ["NONE"], seen["Config"]
+        assert not seen["State"].get("Health"), seen["State"]
+        daemon.end(made)
+
+
+def test_an_image_has_no_disk_of_the_machine(clean_docker, wishing):
+    """attacks.md 70. A folder of Docker's for each VOLUME, without a limit; not even the helper makes one."""
+    result = support.exec_json("true", env=clean_docker.env(DOCKER_IMAGE=wishing("VOLUME /var/data")))
+    assert result["exit_code"] == 1 and result.error["code"] == "image_unusable", result
+    assert "/var/data" in result.error["message"], result
