@@ -27,6 +27,7 @@ static void look_at(const json_t *json)
                                   .state = "s1",
                                   .key = "k1",
                                   .volume = "v1",
+                                  .volume_hash = "h1",
                                   .seccomp = "{}",
                                   .memory_bytes = 256 * MIB,
                                   .disk_bytes = 64 * MIB,

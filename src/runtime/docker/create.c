@@ -135,9 +135,10 @@ static json_t *host_json(const struct container_spec *spec)
     if (!host)
         return NULL;
     json_object_set_new(host, "Mounts",
-                        json_pack("[{s:s, s:s, s:s, s:b, s:{s:b}}]", "Type", "volume", "Source",
-                                  spec->volume, "Target", DOCKER_VOLUME_AT, "ReadOnly", 1,
-                                  "VolumeOptions", "NoCopy", 1));
+                        json_pack("[{s:s, s:s, s:s, s:b, s:{s:b, s:{s:s}}}]", "Type", "volume",
+                                  "Source", spec->volume, "Target", DOCKER_VOLUME_AT, "ReadOnly", 1,
+                                  "VolumeOptions", "NoCopy", 1, "Labels", VOLUME_LABEL,
+                                  spec->volume_hash));
     json_object_set_new(host, "MaskedPaths", masks_json());
     json_object_set_new(host, "ReadonlyPaths", constants_json());
     if (spec->wall->runtime && spec->wall->runtime[0])

@@ -247,6 +247,7 @@ void docked_container(const struct wall_box *box, struct container_spec *ret)
         .state = wall->state,
         .key = box->make.key,
         .volume = wall->volume.name,
+        .volume_hash = wall->volume.hash,
         .seccomp = docker_seccomp_profile(),
         .memory_bytes = box->make.memory_bytes,
         .disk_bytes = box->make.disk_bytes,

@@ -115,7 +115,8 @@ int tar_end(struct buf *tar);
 struct container_spec {
     const struct docker_wall_spec *wall;
     const char *engine, *state, *key, *volume;
-    const char *seccomp; /* a profile; NULL: Docker's own */
+    const char *volume_hash; /* its label, should the mount have to make it */
+    const char *seccomp;     /* a profile; NULL: Docker's own */
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis; /* cpu 0: all */
     uint32_t cpu_count;        /* that Docker has; 0: not known */

@@ -245,12 +245,12 @@ static void make_helper(void *ctx)
     char path[160];
     json_t *json = json_pack(
         "{s:s, s:[s], s:[], s:s, s:b, s:{s:s, s:s, s:s}, s:{s:s, s:{s:s}, s:[{s:s, s:s, s:s, "
-        "s:{s:b}}]}}",
+        "s:{s:b, s:{s:s}}}]}}",
         "Image", wall->spec.image, "Cmd", "never-started", "Entrypoint", "User", DOCKER_USER,
         "NetworkDisabled", 1, "Labels", "bailey.engine", wall->engine, "bailey.key", "fill",
         "bailey.state", wall->state, "HostConfig", "NetworkMode", "none", "LogConfig", "Type",
         "none", "Mounts", "Type", "volume", "Source", wall->volume.name, "Target", DOCKER_VOLUME_AT,
-        "VolumeOptions", "NoCopy", 1);
+        "VolumeOptions", "NoCopy", 1, "Labels", VOLUME_LABEL, wall->volume.hash);
     struct api_request request = {.method = "POST", .path = path, .json = json};
 
     str_format(path, sizeof(path), "/containers/create?name=%s", wall->volume.helper);

@@ -19,6 +19,7 @@ static struct container_spec container(void)
                                    .state = "s1",
                                    .key = "k1",
                                    .volume = "vol",
+                                   .volume_hash = "hash",
                                    .seccomp = "{\"x\":1}",
                                    .memory_bytes = 256 * MIB,
                                    .disk_bytes = 128 * MIB,
@@ -63,6 +64,10 @@ static void test_what_is_asked_for(void **state)
     assert_int_equal(json_array_size(mounts), 1);
     assert_string_equal(text_at(json_array_get(mounts, 0), "Source", NULL), "vol");
     assert_true(json_is_true(json_at(json_array_get(mounts, 0), "ReadOnly", NULL)));
+    /* Removed by somebody in the meantime, it is made by this, and has to be known as ours. */
+    assert_string_equal(text_at(json_at(json_array_get(mounts, 0), "VolumeOptions", NULL), "Labels",
+                                "bailey.volume"),
+                        "hash");
     assert_null(json_object_get(host, "Runtime"));
     assert_string_equal(json_text(json_array_get(json_at(json, "Healthcheck", "Test"), 0)), "NONE");
     assert_int_equal(json_array_size(json_object_get(host, "ReadonlyPaths")), 5);
