@@ -246,7 +246,7 @@ struct prepare {
     bool is_look; /* nobody waits for it */
     uint32_t look_pause_ms;
     uint64_t reached_ns; /* when Docker last answered */
-    bool has_pulled;
+    bool has_pulled, is_pulling;
     char pull_error[256], pull_status[256];
     char arch[32]; /* Docker's */
     bool has_userns;
@@ -256,7 +256,7 @@ void prepare_add(struct docker_wall *wall, struct wall_box *box); /* begins it, 
 void prepare_again(struct docker_wall *wall); /* something that was there is not any more */
 void prepare_look(struct docker_wall *wall);  /* for Docker, and for what was left in it */
 void prepare_gone(struct docker_wall *wall);  /* Docker itself: looked for until it is back */
-void prepare_leave(struct docker_wall *wall); /* what nobody waits for is not waited for */
+void prepare_leave(struct docker_wall *wall); /* what nobody waits for, or takes long, is ended */
 void prepare_swept(struct docker_wall *wall, const struct error *err); /* what was left is known */
 void prepare_failed(struct docker_wall *wall, const struct error *err);
 void prepare_succeeded(struct docker_wall *wall);

@@ -185,6 +185,7 @@ static void on_pulled(void *ctx, const struct api_reply *reply)
     struct docker_wall *wall = ctx;
 
     wall->prepare.call = NULL;
+    wall->prepare.is_pulling = false;
     if (reply->err.num < 0 && reply->status == 0) {
         prepare_failed(wall, &reply->err);
     } else if (reply->err.num < 0 || wall->prepare.pull_error[0]) {
@@ -206,7 +207,7 @@ static void pull(struct docker_wall *wall)
     struct api_request request = {.method = "POST", .line = on_pull_line};
 
     log_info("docker: image %s is not there, pulling it", image);
-    wall->prepare.has_pulled = true;
+    wall->prepare.has_pulled = wall->prepare.is_pulling = true;
     wall->prepare.pull_error[0] = wall->prepare.pull_status[0] = 0;
     if (buf_append_text(&path, "/images/create?fromImage=") < 0 || http_encode(&path, image) < 0 ||
         (!has_tag && buf_append_text(&path, "&tag=latest") < 0)) {
@@ -381,9 +382,10 @@ void prepare_gone(struct docker_wall *wall)
 
 void prepare_leave(struct docker_wall *wall)
 {
-    if (wall->prepare.stage != PREPARE_RUNS || !wall->prepare.is_look)
+    if (wall->prepare.stage != PREPARE_RUNS || !(wall->prepare.is_look || wall->prepare.is_pulling))
         return;
-    prepare_stop(wall);
+    prepare_stop(wall); /* Docker ends a pull that nobody listens to */
+    wall->prepare.is_pulling = false;
     wall->prepare.stage = PREPARE_NOT;
 }
 

@@ -39,7 +39,7 @@ static bool has_left;
 static struct {
     unsigned create_status; /* 0: it is made */
     const char *image;      /* what it says of it */
-    bool ignores_attach;
+    bool ignores_attach, has_no_image;
 } docker;
 
 /* ---- Docker ---- */
@@ -75,7 +75,7 @@ static void answer_mark(int fd)
 /* False: it says nothing, and keeps the connection. */
 static bool answer_request(int fd, const char *line)
 {
-    if (strstr(line, "/events"))
+    if (strstr(line, "/events") || strstr(line, "/images/create"))
         return false;
     if (strstr(line, "/attach"))
         return !docker.ignores_attach && (answer_text(fd, 500, "{}"), true);
@@ -83,6 +83,8 @@ static bool answer_request(int fd, const char *line)
         answer_text(fd, 200, "{\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\"}");
     else if (strstr(line, "/containers/json"))
         answer_text(fd, 200, "[]");
+    else if (strstr(line, "/images/") && docker.has_no_image)
+        answer_text(fd, 404, "{\"message\":\"No such image\"}");
     else if (strstr(line, "/images/") && docker.image)
         answer_text(fd, 200, docker.image);
     else if (strstr(line, "/archive?path=/bailey/whole"))
@@ -344,6 +346,21 @@ static void test_an_image_with_volumes(void **state)
     assert_null(strstr(buf_text(&heard), "POST"));
 }
 
+/* Who stops does not wait for an image that nobody wants any more. */
+static void test_leaving_in_the_middle_of_a_pull(void **state)
+{
+    (void)state;
+    docker.has_no_image = true;
+    ask_for_box();
+    turn_until_heard("/images/create");
+    docker_wall_leave(wall);
+    if (wall->leave_timer)
+        wall->leave_timer->due_ms = UINT64_MAX; /* not by losing patience */
+    for (int i = 0; i < TURNS && !has_left; i++)
+        turn();
+    assert_true(has_left);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -351,7 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_name_that_is_taken),  TEST(test_a_create_that_failed),
         TEST(test_names_of_two_walls),    TEST(test_an_attach_without_an_answer),
-        TEST(test_an_image_with_volumes),
+        TEST(test_an_image_with_volumes), TEST(test_leaving_in_the_middle_of_a_pull),
     };
 
     return cmocka_run_group_tests_name("runtime/docker docked", tests, NULL, NULL);
