@@ -57,8 +57,8 @@ static int list_table(json_t *images)
     json_array_foreach(images, i, image)
     {
         const char *id = member_text(image, "id");
-        int64_t age_s =
-            words_now() - (int64_t)json_integer_value(json_object_get(image, "created_s"));
+        int64_t made_s = json_integer_value(json_object_get(image, "created_s"));
+        int64_t age_s = words_now() - MAX(made_s, (int64_t)0); /* whatever Docker says */
         char words[WORDS_SIZE], when[WORDS_SIZE + 8];
 
         table_cell(&table, json_string_value(json_array_get(json_object_get(image, "names"), 0)));
@@ -84,7 +84,8 @@ static int list_names(json_t *images)
     {
         json_array_foreach(json_object_get(image, "names"), k, name)
         {
-            buf_printf(&text, "%s\n", json_string_value(name));
+            if (json_is_string(name))
+                buf_printf(&text, "%s\n", json_string_value(name));
         }
     }
     return print_guest_text(&text);

@@ -144,6 +144,10 @@ static void on_listed(void *ctx, const struct api_reply *reply)
         grave_add(wall, id);
         count++;
     }
+    if (reply->err.num < 0)
+        log_warning("docker: what an earlier engine left cannot be listed: %s, continuing without "
+                    "removing it",
+                    reply->err.text);
     if (count > 0)
         log_info("docker: %u containers of an earlier engine are removed", count);
     prepare_swept(wall, &reply->err);
