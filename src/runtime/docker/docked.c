@@ -286,11 +286,16 @@ static void on_inspected(void *ctx, const struct api_reply *reply)
     check_stands(box);
 }
 
-static void on_late(void *ctx)
+/* Its one timer: until it stands for who is late, at its end for removing it. */
+static void on_time(void *ctx)
 {
     struct wall_box *box = ctx;
     struct error err = {0};
 
+    if (box->stage == BOX_REMOVING) {
+        docked_remove_now(box);
+        return;
+    }
     if (box->stage == BOX_ATTACHING)
         docker_unavailable(box->wall->spec.host, -ETIMEDOUT, "", &err);
     else
@@ -444,8 +449,6 @@ void docked_begin(struct wall_box *box)
 
 void docked_again(struct wall_box *box)
 {
-    struct error err = {0};
-
     docked_pump_stop(&box->pump);
     memset(&box->pump, 0, sizeof(box->pump));
     box->pump.fd = -1;
@@ -455,14 +458,8 @@ void docked_again(struct wall_box *box)
     box->remove_tries = 0;
     box->failed = (struct error){0};
     box->why = WHY_UNKNOWN;
-    box->wall->reactor->ops->timer_remove(box->timer);
-    box->timer = reactor_timer(box->wall->reactor, on_late, box);
-    if (box->timer) {
-        prepare_add(box->wall, box);
-    } else {
-        out_of_memory(&err);
-        docked_refuse(box, &err);
-    }
+    box->wall->reactor->ops->timer_set(box->timer, UINT64_MAX);
+    prepare_add(box->wall, box);
 }
 
 /* ---- asked for ---- */
@@ -521,7 +518,7 @@ static struct wall_box *docked_new(struct docker_wall *wall, const struct launch
     box->generation = wall->generation;
     box->given_fd = box->pump.fd = -1;
     box->asked_ns = clock_now_ns();
-    box->timer = reactor_timer(wall->reactor, on_late, box);
+    box->timer = reactor_timer(wall->reactor, on_time, box);
     if (!box->timer) {
         free(box);
         return NULL;

@@ -17,8 +17,6 @@
 #define RETRIES 500
 #define USAGES_MAX 64
 
-static void remove_now(void *ctx);
-
 /* ---- what it used ---- */
 
 static uint64_t number_at(const json_t *json, const char *first, const char *second)
@@ -151,9 +149,8 @@ static void on_removed(void *ctx, const struct api_reply *reply)
     gone(box);
 }
 
-static void remove_now(void *ctx)
+void docked_remove_now(struct wall_box *box)
 {
-    struct wall_box *box = ctx;
     char path[256];
     struct api_request request = {.method = "DELETE", .path = path};
 
@@ -177,12 +174,7 @@ static void docked_remove(struct wall_box *box)
         docked_pump_farewell(&box->pump, box->why);
     api_cancel(box->call);
     box->call = NULL;
-    wall->reactor->ops->timer_remove(box->timer);
-    box->timer = reactor_timer(wall->reactor, remove_now, box);
-    if (box->timer)
-        wall->reactor->ops->timer_set(box->timer, 0); /* never from inside of a callback */
-    else
-        remove_now(box);
+    wall->reactor->ops->timer_set(box->timer, 0); /* never from inside of a callback */
 }
 
 static void on_measured(void *ctx, const struct api_reply *reply)

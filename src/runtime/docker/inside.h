@@ -225,6 +225,7 @@ void docked_container(const struct wall_box *box, struct container_spec *ret);
 /* docked_end.c */
 void docked_fail(struct wall_box *box, const struct error *err); /* while it is made */
 void docked_lost(struct wall_box *box, int num);                 /* its stream has ended */
+void docked_remove_now(struct wall_box *box);                    /* by its timer */
 
 /* group.c */
 void docked_group_parse(char *text, const char *id, struct cgroup *ret);
