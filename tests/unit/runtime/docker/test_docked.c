@@ -32,7 +32,8 @@ static struct poll_reactor loop;
 static struct docker_wall *wall;
 static struct peer peers[PEERS];
 static int listen_fd, meeting_fd, control_fd, program_fd;
-static struct buf heard; /* "METHOD path\n" for each that was asked */
+static struct buf heard;                 /* "METHOD path\n" for each that was asked */
+static const char *folder = "/a/folder"; /* NULL: nothing is asked before there is a box */
 static bool has_left;
 
 /* What a test's Docker says differently. */
@@ -40,6 +41,8 @@ static struct {
     unsigned create_status; /* 0: it is made */
     const char *image;      /* what it says of it */
     bool ignores_attach, has_no_image;
+    const char *spoiled,
+        *with; /* the first that is asked for gets these bytes, and a closed door */
 } docker;
 
 /* ---- Docker ---- */
@@ -77,8 +80,10 @@ static bool answer_request(int fd, const char *line)
 {
     if (strstr(line, "/events") || strstr(line, "/images/create"))
         return false;
+    if (strstr(line, "/attach") && !docker.ignores_attach)
+        put(fd, "HTTP/1.1 101 UPGRADED\r\n\r\n", 25);
     if (strstr(line, "/attach"))
-        return !docker.ignores_attach && (answer_text(fd, 500, "{}"), true);
+        return false;
     if (strstr(line, "GET /version"))
         answer_text(fd, 200, "{\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\"}");
     else if (strstr(line, "/containers/json"))
@@ -125,8 +130,15 @@ static void hear_peer(struct peer *peer)
         return;
     *strstr(peer->in, " HTTP/1.1") = 0;
     assert_int_equal(buf_printf(&heard, "%s\n", peer->in), 0);
-    (void)answer_request(peer->fd, peer->in);
     peer->have = 0;
+    if (!docker.spoiled || !strstr(peer->in, docker.spoiled)) {
+        (void)answer_request(peer->fd, peer->in);
+        return;
+    }
+    docker.spoiled = NULL;
+    put(peer->fd, docker.with, strlen(docker.with));
+    close(peer->fd);
+    peer->fd = -1;
 }
 
 static void be_docker(void)
@@ -222,7 +234,7 @@ static int set_up(void **state)
 {
     static char url[160];
     struct docker_wall_spec spec = {
-        .image = "image:1", .host = url, .engine = "e_1", .state = "/a/folder", .left = on_left};
+        .image = "image:1", .host = url, .engine = "e_1", .state = folder, .left = on_left};
     int pair[2];
 
     (void)state;
@@ -361,14 +373,73 @@ static void test_leaving_in_the_middle_of_a_pull(void **state)
     assert_true(has_left);
 }
 
+/* Whatever it says to whatever it is asked: the box is refused, and nothing of it is left here. */
+static void test_answers_that_make_no_sense(void **state)
+{
+    static const char *const asked[] = {
+        "/version",
+        "/info",
+        "/containers/json",
+        "GET /v1.41/volumes",
+        "GET /v1.41/events",
+        "/images/",
+        "/volumes/create",
+        "/create?name=bailey-fill",
+        "/archive?",
+        "DELETE /v1.41/containers/bailey-fill",
+        "/create?name=bailey-e_1",
+        "/attach",
+        "/start",
+        "GET /v1.41/containers/bailey-e_1",
+        "DELETE /v1.41/containers/bailey-e_1",
+    };
+    static const char *const with[] = {
+        "",
+        "\001\002 no words\n\n",
+        "HTTP/1.1 500 Word\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhalf",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{\"half\":",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nnot JSON!",
+        "HTTP/1.1 200 OK\r\nContent-Length: 70\r\n\r\n"
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+        "HTTP/1.1 200 OK\r\nContent-Length: 149\r\n\r\n"
+        "{\"ApiVersion\":1.41,\"MinAPIVersion\":[],\"Arch\":{},\"NCPU\":\"2\",\"SecurityOptions\":{"
+        "},"
+        "\"Volumes\":[1,{\"Name\":2}],\"Warnings\":[null],\"Config\":7,\"HostConfig\":[]}",
+        "HTTP/1.1 200 OK\r\nContent-Length: 58\r\n\r\n"
+        "[null,1,{\"Id\":7},{\"Id\":\"x\",\"Names\":[1],\"Labels\":[]},\"text\"]",
+    };
+
+    folder = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(asked) * ARRAY_SIZE(with); i++) {
+        set_up(state);
+        docker.spoiled = asked[i % ARRAY_SIZE(asked)];
+        docker.with = with[i / ARRAY_SIZE(asked)];
+        ask_for_box();
+        wait_for(LAUNCHER_REFUSED);
+        assert_null(docker.spoiled);
+        assert_null(wall->boxes);
+        docker_wall_leave(wall);
+        for (int k = 0; k < TURNS && !has_left; k++)
+            turn();
+        assert_true(has_left);
+        tear_down(state);
+    }
+    folder = "/a/folder";
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_name_that_is_taken),  TEST(test_a_create_that_failed),
-        TEST(test_names_of_two_walls),    TEST(test_an_attach_without_an_answer),
-        TEST(test_an_image_with_volumes), TEST(test_leaving_in_the_middle_of_a_pull),
+        TEST(test_a_name_that_is_taken),
+        TEST(test_a_create_that_failed),
+        TEST(test_names_of_two_walls),
+        TEST(test_an_attach_without_an_answer),
+        TEST(test_an_image_with_volumes),
+        TEST(test_leaving_in_the_middle_of_a_pull),
+        cmocka_unit_test(test_answers_that_make_no_sense),
     };
 
     return cmocka_run_group_tests_name("runtime/docker docked", tests, NULL, NULL);
