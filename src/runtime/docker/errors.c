@@ -36,15 +36,16 @@ int docker_unavailable(const char *host, int num, const char *why, struct error 
     }
 }
 
-/* One line without anything that a terminal obeys. */
-static void clean(const char *message, char text[MESSAGE_MAX])
+void docker_clean(const char *message, char *text, size_t size)
 {
     size_t length = 0;
 
-    for (; *message && length < MESSAGE_MAX - 1; message++) {
-        unsigned char byte = (unsigned char)*message;
+    for (; *message && length < size - 1; message++) {
+        unsigned char byte = (unsigned char)*message, next = (unsigned char)message[1];
+        bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0; /* U+009B is ESC [ to some */
 
-        text[length++] = byte < ' ' || byte == 0x7f ? ' ' : (char)byte;
+        text[length++] = byte < ' ' || byte == 0x7f || is_c1 ? ' ' : (char)byte;
+        message += is_c1;
     }
     length = utf8_floor(text, length);
     while (length > 0 && text[length - 1] == ' ')
@@ -76,7 +77,7 @@ int docker_refused(unsigned status, const char *message, struct error *err)
 {
     char text[MESSAGE_MAX];
 
-    clean(message, text);
+    docker_clean(message, text, sizeof(text));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char whole[2 * MESSAGE_MAX];
 

@@ -38,6 +38,8 @@
 
 /* `num`: of http/client.h. */
 int docker_unavailable(const char *host, int num, const char *why, struct error *err);
+/* One line without anything that a terminal obeys. */
+void docker_clean(const char *message, char *text, size_t size);
 /* A reply that is an error: its status and Docker's `message`. */
 int docker_refused(unsigned status, const char *message, struct error *err);
 /* 0, or -E2BIG: too deep for a parser, or so many values that they would fill the memory. */

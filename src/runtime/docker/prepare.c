@@ -53,14 +53,17 @@ static void look_later(struct docker_wall *wall)
 
 void prepare_failed(struct docker_wall *wall, const struct error *err)
 {
+    struct error told = *err;
     struct wall_box *box;
 
+    docker_clean(err->text, told.text,
+                 sizeof(told.text)); /* with words of Docker's, or an image's */
     wall->prepare.stage = PREPARE_NOT;
     buf_free(&wall->volume.tar);
     if (!wall->events_call)
         look_later(wall);
     while ((box = waiting(wall)))
-        docked_refuse(box, err);
+        docked_refuse(box, &told);
     control_check(wall);
     wall_check_left(wall);
 }
@@ -169,6 +172,7 @@ static void on_pull_line(void *ctx, const json_t *line)
     struct docker_wall *wall = ctx;
     const char *status = json_text(json_object_get(line, "status"));
     const char *error = json_text(json_object_get(line, "error"));
+    char words[200], id[40];
 
     if (error[0])
         str_copy(wall->prepare.pull_error, sizeof(wall->prepare.pull_error), error);
@@ -176,8 +180,9 @@ static void on_pull_line(void *ctx, const json_t *line)
         str_equal(status, "Downloading") || str_equal(status, "Extracting"))
         return;
     str_copy(wall->prepare.pull_status, sizeof(wall->prepare.pull_status), status);
-    log_info("docker: pulling %s: %.200s %.40s", wall->spec.image, status,
-             json_text(json_object_get(line, "id")));
+    docker_clean(status, words, sizeof(words));
+    docker_clean(json_text(json_object_get(line, "id")), id, sizeof(id));
+    log_info("docker: pulling %s: %s %s", wall->spec.image, words, id);
 }
 
 static void on_pulled(void *ctx, const struct api_reply *reply)

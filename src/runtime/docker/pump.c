@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "runtime/docker/inside.h"
@@ -95,6 +96,18 @@ static ssize_t feed(struct pump *pump, const uint8_t *data, size_t length)
     return (ssize_t)taken;
 }
 
+/* Standard error is the warden's, for people; whoever wrote it, it is one line of the log. */
+static void tell_words(const uint8_t *data, size_t length)
+{
+    char words[201], text[201];
+
+    length = MIN(length, sizeof(words) - 1);
+    memcpy(words, data, length);
+    words[length] = 0;
+    docker_clean(words, text, sizeof(text));
+    log_debug("a container's warden says: %s", text);
+}
+
 /* What was read and is not done with. A part of a packet that was not taken is put back. */
 static int digest(struct pump *pump)
 {
@@ -111,8 +124,7 @@ static int digest(struct pump *pump)
         if (length == 0)
             continue;
         if (stream == PACKET_STDERR) {
-            log_debug("a container's warden says: %.*s", (int)(length < 200 ? length : 200),
-                      (const char *)piece);
+            tell_words(piece, length);
             continue;
         }
         fed = feed(pump, piece, length);

@@ -350,11 +350,11 @@ static void test_an_image_with_volumes(void **state)
     struct launcher_message message;
 
     (void)state;
-    docker.image = "{\"Config\":{\"Volumes\":{\"/var/lib/data\":{}}}}";
+    docker.image = "{\"Config\":{\"Volumes\":{\"/var/lib/data\\n\\u001b[31m\":{}}}}";
     ask_for_box();
     message = wait_for(LAUNCHER_REFUSED);
     assert_ptr_equal(message.refused.error.code, ERROR_IMAGE_UNUSABLE);
-    assert_non_null(strstr(message.refused.error.text, "/var/lib/data"));
+    assert_non_null(strstr(message.refused.error.text, "(/var/lib/data  [31m)"));
     assert_null(strstr(buf_text(&heard), "POST"));
 }
 

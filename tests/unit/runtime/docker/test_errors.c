@@ -58,6 +58,8 @@ static void test_words_are_cleaned(void **state)
     (void)state;
     docker_refused(500, "a\x1b[31m\nb%s%n", &err);
     assert_string_equal(err.text, "Docker: a [31m b%s%n");
+    docker_refused(500, "a\xc2\x9b[31m\xc2\xa0\xc2", &err); /* another ESC [, and a blank */
+    assert_string_equal(err.text, "Docker: a [31m\xc2\xa0");
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = 0;
     docker_refused(500, text, &err);
