@@ -332,6 +332,14 @@ def test_a_pool_is_started_ahead_and_never_used_twice(clean_docker):
     gone(clean_docker)
 
 
+def test_a_pool_is_filled_also_when_it_is_larger_than_what_is_made_at_once(clean_docker):
+    """Two at a time; each begins to be ready with its kernel, and the next has to be begun then."""
+    env = clean_docker.env(DOCKER_IMAGE=clean_docker.use("plain"), DOCKER_POOL_SIZE="3")
+    with serve.Daemon(env) as daemon:
+        serve.polled(lambda: daemon.get("/v1/warm")["pool"],
+                     lambda pool: (pool["size"], pool["boxes"]) == (3, 3), "all of it is there")
+
+
 def test_a_pool_goes_with_its_daemon(clean_docker, strangers):
     room = support.Room()
     daemon = serve.Daemon(clean_docker.env(DOCKER_POOL_SIZE="2"), room=room)

@@ -220,8 +220,10 @@ static int on_early(void *ctx, const struct frame *frame)
 
     if (box->stage == BOX_WARMING) {
         r = docked_kernel_frame(box, frame);
-        if (r > 0)
+        if (r > 0) {
             box->stage = BOX_IDLE;
+            docker_pool_fill(box->wall); /* only so many are made at once */
+        }
         return r;
     }
     if (frame->type == FRAME_FAILED && !box->is_ready)
