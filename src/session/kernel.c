@@ -364,8 +364,7 @@ void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm
     kernel->id = id;
     kernel->is_given = is_given;
     kernel->warm = warm;
-    kernel->has_env = warm == WARM_COLD;
-    kernel->is_placed = !is_given && kernel->has_env; /* else its cells tell */
+    kernel->has_env = kernel->is_placed = !is_given && warm == WARM_COLD; /* else its cells tell */
     kernel->was_adopted = true;
     if (box_adopt_kernel(context->session->box, id, &kernel_events, kernel, &err) < 0) {
         context->kernel = NULL;
