@@ -157,7 +157,7 @@ static void test_a_template(void **state)
     put(root, "layer/template.json", "{}");
     put(root, "layer/lib/python3.12/site-packages/polars/__init__.py", "");
     put(root, "layer/home/.cache/fonts", "");
-    put(root, "layer.tiers", "core polars\n");
+    scratch_write(root, "layer.tiers", "core polars\n");
     put(root, "layer/bin/tool", "#!/bailey/template/bin/python -I\nimport tool\n");
     put(root, "layer/bin/activate", "");
     put(root, "py/bin/python3.12", "ELF");
