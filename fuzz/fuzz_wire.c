@@ -49,7 +49,7 @@ static void unpack_fixed(const struct frame *frame)
     struct message_size terminal;
     struct message_kernel kernel;
     struct message_cell cell;
-    uint64_t start_ns;
+    struct message_started started;
     uint32_t number;
 
     if (message_ready_unpack(frame, &ready) == 0)
@@ -72,8 +72,8 @@ static void unpack_fixed(const struct frame *frame)
         check_packed(frame, packed, message_kernel_pack(&kernel, packed, sizeof(packed)));
     if (message_cell_unpack(frame, &cell) == 0)
         check_packed(frame, packed, message_cell_pack(&cell, packed, sizeof(packed)));
-    if (message_started_unpack(frame, &start_ns) == 0)
-        check_packed(frame, packed, message_started_pack(start_ns, packed, sizeof(packed)));
+    if (message_started_unpack(frame, &started) == 0)
+        check_packed(frame, packed, message_started_pack(&started, packed, sizeof(packed)));
     if (message_number_unpack(frame, &number) == 0)
         check_packed(frame, packed, message_number_pack(number, packed, sizeof(packed)));
 }

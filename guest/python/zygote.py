@@ -1,10 +1,10 @@
 """zygote.py - a warm Python: imports modules, then forks kernels that have them.
 
-    python3 zygote.py TIER
+    python3 zygote.py TIER [TIERS]
 
 It imports and never calls what it loaded: a thread pool that was used before a fork hangs every
 child. No guest code ever runs here. Tier 0 has the modules below; tier n those of the first n lines
-of /bailey/tiers too (each a name, then modules). Everything after _zygote.serve() happens in kernels,
+of the file TIERS too (each a name, then modules; /bailey/tiers). Everything after _zygote.serve() happens in kernels,
 which have all their walls by then.
 """
 import sys
@@ -37,10 +37,10 @@ def load(names, tier):
             print(f"zygote: {name} of tier {tier} is left out: {problem!r}", file=sys.stderr)
 
 
-def tiers(count):
+def tiers(count, path="/bailey/tiers"):
     """Name and modules of the first `count` lines."""
     try:
-        with open("/bailey/tiers", encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             lines = [line.split() for line in file if line.strip()]
     except OSError:
         lines = []
@@ -53,7 +53,7 @@ def main():
     loaded = []
     load(COMMON, "base")
     kernel.preload()
-    for name, modules in tiers(int(sys.argv[1])):
+    for name, modules in tiers(int(sys.argv[1]), *sys.argv[2:3]):
         load(modules, name)
         loaded += modules
     birth = zygote_fork.Birth(_zygote, hooks, [name for name in loaded if name in sys.modules])

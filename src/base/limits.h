@@ -75,8 +75,14 @@
 #define LIMIT_DENIALS 300 /* of one tenant that have a line of their own in a minute */
 
 /* kernels, templates, layers */
-#define LIMIT_POOL 256               /* SANDBOX_POOL_SIZE may not exceed it */
-#define LIMIT_ZYGOTES 16             /* warm interpreters of one engine */
+#define LIMIT_POOL 256   /* SANDBOX_POOL_SIZE may not exceed it */
+#define LIMIT_ZYGOTES 16 /* warm interpreters of one engine */
+/* One inside of a container: what a box has to have, at least, and for each tier of its template */
+#define LIMIT_ZYGOTE_MEMORY (64 * MIB)
+#define LIMIT_ZYGOTE_PIDS 16
+#define LIMIT_ZYGOTE_TIER_MEMORY (512 * MIB)
+#define LIMIT_ZYGOTE_START_MS 30000 /* then it is given up */
+#define LIMIT_ZYGOTE_FORK_MS 5000
 #define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
 #define LIMIT_MAKES_AT_ONCE 8        /* boxes that the maker is asked for at once */
 #define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
@@ -139,6 +140,19 @@ static int add_programs(struct image_tree *tree, const char *layer, struct error
     return r;
 }
 
+/* What a zygote in a box of this image loads (zygote.py), from the layer's own list beside it. */
+static int add_tiers(struct image_tree *tree, const char *layer, struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_TIERS_BYTES);
+    char path[LIMIT_PATH_BYTES + 1];
+    int r;
+
+    if (str_format(path, sizeof(path), "%s.tiers", layer) < 0 || access(path, F_OK) < 0)
+        return 0;
+    r = image_read(path, &text, err);
+    return r < 0 ? r : image_tree_text(tree, "usr/share/bailey/tiers", buf_text(&text), 0644, err);
+}
+
 /* `python3` is the template's wherever somebody looks for it. */
 static int add_links(struct image_tree *tree, const struct image_python *python, struct error *err)
 {
@@ -180,5 +194,7 @@ int image_add_template(struct image_tree *tree, const char *layer,
         r = add_programs(tree, layer, err);
     if (r == 0)
         r = add_links(tree, python, err);
+    if (r == 0)
+        r = add_tiers(tree, layer, err);
     return r == 0 ? image_tree_finish(tree, err) : r;
 }

@@ -4,6 +4,8 @@
 #include "base/str.h"
 #include "guest_files.h"
 #include "launcher/launcher.h"
+#include "zygote/zygote.h"
+#include "zygote_file.h"
 
 #define DRIVERS_MAX 32
 #define PATH_MAX_BYTES 64
@@ -43,4 +45,13 @@ const struct launch_file *launcher_drivers(size_t *ret_count)
         listed = count;
     *ret_count = listed;
     return files;
+}
+
+const struct launch_file *launcher_zygote_module(void)
+{
+    static struct launch_file file = {.path = ZYGOTE_MODULE};
+
+    file.text = (const char *)guest__zygote_so;
+    file.length = guest__zygote_so_length;
+    return &file;
 }

@@ -124,6 +124,8 @@ uint64_t launcher_oom_kills(const struct launched *launched);
 
 /* The drivers of kernels that this program carries, as files of a box; static. */
 const struct launch_file *launcher_drivers(size_t *ret_count);
+/* The native part of a zygote, for who has one: in boxes of ours there is none. */
+const struct launch_file *launcher_zygote_module(void);
 
 /*
  * `bailey` executed as the first process of a container (docs/design, the Docker wall): argv is

@@ -24,7 +24,6 @@
 #include "launcher/zygotes.h"
 #include "sandbox/sandbox.h"
 #include "sys/calls.h"
-#include "zygote_file.h"
 
 #define ZYGOTE_FILES_MAX 24
 #define ZYGOTE_DISK (16 * MIB) /* of its /tmp and home, in which nothing is ever left */
@@ -124,12 +123,9 @@ static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd)
 
 /* ---- in the launcher ---- */
 
-/* Libraries read them when they are imported, and start as many threads at their first use. */
 static void thread_counts(struct draft *draft, uint32_t cpu_millis)
 {
-    static const char *const names[] = {"OMP_NUM_THREADS",    "OPENBLAS_NUM_THREADS",
-                                        "MKL_NUM_THREADS",    "NUMEXPR_MAX_THREADS",
-                                        "POLARS_MAX_THREADS", "RAYON_NUM_THREADS"};
+    static const char *const names[] = {ZYGOTE_THREAD_NAMES};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long count = (long)((cpu_millis + 999) / 1000);
 
@@ -165,10 +161,11 @@ static void choose_files(struct zygote_plan *plan, size_t tiers_length)
 {
     size_t count;
     const struct launch_file *drivers = launcher_drivers(&count);
+    const struct launch_file *module = launcher_zygote_module();
 
     for (size_t i = 0; i < count; i++)
         add_file(plan, drivers[i].path, drivers[i].text, drivers[i].length);
-    add_file(plan, ZYGOTE_MODULE, guest__zygote_so, guest__zygote_so_length);
+    add_file(plan, module->path, module->text, module->length);
     add_file(plan, ZYGOTE_TIERS, plan->tiers, tiers_length);
 }
 

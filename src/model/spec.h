@@ -72,6 +72,7 @@ struct exec_spec {
     bool keeps;             /* stays known to the warden after its end, until box_forget() */
     bool is_pty;            /* on a terminal of its own; implies stdin_open */
     unsigned rows, columns; /* of it */
+    bool may_fork;          /* a kernel of Python's: from the box's own zygote, if it has one */
 };
 
 #endif

@@ -43,6 +43,8 @@ static int join_namespaces(struct sandbox *sandbox, struct guest_join *join)
 {
     int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 
+    if (join->box_fd < 0)
+        return 0; /* a guest's own child */
     if (sandbox->layers & LAYER_BIT(LAYER_NETNS))
         flags |= CLONE_NEWNET;
     if (sandbox->layers & LAYER_BIT(LAYER_CGROUPNS))
@@ -111,9 +113,11 @@ static int join_limits(struct sandbox *sandbox, struct guest_join *join)
 /* Entering the user namespace gave all capabilities there, the bounding set among them. */
 static int join_ids(struct sandbox *sandbox, struct guest_join *join)
 {
-    int r = stage_bounding_set(sandbox);
+    int r;
 
-    (void)join;
+    if (join->box_fd < 0)
+        return 0;
+    r = stage_bounding_set(sandbox);
     return r < 0 ? r : guest_ids(sandbox, NULL);
 }
 

@@ -69,6 +69,7 @@ struct guest_start {
     bool has_terminal; /* stdio is one: it becomes the controlling terminal */
     bool has_socket;   /* a kernel: socket_fd becomes descriptor 3 right before the exec */
     int socket_fd;     /* note_fd is not 3 then */
+    bool has_packets;  /* its socket is one of packets: a zygote's */
     const char *const *argv;
     const char *const *env;
     const char *cwd; /* NULL: the workspace */
@@ -80,9 +81,12 @@ struct guest_start {
 int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
                         uint16_t *ret_stage);
 
-/* What a guest brings along that was forked outside of the box, into its pid namespace (join.c). */
+/*
+ * What a guest brings along that was forked outside of the box, into its pid namespace (join.c); or
+ * inside, by another guest, whose walls it has.
+ */
 struct guest_join {
-    int box_fd;                    /* a pidfd of the warden */
+    int box_fd;                    /* a pidfd of the warden; -1: inside */
     int group_fd[3];               /* its control group's files to write "0" into; -1: none */
     int out_fd, err_fd, socket_fd; /* become 1, 2 and 3; 0 is /dev/null */
     int told_fd;                   /* stays open, under another number: the caller closes it */
@@ -91,9 +95,10 @@ struct guest_join {
 
 /*
  * Everything from the control group to seccomp, by system calls alone; `layers` are those that the
- * warden has. A negative errno, with the stage in *ret_stage: the caller must end, half inside.
- * Must: be single-threaded, not dumpable, and have CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_SYS_CHROOT
- * in the user namespace above the box's. Must not: be dumpable before this returned.
+ * warden has and the caller has not yet (inside: none). A negative errno, with the stage in
+ * *ret_stage: the caller must end, half inside. Must: be single-threaded, not dumpable, and outside
+ * have CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_SYS_CHROOT in the user namespace above the box's. Must
+ * not: be dumpable before this returned.
  */
 int sandbox_join_guest(const struct sandbox_plan *plan, uint32_t layers, struct guest_join *join,
                        uint16_t *ret_stage);

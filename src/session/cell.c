@@ -348,9 +348,9 @@ void cell_send(struct execution *execution, struct kernel *kernel)
 {
     struct session *session = execution->session;
     struct cell *cell = execution->cell;
-    /* A given kernel knows nothing of the session's environment. */
+    /* One that came from a zygote or a pool knows nothing of the session's environment. */
     CLEANUP(strv_freep)
-    char **env = kernel->is_given ? session_env(session, cell->env) : env_vector(NULL, cell->env);
+    char **env = kernel->has_env ? env_vector(NULL, cell->env) : session_env(session, cell->env);
     struct cell_spec spec = {
         .kernel = kernel->id,
         .code = cell->code,

@@ -404,8 +404,11 @@ void contexts_load(struct session *session)
 void contexts_found(struct session *session, const struct box_found *found)
 {
     for (struct context *at = session->contexts; at; at = at->next) {
-        if (at->found_kernel == found->id && !found->has_exited)
-            kernel_adopt(at, found->id, found->is_given, at->found_warm);
+        if (at->found_kernel != found->id || found->has_exited)
+            continue;
+        if (found->is_forked && at->found_warm == WARM_COLD)
+            at->found_warm = WARM_ZYGOTE; /* the row is older */
+        kernel_adopt(at, found->id, found->is_given, at->found_warm);
     }
 }
 

@@ -187,6 +187,7 @@ struct kernel {
     bool is_given;  /* by the maker, who alone knows how it ends */
     bool is_asked;  /* of the maker, who has not answered yet */
     bool is_placed; /* it is in its context's folder: it began there, or a cell was told to go */
+    bool has_env;   /* it began with the session's environment: cells need not bring it */
     bool has_ended; /* the box said so: nobody calls it any more */
     bool is_dying;  /* that, or one of its cells was told */
     bool has_status;

@@ -171,8 +171,31 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
     return length; /* none is ever sent: output belongs to cells */
 }
 
-static const struct exec_events kernel_events = {
-    .output = on_output, .ended = on_ended, .failed = on_failed};
+/* A cell may have been sent already: it waits in the box, and is told what it waited for. */
+static void on_forked(void *ctx)
+{
+    struct kernel *kernel = ctx;
+
+    kernel->warm = WARM_ZYGOTE;
+    if (kernel->cell)
+        kernel->cell->cell->warm = WARM_ZYGOTE;
+    if (kernel->context)
+        context_save(kernel->context);
+}
+
+static void on_started(void *ctx)
+{
+    struct kernel *kernel = ctx;
+
+    if (kernel->warm == WARM_COLD)
+        kernel->is_placed = kernel->has_env = true;
+}
+
+static const struct exec_events kernel_events = {.forked = on_forked,
+                                                 .started = on_started,
+                                                 .output = on_output,
+                                                 .ended = on_ended,
+                                                 .failed = on_failed};
 
 void engine_kernel_ended(struct engine *engine, const struct kernel_end *end)
 {
@@ -211,13 +234,20 @@ void kernel_discard(struct kernel *kernel)
 
 /* ---- the beginning ---- */
 
-static void start_cold(struct context *context)
+/* By a process of the box itself: a new interpreter; of a container, its zygote if it has one. */
+static void start_inside(struct context *context)
 {
     struct session *session = context->session;
     const char *argv[] = {session_program(session, context->language), context->language->driver,
                           NULL};
     CLEANUP(strv_freep) char **env = session_env(session, NULL);
-    struct exec_spec spec = {.argv = argv, .env = (const char *const *)env, .cwd = context->cwd};
+    struct exec_spec spec = {
+        .argv = argv,
+        .env = (const char *const *)env,
+        .cwd = context->cwd,
+        .may_fork = session->is_wall && session->engine->spec.config->is_warm &&
+                    str_equal(context->language->name, "python"),
+    };
     struct kernel *kernel = kernel_new(session, context);
     struct error err = {0};
     int r = -ENOMEM;
@@ -227,7 +257,7 @@ static void start_cold(struct context *context)
     else
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0) {
-        kernel->is_placed = true;
+        kernel->is_placed = kernel->has_env = !spec.may_fork; /* else on_started() knows */
         context_save(context);
         return;
     }
@@ -295,7 +325,7 @@ static int ask_maker(struct context *context)
 void kernel_start(struct context *context)
 {
     if (ask_maker(context) < 0)
-        start_cold(context);
+        start_inside(context);
 }
 
 void kernel_came(struct session *session, const struct made *made)
@@ -334,7 +364,7 @@ void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm
     kernel->id = id;
     kernel->is_given = is_given;
     kernel->warm = warm;
-    kernel->is_placed = !is_given; /* else its cells tell */
+    kernel->has_env = kernel->is_placed = !is_given && warm == WARM_COLD; /* else its cells tell */
     kernel->was_adopted = true;
     if (box_adopt_kernel(context->session->box, id, &kernel_events, kernel, &err) < 0) {
         context->kernel = NULL;

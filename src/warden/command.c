@@ -91,7 +91,7 @@ bool command_is_held(const struct command *command)
 void command_tell_start(struct command *command)
 {
     struct warden *warden = command->warden;
-    uint8_t payload[8];
+    uint8_t payload[16];
 
     if (command->is_silent || command->is_start_told)
         return;
@@ -102,8 +102,11 @@ void command_tell_start(struct command *command)
 
         channel_control(warden, FRAME_NOEXEC, command->id, payload, (size_t)length);
     } else if (command->has_started) {
-        message_started_pack(command->start_ns, payload, sizeof(payload));
-        channel_control(warden, FRAME_STARTED, command->id, payload, sizeof(payload));
+        struct message_started started = {.start_ns = command->start_ns,
+                                          .flags = command->is_forked ? STARTED_FORKED : 0};
+        ssize_t length = message_started_pack(&started, payload, sizeof(payload));
+
+        channel_control(warden, FRAME_STARTED, command->id, payload, (size_t)length);
     } else {
         return;
     }

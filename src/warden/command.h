@@ -58,10 +58,12 @@ struct command {
 
     /* kernel.h */
     bool is_kernel, is_cell;
+    bool is_forked;           /* a kernel: by the box's zygote */
     bool is_unnamed;          /* a kernel that was given, and that no host has named yet */
     struct kernel *kernel;    /* which it is; or whose it is, until it has left it */
     struct message_cell cell; /* as it was asked for */
-    struct buf text;          /* code, input and environment, until the kernel has them */
+    struct buf text;          /* code, input and environment, until the kernel has them; of a
+                                 kernel the strings of its EXEC, until it is forked */
     uint64_t cpu_ns;          /* of the kernel when the cell began */
 };
 
@@ -76,6 +78,12 @@ bool command_is_held(const struct command *command); /* by a kernel: it cannot b
 void command_tell_start(struct command *command);
 
 /* start.c */
+struct guest_start;
+/* The guest of an EXEC whose strings are `args`; -EPROTO: they are not. */
+int command_spawn(struct warden *warden, const struct message_exec *exec, const struct buf *args,
+                  struct guest_start *start, struct spawned *ret);
+/* A kernel that was to be forked, and cannot be: its strings are its `text`. */
+void command_start_later(struct command *kernel, const struct message_exec *exec);
 bool command_make_room(struct warden *warden); /* for one more */
 /* It does not run, and this is why: NOEXEC. */
 void command_refuse(struct command *command, uint16_t stage, int negative_errno);

@@ -26,6 +26,7 @@ struct file_op;
 struct rusage;
 struct notify;
 struct stream;
+struct zygote;
 
 struct warden {
     struct sandbox *sandbox;
@@ -43,6 +44,7 @@ struct warden {
     unsigned drain_count;
     uint32_t highest_id;   /* that a frame of any host named */
     struct notify *notify; /* notify.c; NULL while nothing is watched */
+    struct zygote *zygote; /* zygote.c; NULL: there is none, or no more */
     bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
     bool has_clock;      /* watch.c looks */
     bool has_guests;     /* one was started, and somebody of it may still be there */
@@ -93,6 +95,13 @@ void kernel_given(struct warden *warden, const struct frame *frame);
 bool kernel_is_watched(const struct warden *warden); /* one that is nobody's child in the box */
 void command_cell(struct warden *warden, const struct frame *frame);
 
+/* zygote.c */
+void zygote_start(struct warden *warden, const struct frame *frame); /* ZYGOTE */
+/* A kernel whose strings are in warden->args. True: it is started, now or later, forked or not. */
+bool zygote_take(struct command *command, const struct message_exec *exec);
+void zygote_exited(struct warden *warden, pid_t pid); /* a child; may be any */
+void zygote_look(struct warden *warden);              /* is it late? */
+
 /* resume.c: HELLO, RESUME, FORGET */
 void warden_hello(struct warden *warden, const struct frame *frame);
 void warden_resume(struct warden *warden, const struct frame *frame);
@@ -127,6 +136,8 @@ struct exec_failure {
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *start, bool has_stdin,
                 const struct message_size *terminal, /* NULL: pipes */
                 bool is_first, struct spawned *ret);
+/* What a kernel has that somebody else starts: socket, standard output and error. */
+int spawn_ends(int ret_ours[3], int ret_theirs[3]);
 
 /* files.c */
 bool file_produce(struct warden *warden);

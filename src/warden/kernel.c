@@ -99,7 +99,7 @@ uint64_t kernel_cpu_ns(const struct kernel *kernel)
 
 void kernel_signal(struct kernel *kernel, int number)
 {
-    if (kernel->is_dead)
+    if (kernel->is_dead || kernel->pid == 0)
         return;
     if (kill(-kernel->pid, number) == 0)
         return;
@@ -111,7 +111,9 @@ void kernel_signal(struct kernel *kernel, int number)
 
 void kernel_kill(struct kernel *kernel)
 {
-    if (!kernel->is_dead)
+    if (kernel->pid == 0)
+        kernel->is_unwanted = true;
+    else if (!kernel->is_dead)
         crowd_kill_tree(kernel->warden->sandbox, kernel->pid,
                         kernel->is_given ? kernel->end.fd : -1);
 }
@@ -369,20 +371,30 @@ void kernel_open(struct command *command, pid_t pid, const int fd[3])
     *kernel = (struct kernel){
         .warden = warden,
         .command = command,
-        .pid = pid,
-        .socket_fd = fd[0],
+        .socket_fd = -1,
         .socket = {.fd = -1, .ready = socket_ready},
         .end = {.fd = -1, .ready = end_ready},
     };
     command->kernel = kernel;
     for (int i = 0; i < 2; i++) {
-        kernel->pipe[i] = (struct kernel_pipe){.source = {.fd = -1, .ready = pipe_ready},
-                                               .kernel = kernel,
-                                               .index = i,
-                                               .fd = fd[i + 1]};
+        kernel->pipe[i] = (struct kernel_pipe){
+            .source = {.fd = -1, .ready = pipe_ready}, .kernel = kernel, .index = i, .fd = -1};
+    }
+    if (pid > 0)
+        kernel_place(kernel, pid, fd);
+}
+
+void kernel_place(struct kernel *kernel, pid_t pid, const int fd[3])
+{
+    kernel->pid = pid;
+    kernel->socket_fd = fd[0];
+    for (int i = 0; i < 2; i++) {
+        kernel->pipe[i].fd = fd[i + 1];
         fd_set_nonblocking(fd[i + 1], true);
     }
     watch_socket(kernel);
+    if (kernel->is_unwanted)
+        kernel_kill(kernel);
 }
 
 /* As many may live as may be remembered; of the latter the oldest goes whom nobody waits for. */

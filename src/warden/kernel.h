@@ -31,7 +31,8 @@ struct kernel_pipe {
 struct kernel {
     struct warden *warden;
     struct command *command; /* which it is */
-    pid_t pid;
+    pid_t pid;               /* 0: it is not there yet */
+    bool is_unwanted;        /* it is to be killed when it is */
     bool is_given;           /* somebody else's child: `end` tells that it is gone, nobody how */
     bool is_dead, is_taking; /* the latter: words of its socket are being handled */
     struct loop_source socket, end;
@@ -44,8 +45,9 @@ struct kernel {
     size_t left; /* bytes in the socket of a dead one that are not read yet */
 };
 
-/* kernel.c: takes the descriptors (socket, stdout, stderr) */
+/* kernel.c: takes the descriptors (socket, stdout, stderr); pid 0: they come later, with its pid */
 void kernel_open(struct command *command, pid_t pid, const int fd[3]);
+void kernel_place(struct kernel *kernel, pid_t pid, const int fd[3]);
 void kernel_free(struct kernel *kernel);
 bool kernel_make_room(struct warden *warden); /* for one more */
 void kernel_read(struct kernel *kernel);      /* one piece of what it says */

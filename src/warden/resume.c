@@ -29,6 +29,8 @@ static void tell_inventory(struct command *command, uint32_t generation)
         inventory.flags |= INVENTORY_KERNEL;
     if (command->is_kernel && command->kernel && command->kernel->is_given)
         inventory.flags |= INVENTORY_GIVEN;
+    if (command->is_forked)
+        inventory.flags |= INVENTORY_FORKED;
     if (command->is_cell) {
         inventory.flags |= INVENTORY_CELL;
         inventory.kernel = command->cell.kernel;

@@ -82,11 +82,11 @@ static int open_terminal(struct pipes *pipes, const struct sandbox *sandbox,
 }
 
 /* The guest's end becomes its descriptor 3: what the child needs until then is not there. */
-static int open_socket(struct pipes *pipes)
+static int open_socket(struct pipes *pipes, int type)
 {
     int moved;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipes->socket) < 0)
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pipes->socket) < 0)
         return -errno;
     if (pipes->note[1] != 3)
         return 0;
@@ -110,7 +110,7 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
     if (r == 0)
         r = make_pipe(pipes.note);
     if (r == 0 && start.has_socket)
-        r = open_socket(&pipes);
+        r = open_socket(&pipes, start.has_packets ? SOCK_SEQPACKET : SOCK_STREAM);
     if (r < 0)
         return r;
     start.stdio[0] = pipes.in[0];
@@ -140,5 +140,24 @@ int spawn_guest(const struct sandbox *sandbox, const struct guest_start *wanted,
             fd_set_nonblocking(ret->fd[i], true);
     }
     fd_set_nonblocking(ret->exec_fd, true);
+    return 0;
+}
+
+int spawn_ends(int ret_ours[3], int ret_theirs[3])
+{
+    CLEANUP(close_pipes)
+    struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+    int r = open_pipes(&pipes, false);
+
+    if (r == 0)
+        r = open_socket(&pipes, SOCK_STREAM);
+    if (r < 0)
+        return r;
+    ret_ours[0] = fd_take(&pipes.socket[0]);
+    ret_ours[1] = fd_take(&pipes.out[0]);
+    ret_ours[2] = fd_take(&pipes.err[0]);
+    ret_theirs[0] = fd_take(&pipes.socket[1]);
+    ret_theirs[1] = fd_take(&pipes.out[1]);
+    ret_theirs[2] = fd_take(&pipes.err[1]);
     return 0;
 }

@@ -40,16 +40,16 @@ static void env_add(const char **env, size_t *count, const char *entry)
     env[(*count)++] = entry;
 }
 
-static int strings_read(struct warden *warden, const struct message_exec *exec,
-                        struct strings *strings)
+static int strings_read(const struct warden *warden, const struct message_exec *exec,
+                        const struct buf *args, struct strings *strings)
 {
     const char *const *own = warden->sandbox->plan->env;
-    const char *at = warden->args.data, *end;
+    const char *at = args->data, *end;
     size_t own_count = 0, env_count = 0;
 
-    if (warden->args.length != exec->args_length || exec->args_length == 0)
+    if (args->length != exec->args_length || exec->args_length == 0)
         return -EPROTO;
-    end = at + warden->args.length;
+    end = at + args->length;
     if (end[-1] != 0)
         return -EPROTO;
     while (own[own_count])
@@ -84,31 +84,42 @@ static int watch_guest(struct command *command, const struct spawned *spawned)
 
         r = r < 0 ? r : added;
     }
+    if (command->is_kernel && !command->kernel)
+        kernel_open(command, 0, (int[3]){-1, -1, -1});
     if (command->is_kernel)
-        kernel_open(command, spawned->pid,
-                    (int[3]){spawned->socket_fd, spawned->fd[1], spawned->fd[2]});
+        kernel_place(command->kernel, spawned->pid,
+                     (int[3]){spawned->socket_fd, spawned->fd[1], spawned->fd[2]});
     if (command_watch_exec(command, spawned->exec_fd) < 0 && r == 0)
         r = -ENOMEM;
     return r;
 }
 
-static int command_start(struct command *command, const struct message_exec *exec)
+int command_spawn(struct warden *warden, const struct message_exec *exec, const struct buf *args,
+                  struct guest_start *start, struct spawned *ret)
 {
-    struct warden *warden = command->warden;
     CLEANUP(strings_free) struct strings strings = {0};
     struct message_size size = {.rows = exec->rows, .columns = exec->columns};
-    struct guest_start start = {.has_terminal = command->is_pty, .has_socket = command->is_kernel};
-    struct spawned spawned;
-    int r = strings_read(warden, exec, &strings);
+    int r = strings_read(warden, exec, args, &strings);
 
     if (r < 0)
         return r;
-    start.argv = strings.argv;
-    start.env = strings.env;
-    start.cwd = strings.cwd;
-    r = spawn_guest(warden->sandbox, &start, exec->flags & EXEC_STDIN,
-                    command->is_pty ? &size : NULL, !warden->has_guests, &spawned);
+    start->argv = strings.argv;
+    start->env = strings.env;
+    start->cwd = strings.cwd;
+    r = spawn_guest(warden->sandbox, start, exec->flags & EXEC_STDIN,
+                    start->has_terminal ? &size : NULL, !warden->has_guests, ret);
     warden->has_guests = true;
+    return r;
+}
+
+static int command_start(struct command *command, const struct message_exec *exec,
+                         const struct buf *args)
+{
+    struct warden *warden = command->warden;
+    struct guest_start start = {.has_terminal = command->is_pty, .has_socket = command->is_kernel};
+    struct spawned spawned;
+    int r = command_spawn(warden, exec, args, &start, &spawned);
+
     if (r < 0)
         return r;
     command->pid = spawned.pid;
@@ -167,10 +178,33 @@ void command_refuse(struct command *command, uint16_t stage, int negative_errno)
         command_free(command);
 }
 
+void command_start_later(struct command *kernel, const struct message_exec *exec)
+{
+    struct buf args = kernel->text;
+    int r;
+
+    kernel->text = (struct buf){0};
+    r = command_start(kernel, exec, &args);
+    buf_free(&args);
+    if (r == -EPROTO)
+        warden_end(kernel->warden);
+    if (r == 0)
+        return;
+    if (kernel->pid > 0)
+        kill(kernel->pid, SIGKILL);
+    /* Cells may be waiting for it: it goes when they have. */
+    command_failed(kernel, GUEST_STAGE_STDIO, r);
+    kernel->has_exited = true;
+    kernel->end_ns = kernel->start_ns = clock_now_ns();
+    kernel_died(kernel->kernel);
+}
+
 /* A kernel's descriptors are fixed, and it is no one-shot. */
 static bool flags_make_sense(uint32_t flags)
 {
-    return !(flags & EXEC_KERNEL) || !(flags & (EXEC_STDIN | EXEC_PTY | EXEC_ENDS_BOX));
+    if (!(flags & EXEC_KERNEL))
+        return !(flags & EXEC_FORK);
+    return !(flags & (EXEC_STDIN | EXEC_PTY | EXEC_ENDS_BOX));
 }
 
 void command_exec(struct warden *warden, const struct frame *frame)
@@ -188,7 +222,9 @@ void command_exec(struct warden *warden, const struct frame *frame)
     if (!command)
         warden_end(warden);
     command->is_kernel = exec.flags & EXEC_KERNEL;
-    r = has_room ? command_start(command, &exec) : -EAGAIN;
+    if (has_room && exec.flags & EXEC_FORK && zygote_take(command, &exec))
+        return;
+    r = has_room ? command_start(command, &exec, &warden->args) : -EAGAIN;
     buf_clear(&warden->args);
     if (r == -EPROTO)
         warden_end(warden);

@@ -48,8 +48,10 @@ void warden_reap(struct warden *warden)
 
     while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0 ||
            (pid < 0 && errno == EINTR)) {
-        if (pid > 0)
-            command_exited(warden, pid, status, &usage);
+        if (pid <= 0)
+            continue;
+        zygote_exited(warden, pid);
+        command_exited(warden, pid, status, &usage);
     }
     warden->is_alone = pid < 0 && errno == ECHILD;
 }

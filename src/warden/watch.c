@@ -176,6 +176,7 @@ static void timer_ready(struct loop_source *source, uint32_t events)
         set_clock(source->fd, 0);
         return;
     }
+    zygote_look(warden);
     if (command_is_ending(warden) && !warden->is_alone) {
         crowd_kill(warden->sandbox); /* somebody forked faster than we looked */
         warden_reap(warden);

@@ -74,6 +74,8 @@ enum frame_type {
     FRAME_CHANGED,   /* WATCH: something changed */
     /* a wall of containers to host, its last word; a warden's are not let through */
     FRAME_LOST, /* id: why the box is lost, enum launcher_why of launcher/protocol.h */
+    /* host to warden, once */
+    FRAME_ZYGOTE, /* start the box's zygote: as EXEC, id 0; nothing is answered */
     _FRAME_TYPE_MAX,
 };
 

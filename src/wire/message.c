@@ -152,19 +152,27 @@ int message_ack_unpack(const struct frame *frame, struct message_ack *ret)
     return unpacked(&unpack);
 }
 
-ssize_t message_started_pack(uint64_t start_ns, uint8_t *data, size_t size)
+ssize_t message_started_pack(const struct message_started *started, uint8_t *data, size_t size)
 {
     struct pack pack = {.data = data, .capacity = size};
 
-    pack_u64(&pack, start_ns);
+    pack_u64(&pack, started->start_ns);
+    if (started->flags)
+        pack_u8(&pack, started->flags);
     return packed(&pack);
 }
 
-int message_started_unpack(const struct frame *frame, uint64_t *ret_start_ns)
+int message_started_unpack(const struct frame *frame, struct message_started *ret)
 {
     struct unpack unpack = unpack_frame(frame);
 
-    *ret_start_ns = unpack_u64(&unpack);
+    ret->start_ns = unpack_u64(&unpack);
+    ret->flags = 0;
+    if (unpack.left > 0) {
+        ret->flags = unpack_u8(&unpack);
+        if (ret->flags != STARTED_FORKED)
+            return -EPROTO;
+    }
     return unpacked(&unpack);
 }
 

@@ -60,6 +60,9 @@ int message_fail_unpack(const struct frame *frame, struct message_fail *ret);
 /* the program is a kernel: descriptor 3 is its socket (docs/kernels.md), its output is that of its
  * cells, and its id is what cells name; it stays until it ends or is killed */
 #define EXEC_KERNEL 16u
+/* a kernel of Python's: forked from the box's zygote if that can be had, without the environment
+ * and folder given here; STARTED says if it was */
+#define EXEC_FORK 32u
 struct message_exec {
     uint32_t flags;
     uint32_t argc, envc;
@@ -121,9 +124,14 @@ struct message_ack {
 ssize_t message_ack_pack(const struct message_ack *ack, uint8_t *data, size_t size);
 int message_ack_unpack(const struct frame *frame, struct message_ack *ret);
 
-/* STARTED: when, on the monotonic clock that box and host share. */
-ssize_t message_started_pack(uint64_t start_ns, uint8_t *data, size_t size);
-int message_started_unpack(const struct frame *frame, uint64_t *ret_start_ns);
+/* STARTED: when, on the monotonic clock that box and host share. Flags may be left out: none. */
+#define STARTED_FORKED 1u /* from the box's zygote */
+struct message_started {
+    uint64_t start_ns;
+    uint8_t flags;
+};
+ssize_t message_started_pack(const struct message_started *started, uint8_t *data, size_t size);
+int message_started_unpack(const struct frame *frame, struct message_started *ret);
 
 /* EXITED */
 #define EXITED_DISK_FULL 1u
@@ -151,6 +159,7 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
 #define INVENTORY_KERNEL 8u /* cells may name it; a RESUME from 0 asks to be told of its end */
 #define INVENTORY_GIVEN 16u /* besides: by the launcher */
 #define INVENTORY_CELL 32u
+#define INVENTORY_FORKED 64u /* a kernel, by the box's zygote */
 struct message_inventory {
     uint32_t generation; /* of the HELLO that it answers: an earlier host may have asked too */
     uint32_t flags;

@@ -10,6 +10,9 @@
  *
  * The zygote stays single-threaded as far as we are concerned: it calls nothing that it loaded. It
  * is not dumpable from start() on, and neither is a kernel until its filter is on.
+ *
+ * One that is itself a guest, in a container (warden/zygote.c), has all its walls, and kernels have
+ * them from it.
  */
 #define Py_LIMITED_API 0x03080000
 #include <Python.h>
@@ -125,6 +128,52 @@ static void close_fds(const int fds[_ZYGOTE_FD_MAX])
     }
 }
 
+/*
+ * A grandchild whose parent has ended when this returns: PID 1, the warden, has got it by then. 0
+ * in it, else a pid that is nobody's any more; or -1 with errno.
+ */
+static pid_t fork_orphan(void)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    if (pid == 0) {
+        pid = fork();
+        if (pid != 0)
+            _exit(pid < 0 ? errno : 0);
+        return 0;
+    }
+    while (pid > 0 && waitpid(pid, &status, __WALL) < 0) {
+        if (errno != EINTR)
+            return -1;
+    }
+    if (pid > 0 && status != 0) {
+        errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+        return -1;
+    }
+    return pid;
+}
+
+/* True in the kernel. In the box already: nowhere to go, and no way back is needed. */
+static bool fork_inside(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
+{
+    struct zygote_word word = {.type = ZYGOTE_FORKED, .serial = request->serial};
+    uint64_t heard_ns = clock_now_ns();
+    pid_t pid;
+
+    PyOS_BeforeFork();
+    pid = fork_orphan();
+    if (pid == 0) {
+        become_kernel(request, fds, heard_ns);
+        PyOS_AfterFork_Child();
+        return true;
+    }
+    word.error = (uint16_t)(pid < 0 ? errno : 0);
+    PyOS_AfterFork_Parent();
+    say(ZYGOTE_CONTROL_FD, &word);
+    return false;
+}
+
 /* True in the kernel. */
 static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
 {
@@ -132,6 +181,8 @@ static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYG
     uint64_t heard_ns = clock_now_ns();
     pid_t pid = -1;
 
+    if (fds[ZYGOTE_FD_BOX] < 0)
+        return fork_inside(request, fds);
     if (setns(fds[ZYGOTE_FD_BOX], CLONE_NEWPID) < 0) {
         word.error = (uint16_t)errno;
         say(ZYGOTE_CONTROL_FD, &word);

@@ -1,5 +1,6 @@
 /*
- * zygote.h - what the launcher and a zygote say to each other.
+ * zygote.h - what the launcher and a zygote say to each other; in a container, the warden and the
+ * zygote that it has there.
  *
  * A zygote is a warm Python that the launcher started: guest/python/zygote.py imports modules and
  * then stays in one native call (module.c), which forks a kernel for each request and reaps it.
@@ -10,6 +11,10 @@
  * The words of one kernel come in any order but these: FORKED before ENDED, JOINED or FAILED before
  * ENDED. JOINED and FAILED are said by the new process itself, not dumpable yet, before anything
  * that guest code can influence has run in it; the kernel says its pid (SCM_CREDENTIALS).
+ *
+ * In a container the zygote is a guest: nothing that it says is trusted, it may only break itself.
+ * Requests have no box there. FORKED has no pid, and comes when the warden has become the kernel's
+ * parent, whose end is never told by the zygote then; JOINED has the pid.
  */
 #ifndef BAILEY_ZYGOTE_ZYGOTE_H
 #define BAILEY_ZYGOTE_ZYGOTE_H
@@ -28,12 +33,17 @@
 #define ZYGOTE_MODULE "driver/_zygote.so"
 #define ZYGOTE_TIERS "tiers"
 
+/* Libraries read them when they are imported, and start as many threads at their first use. */
+#define ZYGOTE_THREAD_NAMES                                                              \
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_MAX_THREADS", \
+        "POLARS_MAX_THREADS", "RAYON_NUM_THREADS"
+
 #define ZYGOTE_RLIMITS_MAX 12
 #define ZYGOTE_OOM_SCORE "500" /* of a kernel, as of every guest */
 
 /* The descriptors of a request, in this order; those that are not there are left out. */
 enum zygote_fd {
-    ZYGOTE_FD_BOX, /* a pidfd of the warden */
+    ZYGOTE_FD_BOX, /* a pidfd of the warden; not there: the zygote is in the box itself */
     ZYGOTE_FD_SOCKET,
     ZYGOTE_FD_OUT,
     ZYGOTE_FD_ERR,

@@ -180,7 +180,8 @@ static bool inventory_makes_sense(const struct message_inventory *inventory)
     uint32_t kind = flags & ~(INVENTORY_STARTED | INVENTORY_EXITED);
 
     if (kind != 0 && kind != INVENTORY_PTY && kind != INVENTORY_CELL && kind != INVENTORY_KERNEL &&
-        kind != (INVENTORY_KERNEL | INVENTORY_GIVEN))
+        kind != (INVENTORY_KERNEL | INVENTORY_GIVEN) &&
+        kind != (INVENTORY_KERNEL | INVENTORY_FORKED))
         return false;
     if ((kind == INVENTORY_CELL) != (inventory->kernel != 0) ||
         (kind != INVENTORY_CELL && inventory->read[2] > 0) || inventory->input_received > INT64_MAX)
@@ -211,6 +212,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
         .is_pty = inventory.flags & INVENTORY_PTY,
         .is_kernel = inventory.flags & INVENTORY_KERNEL,
         .is_given = inventory.flags & INVENTORY_GIVEN,
+        .is_forked = inventory.flags & INVENTORY_FORKED,
         .is_cell = inventory.flags & INVENTORY_CELL,
         .kernel = inventory.kernel,
         .start_ns = inventory.start_ns,

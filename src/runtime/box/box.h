@@ -39,6 +39,7 @@ struct exec_end {
 };
 
 struct exec_events {
+    void (*forked)(void *ctx);  /* a kernel, by the box's zygote; before started(); may be NULL */
     void (*started)(void *ctx); /* may be NULL */
     /* Return the number of bytes taken; less than length stops the stream until box_resume(). */
     size_t (*output)(void *ctx, enum box_stream stream, const void *data, size_t length);
@@ -118,6 +119,7 @@ struct box_found {
     uint32_t id;
     bool has_started, has_exited, is_pty; /* exited and never started: failed() will say why */
     bool is_kernel, is_given;             /* a kernel: box_adopt_kernel() keeps it */
+    bool is_forked;                       /* besides: by the box's zygote */
     bool is_cell;
     uint32_t kernel; /* the cell's */
     uint64_t start_ns;

@@ -21,7 +21,8 @@ int box_kernel(struct box *box, const struct exec_spec *spec, const struct exec_
 
     if (spec->stdin_open || spec->is_pty || spec->ends_box)
         return error_set(err, -EINVAL, ERROR_ENGINE, "a kernel has its own descriptors");
-    r = exec_send(box, spec, EXEC_KERNEL, events, ctx, &call, err);
+    r = exec_send(box, spec, EXEC_KERNEL | (spec->may_fork ? EXEC_FORK : 0), events, ctx, &call,
+                  err);
     if (r < 0)
         return r;
     call->is_kernel = call->is_named = true;

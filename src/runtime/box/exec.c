@@ -334,15 +334,17 @@ static bool on_no_exec(struct box *box, struct call *call, const struct frame *f
 
 static bool on_started(struct call *call, const struct frame *frame)
 {
-    uint64_t start_ns;
+    struct message_started started;
 
-    if (message_started_unpack(frame, &start_ns) < 0 || call->has_started)
+    if (message_started_unpack(frame, &started) < 0 || call->has_started)
         return false;
     call->has_started = true;
     call->start_deadline_ms = 0;
     /* Our own clock, from our own sight of it: a warden cannot give itself more time. */
     if (call->timeout_ms)
         call->deadline_ms = clock_now_ms() + call->timeout_ms;
+    if (started.flags & STARTED_FORKED && call->is_kernel && call->on.exec->forked)
+        call->on.exec->forked(call->ctx);
     if (call->on.exec->started)
         call->on.exec->started(call->ctx);
     return true;

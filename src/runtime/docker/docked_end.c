@@ -51,7 +51,7 @@ static void tell_used(struct wall_box *box)
 {
     struct launcher_message message = {.type = LAUNCHER_USED,
                                        .usage = {.number = box->facts.number,
-                                                 .cpu_us = box->cpu_us,
+                                                 .cpu_us = box->cpu_us - box->ahead_us,
                                                  .memory_bytes = box->peak_bytes,
                                                  .oom_kills = box->oom_kills,
                                                  .was_asked = box->was_asked}};

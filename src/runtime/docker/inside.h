@@ -203,6 +203,7 @@ struct wall_box {
     struct reactor_timer *timer;
     unsigned remove_tries, usages_asked;
     uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
+    uint64_t ahead_us; /* of cpu_us, before anybody had it; 0 where its group cannot be seen */
     uint64_t asked_ns, measured_ns;
     uint8_t why;                  /* enum launcher_why */
     struct error failed;          /* what its maker is told, once it is removed */

@@ -1,6 +1,7 @@
 /*
  * volume.c - the volume that every container has at /bailey: the program that is its warden, and
- * the drivers of kernels. Named by the hash of its contents, filled once, never changed.
+ * the drivers of kernels and of a zygote. Named by the hash of its contents, filled once, never
+ * changed.
  *
  * It is filled through a helper: a container with the volume writable that is never started, into
  * which an archive is put. Its name is the volume's too, and Docker has a name once: who has the
@@ -67,6 +68,7 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
     struct sha256 hash;
     size_t count;
     const struct launch_file *files = launcher_drivers(&count);
+    const struct launch_file *module = launcher_zygote_module();
     int r = map_program(program_fd, &program, err);
 
     if (r < 0)
@@ -75,6 +77,7 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
     hash_file(&hash, "bin/bailey", program.data, program.length);
     for (size_t i = 0; i < count; i++)
         hash_file(&hash, files[i].path, files[i].text, files[i].length);
+    hash_file(&hash, module->path, module->text, module->length);
     sha256_end(&hash, digest);
     sha256_text(digest, volume->hash);
     str_format(volume->name, sizeof(volume->name), VOLUME_PREFIX "%.16s", volume->hash);
@@ -89,6 +92,7 @@ static int pack_volume(struct docker_wall *wall, struct error *err)
     struct buf *tar = &wall->volume.tar;
     size_t count;
     const struct launch_file *files = launcher_drivers(&count);
+    const struct launch_file *module = launcher_zygote_module();
     int r = map_program(wall->spec.program_fd, &program, err);
 
     if (r < 0)
@@ -101,6 +105,8 @@ static int pack_volume(struct docker_wall *wall, struct error *err)
         r = tar_folder(tar, "driver/");
     for (size_t i = 0; i < count && r == 0; i++)
         r = tar_file(tar, files[i].path, 0444, files[i].text, files[i].length);
+    if (r == 0)
+        r = tar_file(tar, module->path, 0444, module->text, module->length);
     if (r == 0)
         r = tar_file(tar, MARK, 0444, wall->volume.hash, strlen(wall->volume.hash));
     if (r == 0)

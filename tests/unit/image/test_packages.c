@@ -157,6 +157,7 @@ static void test_a_template(void **state)
     put(root, "layer/template.json", "{}");
     put(root, "layer/lib/python3.12/site-packages/polars/__init__.py", "");
     put(root, "layer/home/.cache/fonts", "");
+    scratch_write(root, "layer.tiers", "core polars\n");
     put(root, "layer/bin/tool", "#!/bailey/template/bin/python -I\nimport tool\n");
     put(root, "layer/bin/activate", "");
     put(root, "py/bin/python3.12", "ELF");
@@ -177,6 +178,7 @@ static void test_a_template(void **state)
     assert_string_equal(image_tree_find(&tree, "usr/local/bin/tool")->text,
                         "#!/usr/local/bin/python3\nimport tool\n");
     assert_null(image_tree_find(&tree, "usr/local/bin/activate"));
+    assert_string_equal(image_tree_find(&tree, "usr/share/bailey/tiers")->text, "core polars\n");
     assert_non_null(image_tree_find(&tree, IMAGE_HOME "/.cache/fonts"));
     str_format(path, sizeof(path), "%s/py/lib/python3.12/site-packages/polars/__init__.py", prefix);
     assert_non_null(image_tree_find(&tree, path));

@@ -22,7 +22,7 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         struct message_size size;
         struct message_kernel kernel;
         struct message_cell cell;
-        uint64_t start_ns;
+        struct message_started started;
         uint32_t number;
     } to;
 
@@ -38,7 +38,7 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
     case FRAME_ACK:
         return message_ack_unpack(frame, &to.ack);
     case FRAME_STARTED:
-        return message_started_unpack(frame, &to.start_ns);
+        return message_started_unpack(frame, &to.started);
     case FRAME_EXITED:
         return message_exited_unpack(frame, &to.exited);
     case FRAME_INVENTORY:
@@ -216,16 +216,30 @@ static void test_ack(void **state)
 static void test_started_and_numbers(void **state)
 {
     uint8_t data[16];
-    ssize_t length = message_started_pack(UINT64_MAX - 1, data, sizeof(data));
+    struct message_started started = {.start_ns = UINT64_MAX - 1}, back;
+    ssize_t length = message_started_pack(&started, data, sizeof(data));
     struct frame frame = frame_of(data, length);
-    uint64_t start_ns;
     uint32_t number;
 
     (void)state;
-    assert_int_equal(message_started_unpack(&frame, &start_ns), 0);
-    assert_true(start_ns == UINT64_MAX - 1);
+    assert_int_equal(message_started_unpack(&frame, &back), 0);
+    assert_true(back.start_ns == UINT64_MAX - 1 && back.flags == 0);
     check_lengths(FRAME_STARTED, data, length, length);
-    assert_int_equal(message_started_pack(1, data, 7), -EMSGSIZE);
+    assert_int_equal(message_started_pack(&started, data, 7), -EMSGSIZE);
+    data[8] = 0; /* flags are there when there are some, and no others than we know */
+    frame = frame_of(data, 9);
+    assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
+    data[8] = 0x80 | STARTED_FORKED;
+    assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
+
+    started.flags = STARTED_FORKED;
+    length = message_started_pack(&started, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_started_unpack(&frame, &back), 0);
+    assert_true(back.start_ns == UINT64_MAX - 1 && back.flags == STARTED_FORKED);
+    frame = frame_of(data, length + 1);
+    assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
+    assert_int_equal(message_started_pack(&started, data, 8), -EMSGSIZE);
 
     length = message_number_pack(UINT32_MAX - 1, data, sizeof(data));
     frame = frame_of(data, length);

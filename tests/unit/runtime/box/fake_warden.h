@@ -169,10 +169,11 @@ static inline void say(struct fake *fake, enum frame_type type, uint32_t id, con
 
 static inline void say_started(struct fake *fake, uint32_t id)
 {
+    struct message_started started = {.start_ns = 12345};
     uint8_t payload[8];
 
     say(fake, FRAME_STARTED, id, payload,
-        (size_t)message_started_pack(12345, payload, sizeof(payload)));
+        (size_t)message_started_pack(&started, payload, sizeof(payload)));
 }
 
 /* OUTPUT or DATA with `length` bytes, each `fill`. */
