@@ -129,6 +129,37 @@ static void must_hear_hello(struct call *call)
     must(strncmp(reply, "HTTP/1.1 200", 12) == 0, "200");
 }
 
+/* A body that is too long and does not end: the answer goes past libmicrohttpd, by TLS all the
+ * same. */
+static void call_endless(void)
+{
+    char request[2048], reply[4096] = "";
+    size_t length = 0;
+    ssize_t count;
+
+    call_open(&calls[0]);
+    snprintf(request, sizeof(request),
+             "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+             "fff\r\n%01001d",
+             0);
+    must(gnutls_record_send(calls[0].session, request, strlen(request)) > 0, "send");
+    do {
+        count = gnutls_record_recv(calls[0].session, reply + length, sizeof(reply) - 1 - length);
+        if (count > 0)
+            length += (size_t)count;
+    } while (count > 0 || count == GNUTLS_E_AGAIN || count == GNUTLS_E_INTERRUPTED);
+    must(count == 0, "an end that is TLS's own");
+    must(strncmp(reply, "HTTP/1.1 413", 12) == 0 && strstr(reply, " here"), "the answer");
+    call_close(&calls[0]);
+}
+
+static void an_endless_body_is_answered(void **state)
+{
+    (void)state;
+    serve(call_endless);
+    assert_int_equal(seen.handled, 0);
+}
+
 static void call_first(void)
 {
     call_open(&calls[0]);
@@ -226,6 +257,7 @@ int main(void)
         TLS_TEST(a_new_certificate_ends_no_connection),
         TLS_TEST(what_cannot_be_used_changes_nothing),
         TLS_TEST(plain_words_are_not_heard),
+        TLS_TEST(an_endless_body_is_answered),
         cmocka_unit_test(a_plain_server_stays_plain),
         TLS_TEST(a_server_does_not_start_with_half_an_identity),
     };
