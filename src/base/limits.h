@@ -150,6 +150,7 @@
 #define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
 #define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
 #define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
+#define LIMIT_HTTP_CUT (1 * MIB)      /* sent behind a body that was too long already */
 #define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
 #define LIMIT_EXECUTE_BODY (10 * MIB) /* of POST /execute */
 #define LIMIT_ARTIFACTS_LISTED 1000   /* by one GET /v1/artifacts */

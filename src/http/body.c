@@ -9,8 +9,11 @@
 
 /* A larger body is not read to its end before its client is told that nobody wants it. */
 #define PATIENT_BODY (64 * MIB)
-/* And of one that does not say how long it is, as much is read and dropped before it is cut off. */
-#define PATIENT_DROP (1 * GIB)
+/*
+ * And of one that does not say how long it is, as much is read and dropped before it is cut off; a
+ * little where the client has its answer.
+ */
+#define PATIENT_DROP(request) ((request)->cut_ms ? LIMIT_HTTP_CUT : 1 * GIB)
 
 static bool has_body(const struct http_request *request)
 {
@@ -91,6 +94,9 @@ static void refuse_long(struct http_request *request)
     else
         str_format(why, sizeof(why), "the body is too large: at most %zu bytes here",
                    body_limit(request));
+    /* One that says its length ends: its client gets to read the answer behind it. */
+    if (request->body_length < 0)
+        request->is_cutting = request->must_close = true;
     http_request_refuse(request, 413, why);
 }
 
@@ -202,7 +208,8 @@ enum MHD_Result http_request_data(struct http_request *request, const char *data
     if (request->was_answered) {
         request->body_dropped += *length;
         *length = 0;
-        return request->body_length < 0 && request->body_dropped > PATIENT_DROP ? MHD_NO : MHD_YES;
+        return request->body_length < 0 && request->body_dropped > PATIENT_DROP(request) ? MHD_NO
+                                                                                         : MHD_YES;
     }
     if (is_too_long(request, request->body_received + taken))
         r = -EFBIG;
@@ -225,6 +232,8 @@ enum MHD_Result http_request_data(struct http_request *request, const char *data
 enum MHD_Result http_request_end(struct http_request *request)
 {
     request->is_body_whole = true;
+    if (request->cut_ms)
+        return MHD_NO; /* it has its answer */
     if (!request->was_answered) {
         if (request->body_kind != HTTP_STREAM_BODY && !request->was_handled) {
             request->was_handled = true;

@@ -4,10 +4,11 @@
  * libmicrohttpd calls on_request() once with the headers (http_request_begin), for each piece of
  * the body (http_request_data) and once behind it (http_request_end). It can take a reply only in
  * the first and in the last of these, so a reply that comes in between waits for the end of the
- * body, which is dropped. Where a request must wait for somebody (for a taker, for the reply, for
- * more of a stream) its connection is suspended, because libmicrohttpd would else ask again without
- * end; whatever was waited for wakes it. A suspended connection is looked at by nobody, so the
- * server watches every connection for its end by itself (struct link).
+ * body, which is dropped (unless it says that the body is too long: cut.c). Where a request must
+ * wait for somebody (for a taker, for the reply, for more of a stream) its connection is suspended,
+ * because libmicrohttpd would else ask again without end; whatever was waited for wakes it. A
+ * suspended connection is looked at by nobody, so the server watches every connection for its end
+ * by itself (struct link).
  *
  * A request that became a WebSocket stays in the list, answered, until that is closed: its
  * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it.
@@ -59,6 +60,7 @@ struct http_server {
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
+    unsigned end_rounds;   /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
     bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
     bool is_stopping; /* http_server_stop() was called: nobody is called any more but who waits */
@@ -90,6 +92,7 @@ struct http_request {
     struct buf body;        /* WHOLE_BODY */
     uint64_t body_received; /* bytes that were taken */
     uint64_t body_dropped;  /* bytes that came after the answer */
+    uint64_t cut_ms;        /* it was answered in the middle of its body (cut.c); 0: no */
     const struct http_body_events *taker;
     void *taker_ctx;
 
@@ -109,6 +112,7 @@ struct http_request {
 
     bool is_old;        /* HTTP/1.0 */
     bool must_close;    /* what follows on the connection is not to be trusted */
+    bool is_cutting;    /* its answer does not wait for the end of the body */
     bool has_begun;     /* the headers were looked at */
     bool is_body_whole; /* its last byte is here */
     bool was_handled;   /* the handler, or end(), was called for the whole body */
@@ -152,6 +156,9 @@ void http_request_answer(struct http_request *request, unsigned status, const ch
                          const char *const *headers, struct MHD_Response *response);
 void http_request_refuse(struct http_request *request, unsigned status, const char *why);
 enum MHD_Result http_request_queue(struct http_request *request); /* its response is there */
+
+/* cut.c: sends the response with its body, and ends the connection's sending */
+void http_request_cut(struct http_request *request, const void *data, size_t length);
 
 /* websocket.c */
 void websocket_leave(struct websocket *socket); /* its request is gone: closed() is called */

@@ -28,6 +28,8 @@ static bool is_body_overdue(const struct http_request *request, uint64_t now)
 
     if (request->is_body_whole || request->is_paused || request->was_queued)
         return false;
+    if (request->cut_ms)
+        return now - request->cut_ms > server->head_ms;
     /* It can send no more, and what it has sent should have been read long ago. */
     if (link->half_ms && request->body_received + request->body_dropped == link->half_received &&
         now - link->half_ms > server->head_ms)

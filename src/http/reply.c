@@ -63,6 +63,8 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
     http_request_answer(request, status, type, headers,
                         MHD_create_response_from_buffer(
                             length, length > 0 ? (void *)data : (void *)"", MHD_RESPMEM_MUST_COPY));
+    if (request->is_cutting)
+        http_request_cut(request, data, length);
 }
 
 void http_request_refuse(struct http_request *request, unsigned status, const char *why)

@@ -1,5 +1,6 @@
 """Requests and frames that are no good, over TCP: refused, their connection closed, and nobody else
 notices."""
+import json
 import socket
 import struct
 
@@ -166,10 +167,32 @@ def test_a_key_in_a_trailer_is_none(server):
     assert got.startswith(b"HTTP/1.1 401 "), got
 
 
-def test_more_chunks_than_are_taken(server):
-    piece = b"10000\r\n" + b" " * 65536 + b"\r\n"
-    got = say(server, chunks(server, b"", b"Connection: close"), *[piece] * 600, b"0\r\n\r\n")
+PIECE = b"10000\r\n" + b" " * 65536 + b"\r\n"
+
+
+@pytest.mark.parametrize("path, limit", [(b"/v1/run", 32 << 20), (b"/execute", 10 << 20), (b"/mcp", 40 << 20),
+                                         (b"/v1/nothing", 64 << 10)], ids=lambda value: str(value))
+def test_more_chunks_than_are_taken(server, path, limit):
+    """Answered as its door does where it is too long, and the connection ended: it has no end of its own."""
+    got = say(server, head(server, b"Content-Type: application/json", b"Transfer-Encoding: chunked",
+                           b"Accept: application/json, text/event-stream",
+                           request=b"POST " + path + b" HTTP/1.1"), *[PIECE] * (limit // 65536), b"9\r\n ")
     assert got and is_refused(got, 413), got[:300]
+    start, _, body = got.partition(b"\r\n\r\n")
+    assert b"Connection: close" in start and f"Content-Length: {len(body)}".encode() in start, got
+    error = json.loads(body)["error"]
+    assert (error["code"] == -32600) if path == b"/mcp" else ("too_large" in body.decode()), error
+
+
+def test_chunks_without_end(server):
+    """Who goes on sending behind that is cut off soon."""
+    with socket.create_connection(server.address(), timeout=support.PATIENCE) as peer:
+        peer.sendall(head(server, b"Content-Type: application/json", b"Transfer-Encoding: chunked",
+                          request=b"POST /execute HTTP/1.1"))
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            for _ in range((10 << 20) // 65536 + 1024):  # what fits into buffers on the way is less
+                peer.sendall(PIECE)
+        assert peer.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_strangers_body_is_not_taken(server):

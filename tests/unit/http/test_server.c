@@ -131,6 +131,41 @@ static void test_body_limits(void **state)
     reactor->ops->timer_remove(sink_timer);
 }
 
+#define CHUNKED_HEAD "HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+/* Bodies that never end: the answer and the end of the connection come where they are too long. */
+static void client_unending(void)
+{
+    static char request[LIMIT_HTTP_DROP + 1000], reply[4096];
+    int fd, used;
+
+    snprintf(request, sizeof(request), "POST /echo " CHUNKED_HEAD "3e8\r\n%01000d\r\n5\r\nx", 0);
+    client_expect(request, "HTTP/1.1 413", " here");
+    must(strstr(client_ask(request), "Connection: close\r\n"), "what follows is not read");
+    must(strstr(client_ask(request), "X-Request-Id: "), "as any other answer");
+    used = snprintf(request, sizeof(request), "POST /nobody " CHUNKED_HEAD "f0000\r\n");
+    memset(request + used, 'x', LIMIT_HTTP_DROP + 1);
+    request[used + (int)LIMIT_HTTP_DROP + 1] = '\0';
+    client_expect(request, "HTTP/1.1 413", " here");
+
+    /* who goes on is cut off, and has its answer */
+    fd = client_connect();
+    client_say(fd, "POST /echo " CHUNKED_HEAD "fffffff\r\n");
+    memset(request, 'x', sizeof(request));
+    for (size_t sent = 0; send(fd, request, sizeof(request), MSG_NOSIGNAL) > 0;)
+        must((sent += sizeof(request)) < 64 * MIB, "it ends");
+    client_read_all(fd, reply, sizeof(reply));
+    must(strncmp(reply, "HTTP/1.1 413", 12) == 0, "the answer of one that did not stop");
+    close(fd);
+}
+
+static void test_endless_bodies(void **state)
+{
+    (void)state;
+    serve(client_unending);
+    assert_int_equal(seen.handled, 0);
+}
+
 static void client_continue(void)
 {
     char reply[4096];
@@ -439,6 +474,7 @@ int main(void)
         TEST(test_ids),
         TEST(test_bad_requests),
         TEST(test_body_limits),
+        TEST(test_endless_bodies),
         TEST(test_continue),
         TEST(test_keep_alive_and_pipeline),
         TEST(test_bytes),

@@ -1,49 +1,14 @@
 /*
  * test_tls.c - HTTPS: a certificate that is replaced while connections are there, and ones that
- * cannot be used. The certificates are made here, signed by themselves.
+ * cannot be used.
  */
 #include "handlers.h"
 
-#include <gnutls/gnutls.h>
-#include <gnutls/x509.h>
+#include "over_tls.h"
+
 #include <signal.h>
-#include <time.h>
 
-#define PEM_MAX 8192
-
-struct identity {
-    char certificate[PEM_MAX], key[PEM_MAX];
-};
 static struct identity first, second;
-
-/* What this file is about does not depend on the name: it only tells two certificates apart. */
-static void make_identity(struct identity *made, const char *name)
-{
-    gnutls_x509_privkey_t key;
-    gnutls_x509_crt_t certificate;
-    size_t key_size = sizeof(made->key), certificate_size = sizeof(made->certificate);
-
-    memset(made, 0, sizeof(*made));
-    assert_int_equal(gnutls_x509_privkey_init(&key), 0);
-    assert_int_equal(gnutls_x509_privkey_generate(
-                         key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-                     0);
-    assert_int_equal(gnutls_x509_crt_init(&certificate), 0);
-    gnutls_x509_crt_set_version(certificate, 3);
-    gnutls_x509_crt_set_serial(certificate, "\1", 1);
-    gnutls_x509_crt_set_activation_time(certificate, time(NULL) - 60);
-    gnutls_x509_crt_set_expiration_time(certificate, time(NULL) + 3600);
-    gnutls_x509_crt_set_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, name,
-                                  (unsigned)strlen(name));
-    gnutls_x509_crt_set_key(certificate, key);
-    assert_int_equal(gnutls_x509_crt_sign2(certificate, certificate, key, GNUTLS_DIG_SHA256, 0), 0);
-    assert_int_equal(gnutls_x509_crt_export(certificate, GNUTLS_X509_FMT_PEM, made->certificate,
-                                            &certificate_size),
-                     0);
-    assert_int_equal(gnutls_x509_privkey_export(key, GNUTLS_X509_FMT_PEM, made->key, &key_size), 0);
-    gnutls_x509_crt_deinit(certificate);
-    gnutls_x509_privkey_deinit(key);
-}
 
 static int set_up_tls(void **state)
 {
@@ -127,6 +92,37 @@ static void must_hear_hello(struct call *call)
         reply[length] = '\0';
     }
     must(strncmp(reply, "HTTP/1.1 200", 12) == 0, "200");
+}
+
+/* A body that is too long and does not end: the answer goes past libmicrohttpd, by TLS all the
+ * same. */
+static void call_endless(void)
+{
+    char request[2048], reply[4096] = "";
+    size_t length = 0;
+    ssize_t count;
+
+    call_open(&calls[0]);
+    snprintf(request, sizeof(request),
+             "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+             "fff\r\n%01001d",
+             0);
+    must(gnutls_record_send(calls[0].session, request, strlen(request)) > 0, "send");
+    do {
+        count = gnutls_record_recv(calls[0].session, reply + length, sizeof(reply) - 1 - length);
+        if (count > 0)
+            length += (size_t)count;
+    } while (count > 0 || count == GNUTLS_E_AGAIN || count == GNUTLS_E_INTERRUPTED);
+    must(count == 0, "an end that is TLS's own");
+    must(strncmp(reply, "HTTP/1.1 413", 12) == 0 && strstr(reply, " here"), "the answer");
+    call_close(&calls[0]);
+}
+
+static void an_endless_body_is_answered(void **state)
+{
+    (void)state;
+    serve(call_endless);
+    assert_int_equal(seen.handled, 0);
 }
 
 static void call_first(void)
@@ -226,6 +222,7 @@ int main(void)
         TLS_TEST(a_new_certificate_ends_no_connection),
         TLS_TEST(what_cannot_be_used_changes_nothing),
         TLS_TEST(plain_words_are_not_heard),
+        TLS_TEST(an_endless_body_is_answered),
         cmocka_unit_test(a_plain_server_stays_plain),
         TLS_TEST(a_server_does_not_start_with_half_an_identity),
     };
