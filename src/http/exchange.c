@@ -221,8 +221,7 @@ void exchange_end(struct http_exchange *exchange, CURLcode code)
     if (exchange->is_cancelled)
         return;
     if (code != CURLE_OK)
-        error_set(&err, client_place_error(exchange->easy, code), ERROR_ENGINE, "%s",
-                  exchange->why[0] ? exchange->why : curl_easy_strerror(code));
+        client_trouble(exchange->client, exchange->easy, code, exchange->why, &err);
     exchange->client->has_called_back = true;
     if (exchange->events->done)
         exchange->events->done(exchange->ctx, exchange->status, &err);
