@@ -67,7 +67,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status < 200 || exchange->has_status)
         return length;
-    exchange->has_status = true;
+    exchange->has_status = exchange->client->has_answered = true;
     exchange->status = (unsigned)status;
     exchange->client->has_called_back = true;
     if (exchange->events->status)

@@ -21,6 +21,7 @@ struct http_client {
     char *ca, *cert, *key;
     char *tls_folder; /* NULL: no files of TLS */
     bool has_tls, is_unverified;
+    bool has_answered; /* once at least, whatever it was */
     struct http_exchange *exchanges;
     bool has_called_back; /* in this http_client_wait() */
 
