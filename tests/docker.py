@@ -16,11 +16,13 @@ be on any machine.
 """
 import ctypes
 import errno
+import grp
 import hashlib
 import http.client
 import io
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -71,6 +73,9 @@ def be_init(folder, disk, *argv):
 
     os.makedirs("/run/containerd", exist_ok=True)  # its shims' sockets are there, wherever its state is
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=711", "tmpfs", "/run/containerd"], check=True)
+    names = os.path.join(folder, "etc")  # files that it finds in /etc in place of this machine's
+    for name in os.listdir(names):
+        subprocess.run(["mount", "--bind", os.path.join(names, name), f"/etc/{name}"], check=True)
     if disk != "-":
         os.mkdir(os.path.join(folder, "data"))
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs",
@@ -163,9 +168,10 @@ def remove(folder):
 
 class Dockerd:
     """One that runs. With `network` it has a bridge, in a network namespace of its own; with `disk`
-    its data is on one of that size, which can be filled."""
+    its data is on one of that size, which can be filled; with `remap` the ids of its containers are
+    those of this machine from there on (--userns-remap)."""
 
-    def __init__(self, network=False, disk="-", options=()):
+    def __init__(self, network=False, disk="-", options=(), remap=None):
         for program in ("dockerd", "containerd", "runc", "unshare"):
             if not shutil.which(program, path=support.PATH):
                 raise Failed(f"no {program} on this machine: tools/setup test installs it")
@@ -181,6 +187,9 @@ class Dockerd:
         self.socket = os.path.join(self.folder, "docker.sock")
         self.host = f"unix://{self.socket}"
         self.made = set()
+        os.mkdir(os.path.join(self.folder, "etc"))
+        if remap is not None:
+            options = (*options, *self._remap(remap))
         self.process = self._launch(network, disk, options)
         support.apart.add(self.process.pid)
         try:
@@ -188,6 +197,17 @@ class Dockerd:
         except BaseException:
             self.close()
             raise
+
+    def _remap(self, base):
+        """Its options. Who has the range is said in files that it alone sees."""
+        user = pwd.getpwnam("nobody")
+        group = grp.getgrgid(user.pw_gid).gr_name
+        for name in ("subuid", "subgid"):
+            if not os.path.exists(f"/etc/{name}"):
+                raise Failed(f"no /etc/{name} on this machine, which the package passwd brings")
+            with open(os.path.join(self.folder, "etc", name), "w") as file:
+                file.write(f"{user.pw_name}:{base}:65536\n")
+        return "--userns-remap", f"{user.pw_name}:{group}"
 
     def _launch(self, network, disk, options):
         argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
@@ -326,6 +346,11 @@ class Dockerd:
                   for name, value in labels.items()]
         query = {"all": "1", "filters": json.dumps({"label": wanted} if wanted else {})}
         return self.ask("GET", "/containers/json?" + urllib.parse.urlencode(query))
+
+    def seen_from_outside(self, container, name):
+        """A file below /proc of a container's first process, as this machine has it."""
+        pid = self.inspect(container)["State"]["Pid"]
+        return f"/proc/{self.init_pid()}/root/proc/{pid}/{name}"
 
     def inspect(self, container):
         return self.ask("GET", f"/containers/{container}/json")

@@ -181,6 +181,26 @@ static int bad_docker(const struct config *config, enum config_key key, struct e
                      value_quote(quoted, value->text), config_table[key].allowed);
 }
 
+/* Who asks for TLS does not get plain HTTP. Docker's own client has a folder of its user's for it,
+ * and a daemon has no user. */
+static int check_tls(const struct config *config, struct error *err)
+{
+    const char *host = config->docker.host, *cert = config->docker.cert_path;
+    bool has_files = (cert && cert[0]) || str_starts(host, "https://");
+
+    if (!config->docker.verifies_tls || str_starts(host, "unix://"))
+        return 0;
+    if (str_starts(host, "http://"))
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "DOCKER_TLS_VERIFY is set and DOCKER_HOST is without TLS: write tcp:// "
+                         "for http://, or unset DOCKER_TLS_VERIFY");
+    if (!has_files)
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "DOCKER_TLS_VERIFY is set and DOCKER_CERT_PATH is not: set it to the "
+                         "folder with ca.pem, cert.pem and key.pem");
+    return 0;
+}
+
 static int check_docker(struct config *config, struct error *err)
 {
     static const char *const schemes[] = {"tcp://", "http://", "https://"};
@@ -196,6 +216,9 @@ static int check_docker(struct config *config, struct error *err)
         return bad_docker(config, KEY_DOCKER_HOST, err);
     if (cert && cert[0] != '/') /* the daemon is in no particular folder */
         return bad_docker(config, KEY_DOCKER_CERT_PATH, err);
+    r = check_tls(config, err);
+    if (r < 0)
+        return r;
     r = settle(config, KEY_DOCKER_MEMORY, KEY_MEMORY, err);
     return r < 0 ? r : settle(config, KEY_DOCKER_CPU, KEY_CPUS, err);
 }

@@ -24,13 +24,14 @@ int http_client_open(const char *socket_path, struct http_client **ret, struct e
 /*
  * A server that may be elsewhere. `address`: "unix:///path", "tcp://host:port" ("http://..." and
  * "https://..." too). `tls_folder`: with ca.pem, cert.pem and key.pem; NULL or empty: no TLS
- * (https: the system's authorities). Files that are not there are left out. -EINVAL with
- * ERROR_BAD_CONFIG: the address makes no sense.
+ * (https: the system's authorities). A cert.pem or key.pem that is not there is left out, and a
+ * ca.pem that nobody has to be verified with. -EINVAL with ERROR_BAD_CONFIG: the address makes no
+ * sense.
  */
 struct http_place {
     const char *address;
     const char *tls_folder;
-    bool is_unverified;      /* TLS with whoever answers */
+    bool is_unverified;      /* with a tls_folder: TLS with whoever answers */
     struct reactor *reactor; /* drives all exchanges; NULL: http_client_wait() does */
 };
 int http_client_open_at(const struct http_place *place, struct http_client **ret,
@@ -54,9 +55,10 @@ struct http_call_events {
     void (*status)(void *ctx, unsigned status);
     int (*data)(void *ctx, const void *data, size_t length); /* <0 aborts */
     /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there; -EACCES: the
-     * socket is not ours to use; -EHOSTUNREACH: no such host; -ETIMEDOUT; -EKEYREJECTED: TLS;
-     * -ECONNRESET: the other side left; -ECANCELED: data() or body_read() said so. The exchange
-     * ends with it. */
+     * socket is not ours to use; -EHOSTUNREACH: no such host; -ETIMEDOUT; -ECONNRESET: the other
+     * side left; -ECANCELED: data() or body_read() said so. Of TLS: -EPROTOTYPE, it is not spoken
+     * there; -EKEYREJECTED, nobody vouches for the server; -EREMCHG, its certificate is another
+     * name's; -ENOKEY, ours is missing, refused or of no use. The exchange ends with it. */
     void (*done)(void *ctx, unsigned status, const struct error *err);
 };
 int http_call_start(struct http_client *client, const struct http_call *call,

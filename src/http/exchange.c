@@ -68,7 +68,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status < 200 || exchange->has_status)
         return length;
-    exchange->has_status = true;
+    exchange->has_status = exchange->client->has_answered = true;
     exchange->status = (unsigned)status;
     exchange->client->has_called_back = true;
     if (exchange->events->status)
@@ -222,8 +222,7 @@ void exchange_end(struct http_exchange *exchange, CURLcode code)
     if (exchange->is_cancelled)
         return;
     if (code != CURLE_OK)
-        error_set(&err, client_place_error(exchange->easy, code), ERROR_ENGINE, "%s",
-                  exchange->why[0] ? exchange->why : curl_easy_strerror(code));
+        client_trouble(exchange->client, exchange->easy, code, exchange->why, &err);
     exchange->client->has_called_back = true;
     if (exchange->events->done)
         exchange->events->done(exchange->ctx, exchange->status, &err);

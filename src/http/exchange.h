@@ -1,6 +1,6 @@
 /*
- * exchange.h - one request of a client and its reply, as libcurl sees it. Shared by client.c and
- * exchange.c.
+ * exchange.h - one request of a client and its reply, as libcurl sees it. Shared by the files of
+ * the client.
  *
  * libcurl does not let its callbacks add or remove exchanges, so both wait for client_settle(): a
  * new one is not added yet, a cancelled one is still there and says nothing any more.
@@ -19,7 +19,9 @@ struct http_client {
     char *socket_path; /* NULL: TCP */
     char *base;        /* of every URL: scheme, host and port */
     char *ca, *cert, *key;
+    char *tls_folder; /* NULL: no files of TLS */
     bool has_tls, is_unverified;
+    bool has_answered; /* once at least, whatever it was */
     struct http_exchange *exchanges;
     bool has_called_back; /* in this http_client_wait() */
 
@@ -51,7 +53,10 @@ struct http_exchange {
 int client_place_set(struct http_client *client, const struct http_place *place, struct error *err);
 bool client_place_apply(const struct http_client *client, CURL *easy, const char *path);
 void client_place_free(struct http_client *client);
-int client_place_error(CURL *easy, CURLcode code); /* what a failure of libcurl is as an errno */
+
+/* trouble.c: a failure of libcurl and its words as an error; returns its number */
+int client_trouble(const struct http_client *client, CURL *easy, CURLcode code, const char *said,
+                   struct error *err);
 
 /* client.c */
 int client_settle(struct http_client *client);

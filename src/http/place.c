@@ -1,4 +1,4 @@
-/* place.c - where a client's server is: a unix socket, TCP or TLS; and what its failures mean. */
+/* place.c - where a client's server is: a unix socket, TCP or TLS. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -51,13 +51,14 @@ static int set_host(struct http_client *client, const char *host, bool has_tls)
     return client->base ? 0 : -ENOMEM;
 }
 
-static int set_file(char **ret, const char *folder, const char *name)
+/* One that is there and cannot be read is libcurl's to name, in words that say so. */
+static int set_file(char **ret, const char *folder, const char *name, bool is_needed)
 {
     CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_PATH_BYTES);
 
     if (buf_printf(&path, "%s/%s", folder, name) < 0)
         return -ENAMETOOLONG;
-    if (access(buf_text(&path), F_OK) < 0)
+    if (!is_needed && access(buf_text(&path), F_OK) < 0 && errno == ENOENT)
         return 0;
     *ret = strdup(buf_text(&path));
     return *ret ? 0 : -ENOMEM;
@@ -79,6 +80,20 @@ static int set_address(struct http_client *client, const char *address, bool has
     return rest ? set_host(client, rest, false) : -EINVAL;
 }
 
+static int set_files(struct http_client *client, const char *folder)
+{
+    int r = set_file(&client->ca, folder, "ca.pem", !client->is_unverified);
+
+    if (r == 0)
+        r = set_file(&client->cert, folder, "cert.pem", false);
+    if (r == 0)
+        r = set_file(&client->key, folder, "key.pem", false);
+    if (r < 0)
+        return r;
+    client->tls_folder = strdup(folder);
+    return client->tls_folder ? 0 : -ENOMEM;
+}
+
 int client_place_set(struct http_client *client, const struct http_place *place, struct error *err)
 {
     const char *folder = place->tls_folder;
@@ -86,14 +101,9 @@ int client_place_set(struct http_client *client, const struct http_place *place,
     int r = set_address(client, place->address, has_folder);
 
     client->reactor = place->reactor;
-    client->is_unverified = place->is_unverified;
-    if (r == 0 && has_folder && client->has_tls) {
-        r = set_file(&client->ca, folder, "ca.pem");
-        if (r == 0)
-            r = set_file(&client->cert, folder, "cert.pem");
-        if (r == 0)
-            r = set_file(&client->key, folder, "key.pem");
-    }
+    client->is_unverified = place->is_unverified && has_folder;
+    if (r == 0 && has_folder && client->has_tls)
+        r = set_files(client, folder);
     if (r == -ENOMEM)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     if (r < 0)
@@ -109,6 +119,7 @@ void client_place_free(struct http_client *client)
     free(client->ca);
     free(client->cert);
     free(client->key);
+    free(client->tls_folder);
 }
 
 static bool set_tls(const struct http_client *client, CURL *easy)
@@ -147,36 +158,4 @@ bool client_place_apply(const struct http_client *client, CURL *easy, const char
         curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->socket_path) != CURLE_OK)
         return false;
     return curl_easy_setopt(easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK;
-}
-
-int client_place_error(CURL *easy, CURLcode code)
-{
-    long number = 0;
-
-    switch (code) {
-    case CURLE_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case CURLE_WRITE_ERROR:
-    case CURLE_ABORTED_BY_CALLBACK:
-        return -ECANCELED;
-    case CURLE_COULDNT_CONNECT:
-        curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-        return number > 0 ? (int)-number : -ECONNREFUSED;
-    case CURLE_COULDNT_RESOLVE_HOST:
-        return -EHOSTUNREACH;
-    case CURLE_OPERATION_TIMEDOUT:
-        return -ETIMEDOUT;
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-        return -EKEYREJECTED;
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-        return -ECONNRESET;
-    default:
-        return -EPROTO;
-    }
 }

@@ -6,7 +6,8 @@
  * that is kept: what libcurl has connected so is an idle connection to it, which it closes at some
  * later call of anybody's when it is 118 s old or the other side has closed it (curl 7.88,
  * prune_dead_connections()), and the number is the next connection's then. With TLS it has to stay;
- * our duplicate of the socket is then at least nobody else's.
+ * our duplicate of the socket is then at least nobody else's, and from the request on it is no idle
+ * one any more: curl_easy_send() takes it out of those.
  */
 #include "http/stream.h"
 
@@ -210,15 +211,20 @@ void http_stream_want(struct http_stream *stream, short events)
 
 /* ---- the request and the head of its reply ---- */
 
+static void fail_with(struct http_stream *stream, const struct error *err)
+{
+    if (stream->watch)
+        stream->client->reactor->ops->watch_remove(stream->watch);
+    stream->watch = NULL;
+    stream->events->failed(stream->ctx, err);
+}
+
 static void fail(struct http_stream *stream, int num, const char *why)
 {
     struct error err = {0};
 
     error_set(&err, num, ERROR_ENGINE, "%s", why);
-    if (stream->watch)
-        stream->client->reactor->ops->watch_remove(stream->watch);
-    stream->watch = NULL;
-    stream->events->failed(stream->ctx, &err);
+    fail_with(stream, &err);
 }
 
 /* The status of a whole head, whose bytes go; 0: not yet; -EPROTO. */
@@ -321,15 +327,17 @@ static void connected(struct http_stream *stream)
 bool streams_done(struct http_client *client, CURL *easy, CURLcode code)
 {
     struct http_stream *stream = client->streams;
+    struct error err = {0};
 
     while (stream && stream->easy != easy)
         stream = stream->next;
     if (!stream || stream->is_closed)
         return stream != NULL;
-    if (code == CURLE_OK)
+    if (code == CURLE_OK) {
         connected(stream);
-    else
-        fail(stream, client_place_error(easy, code),
-             stream->why[0] ? stream->why : curl_easy_strerror(code));
+    } else {
+        client_trouble(client, easy, code, stream->why, &err);
+        fail_with(stream, &err);
+    }
     return true;
 }

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
+#include "runtime/docker/remedy.h"
 
 #define REPLY_MAX (16 * MIB)
 #define CALL_MS 60000 /* removing an image takes longest */
@@ -33,6 +34,12 @@ void docker_client_close(struct docker_client *docker)
 int docker_client_lost(const struct docker_client *docker, const struct error *why,
                        struct error *err)
 {
+    const char *remedy = docker_tls_remedy(why->num);
+
+    if (remedy)
+        return error_set(err, why->num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: %.200s: %.500s. %s", docker->host, why->text,
+                         remedy);
     switch (why->num) {
     case -ENOENT:
     case -ECONNREFUSED:
@@ -82,6 +89,10 @@ int docker_client_call(struct docker_client *docker, const char *method, const c
 
     if (http_call(docker->http, &call, &status, &reply, &why) < 0)
         return docker_client_lost(docker, &why, err);
+    if (docker_wants_tls(status, &reply)) {
+        error_set(&why, -EPROTOTYPE, ERROR_ENGINE, DOCKER_WANTS_TLS);
+        return docker_client_lost(docker, &why, err);
+    }
     if (status >= 400)
         return docker_client_refused(status, &reply, err);
     *ret = reply.length > 0 ? json_loadb(buf_text(&reply), reply.length, 0, NULL) : NULL;

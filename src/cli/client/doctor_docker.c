@@ -19,6 +19,7 @@
 #include "cli/client/image.h"
 #include "cli/request.h"
 #include "cli/say.h"
+#include "runtime/docker/remedy.h"
 
 #define API_WANTED 1041 /* 1.41, of Docker 20.10 */
 
@@ -32,13 +33,16 @@ static void add_problem(json_t *report, const char *problem, const char *remedy)
 
 static void note_unreachable(json_t *report, const struct error *err)
 {
-    const char *remedy =
-        err->num == -EACCES || err->num == -EPERM
-            ? "sudo usermod -aG docker $USER, then log in again (members of the group are as good "
-              "as root), or Docker rootless with DOCKER_HOST"
-            : "sudo systemctl start docker (apt-get install docker.io), or set DOCKER_HOST, or "
-              "SANDBOX_TYPE=local";
+    bool is_forbidden = err->num == -EACCES || err->num == -EPERM;
+    const char *remedy = docker_tls_remedy(err->num);
 
+    if (!remedy && is_forbidden)
+        remedy =
+            "sudo usermod -aG docker $USER, then log in again (members of the group are as good as "
+            "root), or Docker rootless with DOCKER_HOST";
+    else if (!remedy)
+        remedy = "sudo systemctl start docker (apt-get install docker.io), or set DOCKER_HOST, or "
+                 "SANDBOX_TYPE=local";
     add_problem(report, err->text, remedy);
 }
 

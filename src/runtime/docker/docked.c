@@ -142,6 +142,10 @@ static void note_facts(struct wall_box *box)
     const struct launcher_make *make = &box->make;
     uint32_t layers = box->seen.layers | (box->ready.layers & LAYER_ALL);
 
+    /* Docker tells how it was configured, the warden which ids its container has: one without the
+     * other is no user namespace of the box's. */
+    if (!(box->seen.layers & box->ready.layers & LAYER_BIT(LAYER_USERNS)))
+        layers &= ~LAYER_BIT(LAYER_USERNS);
     box->facts.memory_bytes = make->memory_bytes;
     box->facts.disk_bytes = make->disk_bytes;
     box->facts.pids = make->pids;

@@ -5,12 +5,47 @@
 
 #include "base/str.h"
 #include "runtime/docker/inside.h"
+#include "runtime/docker/remedy.h"
 
 #define REMEDY "Set SANDBOX_TYPE=local or start Docker daemon"
 #define MESSAGE_MAX 400
 
+const char *docker_tls_remedy(int num)
+{
+    switch (num) {
+    case -EPROTOTYPE:
+        return "Set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH if it listens with TLS, and neither "
+               "if it does not";
+    case -EKEYREJECTED:
+        return "Put the ca.pem of who signed Docker's certificate into DOCKER_CERT_PATH";
+    case -EREMCHG:
+        return "Set DOCKER_HOST to a name or address that is in Docker's certificate, or give "
+               "Docker one with this name (subjectAltName)";
+    case -ENOKEY:
+        return "Put ca.pem, and cert.pem and key.pem of a client that this Docker accepts, into "
+               "DOCKER_CERT_PATH";
+    default:
+        return NULL;
+    }
+}
+
+/* What Go's server says, in plain HTTP. */
+bool docker_wants_tls(unsigned status, const struct buf *reply)
+{
+    static const char words[] = "HTTP request to an HTTPS server";
+
+    return status == 400 && reply->length > 0 &&
+           memmem(reply->data, reply->length, words, sizeof(words) - 1);
+}
+
 int docker_unavailable(const char *host, int num, const char *why, struct error *err)
 {
+    const char *remedy = docker_tls_remedy(num);
+
+    if (remedy)
+        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
+                         "Docker daemon not available: %s: %s. %s, or set SANDBOX_TYPE=local", host,
+                         why, remedy);
     switch (num) {
     case -ENOENT:
     case -ECONNREFUSED:

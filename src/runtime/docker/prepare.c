@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/docker/inside.h"
+#include "runtime/docker/remedy.h"
 
 static void ask_image(struct docker_wall *wall);
 
@@ -319,9 +320,10 @@ static void on_version(void *ctx, const struct api_reply *reply)
     struct api_request request = {.method = "GET", .path = "/info"};
 
     wall->prepare.call = NULL;
-    if (reply->status >= 300)
-        docker_unavailable(wall->spec.host, -EPROTO, "what answers is not Docker, or wants TLS",
-                           &err);
+    if (docker_wants_tls(reply->status, reply->raw))
+        docker_unavailable(wall->spec.host, -EPROTOTYPE, DOCKER_WANTS_TLS, &err);
+    else if (reply->status >= 300)
+        docker_unavailable(wall->spec.host, -EPROTO, "what answers is not Docker", &err);
     if (err.num == 0)
         api_negotiate(&wall->api, reply->json, &err);
     if (err.num < 0) {

@@ -1,5 +1,9 @@
-/* tar.c - an archive in memory (POSIX ustar): files and folders of root's, short names. */
+/*
+ * tar.c - an archive in memory (POSIX ustar): files and folders of root's, short names. And the
+ * first file of one of Docker's, which is hostile input like all that comes from there.
+ */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,4 +64,39 @@ int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data,
 int tar_end(struct buf *tar)
 {
     return add_zeros(tar, 2 * BLOCK);
+}
+
+/* Digits up to a blank or NUL; false: none, or a number in one of tar's other ways. */
+static bool read_octal(const char *text, size_t size, size_t *ret)
+{
+    size_t value = 0, i = 0;
+
+    for (; i < size && text[i] >= '0' && text[i] <= '7'; i++) {
+        if (value > SIZE_MAX >> 4)
+            return false;
+        value = value << 3 | (size_t)(text[i] - '0');
+    }
+    *ret = value;
+    return i > 0 && (i == size || text[i] == ' ' || text[i] == 0);
+}
+
+const char *tar_first(const struct buf *tar, size_t *ret_length)
+{
+    size_t left = tar->length, size, blocks;
+
+    for (const char *at = tar->data; left >= BLOCK; at += blocks * BLOCK) {
+        const struct header *header = (const struct header *)at;
+
+        if (!read_octal(header->size, sizeof(header->size), &size))
+            return NULL;
+        if (header->type == '0' || header->type == 0) {
+            *ret_length = size;
+            return size <= left - BLOCK ? at + BLOCK : NULL;
+        }
+        blocks = 1 + size / BLOCK + (size % BLOCK != 0);
+        if (blocks > left / BLOCK)
+            return NULL;
+        left -= blocks * BLOCK;
+    }
+    return NULL;
 }

@@ -193,10 +193,15 @@ static void fill(struct docker_wall *wall)
         ask(wall, &request, on_filled);
 }
 
-/* The file is a tar of one: its bytes are behind the header. */
+/* The file is a tar of one. With --userns-remap its owner is an id of Docker's machine, and one
+ * that does not fit into tar's old numbers has a header of its own before it. */
 static bool is_marked(const struct docker_wall *wall, const struct buf *tar)
 {
-    return tar->length > 512 + 64 && memcmp(tar->data + 512, wall->volume.hash, 64) == 0;
+    size_t length;
+    const char *mark = tar_first(tar, &length);
+
+    return mark && length == strlen(wall->volume.hash) &&
+           memcmp(mark, wall->volume.hash, length) == 0;
 }
 
 static void on_mark(void *ctx, const struct api_reply *reply)

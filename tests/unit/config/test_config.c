@@ -477,6 +477,34 @@ static void docker_host_is_judged_when_used(void **state)
     }
 }
 
+/* Docker's own client would look into a folder of its user's; plain HTTP it would not speak. */
+static void who_asks_for_tls_gets_nothing_less(void **state)
+{
+    static const struct {
+        const char *host, *cert, *says; /* NULL: it is fine */
+    } rows[] = {
+        {"DOCKER_HOST=tcp://there:2376", NULL, "DOCKER_CERT_PATH is not"},
+        {"DOCKER_HOST=http://there:2375", "DOCKER_CERT_PATH=/certs", "without TLS"},
+        {"DOCKER_HOST=tcp://there:2376", "DOCKER_CERT_PATH=/certs", NULL},
+        {"DOCKER_HOST=https://there:2376", NULL, NULL},
+        {"DOCKER_HOST=unix:///var/run/docker.sock", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const char *env[] = {"SANDBOX_TYPE=docker", "DOCKER_TLS_VERIFY=1", rows[i].host,
+                             rows[i].cert, NULL};
+        struct config config;
+        struct error err = {0};
+
+        load(&config, "", env);
+        assert_int_equal(config_check(&config, &err), rows[i].says ? -EINVAL : 0);
+        if (rows[i].says)
+            assert_text_has(err.text, rows[i].says);
+        config_free(&config);
+    }
+}
+
 static void url_and_template_exclude_each_other(void **state)
 {
     struct config config;
@@ -519,6 +547,7 @@ int main(void)
         cmocka_unit_test(docker_limits_are_settled),
         cmocka_unit_test(docker_keys),
         cmocka_unit_test(docker_host_is_judged_when_used),
+        cmocka_unit_test(who_asks_for_tls_gets_nothing_less),
         cmocka_unit_test(url_and_template_exclude_each_other),
         cmocka_unit_test(sources_have_names),
     };

@@ -4,9 +4,9 @@
  */
 #include "handlers.h"
 
-#include "over_tls.h"
-
 #include <signal.h>
+
+#include "over_tls.h"
 
 static struct identity first, second;
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "runtime/docker/inside.h"
+#include "runtime/docker/remedy.h"
 
 static void test_nobody_there(void **state)
 {
@@ -22,6 +23,41 @@ static void test_nobody_there(void **state)
         assert_non_null(strstr(err.text, "unix:///s"));
         assert_non_null(strstr(err.text, "Set SANDBOX_TYPE=local or start Docker daemon"));
     }
+}
+
+/* Docker is there: to start it would help nobody. */
+static void test_tls(void **state)
+{
+    static const struct {
+        int num;
+        const char *says;
+    } rows[] = {
+        {-EPROTOTYPE, "DOCKER_TLS_VERIFY"},
+        {-EKEYREJECTED, "ca.pem"},
+        {-EREMCHG, "DOCKER_HOST"},
+        {-ENOKEY, "cert.pem"},
+    };
+    char reply[] = "Client sent an HTTP request to an HTTPS server.\n";
+    struct buf body = {.data = reply, .length = strlen(reply), .maximum = sizeof(reply)};
+    struct buf none = BUF_INIT(1);
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct error err = {0};
+
+        assert_int_equal(docker_unavailable("tcp://h:1", rows[i].num, "because", &err),
+                         rows[i].num);
+        assert_ptr_equal(err.code, ERROR_DOCKER_UNAVAILABLE);
+        assert_ptr_equal(strstr(err.text, "Docker daemon not available: tcp://h:1: because. "),
+                         err.text);
+        assert_non_null(strstr(err.text, rows[i].says));
+        assert_non_null(strstr(err.text, "SANDBOX_TYPE=local"));
+        assert_null(strstr(err.text, "start Docker"));
+    }
+    assert_null(docker_tls_remedy(-ECONNRESET));
+    assert_true(docker_wants_tls(400, &body));
+    assert_false(docker_wants_tls(200, &body));
+    assert_false(docker_wants_tls(400, &none));
 }
 
 static void test_refusals(void **state)
@@ -175,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_tls),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_words_are_cleaned),
         cmocka_unit_test(test_versions),

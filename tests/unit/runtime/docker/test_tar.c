@@ -50,11 +50,65 @@ static void test_what_does_not_fit(void **state)
     buf_free(&tar);
 }
 
+/* Ids above 2097151 come in a header of their own (pax), as those of --userns-remap may be. */
+static void test_the_first_file(void **state)
+{
+    struct buf tar = BUF_INIT(64 * KIB);
+    size_t length = 0;
+    FILE *in = popen("cd /tmp && f=$(mktemp) && printf marked >$f && tar c --format=pax "
+                     "--owner=:1200000000 --group=:1200000000 $f 2>/dev/null; rm $f",
+                     "r");
+    char data[4096];
+    size_t count;
+
+    (void)state;
+    assert_non_null(in);
+    while ((count = fread(data, 1, sizeof(data), in)) > 0)
+        assert_int_equal(buf_append(&tar, data, count), 0);
+    assert_int_equal(pclose(in), 0);
+    assert_int_equal(tar.data[156], 'x');
+    assert_memory_equal(tar_first(&tar, &length), "marked", 6);
+    assert_int_equal(length, 6);
+    for (size_t cut = 0; cut < tar.length; cut++) { /* wherever it ends, nobody reads behind it */
+        char *exact = malloc(cut ? cut : 1);
+        struct buf part = {.data = exact, .length = cut, .maximum = cut};
+
+        memcpy(exact, tar.data, cut);
+        if (tar_first(&part, &length))
+            assert_true(length == 6 && cut >= 3 * 512 + 6);
+        free(exact);
+    }
+    buf_free(&tar);
+}
+
+static void test_no_file_at_all(void **state)
+{
+    struct buf tar = BUF_INIT(8 * KIB);
+    size_t length;
+
+    (void)state;
+    assert_null(tar_first(&tar, &length));
+    assert_int_equal(tar_folder(&tar, "bin/"), 0);
+    assert_int_equal(tar_end(&tar), 0);
+    assert_null(tar_first(&tar, &length));
+    buf_clear(&tar);
+    assert_int_equal(tar_file(&tar, "f", 0444, "x", 1), 0);
+    memcpy(tar.data + 124, "77777777777", 11); /* its size: more than there is */
+    assert_null(tar_first(&tar, &length));
+    tar.data[156] = 'x';
+    assert_null(tar_first(&tar, &length));
+    memset(tar.data + 124, 0xff, 12);
+    assert_null(tar_first(&tar, &length));
+    buf_free(&tar);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tar_reads_it),
         cmocka_unit_test(test_what_does_not_fit),
+        cmocka_unit_test(test_the_first_file),
+        cmocka_unit_test(test_no_file_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,19 @@
+/*
+ * remedy.h - what to do about a Docker that cannot be reached as configured. For the wall and for
+ * the commands that speak to Docker themselves. Pure.
+ */
+#ifndef BAILEY_RUNTIME_DOCKER_REMEDY_H
+#define BAILEY_RUNTIME_DOCKER_REMEDY_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+#define DOCKER_WANTS_TLS "it speaks TLS only"
+
+/* A sentence for the TLS numbers of http/client.h, without its full stop; NULL for any other. */
+const char *docker_tls_remedy(int num);
+/* Is this how a server that speaks TLS refuses who does not? Its number is -EPROTOTYPE then. */
+bool docker_wants_tls(unsigned status, const struct buf *reply);
+
+#endif
