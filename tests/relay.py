@@ -2,18 +2,21 @@
 
     with relay.Relay(path) as address: ...    # "http://127.0.0.1:PORT"
 
-Bytes go both ways as they are; each connection has a thread for either way.
+Bytes go both ways as they are; each connection has a thread for either way. What clients say is
+added to the list `seen`.
 """
 import socket
 import threading
 
 
-def _copy(source, target):
+def _copy(source, target, seen=None):
     try:
         while True:
             data = source.recv(65536)
             if not data:
                 break
+            if seen is not None:
+                seen.append(data)
             target.sendall(data)
     except OSError:
         pass
@@ -25,8 +28,9 @@ def _copy(source, target):
 
 
 class Relay:
-    def __init__(self, path):
+    def __init__(self, path, seen=None):
         self.path = str(path)
+        self.seen = seen
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.thread = threading.Thread(target=self._accept, daemon=True)
@@ -47,11 +51,10 @@ class Relay:
                 continue
             threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
 
-    @staticmethod
-    def _serve(client, server):
+    def _serve(self, client, server):
         back = threading.Thread(target=_copy, args=(server, client), daemon=True)
         back.start()
-        _copy(client, server)
+        _copy(client, server, self.seen)
         back.join()
         client.close()
         server.close()

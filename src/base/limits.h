@@ -186,6 +186,7 @@
 #define LIMIT_DOCKER_VALUES (256 * KIB) /* in it; "{}," is three bytes there and 300 here */
 #define LIMIT_DOCKER_VOLUME (256 * MIB) /* the warden and its drivers */
 #define LIMIT_DOCKER_SHM (64 * MIB)     /* /dev/shm of a container, or its disk */
+#define LIMIT_DOCKER_GROUPS 4096        /* folders in which a container's group is looked for */
 #define LIMIT_IMAGE_NAME 512            /* bytes: registry, name, tag and digest */
 
 /* what comes back */

@@ -58,14 +58,29 @@ static int explain_limits(const struct result *result, struct buf *to)
     return failed;
 }
 
+/* Says whose word it is where that is not the engine's own. */
+static int explain_usage(const struct usage *usage, struct buf *to)
+{
+    const char *by = usage_by_name(usage->by);
+    char rss[CELL_MAX] = "?";
+
+    if (!by)
+        return buf_printf(to, "  %-10s not known\n", "used");
+    if (usage->max_rss_bytes)
+        str_from_bytes(usage->max_rss_bytes, rss, sizeof(rss));
+    return buf_printf(
+        to, "  %-10s %.1f ms of cpu, %s of memory%s%s%s\n", "used", (double)usage->cpu_us / 1000.0,
+        rss, usage->by == USAGE_BY_ENGINE ? "" : " (the ", usage->by == USAGE_BY_ENGINE ? "" : by,
+        usage->by == USAGE_BY_ENGINE ? "" : "'s word)");
+}
+
 int explain_result(const struct result *result, struct buf *to)
 {
-    char layers[256], missing[256], rss[CELL_MAX];
+    char layers[256], missing[256];
     int failed = 0;
 
     layer_list(result->layers, layers, sizeof(layers));
     layer_list(result->missing, missing, sizeof(missing));
-    str_from_bytes(result->usage.max_rss_bytes, rss, sizeof(rss));
 
     failed |= buf_printf(to, "what held this run\n");
     failed |= buf_printf(to, "  %-10s %s\n", "runtime", result->runtime ? result->runtime : "none");
@@ -76,8 +91,7 @@ int explain_result(const struct result *result, struct buf *to)
     failed |= buf_printf(to, "  %-10s %s\n", "layers", layers[0] ? layers : "none");
     failed |= buf_printf(to, "  %-10s %s\n", "missing", missing[0] ? missing : "nothing");
     failed |= explain_limits(result, to);
-    failed |= buf_printf(to, "  %-10s %.1f ms of cpu, %s of memory\n", "used",
-                         (double)result->usage.cpu_us / 1000.0, rss);
+    failed |= explain_usage(&result->usage, to);
     failed |= buf_printf(to, "  %-10s %.1f ms\n", "took", (double)result->duration_ns / 1e6);
     return failed < 0 ? failed : 0;
 }

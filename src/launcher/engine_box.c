@@ -367,6 +367,7 @@ static void bury(struct engine_box *box, struct launcher_usage *ret)
         .memory_bytes = counted.memory_peak_bytes ? counted.memory_peak_bytes : usage.max_rss_bytes,
         .oom_kills = usage.oom_kills,
         .was_asked = box->was_asked,
+        .counted = COUNTED_ALL,
     };
     *at = box->next;
     boxes_free(box);
@@ -481,6 +482,7 @@ void boxes_usage(struct engine *engine, uint32_t number)
             counted.memory_peak_bytes ? counted.memory_peak_bytes : counted.memory_bytes;
         message.usage.oom_kills = launcher_oom_kills(&box->launched);
         message.usage.was_asked = box->was_asked;
+        message.usage.counted = COUNTED_ALL;
     }
     broker_send(engine, &message, -1);
 }

@@ -118,6 +118,7 @@ static void pack_usage(struct pack *pack, const struct launcher_usage *usage)
     pack_u64(pack, usage->oom_kills);
     pack_u8(pack, usage->was_asked);
     pack_u8(pack, usage->why);
+    pack_u8(pack, usage->counted);
 }
 
 static void pack_kernel_ended(struct pack *pack, const struct launcher_kernel_ended *ended)
@@ -394,7 +395,8 @@ static bool unpack_usage(struct unpack *unpack, struct launcher_usage *usage)
     if (!unpack_bool(unpack, &usage->was_asked))
         return false;
     usage->why = unpack_u8(unpack);
-    return usage->why < _WHY_MAX;
+    usage->counted = unpack_u8(unpack);
+    return usage->why < _WHY_MAX && usage->counted < _COUNTED_MAX;
 }
 
 static bool unpack_kernel_made(struct unpack *unpack, struct launcher_kernel_made *made)

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 4
+#define LAUNCHER_VERSION 5
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
@@ -157,14 +157,23 @@ enum launcher_why {
     _WHY_MAX,
 };
 
+/* How much of what a box used its maker has seen. */
+enum launcher_counted {
+    COUNTED_NOTHING, /* nobody outside of it can tell: the numbers are none */
+    COUNTED_SOME,    /* Docker's statistics of some moment */
+    COUNTED_ALL,     /* the kernel's numbers */
+    _COUNTED_MAX,
+};
+
 /* ENDED and USED */
 struct launcher_usage {
     uint32_t number;
     uint64_t cpu_us;
     uint64_t memory_bytes; /* USED: now; ENDED: the peak */
     uint64_t oom_kills;
-    bool was_asked; /* ENDED: by END */
-    uint8_t why;    /* ENDED: enum launcher_why */
+    bool was_asked;  /* ENDED: by END */
+    uint8_t why;     /* ENDED: enum launcher_why */
+    uint8_t counted; /* enum launcher_counted: of cpu_us and memory_bytes */
 };
 
 struct launcher_message {

@@ -23,6 +23,17 @@
 #define STATUS_NOT_FOUND 127
 #define STATUS_CANCELLED 130
 
+const char *usage_by_name(enum usage_by by)
+{
+    static const char *const names[_USAGE_BY_MAX] = {
+        [USAGE_BY_WARDEN] = "warden",
+        [USAGE_BY_DOCKER] = "docker",
+        [USAGE_BY_ENGINE] = "engine",
+    };
+
+    return (unsigned)by < _USAGE_BY_MAX ? names[by] : NULL;
+}
+
 void result_init(struct result *result, const struct limits *limits)
 {
     *result = (struct result){

@@ -36,10 +36,21 @@ struct output_file {
     char *skipped; /* why it was not fetched: "symlink", "fifo", ...; NULL: it was */
 };
 
+/* Whose word it is: meta.usage.by. */
+enum usage_by {
+    USAGE_BY_NONE,   /* null, as the numbers: nobody knows */
+    USAGE_BY_WARDEN, /* "warden": of inside of the box, as wait4(2) told it */
+    USAGE_BY_DOCKER, /* "docker": its statistics, of some moment before the end */
+    USAGE_BY_ENGINE, /* "engine": the kernel's numbers, read outside of the box */
+    _USAGE_BY_MAX,
+};
+
 struct usage {
     uint64_t cpu_us;
-    uint64_t max_rss_bytes;
+    uint64_t max_rss_bytes; /* 0: not known, no program has none */
+    enum usage_by by;
 };
+const char *usage_by_name(enum usage_by by); /* NULL: nobody's */
 
 struct result {
     const char *runtime;  /* "local"; static */

@@ -267,11 +267,38 @@ static int take_skipped_files(struct result *result, json_t *json, struct error 
 static int take_cpu_ms(struct result *result, json_t *json, struct error *err)
 {
     uint64_t value = 0;
-    int r = take_count("cpu_ms", json, INT64_MAX / US_PER_MS, &value, err);
+    int r;
 
-    if (r == 0)
-        result->usage.cpu_us = value * US_PER_MS;
-    return r;
+    if (json_is_null(json))
+        return 0;
+    r = take_count("cpu_ms", json, INT64_MAX / US_PER_MS, &value, err);
+    if (r < 0)
+        return r;
+    result->usage.cpu_us = value * US_PER_MS;
+    result->usage.by = USAGE_BY_WARDEN; /* no more than that, without a word about it */
+    return 0;
+}
+
+static int take_max_rss(struct result *result, json_t *json, struct error *err)
+{
+    if (json_is_null(json))
+        return 0;
+    return take_count("max_rss_bytes", json, INT64_MAX, &result->usage.max_rss_bytes, err);
+}
+
+static int take_usage_by(struct result *result, json_t *json, struct error *err)
+{
+    const char *value = plain_text(json);
+
+    if (!value && !json_is_null(json))
+        return wrong(err, "usage.by", "a text or null");
+    for (int by = 0; value && by < _USAGE_BY_MAX; by++) {
+        const char *name = usage_by_name(by);
+
+        if (name && str_equal(value, name))
+            result->usage.by = by;
+    }
+    return 0;
 }
 
 static int take_timeout(struct result *result, json_t *json, struct error *err)
@@ -387,7 +414,8 @@ static int take_error(struct result *result, json_t *json, struct error *err)
 
 static const struct row usage_rows[] = {
     {"cpu_ms", .take = take_cpu_ms},
-    {"max_rss_bytes", MEMBER(KIND_COUNT, usage.max_rss_bytes)},
+    {"max_rss_bytes", .take = take_max_rss},
+    {"by", .take = take_usage_by}, /* behind cpu_ms */
 };
 
 static const struct row limit_rows[] = {

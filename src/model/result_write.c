@@ -203,8 +203,25 @@ static json_t *make_skipped_files(const struct writer *writer)
 
 static json_t *make_cpu_ms(const struct writer *writer)
 {
+    if (!usage_by_name(writer->result->usage.by))
+        return json_null();
     return count(writer->result->usage.cpu_us / 1000 +
                  (writer->result->usage.cpu_us % 1000 >= 500));
+}
+
+static json_t *make_max_rss(const struct writer *writer)
+{
+    const struct usage *usage = &writer->result->usage;
+
+    return usage_by_name(usage->by) && usage->max_rss_bytes ? count(usage->max_rss_bytes)
+                                                            : json_null();
+}
+
+static json_t *make_usage_by(const struct writer *writer)
+{
+    const char *name = usage_by_name(writer->result->usage.by);
+
+    return name ? text(name) : json_null();
 }
 
 static json_t *make_timeout(const struct writer *writer)
@@ -286,7 +303,8 @@ static json_t *make_error(const struct error *error)
 
 static const struct row usage_rows[] = {
     {"cpu_ms", .make = make_cpu_ms},
-    {"max_rss_bytes", MEMBER(KIND_COUNT, usage.max_rss_bytes)},
+    {"max_rss_bytes", .make = make_max_rss},
+    {"by", .make = make_usage_by},
 };
 
 static const struct row limit_rows[] = {

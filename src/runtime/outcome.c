@@ -1,6 +1,8 @@
 /* outcome.c - facts and endings in the one result; see outcome.h. */
 #include "runtime/outcome.h"
 
+#include "base/cleanup.h"
+
 void outcome_walls(struct result *result, const struct box_facts *facts)
 {
     result->layers = facts->layers;
@@ -15,6 +17,19 @@ void outcome_usage(struct result *result, const struct box_facts *facts)
 {
     result->usage = facts->usage;
     result->oom_killed |= facts->oom_kills > 0;
+}
+
+void outcome_told(struct result *result, const struct usage *told)
+{
+    struct usage *usage = &result->usage;
+
+    if (told->by == USAGE_BY_NONE)
+        return;
+    usage->cpu_us = MAX(usage->cpu_us, told->cpu_us); /* not every control group counts it */
+    if (usage->by != USAGE_BY_ENGINE) {
+        usage->max_rss_bytes = MAX(usage->max_rss_bytes, told->max_rss_bytes);
+        usage->by = told->by;
+    }
 }
 
 int outcome_exit_code(const struct exec_end *end)

@@ -14,6 +14,8 @@ void outcome_walls(struct result *result, const struct box_facts *facts);
 
 /* What the whole box used, and whether memory ended something in it: nobody inside can forge it. */
 void outcome_usage(struct result *result, const struct box_facts *facts);
+/* Where that is not all, or nothing, who told of the program's end has a say, and is named. */
+void outcome_told(struct result *result, const struct usage *told);
 
 /*
  * The status as design.md has it: the program's own, 128+n and `signal` for a signal, -1 with a

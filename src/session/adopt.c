@@ -101,7 +101,9 @@ static void load_execution(void *ctx, const struct index_execution *row)
         .signal = row->signal,
         .has_output = true, /* nobody knows any more: it is looked at */
         .duration_ns = row->duration_ns,
-        .usage = {.cpu_us = row->cpu_us, .max_rss_bytes = row->max_rss_bytes},
+        .usage = {.cpu_us = row->cpu_us,
+                  .max_rss_bytes = row->max_rss_bytes,
+                  .by = row->cpu_us || row->max_rss_bytes ? USAGE_BY_WARDEN : USAGE_BY_NONE},
     };
     if (row->error_code) {
         error_set(&err, -EIO, error_code_find(row->error_code), "%s",

@@ -339,6 +339,7 @@ void usage_execution_over(struct session *session, const struct exec_end *end); 
  */
 struct run;
 void usage_run(struct run *run);
+void usage_told(struct run *run, const struct usage *usage);
 void usage_kernel(struct engine *engine, const struct kernel_end *end);
 void usage_free(struct engine *engine);
 int usage_data(struct session *session, uint64_t bytes, struct error *err);

@@ -55,7 +55,7 @@ struct run {
     uint32_t kernel;         /* 0: none came with the box */
     bool has_status;         /* how the kernel ended */
     int status;              /* as wait(2) */
-    uint64_t told_cpu_us;    /* by who waited for it, or the warden: not every group counts */
+    struct usage told;       /* by who waited for it, or the warden: not every group counts */
     uint64_t counted_cpu_us; /* of its tenant's quota */
     bool has_ended;          /* the cell; its status is waited for */
     bool is_running;         /* the program */

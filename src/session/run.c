@@ -266,7 +266,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
     struct run *run = ctx;
 
     outcome_end(&run->result, end);
-    run->told_cpu_us = MAX(run->told_cpu_us, end->usage.cpu_us);
+    usage_told(run, &end->usage);
     run->is_running = false;
     run->has_output = end->has_output;
     if (!run->kernel || run->kernel_is_wardens || (!end->is_unseen && !end->kernel_died)) {
@@ -288,7 +288,7 @@ void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
     for (struct run *run = engine->runs; run; run = run->next) {
         if (run->number != end->number || run->kernel != end->kernel)
             continue;
-        run->told_cpu_us = MAX(run->told_cpu_us, end->usage.cpu_us);
+        usage_told(run, &end->usage);
         if (!run->box) { /* it was given back */
             run->kernel = 0;
             return;

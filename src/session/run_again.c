@@ -93,7 +93,8 @@ static void begin_again(struct run *run)
     run->code_sent = run->input_sent = 0;
     run->call = run->kernel = run->number = 0;
     run->has_status = run->has_ended = false;
-    run->told_cpu_us = run->counted_cpu_us = 0;
+    run->told = (struct usage){0};
+    run->counted_cpu_us = 0;
     if (run_make(run, &err) < 0)
         run_over(run, &err);
 }

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "runtime/outcome.h"
 #include "session/artifacts.h"
 #include "session/inside.h"
 #include "session/missing_job.h"
@@ -127,11 +128,19 @@ static void add_late(const struct run *run)
     engine->late_count++;
 }
 
+/* Twice of a warm kernel, in any order. */
+void usage_told(struct run *run, const struct usage *usage)
+{
+    run->told.cpu_us = MAX(run->told.cpu_us, usage->cpu_us);
+    run->told.max_rss_bytes = MAX(run->told.max_rss_bytes, usage->max_rss_bytes);
+    run->told.by = MAX(run->told.by, usage->by);
+}
+
 void usage_run(struct run *run)
 {
     struct usage *usage = &run->result.usage;
 
-    usage->cpu_us = MAX(usage->cpu_us, run->told_cpu_us);
+    outcome_told(&run->result, &run->told);
     if (usage->cpu_us > run->counted_cpu_us) /* it is told twice when nothing could be installed */
         tenant_used(run->engine->tenants, run->tenant, QUOTA_CPU,
                     usage->cpu_us - run->counted_cpu_us);

@@ -39,6 +39,7 @@ struct run {
     struct cargo *cargo;
     struct runtime *runtime;
     struct box_facts facts;
+    struct usage told; /* the warden's word about the program */
     struct drive drive;
     char name[256]; /* of the script in /workspace */
     const char **argv;
@@ -52,6 +53,7 @@ static void run_free(struct run *run)
     if (!run->is_elsewhere) {
         outcome_walls(run->result, &run->facts);
         outcome_usage(run->result, &run->facts);
+        outcome_told(run->result, &run->told);
     }
     drive_free(&run->drive);
     interpreter_free(&run->interpreter);
@@ -307,6 +309,7 @@ static int run_program(struct run *run, struct error *err)
         return r;
     }
     outcome_end(run->result, &run->drive.end);
+    run->told = run->drive.end.usage;
     if (run->drive.is_cancelled)
         return cancelled(run, err);
     return run->drive.end.has_output ? transfer_collect(&run->drive, err) : 0;

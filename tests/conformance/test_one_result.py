@@ -16,7 +16,7 @@ META = {
     "usage": "object",
     "resource_limits": "object", "isolation": "object",
 }
-USAGE = {"cpu_ms": INT, "max_rss_bytes": INT}
+USAGE = {"cpu_ms": "int or null", "max_rss_bytes": "int or null", "by": "text or null"}
 LIMITS = {"timeout_s": "number", "timeout_by": TEXT, "memory_bytes": INT, "memory_by": TEXT,
           "pids": INT, "pids_by": TEXT, "cpu_by": TEXT, "disk_bytes": INT,
           "disk_inodes": "int or null", "disk_by": TEXT, "output_bytes": INT, "output_by": TEXT}
@@ -76,7 +76,16 @@ def assert_schema(result, runtime):
     assert_consistent(result, meta)
 
 
+def assert_used(usage, has_run):
+    """Somebody's word, or nobody's: never 0 for what is not known."""
+    assert usage["by"] in (None, "engine", "docker", "warden"), usage
+    assert (usage["by"] is None) is (usage["cpu_ms"] is None), usage
+    assert usage["max_rss_bytes"] != 0, usage
+    assert not has_run or usage["max_rss_bytes"] and usage["by"], usage
+
+
 def assert_consistent(result, meta):
+    assert_used(meta["usage"], has_run=not meta.get("error"))
     assert meta["truncated"] is (meta["stdout_truncated"] or meta["stderr_truncated"])
     for stream in ("stdout", "stderr"):
         is_over = meta[f"{stream}_bytes"] > meta["resource_limits"]["output_bytes"]

@@ -2,6 +2,8 @@
 import pytest
 
 import docker
+import relay
+import serve
 import support
 
 M = 1 << 20
@@ -73,11 +75,62 @@ def test_processes_are_limited_and_the_warden_survives(clean_docker):
     assert (result["stdout"], result["exit_code"]) == ("True\n", 0), result
 
 
-def test_usage_is_dockers_own_word(clean_docker):
-    code = ("import time\nkept = b'x' * (40 << 20)\nend = time.process_time() + 0.3\n"
-            "while time.process_time() < end: pass")
-    usage = support.run_json(code, env=clean_docker.env(DOCKER_CPU_LIMIT="all")).meta["usage"]
-    assert usage["cpu_ms"] >= 250 and usage["max_rss_bytes"] >= 40 * M, usage
+# --- what it used --------------------------------------------------------------------------------
+
+BUSY = ("import time\nkept = b'x' * (40 << 20)\nend = time.process_time() + 0.3\n"
+        "while time.process_time() < end: pass")
+
+
+def assert_busy(usage, by):
+    assert usage["by"] == by and usage["cpu_ms"] >= 250 and usage["max_rss_bytes"] >= 40 * M, usage
+
+
+def test_usage_is_the_kernels_word_where_docker_is_here(clean_docker):
+    """The container's control group is found by its name, wherever Docker's processes are seen."""
+    assert_busy(support.run_json(BUSY, env=clean_docker.env(DOCKER_CPU_LIMIT="all")).meta["usage"], "engine")
+
+
+@pytest.fixture
+def elsewhere(clean_docker):
+    """A Docker whose control groups are not looked for, because it is reached by TCP; what it was
+    asked for, and its environment."""
+    seen = []
+    with relay.Relay(clean_docker.socket, seen) as address:
+        yield seen, clean_docker.env(DOCKER_HOST=address.replace("http", "tcp"), DOCKER_CPU_LIMIT="all")
+
+
+def was_asked_for_statistics(seen):
+    return [piece for piece in seen if b"/stats" in piece]
+
+
+def test_usage_is_the_wardens_word_where_docker_is_elsewhere(elsewhere):
+    """And nobody waits for Docker's clock, which ticks once a second."""
+    seen, env = elsewhere
+    assert_busy(support.run_json(BUSY, env=env).meta["usage"], "warden")
+    assert seen and not was_asked_for_statistics(seen)
+
+
+def test_a_session_where_docker_is_elsewhere(elsewhere):
+    seen, env = elsewhere
+    with serve.Daemon(env=env) as daemon:
+        made = daemon.session()["id"]
+        assert_busy(daemon.exec(made, "python3", "-c", BUSY)["meta"]["usage"], "warden")
+        cell = daemon.post(f"/v1/sessions/{made}/code", {"code": BUSY})
+        assert cell["meta"]["usage"]["by"] == "warden" and cell["meta"]["usage"]["cpu_ms"] >= 250, cell
+        daemon.end(made)
+        run = daemon.post("/v1/run", {"code": BUSY})
+        assert_busy(run["meta"]["usage"], "warden")
+        dark = daemon.post("/v1/run", {"code": "import os, signal; os.kill(os.getpid(), 9)"})
+        assert dark["exit_code"] == 137 and dark["meta"]["oom_killed"] is False, dark
+        memory = daemon.post("/v1/run", {"code": "x = b'x' * 500_000_000"})
+        assert memory["exit_code"] == 137 and memory["meta"]["oom_killed"] is True, memory
+    assert not was_asked_for_statistics(seen)
+
+
+def test_what_never_ran_used_nothing_that_anybody_knows():
+    result = support.run_json("1", env={"SANDBOX_TYPE": "docker", "DOCKER_HOST": "unix:///nowhere"})
+    assert result.error["code"] == "docker_unavailable", result
+    assert result.meta["usage"] == {"cpu_ms": None, "max_rss_bytes": None, "by": None}, result
 
 
 # --- Docker's runtimes ---------------------------------------------------------------------------

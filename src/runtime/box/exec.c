@@ -277,7 +277,9 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
         .is_unseen = exited.flags & EXITED_UNSEEN,
         .events_dropped = exited.event_bytes - call->in[2].received,
         .duration_ns = exited.duration_ns,
-        .usage = {.cpu_us = exited.cpu_us, .max_rss_bytes = exited.max_rss_bytes},
+        .usage = {.cpu_us = exited.cpu_us,
+                  .max_rss_bytes = exited.max_rss_bytes,
+                  .by = USAGE_BY_WARDEN},
     };
     if (call->is_cell)
         cell_expect_next(box, call->kernel);

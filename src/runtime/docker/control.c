@@ -103,11 +103,12 @@ void control_ended(struct docker_wall *wall, const struct wall_box *box)
 {
     struct launcher_message message = {.type = LAUNCHER_ENDED,
                                        .usage = {.number = box->facts.number,
-                                                 .cpu_us = box->cpu_us - box->ahead_us,
+                                                 .cpu_us = docked_cpu_us(box),
                                                  .memory_bytes = box->peak_bytes,
                                                  .oom_kills = box->oom_kills,
                                                  .was_asked = box->was_asked,
-                                                 .why = box->why}};
+                                                 .why = box->why,
+                                                 .counted = box->counted}};
 
     /* One that has not asked yet learns it from the inventory. */
     if (wall->control.has_said_hello && !wall->control.greets_later)

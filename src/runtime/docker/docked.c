@@ -65,6 +65,8 @@ void docked_free(struct wall_box *box)
     api_cancel(box->usage_call);
     if (box->timer)
         wall->reactor->ops->timer_remove(box->timer);
+    if (box->oom_timer)
+        wall->reactor->ops->timer_remove(box->oom_timer);
     fd_closep(&box->given_fd);
     free(box);
 }
@@ -114,6 +116,8 @@ void docked_tell(struct wall_box *box, uint32_t serial)
     }
     box->stage = BOX_GIVEN;
     box->measured_ns = clock_now_ns();
+    docked_group_usage(box);
+    box->cpu_before_us = box->cpu_us;
     if (box->generation != wall->generation) {
         box->is_told = true; /* in the inventory of the next one */
         control_check(wall);
@@ -375,13 +379,15 @@ static void on_pump_ended(void *ctx, int num)
  * What it used so far: a container that goes by itself takes its numbers with it. Where its group
  * cannot be seen Docker has to be asked, which a short run is not worth.
  */
-static void on_passed(void *ctx, enum frame_type type)
+static void on_passed(void *ctx, const struct frame *frame)
 {
     struct wall_box *box = ctx;
     bool is_seen = box->group.flavour != CGROUP_NONE;
-    bool is_mark = type == FRAME_STARTED || type == FRAME_EXITED;
+    bool is_mark = frame->type == FRAME_STARTED || frame->type == FRAME_EXITED;
     uint64_t now = clock_now_ns();
 
+    if (frame->type == FRAME_EXITED)
+        docked_exited(box, frame);
     if (!(is_seen && is_mark) && now - box->measured_ns < (is_seen ? SEEN_NS : ASKED_NS))
         return;
     box->measured_ns = now;

@@ -6,6 +6,7 @@
  * again. The broker hears ENDED once nothing of it is left, or nobody is there to ask.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -16,6 +17,7 @@
 #define RETRY_MS 20
 #define RETRIES 500
 #define USAGES_MAX 64
+#define OOM_PATIENCE_MS 500 /* for Docker's word about a program that was killed */
 
 /* ---- what it used ---- */
 
@@ -31,8 +33,9 @@ static void note_usage(struct wall_box *box, const struct api_reply *reply)
     const json_t *cpu = json_object_get(reply->json, "cpu_stats");
     uint64_t peak = number_at(reply->json, "memory_stats", "max_usage");
 
-    if (reply->err.num < 0)
+    if (reply->err.num < 0 || number_at(cpu, "cpu_usage", "total_usage") == 0)
         return;
+    box->counted = MAX(box->counted, COUNTED_SOME);
     box->cpu_us = MAX(box->cpu_us, number_at(cpu, "cpu_usage", "total_usage") / 1000);
     box->peak_bytes = MAX(box->peak_bytes, peak);
     box->peak_bytes = MAX(box->peak_bytes, number_at(reply->json, "memory_stats", "usage"));
@@ -47,14 +50,20 @@ static int ask_usage(struct wall_box *box, api_done done, struct api_call **ret)
     return api_start(&box->wall->api, &request, done, box, ret);
 }
 
+uint64_t docked_cpu_us(const struct wall_box *box)
+{
+    return box->cpu_us - box->cpu_before_us;
+}
+
 static void tell_used(struct wall_box *box)
 {
     struct launcher_message message = {.type = LAUNCHER_USED,
                                        .usage = {.number = box->facts.number,
-                                                 .cpu_us = box->cpu_us - box->ahead_us,
+                                                 .cpu_us = docked_cpu_us(box),
                                                  .memory_bytes = box->peak_bytes,
                                                  .oom_kills = box->oom_kills,
-                                                 .was_asked = box->was_asked}};
+                                                 .was_asked = box->was_asked,
+                                                 .counted = box->counted}};
 
     for (; box->usages_asked > 0; box->usages_asked--)
         control_send(box->wall, &message, -1);
@@ -66,7 +75,47 @@ static void on_used(void *ctx, const struct api_reply *reply)
 
     box->usage_call = NULL;
     note_usage(box, reply);
+}
+
+/* ---- whether memory ran out ---- */
+
+/* The group, where it can be seen, counts the same ones. */
+void docked_oom(struct wall_box *box)
+{
+    box->oom_events++;
+    box->oom_kills = MAX(box->oom_kills, box->oom_events);
+    box->was_killed = false;
     tell_used(box);
+}
+
+/* The warden's word, and the guest may have killed it: that only decides how long is waited. */
+void docked_exited(struct wall_box *box, const struct frame *frame)
+{
+    struct message_exited exited;
+
+    box->was_killed = box->oom_events == 0 && message_exited_unpack(frame, &exited) == 0 &&
+                      exited.signal == SIGKILL;
+}
+
+static void on_no_oom(void *ctx)
+{
+    struct wall_box *box = ctx;
+
+    box->was_killed = false;
+    tell_used(box);
+}
+
+/* What was killed may have been by memory: Docker tells that a little later. */
+static bool waits_for_oom(struct wall_box *box)
+{
+    if (!box->was_killed || box->group.flavour != CGROUP_NONE)
+        return false;
+    if (!box->oom_timer)
+        box->oom_timer = reactor_timer(box->wall->reactor, on_no_oom, box);
+    if (!box->oom_timer)
+        return false;
+    box->wall->reactor->ops->timer_set(box->oom_timer, OOM_PATIENCE_MS);
+    return true;
 }
 
 void docked_usage(struct docker_wall *wall, uint32_t number)
@@ -79,10 +128,10 @@ void docked_usage(struct docker_wall *wall, uint32_t number)
         return;
     }
     box->usages_asked++;
+    if (box->stage == BOX_GIVEN)
+        docked_group_usage(box);
     /* A broker that only asks has its answers at once: they are not kept for it without an end. */
-    if (box->stage != BOX_GIVEN || box->usages_asked > USAGES_MAX || docked_group_usage(box))
-        tell_used(box);
-    else if (!box->usage_call && ask_usage(box, on_used, &box->usage_call) < 0)
+    if (box->stage != BOX_GIVEN || box->usages_asked > USAGES_MAX || !waits_for_oom(box))
         tell_used(box);
 }
 
@@ -177,15 +226,6 @@ static void docked_remove(struct wall_box *box)
     wall->reactor->ops->timer_set(box->timer, 0); /* never from inside of a callback */
 }
 
-static void on_measured(void *ctx, const struct api_reply *reply)
-{
-    struct wall_box *box = ctx;
-
-    box->call = NULL;
-    note_usage(box, reply);
-    docked_remove(box);
-}
-
 void docked_end(struct wall_box *box)
 {
     switch (box->stage) {
@@ -197,16 +237,10 @@ void docked_end(struct wall_box *box)
             docked_remove(box);
         }
         return; /* else what was asked for comes first */
-    case BOX_MEASURING:
     case BOX_REMOVING:
         return;
     case BOX_GIVEN:
-        api_cancel(box->call);
-        box->call = NULL;
-        box->stage = BOX_MEASURING;
-        if (!docked_group_usage(box) && !box->wall->is_leaving &&
-            ask_usage(box, on_measured, &box->call) == 0)
-            return;
+        docked_group_usage(box); /* Docker's statistics would take up to a second */
         docked_remove(box);
         return;
     default:
@@ -222,7 +256,7 @@ void docked_fail(struct wall_box *box, const struct error *err)
         prepare_again(box->wall);
     if (box->stage == BOX_GIVEN) /* nobody could be told */
         box->stage = BOX_IDLE;
-    if (box->stage < BOX_MEASURING)
+    if (box->stage < BOX_REMOVING)
         docked_remove(box);
 }
 
@@ -230,7 +264,7 @@ void docked_lost(struct wall_box *box, int num)
 {
     struct error err = {0};
 
-    if (box->stage >= BOX_MEASURING)
+    if (box->stage >= BOX_REMOVING)
         return;
     docked_group_usage(box); /* it may still be there */
     if (num == -EPROTO)

@@ -229,6 +229,7 @@ static void wait_for_end(struct docker_box *self)
         self->facts.usage.cpu_us = MAX(self->facts.usage.cpu_us, message.usage.cpu_us);
         self->facts.usage.max_rss_bytes =
             MAX(self->facts.usage.max_rss_bytes, message.usage.memory_bytes);
+        self->facts.usage.by = MAX(self->facts.usage.by, local_usage_by(message.usage.counted));
         if (message.usage.was_asked)
             return;
     }

@@ -154,7 +154,7 @@ struct pump {
     short wants_stream, wants_fd;
     /* A frame of a box that nobody has yet. */
     int (*early)(void *ctx, const struct frame *frame);
-    void (*passed)(void *ctx, enum frame_type type); /* one went to the channel; may be NULL */
+    void (*passed)(void *ctx, const struct frame *frame); /* to the channel; may be NULL */
     void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
     void *ctx;
 };
@@ -178,7 +178,6 @@ enum box_stage {
     BOX_WARMING, /* a kernel is being started in it */
     BOX_IDLE,    /* in the pool */
     BOX_GIVEN,
-    BOX_MEASURING, /* it is to end: its statistics first */
     BOX_REMOVING,
 };
 
@@ -202,13 +201,15 @@ struct wall_box {
     struct cgroup group; /* CGROUP_NONE: it cannot be seen from here */
     struct pump pump;
     struct api_call *call, *usage_call;
-    struct reactor_timer *timer;
+    struct reactor_timer *timer, *oom_timer;
     unsigned remove_tries, usages_asked;
+    bool was_killed; /* something in it, and Docker may be about to say why */
+    uint8_t counted; /* enum launcher_counted: of the next two */
     uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
-    uint64_t ahead_us; /* of cpu_us, before anybody had it; 0 where its group cannot be seen */
     uint64_t asked_ns, measured_ns;
-    uint8_t why;                  /* enum launcher_why */
-    struct error failed;          /* what its maker is told, once it is removed */
+    uint64_t cpu_before_us; /* of its making, and of a kernel that was started ahead: nobody's */
+    uint8_t why;            /* enum launcher_why */
+    struct error failed;    /* what its maker is told, once it is removed */
     bool begins_again, was_again; /* its volume went away: once more, with a new one */
 };
 
@@ -216,6 +217,9 @@ void docked_make(struct docker_wall *wall, const struct launcher_make *make, boo
 void docked_end(struct wall_box *box); /* by whatever is needed; freed in the end */
 void docked_usage(struct docker_wall *wall, uint32_t number);
 void docked_measure(struct wall_box *box); /* what it used so far, to be told when it is lost */
+uint64_t docked_cpu_us(const struct wall_box *box); /* since somebody has it */
+void docked_exited(struct wall_box *box, const struct frame *frame);
+void docked_oom(struct wall_box *box); /* Docker says so */
 struct wall_box *docked_find(struct docker_wall *wall,
                              uint32_t number); /* that a broker may know */
 struct wall_box *docked_find_name(struct docker_wall *wall, const char *name);
@@ -234,6 +238,8 @@ void docked_remove_now(struct wall_box *box);                    /* by its timer
 
 /* group.c */
 void docked_group_parse(char *text, const char *id, struct cgroup *ret);
+/* Below a folder like /sys/fs/cgroup: the group that carries its name, one folder down. */
+void docked_group_search(const char *top, const char *id, struct cgroup *ret);
 void docked_group_find(struct wall_box *box, const json_t *inspect);
 bool docked_group_usage(struct wall_box *box);
 

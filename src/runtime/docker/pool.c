@@ -35,8 +35,6 @@ struct wall_box *docker_pool_take(struct docker_wall *wall, const struct launche
     found->generation = wall->generation;
     found->make = *make;
     found->asked_ns = 0;
-    if (docked_group_usage(found)) /* what was loaded ahead is nobody's bill */
-        found->ahead_us = found->cpu_us;
     str_copy(found->facts.key, sizeof(found->facts.key), make->key);
     if (found->facts.kernel) /* whether its owner takes it or not: the id is in use */
         found->facts.tier = make->tier;

@@ -68,7 +68,7 @@ static int deliver(struct pump *pump, const struct frame *frame)
     sent = send(pump->fd, pump->frames.data, FRAME_HEADER + frame->length,
                 MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0 && pump->passed)
-        pump->passed(pump->ctx, frame->type);
+        pump->passed(pump->ctx, frame);
     if (sent >= 0)
         return 1;
     /* Nobody has the other end: it is ours too, so that cannot be, but for a shutdown. */

@@ -210,13 +210,6 @@ static void on_volumes(void *ctx, const struct api_reply *reply)
 
 /* ---- events ---- */
 
-/* The group, where it can be seen, counts the same ones. */
-static void note_oom(struct wall_box *box)
-{
-    box->oom_events++;
-    box->oom_kills = MAX(box->oom_kills, box->oom_events);
-}
-
 static void on_event(void *ctx, const json_t *event)
 {
     struct docker_wall *wall = ctx;
@@ -225,7 +218,7 @@ static void on_event(void *ctx, const json_t *event)
     struct wall_box *box = name[0] ? docked_find_name(wall, name) : NULL;
 
     if (box && str_equal(json_text(json_object_get(event, "Action")), "oom"))
-        note_oom(box);
+        docked_oom(box);
 }
 
 static void on_events_end(void *ctx, const struct api_reply *reply)

@@ -195,6 +195,7 @@ static void add_usage(struct box_facts *facts, const struct launcher_usage *usag
     facts->oom_kills = usage->oom_kills;
     facts->usage.cpu_us = usage->cpu_us;
     facts->usage.max_rss_bytes = usage->memory_bytes;
+    facts->usage.by = local_usage_by(usage->counted);
     facts->why = usage->why;
 }
 

@@ -249,7 +249,9 @@ static void on_kernel_ended(struct launched_maker *self, const struct launcher_k
         .number = ended->number,
         .kernel = ended->kernel,
         .status = ended->status,
-        .usage = {.cpu_us = ended->cpu_us, .max_rss_bytes = ended->max_rss_bytes},
+        .usage = {.cpu_us = ended->cpu_us,
+                  .max_rss_bytes = ended->max_rss_bytes,
+                  .by = USAGE_BY_ENGINE},
     };
 
     if (self->events.kernel_ended)

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "launcher/protocol.h"
 #include "runtime/box/box.h"
 
 static const enum limit_by group_words[] = {
@@ -35,6 +36,16 @@ enum limit_by local_limit_by(enum launch_holder holder, enum cgroup_flavour grou
         break;
     }
     return LIMIT_BY_NONE;
+}
+
+enum usage_by local_usage_by(uint8_t counted)
+{
+    static const enum usage_by words[_COUNTED_MAX] = {
+        [COUNTED_SOME] = USAGE_BY_DOCKER,
+        [COUNTED_ALL] = USAGE_BY_ENGINE,
+    };
+
+    return counted < _COUNTED_MAX ? words[counted] : USAGE_BY_NONE;
 }
 
 static void note_facts(const struct launched *launched, struct box_facts *facts)
@@ -104,7 +115,8 @@ static void local_destroy(struct box *box, struct box_facts *facts)
     box_free(box);               /* hangs up, which ends a box without a pid namespace */
     launcher_end(launched, &usage);
     facts->oom_kills = usage.oom_kills;
-    facts->usage = (struct usage){.cpu_us = usage.cpu_us, .max_rss_bytes = usage.max_rss_bytes};
+    facts->usage = (struct usage){
+        .cpu_us = usage.cpu_us, .max_rss_bytes = usage.max_rss_bytes, .by = USAGE_BY_ENGINE};
 }
 
 const struct launched *local_launched(const struct box *box)

@@ -71,7 +71,7 @@ static void test_the_contract(void **state)
     str_copy(result.execution_id, ID_MAX, "exec_1");
     capture_add(&result.out, "Hello\n", 6, LIMITS.output_bytes);
     result.duration_ns = 2100000;
-    result.usage = (struct usage){.cpu_us = 1234, .max_rss_bytes = 9000000};
+    result.usage = (struct usage){.cpu_us = 1234, .max_rss_bytes = 9000000, .by = USAGE_BY_ENGINE};
     result.memory_by = LIMIT_BY_CGROUP_V2;
     result.pids_by = LIMIT_BY_CGROUP_V2;
     result.disk_by = LIMIT_BY_TMPFS;
@@ -85,7 +85,7 @@ static void test_the_contract(void **state)
         "\"stdout_invalid_bytes\":0,\"stderr_invalid_bytes\":0,"
         "\"timed_out\":false,\"oom_killed\":false,\"disk_full\":false,\"signal\":null,"
         "\"blocked_imports\":[],\"output_files\":[],\"total_output_files\":0,\"skipped_files\":[],"
-        "\"usage\":{\"cpu_ms\":1,\"max_rss_bytes\":9000000},"
+        "\"usage\":{\"cpu_ms\":1,\"max_rss_bytes\":9000000,\"by\":\"engine\"},"
         "\"resource_limits\":{\"timeout_s\":30,\"timeout_by\":\"engine\",\"memory_bytes\":"
         "268435456,"
         "\"memory_by\":\"cgroup-v2\",\"pids\":64,\"pids_by\":\"cgroup-v2\",\"cpus\":null,"
@@ -97,6 +97,42 @@ static void test_the_contract(void **state)
         "\"caps\",\"uid_split\",\"proc\"],\"missing\":[]}}}");
     assert_comes_back(&result);
     result_free(&result);
+}
+
+/* What nobody knows is null, each for itself, and comes back so. */
+static void test_usage_that_is_not_known(void **state)
+{
+    static const struct {
+        struct usage usage;
+        const char *text;
+    } rows[] = {
+        {{0}, "{\"cpu_ms\":null,\"max_rss_bytes\":null,\"by\":null}"},
+        {{.cpu_us = 5000, .max_rss_bytes = 5},
+         "{\"cpu_ms\":null,\"max_rss_bytes\":null,\"by\":null}"},
+        {{.by = USAGE_BY_WARDEN}, "{\"cpu_ms\":0,\"max_rss_bytes\":null,\"by\":\"warden\"}"},
+        {{.cpu_us = 2000, .max_rss_bytes = 7, .by = USAGE_BY_DOCKER},
+         "{\"cpu_ms\":2,\"max_rss_bytes\":7,\"by\":\"docker\"}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct result result, back;
+        json_t *json;
+        char *text;
+
+        result_init(&result, &LIMITS);
+        result_init(&back, &LIMITS);
+        result.usage = rows[i].usage;
+        json = result_to_json(&result);
+        text = json_dumps(json_object_get(json_object_get(json, "meta"), "usage"), JSON_COMPACT);
+        assert_string_equal(text, rows[i].text);
+        assert_int_equal(result_from_json(json, &back, NULL), 0);
+        assert_int_equal(back.usage.by, rows[i].usage.by);
+        free(text);
+        json_decref(json);
+        result_free(&result);
+        result_free(&back);
+    }
 }
 
 /* Every member different from its beginning. */
@@ -123,7 +159,7 @@ static void fill(struct result *result)
     result_add_file(result, "l\xff", NULL, 0, "symlink");
     result_add_file(result, "model.bin", NULL, 99, NULL);
     result->total_output_files = 3;
-    result->usage = (struct usage){.cpu_us = 499501, .max_rss_bytes = 5};
+    result->usage = (struct usage){.cpu_us = 499501, .max_rss_bytes = 5, .by = USAGE_BY_WARDEN};
     result->memory_by = LIMIT_BY_WATCHDOG;
     result->pids_by = LIMIT_BY_RLIMIT;
     result->cpu_by = LIMIT_BY_AFFINITY;
@@ -154,7 +190,7 @@ static void test_every_member(void **state)
         "\"total_output_files\":3,"
         "\"skipped_files\":[{\"name\":\"l\xef\xbf\xbd\",\"reason\":\"symlink\",\"bytes\":0},"
         "{\"name\":\"model.bin\",\"reason\":\"stayed in the box\",\"bytes\":99}],"
-        "\"usage\":{\"cpu_ms\":500,\"max_rss_bytes\":5},"
+        "\"usage\":{\"cpu_ms\":500,\"max_rss_bytes\":5,\"by\":\"warden\"},"
         "\"resource_limits\":{\"timeout_s\":0.5,\"timeout_by\":\"engine\",\"memory_bytes\":"
         "268435456,"
         "\"memory_by\":\"watchdog (approximate)\",\"pids\":64,\"pids_by\":\"rlimit\",\"cpus\":1.5,"
@@ -329,6 +365,9 @@ static const struct {
     {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"stage\":1}"},
     {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"errno\":1}"},
     {"usage", "cpu_ms", "9223372036854775807"},
+    {"usage", "cpu_ms", "\"1\""},
+    {"usage", "max_rss_bytes", "-1"},
+    {"usage", "by", "1"},
     {"resource_limits", "timeout_s", "\"30\""},
     {"resource_limits", "pids", "4294967296"},
     {"resource_limits", "cpus", "0"},
@@ -425,6 +464,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_contract),
+        cmocka_unit_test(test_usage_that_is_not_known),
         cmocka_unit_test(test_every_member),
         cmocka_unit_test(test_notes_stand_behind_stderr),
         cmocka_unit_test(test_an_error_with_only_a_code),

@@ -11,14 +11,15 @@ static const struct limits limits = {.timeout_ms = 2500, .output_bytes = KIB};
 
 static void walls(void **state)
 {
-    const struct box_facts facts = {.layers = LAYER_BIT(LAYER_SECCOMP),
-                                    .missing = LAYER_BIT(LAYER_LANDLOCK),
-                                    .memory_by = LIMIT_BY_CGROUP_V1,
-                                    .pids_by = LIMIT_BY_RLIMIT,
-                                    .cpu_by = LIMIT_BY_AFFINITY,
-                                    .disk_by = LIMIT_BY_TMPFS,
-                                    .oom_kills = 1,
-                                    .usage = {.cpu_us = 7, .max_rss_bytes = 8}};
+    const struct box_facts facts = {
+        .layers = LAYER_BIT(LAYER_SECCOMP),
+        .missing = LAYER_BIT(LAYER_LANDLOCK),
+        .memory_by = LIMIT_BY_CGROUP_V1,
+        .pids_by = LIMIT_BY_RLIMIT,
+        .cpu_by = LIMIT_BY_AFFINITY,
+        .disk_by = LIMIT_BY_TMPFS,
+        .oom_kills = 1,
+        .usage = {.cpu_us = 7, .max_rss_bytes = 8, .by = USAGE_BY_ENGINE}};
     struct result result;
 
     (void)state;
@@ -38,6 +39,36 @@ static void walls(void **state)
     assert_int_equal(result.usage.max_rss_bytes, 8);
     outcome_usage(&result, &(struct box_facts){0});
     assert_true(result.oom_killed); /* once said it stays */
+    result_free(&result);
+}
+
+/* Whose word it is: the engine's where it has counted, else the warden's, which says so. */
+static void told(void **state)
+{
+    const struct usage warden = {.cpu_us = 70, .max_rss_bytes = 80, .by = USAGE_BY_WARDEN};
+    const struct box_facts engine = {
+        .usage = {.cpu_us = 90, .max_rss_bytes = 10, .by = USAGE_BY_ENGINE}};
+    const struct box_facts docker = {
+        .usage = {.cpu_us = 60, .max_rss_bytes = 90, .by = USAGE_BY_DOCKER}};
+    struct result result;
+
+    (void)state;
+    result_init(&result, &limits);
+    outcome_told(&result, &(struct usage){0});
+    assert_int_equal(result.usage.by, USAGE_BY_NONE);
+    outcome_told(&result, &warden);
+    assert_int_equal(result.usage.by, USAGE_BY_WARDEN);
+    assert_int_equal(result.usage.max_rss_bytes, 80);
+    outcome_usage(&result, &docker);
+    outcome_told(&result, &warden);
+    assert_int_equal(result.usage.by, USAGE_BY_WARDEN);
+    assert_int_equal(result.usage.cpu_us, 70);
+    assert_int_equal(result.usage.max_rss_bytes, 90);
+    outcome_usage(&result, &engine);
+    outcome_told(&result, &warden);
+    assert_int_equal(result.usage.by, USAGE_BY_ENGINE);
+    assert_int_equal(result.usage.cpu_us, 90);
+    assert_int_equal(result.usage.max_rss_bytes, 10);
     result_free(&result);
 }
 
@@ -95,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(walls),
+        cmocka_unit_test(told),
         cmocka_unit_test(ends),
         cmocka_unit_test(ends_again),
     };

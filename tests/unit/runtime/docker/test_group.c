@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/docker/inside.h"
+#include "scratch.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -49,12 +50,45 @@ static void test_not_believed(void **state)
     }
 }
 
+/* A Docker of another pid namespace: by the container's name alone, in whatever folder it is. */
+static void test_found_by_name(void **state)
+{
+    struct scratch scratch;
+    struct cgroup group;
+    const char *top = scratch.path, *wanted;
+
+    (void)state;
+    scratch_make(&scratch);
+    docked_group_search(top, ID, &group);
+    assert_int_equal(group.flavour, CGROUP_NONE);
+    wanted = scratch_folder(&scratch, "system.slice/docker-" ID ".scope");
+    docked_group_search(top, ID, &group);
+    assert_int_equal(group.flavour, CGROUP_V2);
+    assert_string_equal(group.path[CONTROLLER_MEMORY], wanted);
+
+    scratch_folder(&scratch,
+                   "memory/other"); /* the first version has a folder for each controller */
+    docked_group_search(top, ID, &group);
+    assert_int_equal(group.flavour, CGROUP_NONE);
+    wanted = scratch_folder(&scratch, "memory/parent/" ID);
+    docked_group_search(top, ID, &group);
+    assert_int_equal(group.flavour, CGROUP_V1);
+    assert_string_equal(group.path[CONTROLLER_MEMORY], wanted);
+    assert_string_equal(group.path[CONTROLLER_CPU], ""); /* not there: not claimed */
+    docked_group_search(top, "../parent", &group);
+    assert_int_equal(group.flavour, CGROUP_NONE);
+    docked_group_search("/nowhere", ID, &group);
+    assert_int_equal(group.flavour, CGROUP_NONE);
+    scratch_remove(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_v1),
         cmocka_unit_test(test_v2),
         cmocka_unit_test(test_not_believed),
+        cmocka_unit_test(test_found_by_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
