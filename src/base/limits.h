@@ -174,11 +174,13 @@
 #define MCP_IDLE_MS 3600000 /* a conversation in which nobody says anything */
 
 /* Docker */
-#define LIMIT_DOCKER_REPLY (4 * MIB)    /* a reply, or a line of one that goes on */
-#define LIMIT_DOCKER_DEPTH 64           /* brackets within brackets of it */
-#define LIMIT_DOCKER_VOLUME (256 * MIB) /* the warden and its drivers */
-#define LIMIT_DOCKER_SHM (64 * MIB)     /* /dev/shm of a container, or its disk */
-#define LIMIT_IMAGE_NAME 512            /* bytes: registry, name, tag and digest */
+#define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */
+#define LIMIT_DOCKER_DEPTH 64               /* brackets within brackets of it */
+#define LIMIT_DOCKER_VOLUME (256 * MIB)     /* the warden and its drivers */
+#define LIMIT_DOCKER_LAYERS 128             /* of an image that is pulled, as Docker has it */
+#define LIMIT_DOCKER_LAYER LIMIT_MEMORY_MAX /* the bytes that one says it has */
+#define LIMIT_DOCKER_SHM (64 * MIB)         /* /dev/shm of a container, or its disk */
+#define LIMIT_IMAGE_NAME 512                /* bytes: registry, name, tag and digest */
 
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */

@@ -290,6 +290,10 @@ static void on_late(void *ctx)
     struct wall_box *box = ctx;
     struct error err = {0};
 
+    if (box->is_waiting) {
+        prepare_late(box);
+        return;
+    }
     error_set(&err, -ETIMEDOUT, ERROR_BOX_FAILED, "the container's warden did not answer in %d s",
               DOCKER_BRINGUP_MS / 1000);
     docked_fail(box, &err);
