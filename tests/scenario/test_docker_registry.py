@@ -3,6 +3,7 @@ An image that is not there comes from its registry (a real one, on loopback), an
 how far it is; when it does not come the error says why and what to do. And other runtimes below
 Docker, by name.
 """
+import os
 import shutil
 import signal
 import socket
@@ -218,6 +219,32 @@ def test_a_pull_that_takes_longer_than_a_client_waits(own, gate):
         support.wait_until(lambda: is_there(own, gate), "it came without being asked for again", 30.0)
         result = daemon.exec(made, "echo", "works")
         assert result["stdout"] == "works\n", result
+        assert len(gate.pulls()) == len(set(gate.pulls())), "each layer came once"
+        daemon.end(made)
+
+
+def generation(daemon):
+    try:
+        return daemon.get("/v1/info")["generation"]
+    except OSError:  # nobody listens for a moment
+        return 0
+
+
+def test_a_broker_that_dies_meanwhile(own, gate):
+    """The next one has the wall at once, and does not wait for what the first was asked for."""
+    gate.hold()
+    with serve.Daemon(wanted(own, gate, DOCKER_PULL_WAIT="1s")) as daemon:
+        daemon.background(daemon.session()["id"], "true")
+        assert gate.held.wait(support.PATIENCE)
+        info = daemon.get("/v1/info")
+        os.kill(info["broker_pid"], signal.SIGKILL)
+        serve.polled(lambda: generation(daemon), lambda now: now > info["generation"], "a new broker")
+        made = daemon.session()["id"]
+        error = daemon.exec(made, "true")["meta"]["error"]
+        assert error["code"] == "busy" and "still being pulled" in error["message"], error
+        gate.open()
+        support.wait_until(lambda: is_there(own, gate), "it came", 30.0)
+        assert daemon.exec(made, "echo", "works")["stdout"] == "works\n"
         assert len(gate.pulls()) == len(set(gate.pulls())), "each layer came once"
         daemon.end(made)
 
