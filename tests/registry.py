@@ -85,8 +85,7 @@ class Gate:
 
     def __init__(self, registry):
         gate = self
-        self.asked, self.held, self.left = [], threading.Event(), threading.Event()
-        self.opened = threading.Event()
+        self.asked, self.held, self.opened = [], threading.Event(), threading.Event()
         self.opened.set()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -110,7 +109,6 @@ class Gate:
                     gate.pass_on(self, body)
                 except OSError:  # it does not want it any more
                     self.close_connection = True
-                    gate.left.set()
 
             do_HEAD = do_GET
 
@@ -130,20 +128,12 @@ class Gate:
             handler.wfile.write(body[:half])
             if not self.opened.is_set():
                 self.held.set()
-            while not self.opened.wait(0.05):
-                handler.connection.settimeout(0.01)
-                try:
-                    if not handler.connection.recv(1):
-                        raise OSError("hung up")
-                except TimeoutError:
-                    pass
-            handler.connection.settimeout(None)
+            self.opened.wait()
         handler.wfile.write(body[half:])
 
     def hold(self):
         self.asked.clear()
         self.held.clear()
-        self.left.clear()
         self.opened.clear()
 
     def open(self):

@@ -17,8 +17,7 @@
 #include "config/config.h"
 #include "runtime/docker/wall.h"
 
-#define SHOW_MS 100   /* on a terminal */
-#define TELL_MS 30000 /* elsewhere, while it goes on */
+#define TELL_MS 30000 /* where there is no terminal, while it goes on */
 
 struct job {
     struct reactor *reactor;
@@ -63,7 +62,7 @@ static void on_pulling(void *ctx, enum docker_pulling what, const char *image, c
         clear_line(job); /* whoever waits is told why */
         return;
     }
-    if (is_between && now_ms - job->shown_ms < (job->is_terminal ? SHOW_MS : TELL_MS))
+    if (is_between && !(job->shows && job->is_terminal) && now_ms - job->shown_ms < TELL_MS)
         return;
     job->shown_ms = now_ms;
     if (!job->shows) {

@@ -157,14 +157,23 @@ def test_a_registry_that_wants_credentials(own, gate):
 
 
 def test_who_asked_goes_away(own, gate):
-    """Ctrl-C: Docker does not go on with what nobody waits for."""
+    """Ctrl-C: Docker does not go on with what nobody waits for. It would share what it still has."""
     gate.hold()
     process = support.start("exec", "--", "echo", "ran", env=wanted(own, gate))
     assert gate.held.wait(support.PATIENCE)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=support.PATIENCE)
     assert out == b"" and process.returncode != 0 and b"in time" not in err, err
-    assert gate.left.wait(support.PATIENCE) and not is_there(own, gate)
+    assert_starts_anew(own, gate)
+
+
+def assert_starts_anew(own, gate):
+    first = gate.pulls()
+    process = support.start("exec", "--", "echo", "works", env=wanted(own, gate))
+    support.wait_until(lambda: len(gate.pulls()) > len(first), "the layer is asked for again", 30.0)
+    gate.open()
+    out, err = process.communicate(timeout=support.PATIENCE)
+    assert out == b"works\n", err
 
 
 def test_docker_dies_in_the_middle(own, gate):
@@ -255,7 +264,8 @@ def test_a_daemon_that_ends_meanwhile(own, gate):
         made = daemon.session()["id"]
         daemon.background(made, "true")
         assert gate.held.wait(support.PATIENCE)
-    assert gate.left.wait(support.PATIENCE) and not is_there(own, gate)
+    assert not is_there(own, gate)
+    assert_starts_anew(own, gate)
 
 
 def test_a_daemon_has_its_image_before_it_is_asked(own, gate):

@@ -273,11 +273,13 @@ struct pull_layer {
 };
 struct pull {
     bool is_running;
+    struct reactor_timer *timer;
     char problem[512]; /* empty: none so far */
     unsigned layer_count;
     struct pull_layer layers[LIMIT_DOCKER_LAYERS];
 };
 int pull_start(struct docker_wall *wall); /* prepare_pulled() or prepare_failed() follows */
+void pull_stop(struct docker_wall *wall); /* its call was cancelled */
 void pull_note(struct pull *pull, const json_t *line);
 void pull_words(const struct pull *pull, char *text, size_t size); /* how far it is */
 void pull_busy(const struct docker_wall *wall, struct error *err); /* for who waits no longer */

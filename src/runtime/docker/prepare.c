@@ -348,7 +348,7 @@ void prepare_stop(struct docker_wall *wall)
     wall->prepare.look_timer = NULL;
     api_cancel(wall->prepare.call);
     wall->prepare.call = NULL;
-    wall->pull.is_running = false;
+    pull_stop(wall);
     if (wall->prepare.timer)
         wall->reactor->ops->timer_remove(wall->prepare.timer);
     wall->prepare.timer = NULL;

@@ -116,7 +116,23 @@ static void on_line(void *ctx, const json_t *line)
     struct docker_wall *wall = ctx;
 
     pull_note(&wall->pull, line);
+}
+
+/* Lines come by the hundred, or none for a while: how far it is is told by the clock. */
+static void on_tick(void *ctx)
+{
+    struct docker_wall *wall = ctx;
+
     show(wall, PULL_GOES_ON);
+    wall->reactor->ops->timer_set(wall->pull.timer, DOCKER_PULL_TELL_MS);
+}
+
+void pull_stop(struct docker_wall *wall)
+{
+    if (wall->pull.timer)
+        wall->reactor->ops->timer_remove(wall->pull.timer);
+    wall->pull.timer = NULL;
+    wall->pull.is_running = false;
 }
 
 static void late(const struct docker_wall *wall, struct error *err)
@@ -136,7 +152,7 @@ static void on_pulled(void *ctx, const struct api_reply *reply)
     struct error err = reply->err;
 
     wall->prepare.call = NULL;
-    wall->pull.is_running = false;
+    pull_stop(wall);
     if (err.num == -ETIMEDOUT)
         late(wall, &err);
     else if (err.num < 0 && reply->status >= 300)
@@ -169,13 +185,17 @@ int pull_start(struct docker_wall *wall)
     if (r < 0)
         return r;
     wall->pull = (struct pull){.is_running = true};
+    wall->pull.timer = reactor_timer(wall->reactor, on_tick, wall);
     request.path = buf_text(&path);
-    r = api_start(&wall->api, &request, on_pulled, wall, &wall->prepare.call);
-    if (r < 0)
-        wall->pull.is_running = false;
-    else
-        show(wall, PULL_BEGINS);
-    return r;
+    r = wall->pull.timer ? api_start(&wall->api, &request, on_pulled, wall, &wall->prepare.call)
+                         : -ENOMEM;
+    if (r < 0) {
+        pull_stop(wall);
+        return r;
+    }
+    show(wall, PULL_BEGINS);
+    wall->reactor->ops->timer_set(wall->pull.timer, DOCKER_PULL_TELL_MS);
+    return 0;
 }
 
 void pull_busy(const struct docker_wall *wall, struct error *err)

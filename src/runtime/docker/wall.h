@@ -40,7 +40,7 @@ struct docker_wall_spec {
     uint8_t minimum;       /* enum isolation */
     bool has_kernels;      /* Python is wanted soon: boxes made ahead have it running */
     uint64_t pull_wait_ms; /* a box waits so long for an image that comes; 0: to its end */
-    /* How far an image is that comes, in words; often. May be NULL. */
+    /* How far an image is that comes, in words; five times a second. May be NULL. */
     void (*pulling)(void *ctx, enum docker_pulling what, const char *image, const char *words);
     void (*left)(void *ctx); /* all is removed: the loop may stop */
     void *ctx;
