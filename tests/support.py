@@ -220,13 +220,14 @@ def exec_json(*argv, options=(), **kwargs):
     return Result(bailey("exec", "--json", *options, "--", *argv, **kwargs))
 
 
-def on_terminal(*args, room=None, until=None, then=b"", timeout=PATIENCE):
+def on_terminal(*args, room=None, until=None, then=b"", timeout=PATIENCE, env=None):
     """
     Runs bailey with a pseudo terminal as all its standard streams. When `until` has appeared,
-    `then` is typed. Returns (status as of waitstatus_to_exitcode, all bytes the terminal got).
+    `then` is typed, or called. Returns (status as of waitstatus_to_exitcode, all bytes the terminal
+    got).
     """
     room = room or Room()
-    argv, env = command(*args), environment(room, {"TERM": "xterm"})
+    argv, env = command(*args), environment(room, {"TERM": "xterm", **(env or {})})
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -247,7 +248,7 @@ def on_terminal(*args, room=None, until=None, then=b"", timeout=PATIENCE):
                 piece = b""
             seen += piece
             if until and until in seen:
-                os.write(terminal, then)
+                then() if callable(then) else os.write(terminal, then)
                 until = None
             if not piece:
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen

@@ -181,13 +181,15 @@
 #define MCP_IDLE_MS 3600000 /* a conversation in which nobody says anything */
 
 /* Docker */
-#define LIMIT_DOCKER_REPLY (4 * MIB)    /* a reply, or a line of one that goes on */
-#define LIMIT_DOCKER_DEPTH 64           /* brackets within brackets of it */
-#define LIMIT_DOCKER_VALUES (256 * KIB) /* in it; "{}," is three bytes there and 300 here */
-#define LIMIT_DOCKER_VOLUME (256 * MIB) /* the warden and its drivers */
-#define LIMIT_DOCKER_SHM (64 * MIB)     /* /dev/shm of a container, or its disk */
-#define LIMIT_DOCKER_GROUPS 4096        /* folders in which a container's group is looked for */
-#define LIMIT_IMAGE_NAME 512            /* bytes: registry, name, tag and digest */
+#define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */
+#define LIMIT_DOCKER_DEPTH 64               /* brackets within brackets of it */
+#define LIMIT_DOCKER_VALUES (256 * KIB)     /* in it; "{}," is three bytes there and 300 here */
+#define LIMIT_DOCKER_VOLUME (256 * MIB)     /* the warden and its drivers */
+#define LIMIT_DOCKER_LAYERS 128             /* of an image that is pulled, as Docker has it */
+#define LIMIT_DOCKER_LAYER LIMIT_MEMORY_MAX /* the bytes that one says it has */
+#define LIMIT_DOCKER_SHM (64 * MIB)         /* /dev/shm of a container, or its disk */
+#define LIMIT_DOCKER_GROUPS 4096            /* folders in which a container's group is looked for */
+#define LIMIT_IMAGE_NAME 512                /* bytes: registry, name, tag and digest */
 
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
@@ -211,6 +213,7 @@
 #define DOCKER_HELLO_MS 10000       /* a Docker that is there says which it is */
 #define DOCKER_CALL_MS 60000        /* one call of Docker's */
 #define DOCKER_PULL_MS 1800000      /* an image comes */
+#define DOCKER_PULL_TELL_MS 200     /* how far it is is told so often */
 #define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */
 #define DOCKER_LEAVE_MS 10000       /* containers are removed before the wall leaves */
 #define DOCKER_LOOK_MS 250          /* a Docker that is not there is looked for: first pause, */

@@ -4,18 +4,81 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "broker/uv_reactor.h"
 #include "config/config.h"
 #include "runtime/docker/wall.h"
 
+#define TELL_MS 30000 /* where there is no terminal, while it goes on */
+
+struct job {
+    struct reactor *reactor;
+    bool shows, is_terminal, has_line;
+    uint64_t shown_ms;
+};
+
 static void on_left(void *ctx)
 {
-    uv_reactor_stop(ctx);
+    uv_reactor_stop(((struct job *)ctx)->reactor);
+}
+
+/* ---- an image that comes ---- */
+
+/* The name was checked, the words are the wall's own: nothing in them that a terminal obeys. */
+static void write_line(struct job *job, const char *image, const char *words)
+{
+    char text[512];
+
+    str_format(text, sizeof(text), "\r\033[Kpulling %.300s: %s", image, words);
+    fd_write_all(STDERR_FILENO, text, strlen(text));
+    job->has_line = true;
+}
+
+static void clear_line(struct job *job)
+{
+    if (job->has_line)
+        fd_write_all(STDERR_FILENO, "\r\033[K", 4);
+    job->has_line = false;
+}
+
+/* One line that changes on a terminal; elsewhere its beginning, its end and a few in between. */
+static void on_pulling(void *ctx, enum docker_pulling what, const char *image, const char *words)
+{
+    static const char *const says[] = {
+        [PULL_BEGINS] = "is not there, pulling it", [PULL_GOES_ON] = "comes", [PULL_ENDS] = "came"};
+    struct job *job = ctx;
+    uint64_t now_ms = clock_now_ms();
+    bool is_between = what == PULL_GOES_ON;
+
+    if (what == PULL_FAILED) {
+        clear_line(job); /* whoever waits is told why */
+        return;
+    }
+    if (is_between && !(job->shows && job->is_terminal) && now_ms - job->shown_ms < TELL_MS)
+        return;
+    job->shown_ms = now_ms;
+    if (!job->shows) {
+        log_info("docker: image %s %s (%s)", image, says[what], words);
+    } else if (!job->is_terminal) {
+        char text[512];
+
+        str_format(text, sizeof(text), "bailey: image %.300s %s%s%s%s\n", image, says[what],
+                   what == PULL_BEGINS ? "" : " (", what == PULL_BEGINS ? "" : words,
+                   what == PULL_BEGINS ? "" : ")");
+        fd_write_all(STDERR_FILENO, text, strlen(text));
+    } else if (what == PULL_ENDS) {
+        clear_line(job);
+    } else {
+        write_line(job, image, words);
+    }
 }
 
 static void fill_spec(struct docker_wall_spec *spec, const struct config *config)
@@ -38,8 +101,11 @@ static void fill_spec(struct docker_wall_spec *spec, const struct config *config
         .cpu_millis = config->limits.cpu_millis,
         .minimum = (uint8_t)config->isolation,
         .has_kernels = config->is_warm, /* SANDBOX_WARM */
+        .pulling = on_pulling,
         .left = on_left,
     };
+    if (spec->state) /* its clients do not wait for ever; who has one box sees how far it is */
+        spec->pull_wait_ms = config->docker.pull_wait_ms;
 }
 
 /* Its status, or negative. */
@@ -48,18 +114,22 @@ static int run(const struct config *config, struct error *err)
     struct docker_wall_spec spec;
     struct docker_wall *wall;
     struct reactor *reactor;
+    struct job job = {.shows = getenv("BAILEY_WALL_PROGRESS") != NULL,
+                      .is_terminal = isatty(STDERR_FILENO)};
     int r = uv_reactor_new(&reactor, err);
 
     if (r < 0)
         return r;
+    job.reactor = reactor;
     fill_spec(&spec, config);
-    spec.ctx = reactor;
+    spec.ctx = &job;
     r = docker_wall_open(reactor, &spec, &wall, err);
     if (r == 0) {
         r = uv_reactor_run(reactor);
         if (r == 0 && docker_wall_is_outdated(wall))
             r = DOCKER_STATUS_OUTDATED;
         docker_wall_close(wall);
+        clear_line(&job);
     }
     uv_reactor_free(reactor);
     return r;

@@ -146,6 +146,7 @@ static int execute(struct job *job)
             .sink = request->is_json ? NULL : &sink,
             .cancel_fd = cancel_fd,
             .keep_artifact = true,
+            .shows_progress = !request->is_quiet && (!request->is_json || isatty(STDERR_FILENO)),
             .elsewhere = job->asks_daemon ? &elsewhere : NULL,
             .state = job->place.state,
             .engine = engine,

@@ -86,6 +86,7 @@ enum config_key {
     KEY_DOCKER_MEMORY,
     KEY_DOCKER_RUNTIME,
     KEY_DOCKER_POOL_SIZE,
+    KEY_DOCKER_PULL_WAIT,
     KEY_DOCKER_HOST,
     KEY_DOCKER_CERT_PATH,
     KEY_DOCKER_TLS_VERIFY,
@@ -141,7 +142,8 @@ struct config {
         const char *cert_path; /* folder of ca.pem, cert.pem and key.pem; NULL: none */
         bool verifies_tls;
         bool has_network;
-        uint32_t pool_size; /* containers started ahead */
+        uint32_t pool_size;    /* containers started ahead */
+        uint64_t pull_wait_ms; /* for an image that the daemon pulls */
     } docker;
 
     /* the daemon */

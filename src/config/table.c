@@ -190,6 +190,10 @@ const struct config_row config_table[_KEY_MAX] = {
                             "Docker's runtime for the boxes, in place of its default"},
     [KEY_DOCKER_POOL_SIZE] = {"DOCKER_POOL_SIZE", "docker.pool_size", "2", "0 to 256; 0: no pool",
                               "containers that the daemon has started ahead"},
+    [KEY_DOCKER_PULL_WAIT] = {"DOCKER_PULL_WAIT", "docker.pull_wait", "45s",
+                              "more than 0, at most 86400 seconds; e.g. 45s, 5m",
+                              "how long a call of the daemon waits for an image that is being "
+                              "pulled; the pull goes on"},
     [KEY_DOCKER_HOST] = {"DOCKER_HOST", "docker.host", "unix:///var/run/docker.sock",
                          "unix:///path/to/docker.sock or tcp://host:port", "where Docker listens"},
     [KEY_DOCKER_CERT_PATH] = {"DOCKER_CERT_PATH", "docker.cert_path", NULL,

@@ -459,6 +459,7 @@ static const struct rule rules[_KEY_MAX] = {
                               .noun = "a whole number",
                               .maximum = LIMIT_POOL,
                               INTO(FIELD_U32, docker.pool_size)},
+    [KEY_DOCKER_PULL_WAIT] = {SPAN, INTO(FIELD_U64, docker.pull_wait_ms)},
     [KEY_DOCKER_HOST] = {.parse = parse_text, .noun = "an address", INTO(FIELD_TEXT, docker.host)},
     [KEY_DOCKER_CERT_PATH] = {.parse = parse_text,
                               .noun = "a folder",

@@ -179,7 +179,7 @@ static int make_box(struct run *run, struct error *err)
 {
     struct box_bind binds[INTERPRETER_BINDS_MAX];
     const struct config *config = run->shot->config;
-    CLEANUP(strv_freep) char **engine_env = wall_env(config);
+    CLEANUP(strv_freep) char **engine_env = wall_env(config, run->shot->shows_progress);
     struct box_spec spec = {
         .limits = config->limits,
         .minimum = config->isolation,

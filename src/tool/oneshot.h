@@ -77,6 +77,7 @@ struct oneshot {
     const struct oneshot_sink *sink; /* NULL: only captured */
     int cancel_fd;               /* readable when the caller wants the run to end (signalfd); -1 */
     bool keep_artifact;          /* SANDBOX_STORE_CODE applies */
+    bool shows_progress;         /* of an image that has to come first, on standard error */
     const char *artifact_folder; /* NULL: "artifacts" in the working folder */
     const struct oneshot_elsewhere *elsewhere; /* NULL: nobody */
     const char *state;           /* the state folder, where templates are; NULL: nowhere */

@@ -44,7 +44,7 @@ static int push(char ***env, const char *name, const char *value)
     return r < 0 ? r : strv_push(env, buf_text(&text));
 }
 
-char **wall_env(const struct config *config)
+char **wall_env(const struct config *config, bool shows_progress)
 {
     static const char *const kept[] = {"HOME", "PATH"};
     CLEANUP(strv_freep) char **env = strv_new();
@@ -66,6 +66,8 @@ char **wall_env(const struct config *config)
         if (value)
             r = push(&env, kept[i], value);
     }
+    if (r == 0 && shows_progress)
+        r = push(&env, "BAILEY_WALL_PROGRESS", "1");
     return r < 0 ? NULL : ptr_take(&env);
 }
 

@@ -14,7 +14,7 @@ int wall_check(const struct config *config, struct error *err);
 int wall_interpreter(const struct language_row *language, struct interpreter *ret,
                      struct error *err);
 /* The effective configuration as variables, for one container; strv; NULL: no memory. */
-char **wall_env(const struct config *config);
+char **wall_env(const struct config *config, bool shows_progress);
 /* A program that a container does not have, when it is the interpreter: the image is to blame. */
 void wall_explain(const struct config *config, const struct language_row *language,
                   struct error *err);

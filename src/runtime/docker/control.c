@@ -305,6 +305,17 @@ static void on_control(void *ctx, short events)
     }
 }
 
+/* What an earlier broker's clients waited for is not waited for by the next one: it may take long.
+ */
+static void drop_pulled_for(struct docker_wall *wall)
+{
+    for (struct wall_box *box = wall->boxes, *next; box; box = next) {
+        next = box->next;
+        if (wall->pull.is_running && box->is_waiting && !box->is_ahead)
+            docked_end(box);
+    }
+}
+
 void control_take(struct docker_wall *wall, int fd)
 {
     struct control *control = &wall->control;
@@ -318,4 +329,5 @@ void control_take(struct docker_wall *wall, int fd)
     }
     control->fd = fd;
     wall->generation++;
+    drop_pulled_for(wall);
 }

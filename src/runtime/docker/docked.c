@@ -169,14 +169,21 @@ static void note_facts(struct wall_box *box)
 static int check_minimum(struct wall_box *box, struct error *err)
 {
     uint32_t lacking = isolation_lacking(box->facts.layers, box->make.minimum);
-    char list[256];
+    const char *runtime = box->wall->spec.runtime;
+    char list[256], hint[256] = "";
 
     if (!lacking)
         return 0;
     layer_list(lacking, list, sizeof(list));
+    if (runtime && runtime[0]) /* gVisor and machines have a kernel of their own, and no Landlock */
+        str_format(
+            hint, sizeof(hint),
+            ". If you trust the walls that DOCKER_RUNTIME=%.64s has of its own, which nobody "
+            "here can see, set SANDBOX_ISOLATION=process",
+            runtime);
     return error_set(err, -EPERM, ERROR_REFUSED,
-                     "isolation '%s' needs what this container does not have: %s",
-                     isolation_name(box->make.minimum), list);
+                     "isolation '%s' needs what this container does not have: %s%s",
+                     isolation_name(box->make.minimum), list, hint);
 }
 
 static void stands(struct wall_box *box)
@@ -304,6 +311,10 @@ static void on_time(void *ctx)
 
     if (box->stage == BOX_REMOVING) {
         docked_remove_now(box);
+        return;
+    }
+    if (box->is_waiting) {
+        prepare_late(box);
         return;
     }
     if (box->stage == BOX_ATTACHING)

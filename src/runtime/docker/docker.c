@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "launcher/launcher.h"
 #include "launcher/protocol.h"
@@ -23,7 +24,8 @@
 #include "sys/calls.h"
 #include "sys/packet.h"
 
-#define MAKE_PATIENCE_MS (15 * 60 * 1000) /* an image may have to be fetched first */
+/* An image may have to be pulled first; the wall says it better when that takes too long. */
+#define MAKE_PATIENCE_MS (DOCKER_PULL_MS + 60000)
 #define END_PATIENCE_MS 20000
 #define HIGH_FD 64
 #define KEY "run"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "runtime/docker/inside.h"
 #include "runtime/docker/remedy.h"
@@ -128,6 +129,92 @@ int docker_refused(unsigned status, const char *message, struct error *err)
     if (!text[0])
         return error_set(err, -EIO, ERROR_BOX_FAILED, "Docker answered with status %u", status);
     return error_set(err, status == 404 ? -ENOENT : -EIO, ERROR_BOX_FAILED, "Docker: %s", text);
+}
+
+/* ---- images that do not come ---- */
+
+#define PULL_MESSAGE_MAX 260 /* an image's name may come twice besides */
+#define MAKE_ONE "run 'bailey image build', or set DOCKER_IMAGE"
+
+static const struct {
+    const char *says;
+    int num;
+    const char *code;
+    const char *why;    /* behind "image 'x' is not there, and " */
+    const char *remedy; /* NULL: by hand */
+} pull_rows[] = {
+    {"no space left on device", -ENOSPC, ERROR_DISK_FULL, "Docker's disk is full",
+     "make room ('docker system df' shows what is there)"},
+    {"disk quota exceeded", -ENOSPC, ERROR_DISK_FULL, "Docker's disk is full",
+     "make room ('docker system df' shows what is there)"},
+    {"no matching manifest", -ENOEXEC, ERROR_IMAGE_UNUSABLE,
+     "its registry has it for another architecture alone", MAKE_ONE},
+    {"does not match the specified platform", -ENOEXEC, ERROR_IMAGE_UNUSABLE,
+     "its registry has it for another architecture alone", MAKE_ONE},
+    /* Docker Hub says so of what it does not have, too. */
+    {"pull access denied", -ENOENT, ERROR_IMAGE_NOT_FOUND,
+     "its registry has none of that name, or not for everybody",
+     MAKE_ONE ", or 'docker login' and 'docker pull' it by hand"},
+    {"no basic auth credentials", -EACCES, ERROR_IMAGE_NOT_FOUND, "its registry wants credentials",
+     NULL},
+    {"unauthorized", -EACCES, ERROR_IMAGE_NOT_FOUND, "its registry wants credentials", NULL},
+    {"authentication required", -EACCES, ERROR_IMAGE_NOT_FOUND, "its registry wants credentials",
+     NULL},
+    {"access to the resource is denied", -EACCES, ERROR_IMAGE_NOT_FOUND,
+     "its registry wants credentials", NULL},
+    {"manifest unknown", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry does not have it", MAKE_ONE},
+    {"name unknown", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry does not have it", MAKE_ONE},
+    {"not found", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry does not have it", MAKE_ONE},
+    {"dial tcp", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry cannot be reached", MAKE_ONE},
+    {"no such host", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry cannot be reached", MAKE_ONE},
+    {"timeout", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry cannot be reached", MAKE_ONE},
+    {"request canceled", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry cannot be reached",
+     MAKE_ONE},
+    {"", -ENOENT, ERROR_IMAGE_NOT_FOUND, "it cannot be pulled", MAKE_ONE}, /* anything else */
+};
+
+int docker_pull_refused(const char *image, const char *message, struct error *err)
+{
+    char text[MESSAGE_MAX];
+    size_t i = 0;
+
+    docker_clean(message, text, sizeof(text));
+    while (!strcasestr(text, pull_rows[i].says))
+        i++;
+    text[utf8_floor(text, MIN(strlen(text), (size_t)PULL_MESSAGE_MAX))] = 0;
+    if (!pull_rows[i].remedy)
+        return error_set(err, pull_rows[i].num, pull_rows[i].code,
+                         "image '%s' is not there, and %s (%s), which bailey has none of: run "
+                         "'docker login' and 'docker pull %s' by hand",
+                         image, pull_rows[i].why, text, image);
+    return error_set(err, pull_rows[i].num, pull_rows[i].code,
+                     "image '%s' is not there, and %s (%s): %s", image, pull_rows[i].why, text,
+                     pull_rows[i].remedy);
+}
+
+/* ---- runtimes that Docker does not have ---- */
+
+/* One with a dot is a shim's name (io.containerd.kata.v2): no list of Docker's has them. */
+int docker_runtime_check(const json_t *runtimes, const char *wanted, struct error *err)
+{
+    char list[MESSAGE_MAX] = "", text[MESSAGE_MAX];
+    const char *name;
+    const json_t *ignored;
+
+    if (!wanted || !wanted[0] || strpbrk(wanted, "./") || json_object_size(runtimes) == 0 ||
+        json_object_get(runtimes, wanted))
+        return 0;
+    json_object_foreach((json_t *)runtimes, name, ignored)
+    {
+        size_t length = strlen(list);
+
+        str_format(list + length, sizeof(list) - length, "%s%s", length ? ", " : "", name);
+    }
+    docker_clean(list, text, sizeof(text));
+    return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                     "DOCKER_RUNTIME: Docker does not know '%.64s'; it has %s. Register it in "
+                     "Docker's daemon.json, or set DOCKER_RUNTIME to one of these",
+                     wanted, text);
 }
 
 int docker_json_check(const char *data, size_t length)

@@ -3,8 +3,9 @@
  *
  * Who calls whom: wall.c holds everything and the meeting point; control.c hears the broker;
  * docked.c makes and ends one container over api.c, attach.c and pump.c; prepare.c finds out
- * whether there is a Docker, the image and the volume (volume.c) before the first box; pool.c has
- * boxes made ahead; sweep.c removes what is left of others, and hears of memory that ran out.
+ * whether there is a Docker, the image (pull.c) and the volume (volume.c) before the first box;
+ * pool.c has boxes made ahead; sweep.c removes what is left of others, and hears of memory that ran
+ * out.
  */
 #ifndef BAILEY_RUNTIME_DOCKER_INSIDE_H
 #define BAILEY_RUNTIME_DOCKER_INSIDE_H
@@ -42,6 +43,10 @@ int docker_unavailable(const char *host, int num, const char *why, struct error 
 void docker_clean(const char *message, char *text, size_t size);
 /* A reply that is an error: its status and Docker's `message`. */
 int docker_refused(unsigned status, const char *message, struct error *err);
+/* Why an image did not come: Docker's words, which may be a registry's. */
+int docker_pull_refused(const char *image, const char *message, struct error *err);
+/* DOCKER_RUNTIME (NULL or empty: any) against what Docker has, by name. */
+int docker_runtime_check(const json_t *runtimes, const char *wanted, struct error *err);
 /* 0, or -E2BIG: too deep for a parser, or so many values that they would fill the memory. */
 int docker_json_check(const char *data, size_t length);
 
@@ -258,22 +263,44 @@ struct prepare {
     bool is_look; /* nobody waits for it */
     uint32_t look_pause_ms;
     uint64_t reached_ns; /* when Docker last answered */
-    bool has_pulled, is_pulling;
-    char pull_error[256], pull_status[256];
+    bool has_pulled;
     char arch[32]; /* Docker's */
     bool has_userns;
     uint32_t cpu_count;
 };
 void prepare_add(struct docker_wall *wall, struct wall_box *box); /* begins it, or later */
-void prepare_again(struct docker_wall *wall); /* something that was there is not any more */
-void prepare_look(struct docker_wall *wall);  /* for Docker, and for what was left in it */
-void prepare_gone(struct docker_wall *wall);  /* Docker itself: looked for until it is back */
-void prepare_leave(struct docker_wall *wall); /* what nobody waits for, or takes long, is ended */
+void prepare_late(struct wall_box *box);       /* it waited as long as one may for a pull */
+void prepare_pulled(struct docker_wall *wall); /* the image should be there now */
+void prepare_again(struct docker_wall *wall);  /* something that was there is not any more */
+void prepare_look(struct docker_wall *wall);   /* for Docker, and for what was left in it */
+void prepare_gone(struct docker_wall *wall);   /* Docker itself: looked for until it is back */
+void prepare_leave(struct docker_wall *wall);  /* what nobody waits for, or takes long, is ended */
 void prepare_swept(struct docker_wall *wall, const struct error *err); /* what was left is known */
 void prepare_failed(struct docker_wall *wall, const struct error *err);
 void prepare_succeeded(struct docker_wall *wall);
 void prepare_drop(struct docker_wall *wall, struct wall_box *box); /* it waits no more */
 void prepare_stop(struct docker_wall *wall);
+
+/* ---- pull.c ---- */
+
+#define DOCKER_PULL_WORDS 128
+struct pull_layer {
+    char id[16]; /* twelve digits */
+    uint64_t have, total;
+    bool is_there;
+};
+struct pull {
+    bool is_running;
+    struct reactor_timer *timer;
+    char problem[512]; /* empty: none so far */
+    unsigned layer_count;
+    struct pull_layer layers[LIMIT_DOCKER_LAYERS];
+};
+int pull_start(struct docker_wall *wall); /* prepare_pulled() or prepare_failed() follows */
+void pull_stop(struct docker_wall *wall); /* its call was cancelled */
+void pull_note(struct pull *pull, const json_t *line);
+void pull_words(const struct pull *pull, char *text, size_t size); /* how far it is */
+void pull_busy(const struct docker_wall *wall, struct error *err); /* for who waits no longer */
 
 struct volume {
     char hash[65];
@@ -341,6 +368,7 @@ struct docker_wall {
     char engine[64], state[24];
     char life[8]; /* of this process: an engine's next wall counts its boxes from 1 again */
     struct prepare prepare;
+    struct pull pull;
     struct volume volume;
     struct grave *graves;
     struct stale stale;

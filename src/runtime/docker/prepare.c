@@ -77,6 +77,7 @@ void prepare_succeeded(struct docker_wall *wall)
     buf_free(&wall->volume.tar);
     while ((box = waiting(wall))) {
         box->is_waiting = false;
+        wall->reactor->ops->timer_set(box->timer, UINT64_MAX);
         if (wall->is_leaving)
             docked_end(box);
         else
@@ -156,73 +157,31 @@ static int check_volumes(const struct docker_wall *wall, const json_t *image, st
                      wall->spec.image, path);
 }
 
-static void image_missing(struct docker_wall *wall, const char *why)
+/* Boxes that are made ahead wait as long as it takes, and so does who has one box. */
+void prepare_late(struct wall_box *box)
 {
+    struct docker_wall *wall = box->wall;
     struct error err = {0};
 
-    error_set(&err, -ENOENT, ERROR_IMAGE_NOT_FOUND,
-              "image '%s' is not there, and it cannot be pulled (%s): run 'bailey image build', or "
-              "set DOCKER_IMAGE",
-              wall->spec.image, why);
-    prepare_failed(wall, &err);
-}
-
-/* A line of progress; those that repeat themselves are for a terminal. */
-static void on_pull_line(void *ctx, const json_t *line)
-{
-    struct docker_wall *wall = ctx;
-    const char *status = json_text(json_object_get(line, "status"));
-    const char *error = json_text(json_object_get(line, "error"));
-    char words[200], id[40];
-
-    if (error[0])
-        str_copy(wall->prepare.pull_error, sizeof(wall->prepare.pull_error), error);
-    if (!status[0] || str_equal(status, wall->prepare.pull_status) ||
-        str_equal(status, "Downloading") || str_equal(status, "Extracting"))
+    if (!wall->pull.is_running) { /* every other step has its own limit */
+        wall->reactor->ops->timer_set(box->timer, DOCKER_LOOK_MAX_MS);
         return;
-    str_copy(wall->prepare.pull_status, sizeof(wall->prepare.pull_status), status);
-    docker_clean(status, words, sizeof(words));
-    docker_clean(json_text(json_object_get(line, "id")), id, sizeof(id));
-    log_info("docker: pulling %s: %s %s", wall->spec.image, words, id);
-}
-
-static void on_pulled(void *ctx, const struct api_reply *reply)
-{
-    struct docker_wall *wall = ctx;
-
-    wall->prepare.call = NULL;
-    wall->prepare.is_pulling = false;
-    if (reply->err.num < 0 && reply->status == 0) {
-        prepare_failed(wall, &reply->err);
-    } else if (reply->err.num < 0 || wall->prepare.pull_error[0]) {
-        image_missing(wall, wall->prepare.pull_error[0]
-                                ? wall->prepare.pull_error
-                                : json_text(json_object_get(reply->json, "message")));
-    } else {
-        ask_image(wall);
     }
+    pull_busy(wall, &err);
+    docked_refuse(box, &err);
+    control_check(wall);
 }
 
-/* "name", "name:tag", "host:port/name:tag", "name@sha256:..." */
 static void pull(struct docker_wall *wall)
 {
-    CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
-    const char *image = wall->spec.image;
-    const char *slash = strrchr(image, '/'), *last = slash ? slash : image;
-    bool has_tag = strchr(last, ':') || strchr(last, '@');
-    struct api_request request = {.method = "POST", .line = on_pull_line};
-
-    log_info("docker: image %s is not there, pulling it", image);
-    wall->prepare.has_pulled = wall->prepare.is_pulling = true;
-    wall->prepare.pull_error[0] = wall->prepare.pull_status[0] = 0;
-    if (buf_append_text(&path, "/images/create?fromImage=") < 0 || http_encode(&path, image) < 0 ||
-        (!has_tag && buf_append_text(&path, "&tag=latest") < 0)) {
+    wall->prepare.has_pulled = true;
+    if (pull_start(wall) < 0)
         no_memory(wall);
-        return;
-    }
-    request.path = buf_text(&path);
-    request.timeout_ms = DOCKER_PULL_MS;
-    ask(wall, &request, on_pulled);
+}
+
+void prepare_pulled(struct docker_wall *wall)
+{
+    ask_image(wall);
 }
 
 static void on_image(void *ctx, const struct api_reply *reply)
@@ -231,12 +190,14 @@ static void on_image(void *ctx, const struct api_reply *reply)
     struct error err = reply->err;
 
     wall->prepare.call = NULL;
-    if (reply->status == 404 && !wall->prepare.has_pulled)
+    if (reply->status == 404 && !wall->prepare.has_pulled) {
         pull(wall);
-    else if (reply->status == 404)
-        image_missing(wall, "it was pulled, and is still not there");
-    else if (err.num < 0 || check_arch(wall, reply->json, &err) < 0 ||
-             check_volumes(wall, reply->json, &err) < 0)
+        return;
+    }
+    if (reply->status == 404)
+        docker_pull_refused(wall->spec.image, "it was pulled, and is still not there", &err);
+    if (err.num < 0 || check_arch(wall, reply->json, &err) < 0 ||
+        check_volumes(wall, reply->json, &err) < 0)
         prepare_failed(wall, &err);
     else
         volume_start(wall);
@@ -281,10 +242,11 @@ static void on_info(void *ctx, const struct api_reply *reply)
 {
     struct docker_wall *wall = ctx;
     const json_t *options = json_object_get(reply->json, "SecurityOptions");
+    struct error err = reply->err;
 
     wall->prepare.call = NULL;
-    if (reply->err.num < 0) {
-        prepare_failed(wall, &reply->err);
+    if (err.num < 0) {
+        prepare_failed(wall, &err);
         return;
     }
     wall->prepare.cpu_count = (uint32_t)json_integer_value(json_object_get(reply->json, "NCPU"));
@@ -296,7 +258,11 @@ static void on_info(void *ctx, const struct api_reply *reply)
             wall->prepare.has_userns = true;
     }
     wall->prepare.reached_ns = clock_now_ns();
-    sweep_start(wall);
+    if (!wall->prepare.is_look && docker_runtime_check(json_object_get(reply->json, "Runtimes"),
+                                                       wall->spec.runtime, &err) < 0)
+        prepare_failed(wall, &err);
+    else
+        sweep_start(wall);
 }
 
 void prepare_swept(struct docker_wall *wall, const struct error *err)
@@ -352,6 +318,8 @@ void prepare_add(struct docker_wall *wall, struct wall_box *box)
         return;
     }
     box->is_waiting = true;
+    if (!box->is_ahead && wall->spec.pull_wait_ms)
+        wall->reactor->ops->timer_set(box->timer, wall->spec.pull_wait_ms);
     wall->prepare.is_look = false;
     if (wall->prepare.stage == PREPARE_NOT)
         start(wall);
@@ -389,10 +357,11 @@ void prepare_gone(struct docker_wall *wall)
 
 void prepare_leave(struct docker_wall *wall)
 {
-    if (wall->prepare.stage != PREPARE_RUNS || !(wall->prepare.is_look || wall->prepare.is_pulling))
+    bool is_needed = !wall->prepare.is_look && !wall->pull.is_running;
+
+    if (wall->prepare.stage != PREPARE_RUNS || is_needed)
         return;
     prepare_stop(wall); /* Docker ends a pull that nobody listens to */
-    wall->prepare.is_pulling = false;
     wall->prepare.stage = PREPARE_NOT;
 }
 
@@ -403,6 +372,7 @@ void prepare_stop(struct docker_wall *wall)
     wall->prepare.look_timer = NULL;
     api_cancel(wall->prepare.call);
     wall->prepare.call = NULL;
+    pull_stop(wall);
     if (wall->prepare.timer)
         wall->reactor->ops->timer_remove(wall->prepare.timer);
     wall->prepare.timer = NULL;

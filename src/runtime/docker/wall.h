@@ -17,6 +17,8 @@
 
 struct docker_wall;
 
+enum docker_pulling { PULL_BEGINS, PULL_GOES_ON, PULL_ENDS, PULL_FAILED };
+
 /* Borrowed until docker_wall_close(). */
 struct docker_wall_spec {
     int meeting_fd; /* SOCK_SEQPACKET: control channels, one byte and one descriptor each */
@@ -35,8 +37,11 @@ struct docker_wall_spec {
     /* What is kept ready, and the most that a box may have; 0: no limit is known. */
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
-    uint8_t minimum;         /* enum isolation */
-    bool has_kernels;        /* Python is wanted soon: boxes made ahead have it running */
+    uint8_t minimum;       /* enum isolation */
+    bool has_kernels;      /* Python is wanted soon: boxes made ahead have it running */
+    uint64_t pull_wait_ms; /* a box waits so long for an image that comes; 0: to its end */
+    /* How far an image is that comes, in words; five times a second. May be NULL. */
+    void (*pulling)(void *ctx, enum docker_pulling what, const char *image, const char *words);
     void (*left)(void *ctx); /* all is removed: the loop may stop */
     void *ctx;
 };

@@ -102,6 +102,66 @@ static void test_words_are_cleaned(void **state)
     assert_true(strlen(err.text) < 500);
 }
 
+static void test_images_that_do_not_come(void **state)
+{
+    static const struct {
+        const char *says, *code, *part;
+    } rows[] = {
+        {"manifest for r/x:1 not found: manifest unknown: manifest unknown", ERROR_IMAGE_NOT_FOUND,
+         "does not have it (manifest for r/x:1 not found"},
+        {"pull access denied for x, repository does not exist or may require 'docker login': "
+         "denied: requested access to the resource is denied",
+         ERROR_IMAGE_NOT_FOUND, "none of that name, or not for everybody"},
+        {"Get \"http://r/v2/\": no basic auth credentials", ERROR_IMAGE_NOT_FOUND,
+         "run 'docker login' and 'docker pull r/x:1' by hand"},
+        {"unauthorized: authentication required", ERROR_IMAGE_NOT_FOUND, "wants credentials"},
+        {"Get \"http://r/v2/\": dial tcp 127.0.0.1:1: connect: connection refused",
+         ERROR_IMAGE_NOT_FOUND, "cannot be reached"},
+        {"write /var/lib/docker/tmp/1: no space left on device", ERROR_DISK_FULL, "disk is full"},
+        {"no matching manifest for linux/amd64 in the manifest list entries", ERROR_IMAGE_UNUSABLE,
+         "another architecture"},
+        {"unexpected EOF", ERROR_IMAGE_NOT_FOUND, "cannot be pulled (unexpected EOF)"},
+        {"", ERROR_IMAGE_NOT_FOUND, "cannot be pulled"},
+    };
+    char text[5000];
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        err = (struct error){0};
+        assert_true(docker_pull_refused("r/x:1", rows[i].says, &err) < 0);
+        assert_ptr_equal(err.code, rows[i].code);
+        assert_ptr_equal(strstr(err.text, "image 'r/x:1' is not there, and "), err.text);
+        assert_non_null(strstr(err.text, rows[i].part));
+    }
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    text[5] = '\x1b';
+    docker_pull_refused("r/x:1", text, &err);
+    assert_true(strlen(err.text) < 500);
+    assert_null(strchr(err.text, '\x1b'));
+    assert_non_null(strstr(err.text, "bailey image build"));
+}
+
+static void test_runtimes(void **state)
+{
+    json_t *has = json_pack("{s:{}, s:{}}", "runc", "crun"), *none = json_object();
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(docker_runtime_check(has, NULL, &err), 0);
+    assert_int_equal(docker_runtime_check(has, "", &err), 0);
+    assert_int_equal(docker_runtime_check(has, "crun", &err), 0);
+    assert_int_equal(docker_runtime_check(has, "io.containerd.kata.v2", &err), 0);
+    assert_int_equal(docker_runtime_check(none, "runsc", &err), 0); /* not known: Docker says it */
+    assert_int_equal(docker_runtime_check(NULL, "runsc", &err), 0);
+    assert_true(docker_runtime_check(has, "runsc", &err) < 0);
+    assert_ptr_equal(err.code, ERROR_BAD_CONFIG);
+    assert_non_null(strstr(err.text, "'runsc'; it has runc, crun."));
+    json_decref(has);
+    json_decref(none);
+}
+
 static int negotiate(const char *newest, const char *oldest, struct api *api, struct error *err)
 {
     json_t *json = json_pack("{s:s, s:s}", "ApiVersion", newest, "MinAPIVersion", oldest);
@@ -214,6 +274,8 @@ int main(void)
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_words_are_cleaned),
+        cmocka_unit_test(test_images_that_do_not_come),
+        cmocka_unit_test(test_runtimes),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_many_values),
