@@ -195,6 +195,7 @@ static void test_explain_names_each_limit_and_its_holder(void **state)
     result.memory_by = LIMIT_BY_WATCHDOG;
     result.pids_by = LIMIT_BY_RLIMIT;
     result.usage.cpu_us = 12300;
+    result.usage.by = USAGE_BY_ENGINE;
     assert_int_equal(explain_result(&result, &text), 0);
     expect(&text, "local");
     expect(&text, "started    pool");

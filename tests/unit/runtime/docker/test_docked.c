@@ -69,10 +69,11 @@ static void answer_text(int fd, unsigned status, const char *text)
 
 static void answer_mark(int fd)
 {
-    char tar[1024] = {0};
+    CLEANUP(buf_free) struct buf tar = BUF_INIT(64 * KIB);
 
-    memcpy(tar + 512, wall->volume.hash, 64);
-    answer(fd, 200, tar, sizeof(tar));
+    assert_int_equal(tar_file(&tar, "whole", 0444, wall->volume.hash, 64), 0);
+    assert_int_equal(tar_end(&tar), 0);
+    answer(fd, 200, tar.data, tar.length);
 }
 
 /* False: it says nothing, and keeps the connection. */
