@@ -63,6 +63,16 @@ int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
     return 0;
 }
 
+/*
+ * gVisor has no such limits, and refuses also a lower one, which Linux never does: they are there
+ * for the host's kernel, which no guest of it reaches.
+ */
+static bool may_lack(const struct sandbox_plan *plan, int resource)
+{
+    return plan->has_container && (resource == RLIMIT_RTPRIO || resource == RLIMIT_NICE ||
+                                   resource == RLIMIT_SIGPENDING || resource == RLIMIT_MSGQUEUE);
+}
+
 /* A limit above the one we inherited cannot be had without CAP_SYS_RESOURCE: the lower one stays.
  */
 int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start)
@@ -77,7 +87,8 @@ int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start
             return -errno;
         wanted.rlim_max = MIN((rlim_t)plan->rlimits[i].value, now.rlim_max);
         wanted.rlim_cur = wanted.rlim_max;
-        if (setrlimit((__rlimit_resource_t)plan->rlimits[i].resource, &wanted) < 0)
+        if (setrlimit((__rlimit_resource_t)plan->rlimits[i].resource, &wanted) < 0 &&
+            !(errno == EPERM && may_lack(plan, plan->rlimits[i].resource)))
             return -errno;
     }
     if (plan->cpu_count > 0) {

@@ -141,10 +141,25 @@ void docked_tell(struct wall_box *box, uint32_t serial)
 
 /* ---- it stands ---- */
 
+/*
+ * What Docker did, and what the warden sees of it. Where it looked and it is not so (EXDEV: another
+ * runtime has another idea of it) Docker's word is not repeated; it says so before any guest runs.
+ */
+static uint32_t layers_held(const struct wall_box *box)
+{
+    uint32_t docker = box->seen.layers;
+
+    for (int i = 0; i < _LAYER_MAX; i++) {
+        if (box->ready.missing & LAYER_BIT(i) && box->ready.lack_errno[i] == EXDEV)
+            docker &= ~LAYER_BIT(i);
+    }
+    return docker | (box->ready.layers & LAYER_ALL);
+}
+
 static void note_facts(struct wall_box *box)
 {
     const struct launcher_make *make = &box->make;
-    uint32_t layers = box->seen.layers | (box->ready.layers & LAYER_ALL);
+    uint32_t layers = layers_held(box);
 
     /* Docker tells how it was configured, the warden which ids its container has: one without the
      * other is no user namespace of the box's. */
