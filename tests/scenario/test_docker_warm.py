@@ -4,6 +4,8 @@ session is forked from that, as clean and as confined as a new interpreter; with
 all the same, and say so.
 """
 import json
+import os
+import signal
 
 import pytest
 
@@ -80,6 +82,13 @@ def session(daemon):
     one.end()
 
 
+def generation(daemon):
+    try:
+        return daemon.get("/v1/info")["generation"]
+    except OSError:  # nobody listens for a moment
+        return 0
+
+
 def check_clean(seen):
     """Nobody's before, the warden's child, in a session and a group of its own."""
     assert not seen["x"] and not seen["modules"], seen
@@ -142,6 +151,37 @@ def test_one_that_the_guest_ends_is_not_missed(session):
     assert second["zygotes"] == [] and second["seed"] != first["seed"], second
     session.cell("os._exit(1)")
     check_clean(session.look("cold"))
+
+
+def test_a_folder_that_is_not_there(session):
+    """Forked or new, it is told the same, and it begins once there is one."""
+    zygote = session.look("pool")["zygotes"][0]
+    for warm in ("zygote", "cold"):
+        folder = f"/tmp/{warm}"
+        here = session.daemon.post(f"{session.path}/contexts", {"cwd": folder}, 201)["id"]
+        for _ in range(2):
+            said = session.cell("print(1)", context=here)
+            assert said["meta"]["error"]["message"] == "the working folder: No such file or directory", said
+        session.cell(f"os.mkdir({folder!r})")
+        seen = session.look(warm, context=here)
+        assert (seen["folder"], seen["word"]) == (folder, "spoken"), seen
+        session.cell(f"os.kill({zygote}, 9)")
+
+
+def test_it_outlives_its_broker(clean_docker):
+    with serve.Daemon(clean_docker.env(DOCKER_POOL_SIZE="1", DOCKER_CPU_LIMIT="all")) as daemon:
+        session = Session(daemon)
+        session.look("pool")
+        session.restart()
+        first = session.look("zygote")
+        info = daemon.get("/v1/info")
+        os.kill(info["broker_pid"], signal.SIGKILL)
+        serve.polled(lambda: generation(daemon), lambda now: now > info["generation"], "a new broker")
+        again = session.look("zygote")
+        assert again["x"] and (again["pid"], again["word"]) == (first["pid"], "spoken"), again
+        session.restart()
+        check_clean(session.look("zygote"))
+        session.end()
 
 
 def test_a_run_has_it_too(daemon):
