@@ -4,6 +4,8 @@ session is forked from that, as clean and as confined as a new interpreter; with
 all the same, and say so.
 """
 import json
+import os
+import signal
 
 import pytest
 
@@ -15,10 +17,14 @@ WAIT_S = 60.0
 LOOK = """
 import glob, json, os, random, sys
 def zygotes():
+    # Kernels have its name; but it is not dumpable, and nobody else is allowed to look into it.
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         with open(path) as file:
             if "/bailey/driver/zygote.py" in file.read():
-                yield int(path.split("/")[2])
+                try:
+                    os.listdir(os.path.dirname(path) + "/fd")
+                except PermissionError:
+                    yield int(path.split("/")[2])
 def status(*names):
     with open("/proc/self/status") as file:
         lines = dict(line.rstrip().split(":", 1) for line in file)
@@ -76,6 +82,13 @@ def session(daemon):
     one.end()
 
 
+def generation(daemon):
+    try:
+        return daemon.get("/v1/info")["generation"]
+    except OSError:  # nobody listens for a moment
+        return 0
+
+
 def check_clean(seen):
     """Nobody's before, the warden's child, in a session and a group of its own."""
     assert not seen["x"] and not seen["modules"], seen
@@ -120,7 +133,7 @@ def test_how_it_ends_is_seen(session):
     again = session.cell("print(1)")
     assert again["meta"]["warm"] == "zygote" and "signal 11" in again["meta"]["kernel_note"], again
     gone = session.cell("while True: pass", timeout=1)
-    assert gone["timed_out"], gone
+    assert gone["meta"]["timed_out"], gone
     session.cell("import subprocess; child = subprocess.Popen(['sleep', '1000'])")
     session.restart()  # with everybody that it started
     check_clean(session.look("zygote"))
@@ -138,6 +151,37 @@ def test_one_that_the_guest_ends_is_not_missed(session):
     assert second["zygotes"] == [] and second["seed"] != first["seed"], second
     session.cell("os._exit(1)")
     check_clean(session.look("cold"))
+
+
+def test_a_folder_that_is_not_there(session):
+    """Forked or new, it is told the same, and it begins once there is one."""
+    zygote = session.look("pool")["zygotes"][0]
+    for warm in ("zygote", "cold"):
+        folder = f"/tmp/{warm}"
+        here = session.daemon.post(f"{session.path}/contexts", {"cwd": folder}, 201)["id"]
+        for _ in range(2):
+            said = session.cell("print(1)", context=here)
+            assert said["meta"]["error"]["message"] == "the working folder: No such file or directory", said
+        session.cell(f"os.mkdir({folder!r})")
+        seen = session.look(warm, context=here)
+        assert (seen["folder"], seen["word"]) == (folder, "spoken"), seen
+        session.cell(f"os.kill({zygote}, 9)")
+
+
+def test_it_outlives_its_broker(clean_docker):
+    with serve.Daemon(clean_docker.env(DOCKER_POOL_SIZE="1", DOCKER_CPU_LIMIT="all")) as daemon:
+        session = Session(daemon)
+        session.look("pool")
+        session.restart()
+        first = session.look("zygote")
+        info = daemon.get("/v1/info")
+        os.kill(info["broker_pid"], signal.SIGKILL)
+        serve.polled(lambda: generation(daemon), lambda now: now > info["generation"], "a new broker")
+        again = session.look("zygote")
+        assert again["x"] and (again["pid"], again["word"]) == (first["pid"], "spoken"), again
+        session.restart()
+        check_clean(session.look("zygote"))
+        session.end()
 
 
 def test_a_run_has_it_too(daemon):
