@@ -81,11 +81,24 @@ static int take_entry(const struct walk *walk, const char *path, unsigned depth)
     return image_tree_link(walk->tree, place, target, walk->err);
 }
 
+/* A folder without anything in it, if it has a place. */
+static int take_empty(const struct walk *walk, const char *below)
+{
+    char path[LIMIT_PATH_BYTES + 1], text[LIMIT_PATH_BYTES + 1];
+
+    if (str_format(path, sizeof(path), "%s/", below) < 0 ||
+        !walk->placer(walk->ctx, path, text, sizeof(text)))
+        return 0;
+    text[strlen(text) - 1] = '\0';
+    return image_tree_folder(walk->tree, text, 0755, 0, walk->err);
+}
+
 static int walk_folder(const struct walk *walk, const char *below, unsigned depth)
 {
     char path[LIMIT_PATH_BYTES + 1];
     struct dirent *entry;
     DIR *folder = NULL;
+    bool is_empty = true;
     int r = 0;
 
     if (depth > LIMIT_TREE_DEPTH)
@@ -97,13 +110,14 @@ static int walk_folder(const struct walk *walk, const char *below, unsigned dept
     while (r == 0 && (entry = readdir(folder))) {
         if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, ".."))
             continue;
+        is_empty = false;
         if (str_format(path, sizeof(path), "%s%s%s", below, below[0] ? "/" : "", entry->d_name) < 0)
             r = error_set(walk->err, -ENAMETOOLONG, ERROR_TOO_LARGE, "'%.300s': too long", below);
         else
             r = take_entry(walk, path, depth);
     }
     closedir(folder);
-    return r;
+    return r == 0 && is_empty ? take_empty(walk, below) : r;
 }
 
 int image_walk(struct image_tree *tree, const char *folder, image_placer placer, void *ctx,

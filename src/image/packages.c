@@ -267,7 +267,7 @@ static int find_deb(const char *folder, const char *name, char *path, size_t siz
 static const char *place_of_package(void *ctx, const char *path, char *text, size_t size)
 {
     (void)ctx;
-    return image_place(path, text, size);
+    return str_ends(path, "/") ? NULL : image_place(path, text, size);
 }
 
 static int add_fetched(struct gathering *gathering, const char *name, struct error *err)

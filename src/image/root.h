@@ -54,9 +54,13 @@ int image_add_template(struct image_tree *tree, const char *layer,
 
 /* ---- for these alone ---- */
 
-/* Where a file at `path` below the folder goes in the image; NULL: nowhere. */
+/*
+ * Where a file at `path` below the folder goes in the image, written to `text`; NULL: nowhere. The
+ * path of an empty folder ends in a slash, and so does its place.
+ */
 typedef const char *(*image_placer)(void *ctx, const char *path, char *text, size_t size);
-/* Files and links in a folder; folders come by themselves. Nothing is followed. */
+/* Files and links in a folder, and empty folders; others come by themselves. Nothing is followed.
+ */
 int image_walk(struct image_tree *tree, const char *folder, image_placer placer, void *ctx,
                struct error *err);
 /* The whole of a file of this machine. */

@@ -72,6 +72,8 @@ static const char *place_of_python(void *ctx, const char *path, char *text, size
     const struct placing *placing = ctx;
     const char *rest = path + strlen(placing->library);
 
+    if (str_ends(path, "/"))
+        return NULL;
     if (str_starts(path, placing->library)) {
         for (size_t i = 0; i < ARRAY_SIZE(unneeded); i++) {
             if (str_starts(rest, unneeded[i]))

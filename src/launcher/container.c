@@ -96,9 +96,10 @@ static uint64_t said_bytes(const char *name)
 }
 
 /*
- * An image knows where its programs are and which language they speak; nothing else of its
- * environment is the guest's. How many processes there may be and how much memory is the
- * container's business: a count of processes would be that of the id on the whole machine.
+ * An image knows where its programs are and which language they speak, and names what its template
+ * has for the guest; nothing else of its environment is the guest's. How many processes there may
+ * be and how much memory is the container's business: a count of processes would be that of the id
+ * on the whole machine.
  */
 static void draft_container(struct draft *draft)
 {
@@ -115,6 +116,7 @@ static void draft_container(struct draft *draft)
     draft_rlimits(draft);
     draft_env(draft, "PATH=%s", said("PATH", DRAFT_PATH));
     draft_short_list(draft, said("LANG", DRAFT_LANGUAGE));
+    container_variables(draft);
     draft_finish(draft);
     make_scrub(plan);
 }
@@ -140,6 +142,9 @@ void warden_inside(void)
     if (r < 0)
         give_up("standard input and output", r);
     draft_container(&draft);
+    if (draft.is_full)
+        give_up("the image's variables for its guest", -E2BIG);
+    container_home(draft.plan.share_path[SHARE_HOME]);
     sandbox_init(&sandbox, &draft.plan);
     r = sandbox_bring_up(&sandbox, &host);
     if (r < 0)

@@ -20,8 +20,6 @@
 #include "launcher/inside.h"
 
 #define FURNITURE "bailey"
-#define HOME_LINKS_MAX 64
-#define HOME_DEPTH_MAX 16
 
 bool furniture_has(const struct launch_spec *spec)
 {

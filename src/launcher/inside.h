@@ -3,13 +3,14 @@
 #define BAILEY_LAUNCHER_INSIDE_H
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "launcher/launcher.h"
 #include "sandbox/plan.h"
 
 #define DRAFT_STEPS_MAX 256
 #define DRAFT_RULES_MAX 48
 #define DRAFT_RLIMITS_MAX 12
-#define DRAFT_ENV_MAX 24
+#define DRAFT_ENV_MAX (24 + LIMIT_TEMPLATE_ROWS)
 #define DRAFT_TEXT_MAX (64 * 1024)
 
 /* A plan being written, with the memory its pointers point to. */
@@ -41,11 +42,24 @@ struct id_plan {
 
 #define GUEST_ID 1000 /* inside */
 
+/* Of a template's files for the guest's home. */
+#define HOME_LINKS_MAX 64
+#define HOME_DEPTH_MAX 16
+
 /* Of a range: those before are a daemon's own, pairs of boxes begin here. */
 #define ENGINE_PAIR_FIRST 16
 
 #define NEWUIDMAP "/usr/bin/newuidmap"
 #define NEWGIDMAP "/usr/bin/newgidmap"
+
+/* container_image.c */
+/* Those of our own environment that CONTAINER_VARIABLES names: the image's for its guest. */
+void container_variables(struct draft *draft);
+/*
+ * Files of the image's template as links in `home`, which is empty; folders are the guest's, who
+ * writes there. A cache that does not fit is made by whoever needs it.
+ */
+void container_home(const char *home);
 
 /* draft.c */
 const char *draft_text(struct draft *draft, const char *format, ...)

@@ -131,9 +131,11 @@ const struct launch_file *launcher_zygote_module(void);
  * `bailey` executed as the first process of a container (docs/design, the Docker wall): argv is
  * {"bailey", WARDEN_INSIDE_WORD}. Frames come on descriptor 0 and go to descriptor 1; why it could
  * not begin goes to 2 as a line, too. The container's environment may say BAILEY_DISK_BYTES, what
- * its shares may hold together. Does not return.
+ * its shares may hold together; that of its image CONTAINER_VARIABLES, the names of those of its
+ * variables that are the guest's. Does not return.
  */
 #define WARDEN_INSIDE_WORD "warden-inside"
+#define CONTAINER_VARIABLES "BAILEY_TEMPLATE_ENV"
 _Noreturn void warden_inside(void);
 
 /* argv and environment of this process: a warden must not carry them into its box. */

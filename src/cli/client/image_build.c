@@ -25,6 +25,7 @@
 #include "cli/signals.h"
 #include "image/root.h"
 #include "image/stream.h"
+#include "launcher/launcher.h"
 #include "model/text.h"
 #include "template/template.h"
 #include "tool/built.h"
@@ -239,7 +240,7 @@ static int add_change(struct build *build, const char *verb, const char *key, co
 
 static int add_template_changes(struct build *build)
 {
-    CLEANUP(buf_free) struct buf tiers = BUF_INIT(64 * KIB);
+    CLEANUP(buf_free) struct buf tiers = BUF_INIT(64 * KIB), names = BUF_INIT(64 * KIB);
     const char *layer = strrchr(build->template.layer, '/') + 1;
     int r = 0;
 
@@ -248,8 +249,12 @@ static int add_template_changes(struct build *build)
 
         *equals = '\0';
         r = add_change(build, "ENV", *variable, equals + 1);
+        if (r == 0)
+            r = buf_printf(&names, "%s%s", names.length ? " " : "", *variable);
         *equals = '=';
     }
+    if (r == 0 && names.length)
+        r = add_change(build, "ENV", CONTAINER_VARIABLES, buf_text(&names));
     if (r == 0)
         r = text_of_json(json_object_get(build->described, "tiers"), JSON_COMPACT | JSON_ENCODE_ANY,
                          &tiers);

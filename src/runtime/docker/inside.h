@@ -114,6 +114,7 @@ ssize_t packets_take(struct packets *packets, const uint8_t *data, size_t length
 /* ---- tar.c: an archive in memory ---- */
 
 int tar_folder(struct buf *tar, const char *path);
+int tar_link(struct buf *tar, const char *path, const char *target); /* symbolic */
 int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length);
 int tar_end(struct buf *tar);
 /* The first plain file's contents; NULL: there is none. */
@@ -221,8 +222,8 @@ struct wall_box {
 void docked_make(struct docker_wall *wall, const struct launcher_make *make, bool is_ahead);
 void docked_end(struct wall_box *box); /* by whatever is needed; freed in the end */
 void docked_usage(struct docker_wall *wall, uint32_t number);
-void docked_measure(struct wall_box *box); /* what it used so far, to be told when it is lost */
 uint64_t docked_cpu_us(const struct wall_box *box); /* since somebody has it */
+void docked_measure(struct wall_box *box); /* what it used so far, to be told when it is lost */
 void docked_exited(struct wall_box *box, const struct frame *frame);
 void docked_oom(struct wall_box *box); /* Docker says so */
 struct wall_box *docked_find(struct docker_wall *wall,

@@ -1,6 +1,6 @@
 /*
- * tar.c - an archive in memory (POSIX ustar): files and folders of root's, short names. And the
- * first file of one of Docker's, which is hostile input like all that comes from there.
+ * tar.c - an archive in memory (POSIX ustar): files, folders and links of root's, short names. And
+ * the first file of one of Docker's, which is hostile input like all that comes from there.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -18,12 +18,14 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == BLOCK, "a header is a block");
 
-static int add_header(struct buf *tar, const char *path, unsigned mode, size_t length, char type)
+static int add_header(struct buf *tar, const char *path, unsigned mode, size_t length, char type,
+                      const char *target)
 {
     struct header header = {.type = type, .magic = "ustar", .version = {'0', '0'}};
     unsigned sum = 0;
 
-    if (length > 077777777777 || !str_copy(header.name, sizeof(header.name), path))
+    if (length > 077777777777 || !str_copy(header.name, sizeof(header.name), path) ||
+        !str_copy(header.link, sizeof(header.link), target))
         return -ENAMETOOLONG;
     snprintf(header.mode, sizeof(header.mode), "%07o", mode & 07777);
     snprintf(header.uid, sizeof(header.uid), "%07o", 0);
@@ -47,12 +49,17 @@ static int add_zeros(struct buf *tar, size_t count)
 
 int tar_folder(struct buf *tar, const char *path)
 {
-    return add_header(tar, path, 0755, 0, '5');
+    return add_header(tar, path, 0755, 0, '5', "");
+}
+
+int tar_link(struct buf *tar, const char *path, const char *target)
+{
+    return add_header(tar, path, 0777, 0, '2', target);
 }
 
 int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length)
 {
-    int r = add_header(tar, path, mode, length, '0');
+    int r = add_header(tar, path, mode, length, '0', "");
 
     if (r == 0)
         r = buf_append(tar, data, length);

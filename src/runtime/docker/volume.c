@@ -1,7 +1,7 @@
 /*
  * volume.c - the volume that every container has at /bailey: the program that is its warden, and
- * the drivers of kernels and of a zygote. Named by the hash of its contents, filled once, never
- * changed.
+ * the drivers of kernels and of a zygote, with a link to what the image has of a template. Named by
+ * the hash of its contents, filled once, never changed.
  *
  * It is filled through a helper: a container with the volume writable that is never started, into
  * which an archive is put. Its name is the volume's too, and Docker has a name once: who has the
@@ -19,6 +19,8 @@
 #include "runtime/docker/inside.h"
 
 #define MARK "whole"
+#define TEMPLATE "template"
+#define TEMPLATE_AT "/usr/share/bailey" /* in an image that has one: image/template.c */
 #define WAIT_MS 100
 #define STALE_TRIES 100 /* a helper that is there this long is a dead wall's */
 #define TRIES_MAX 300
@@ -78,6 +80,7 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
     for (size_t i = 0; i < count; i++)
         hash_file(&hash, files[i].path, files[i].text, files[i].length);
     hash_file(&hash, module->path, module->text, module->length);
+    hash_file(&hash, TEMPLATE, TEMPLATE_AT, strlen(TEMPLATE_AT));
     sha256_end(&hash, digest);
     sha256_text(digest, volume->hash);
     str_format(volume->name, sizeof(volume->name), VOLUME_PREFIX "%.16s", volume->hash);
@@ -107,6 +110,8 @@ static int pack_volume(struct docker_wall *wall, struct error *err)
         r = tar_file(tar, files[i].path, 0444, files[i].text, files[i].length);
     if (r == 0)
         r = tar_file(tar, module->path, 0444, module->text, module->length);
+    if (r == 0)
+        r = tar_link(tar, TEMPLATE, TEMPLATE_AT);
     if (r == 0)
         r = tar_file(tar, MARK, 0444, wall->volume.hash, strlen(wall->volume.hash));
     if (r == 0)

@@ -158,6 +158,8 @@ static void test_a_template(void **state)
     put(root, "layer/lib/python3.12/site-packages/polars/__init__.py", "");
     put(root, "layer/home/.cache/fonts", "");
     scratch_write(root, "layer.tiers", "core polars\n");
+    scratch_folder(root, "layer/home/.config/matplotlib");
+    scratch_folder(root, "py/lib/python3.12/nothing");
     put(root, "layer/bin/tool", "#!/bailey/template/bin/python -I\nimport tool\n");
     put(root, "layer/bin/activate", "");
     put(root, "py/bin/python3.12", "ELF");
@@ -180,10 +182,12 @@ static void test_a_template(void **state)
     assert_null(image_tree_find(&tree, "usr/local/bin/activate"));
     assert_string_equal(image_tree_find(&tree, "usr/share/bailey/tiers")->text, "core polars\n");
     assert_non_null(image_tree_find(&tree, IMAGE_HOME "/.cache/fonts"));
+    assert_int_equal(image_tree_find(&tree, IMAGE_HOME "/.config/matplotlib")->kind, TAR_FOLDER);
     str_format(path, sizeof(path), "%s/py/lib/python3.12/site-packages/polars/__init__.py", prefix);
     assert_non_null(image_tree_find(&tree, path));
     static const char *const absent[] = {"lib/python3.12/site-packages/private.py", "secret",
-                                         "bin/pip", "lib/python3.12/test/test_os.py"};
+                                         "bin/pip", "lib/python3.12/test/test_os.py",
+                                         "lib/python3.12/nothing"};
     for (size_t i = 0; i < ARRAY_SIZE(absent); i++) {
         str_format(path, sizeof(path), "%s/py/%s", prefix, absent[i]);
         assert_null(image_tree_find(&tree, path));

@@ -65,8 +65,14 @@ static inline int write_map(const char *name, const char *text)
 static inline _Noreturn void become_container(const struct recipe *recipe)
 {
     static char *const argv[] = {"bailey", WARDEN_INSIDE_WORD, NULL};
-    static char *const env[] = {"PATH=/opt/image/bin:/usr/bin:/bin", "LANG=C", "SECRET=1",
-                                "BAILEY_DISK_BYTES=33554432", NULL};
+    static char *const env[] = {"PATH=/opt/image/bin:/usr/bin:/bin",
+                                "LANG=C",
+                                "SECRET=1",
+                                "REPORT=a b=c",
+                                "MPLBACKEND=svg",
+                                "BAILEY_TEMPLATE_ENV= REPORT  MPLBACKEND NOT_THERE",
+                                "BAILEY_DISK_BYTES=33554432",
+                                NULL};
     struct launch_spec spec = {.disk_bytes = DISK_BYTES};
     static struct draft draft;
     struct sandbox sandbox;

@@ -117,7 +117,7 @@ static void test_layers(void **state)
     assert_int_equal(room->ready.layers | room->ready.missing, LAYER_ALL);
 }
 
-/* The program by the image's PATH; of its environment that and the language, nothing else. */
+/* The program by the image's PATH; of its environment that, the language and what it names. */
 static void test_environment(void **state)
 {
     const char *const argv[] = {"env", NULL};
@@ -131,6 +131,10 @@ static void test_environment(void **state)
     assert_non_null(strstr(text, "PATH=/opt/image/bin:/usr/bin:/bin\n"));
     assert_non_null(strstr(text, "LANG=C\n"));
     assert_non_null(strstr(text, "HOME=/home/user\n"));
+    assert_non_null(strstr(text, "REPORT=a b=c\n"));
+    assert_non_null(strstr(text, "MPLBACKEND=svg\n"));
+    assert_null(strstr(text, "MPLBACKEND=Agg"));
+    assert_null(strstr(text, "NOT_THERE"));
     assert_null(strstr(text, "SECRET"));
     assert_null(strstr(text, "BAILEY"));
 }

@@ -22,12 +22,14 @@ static void test_tar_reads_it(void **state)
     assert_int_equal(tar_file(&tar, "bin/a", 0555, "hello", 5), 0);
     assert_int_equal(tar_file(&tar, "bin/big", 0444, big, sizeof(big)), 0);
     assert_int_equal(tar_file(&tar, "empty", 0400, "", 0), 0);
+    assert_int_equal(tar_link(&tar, "link", "bin/a"), 0);
     assert_int_equal(tar_end(&tar), 0);
     assert_int_equal(tar.length % 512, 0);
     scratch_make(&scratch);
     snprintf(command, sizeof(command),
              "cd %s && tar xpf - && test \"$(cat bin/a)\" = hello && test -x bin/a && "
-             "test $(stat -c %%s-%%a bin/big) = 1500-444 && test ! -s empty",
+             "test $(stat -c %%s-%%a bin/big) = 1500-444 && test ! -s empty && "
+             "test \"$(readlink link)\" = bin/a",
              scratch.path);
     out = popen(command, "w");
     assert_non_null(out);
@@ -46,6 +48,7 @@ static void test_what_does_not_fit(void **state)
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = 0;
     assert_int_equal(tar_file(&tar, name, 0444, "", 0), -ENAMETOOLONG);
+    assert_int_equal(tar_link(&tar, "link", name), -ENAMETOOLONG);
     assert_int_equal(tar_file(&tar, "f", 0444, data, sizeof(data)), -EFBIG);
     buf_free(&tar);
 }
