@@ -60,6 +60,7 @@ struct http_server {
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
+    unsigned end_rounds;   /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
     bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
     bool is_stopping; /* http_server_stop() was called: nobody is called any more but who waits */

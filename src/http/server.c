@@ -52,6 +52,10 @@ static void turn(struct http_server *server)
         server->is_woken = false;
         MHD_run(server->daemon);
         websocket_orphans_close(server);
+        if (server->end_rounds > 0) {
+            server->end_rounds--;
+            server->is_woken = true;
+        }
         if (server->is_woken)
             wait_ms = 0;
         else if (MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES)
@@ -380,8 +384,8 @@ unsigned http_server_clients(const struct http_server *server)
 static void server_free(struct http_server *server)
 {
     if (server->daemon) {
-        /* WebSockets that were just closed are taken apart here; behind TLS libmicrohttpd hands on
-         * their last words first, which takes it more than one round. */
+        /* WebSockets that were just closed are taken apart here; behind TLS that takes
+         * libmicrohttpd more than one round. */
         for (int i = 0; i < ROUNDS; i++) {
             websocket_orphans_close(server);
             MHD_run(server->daemon);

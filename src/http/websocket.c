@@ -2,8 +2,9 @@
  * websocket.c - a WebSocket's bytes between its socket and its frames (ws_frames.h), on the
  * server's reactor; see websocket.h.
  *
- * Theory of operation. libmicrohttpd hands its socket over once the 101 is out (with TLS one end of
- * a pair, behind which it does the rest) and wants it back by MHD_upgrade_action(). Everything that
+ * Theory of operation. libmicrohttpd hands its socket over once the 101 is out and wants it back by
+ * MHD_upgrade_action(). With TLS it hands over one end of a pair that it moves the bytes to and
+ * from; that is left alone, and the connection used as it is (line.h). Everything that
  * happens goes through pump(), which moves what can be moved in both directions, tells what is to
  * be told and ends the socket when it is over. Callbacks may call anything of websocket.h; they are
  * only made from pump(), and only pump() and websocket_leave() end it, so that whoever calls
@@ -22,10 +23,11 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "http/inside.h"
+#include "http/line.h"
 #include "http/ws_frames.h"
 #include "http/ws_handshake.h"
 
-#define READ_BLOCK (64 * KIB)
+#define READ_BLOCK (64 * KIB) /* not below LINE_BLOCK */
 #define WRITE_BLOCK (64 * KIB)
 /* What was read and not taken: a block, or what libmicrohttpd had read behind the request. */
 #define IN_MAX (512 * KIB)
@@ -38,7 +40,7 @@ struct websocket {
     struct ws_frames *frames;
 
     struct MHD_UpgradeResponseHandle *handle; /* NULL: the 101 is not out yet */
-    int fd;
+    struct line line;
     struct reactor_watch *watch;
     short watched;
     struct reactor_timer *timer; /* until the next ping, or the patience after a close frame */
@@ -49,6 +51,7 @@ struct websocket {
     bool is_held;    /* by its owner */
     bool owes_room;  /* drained() is to be called */
     bool is_waiting; /* for the client's close frame, or for its end: the timer says how long */
+    bool has_shut;   /* nothing is sent any more */
     bool is_broken;  /* nothing moves any more */
     bool is_over;    /* closed() was called */
 };
@@ -66,6 +69,17 @@ static void websocket_free(struct websocket *socket)
     free(socket);
 }
 
+/*
+ * Behind TLS libmicrohttpd ends its forwarding in one round and closes the connection in the next,
+ * which it does not ask for.
+ */
+static void give_back(struct http_server *server, struct MHD_UpgradeResponseHandle *handle)
+{
+    MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+    server->is_woken = true;
+    server->end_rounds = 2;
+}
+
 /* Gives everything back and tells; the memory goes when nobody is inside any more. */
 static void end(struct websocket *socket)
 {
@@ -78,8 +92,7 @@ static void end(struct websocket *socket)
     ops->watch_remove(socket->watch);
     ops->timer_remove(socket->timer);
     if (socket->handle) {
-        MHD_upgrade_action(socket->handle, MHD_UPGRADE_ACTION_CLOSE);
-        socket->server->is_woken = true;
+        give_back(socket->server, socket->handle);
         ops->timer_set(socket->server->timer, 0);
     }
     socket->events->closed(socket->ctx, ws_frames_status(socket->frames));
@@ -94,7 +107,7 @@ static void write_out(struct websocket *socket)
 {
     CLEANUP(freep) char *block = NULL;
 
-    while (socket->fd >= 0 && !socket->is_broken) {
+    while (socket->handle && !socket->is_broken && !socket->has_shut) {
         ssize_t count;
 
         if (socket->out.length == 0) {
@@ -110,11 +123,9 @@ static void write_out(struct websocket *socket)
                 return;
             }
         }
-        count = send(socket->fd, socket->out.data, socket->out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (count < 0 && errno == EINTR)
-            continue;
+        count = line_send(&socket->line, socket->out.data, socket->out.length);
         if (count < 0) {
-            socket->is_broken = errno != EAGAIN;
+            socket->is_broken = count != -EAGAIN;
             return;
         }
         socket->was_alive = true;
@@ -142,10 +153,8 @@ static void read_in(struct websocket *socket)
         socket->is_broken = true;
         return;
     }
-    do {
-        count = recv(socket->fd, block, READ_BLOCK, MSG_DONTWAIT);
-    } while (count < 0 && errno == EINTR);
-    if (count < 0 && errno == EAGAIN)
+    count = line_receive(&socket->line, block, READ_BLOCK);
+    if (count == -EAGAIN)
         return;
     if (count <= 0 || buf_append(&socket->in, block, (size_t)count) < 0) {
         socket->is_broken = true;
@@ -195,8 +204,9 @@ static void look_for_end(struct websocket *socket)
     if (ws_frames_is_over(socket->frames) && socket->out.length == 0) {
         if (ws_frames_was_closed(socket->frames))
             socket->is_broken = true; /* both have said all */
-        else
-            shutdown(socket->fd, SHUT_WR);
+        else if (!socket->has_shut)
+            line_shut(&socket->line);
+        socket->has_shut = true;
     }
     if (ws_frames_has_closed(socket->frames) && !socket->is_waiting) {
         socket->is_waiting = true;
@@ -303,22 +313,26 @@ static void on_upgraded(void *cls, struct MHD_Connection *connection, void *cont
     struct websocket *socket = request->websocket;
     struct link *link = request->link;
 
-    (void)connection;
     (void)context;
+    (void)fd;
     if (!socket) { /* the client left, or the server stops */
         request->orphan = handle;
         request->server->has_orphans = true;
         return;
     }
-    /* One descriptor is watched once; with TLS the connection's own end is libmicrohttpd's. */
+    /* One descriptor is watched once. */
     socket->server->reactor->ops->watch_remove(ptr_take(&link->watch));
     socket->handle = handle;
-    socket->fd = fd;
+    socket->line = line_of(connection);
     socket->watched = POLLIN | POLLOUT;
-    socket->watch = reactor_watch(socket->server->reactor, fd, socket->watched, on_ready, socket);
+    socket->watch =
+        reactor_watch(socket->server->reactor, socket->line.fd, socket->watched, on_ready, socket);
+    line_take(&socket->line);
     if (!socket->watch || (extra_length > 0 && buf_append(&socket->in, extra, extra_length) < 0)) {
         socket->is_broken = true;
         set_timer(socket, 0);
+    } else if (line_waiting(&socket->line) > 0) {
+        read_in(socket);
     }
 }
 
@@ -335,7 +349,6 @@ static struct websocket *websocket_new(struct http_request *request,
         .request = request,
         .events = spec->events,
         .ctx = spec->ctx,
-        .fd = -1,
         .was_alive = true,
         .in = BUF_INIT(IN_MAX),
         .out = BUF_INIT(WRITE_BLOCK),
@@ -391,9 +404,8 @@ void websocket_orphans_close(struct http_server *server)
     for (struct http_request *request = server->requests; request; request = request->next) {
         if (!request->orphan)
             continue;
-        MHD_upgrade_action(request->orphan, MHD_UPGRADE_ACTION_CLOSE);
+        give_back(server, request->orphan);
         request->orphan = NULL;
-        server->is_woken = true;
     }
 }
 

@@ -47,6 +47,7 @@ static int listen_fd = -1;
 static struct sockaddr_un address;
 static bool is_tcp; /* for the next serving_start() */
 static struct sockaddr_in tcp_address;
+static int (*client_wrap)(int fd); /* what a client has in place of its connection; NULL: that */
 static int finished_fd = -1;
 static sem_t reached; /* a handler got there */
 static bool is_finished;
@@ -161,7 +162,7 @@ static inline int client_connect(void)
     const void *to = is_tcp ? (void *)&tcp_address : (void *)&address;
 
     must(connect(fd, to, is_tcp ? sizeof(tcp_address) : sizeof(address)) == 0, "connect");
-    return fd;
+    return client_wrap ? client_wrap(fd) : fd;
 }
 
 static inline void client_send(int fd, const void *data, size_t length)

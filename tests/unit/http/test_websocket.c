@@ -1,8 +1,8 @@
 /*
  * test_websocket.c - WebSockets on the server: the handshake, messages both ways, slow readers,
- * closing by either side, clients that vanish, a server that stops.
+ * closing by either side, clients that vanish, a server that stops. Plain, and behind TLS.
  */
-#include "serving.h"
+#include "over_tls.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -129,6 +129,29 @@ static int tear_down(void **state)
 {
     (void)state;
     serving_stop();
+    return 0;
+}
+
+static int set_up_tls(void **state)
+{
+    static struct identity identity;
+    struct http_tls tls = {identity.certificate, identity.key};
+    struct http_server_spec tls_spec = spec;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    make_identity(&identity, "here");
+    tls_spec.tls = &tls;
+    client_wrap = bridge_over;
+    serving_start(&tls_spec);
+    return 0;
+}
+
+static int tear_down_tls(void **state)
+{
+    tear_down(state);
+    bridges_end();
+    client_wrap = NULL;
     return 0;
 }
 
@@ -519,6 +542,7 @@ static void test_bad_handshakes(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_tls, tear_down_tls)
 
 int main(void)
 {
@@ -533,6 +557,14 @@ int main(void)
         TEST(test_stop_from_inside),
         TEST(test_stop_from_outside),
         TEST(test_bad_handshakes),
+        TLS_TEST(test_echo),
+        TLS_TEST(test_hasty),
+        TLS_TEST(test_rude),
+        TLS_TEST(test_close_by_server),
+        TLS_TEST(test_slow_reader),
+        TLS_TEST(test_pings),
+        TLS_TEST(test_stop_from_inside),
+        TLS_TEST(test_stop_from_outside),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
