@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -17,14 +18,38 @@ import serve
 import support
 
 NAME = "team/bare"
+CARELESS = """#!/usr/bin/python3
+import json, os, sys
+if "create" in sys.argv:
+    path = os.path.join(sys.argv[sys.argv.index("--bundle") + 1], "config.json")
+    with open(path) as file:
+        config = json.load(file)
+    config["linux"]["resources"] = {"devices": config["linux"]["resources"]["devices"]}
+    with open(path, "w") as file:
+        json.dump(config, file)
+os.execvp("runc", ["runc", *sys.argv[1:]])
+"""
 
 
 @pytest.fixture(scope="module")
-def own():
+def careless():
+    """A runtime that does not limit what it runs, whatever Docker asks for: its path."""
+    folder = tempfile.mkdtemp(prefix="yard-runtime-")
+    path = os.path.join(folder, "careless")
+    with open(path, "w") as file:
+        file.write(CARELESS)
+    os.chmod(path, 0o755)
+    yield path
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def own(careless):
     """A dockerd of this file alone: images are removed from it all the time."""
     crun = shutil.which("crun", path=support.PATH)
     assert crun, "no crun on this machine: tools/setup test installs it"
-    running = docker.Dockerd(options=("--add-runtime", f"crun={crun}"))
+    running = docker.Dockerd(options=("--add-runtime", f"crun={crun}",
+                                      "--add-runtime", f"careless={careless}"))
     try:
         yield running
     finally:
@@ -295,6 +320,22 @@ def test_another_runtime(own):
         big = daemon.exec(made, "python3", "-c", "x = b'x' * (1 << 30)")
         assert big["meta"]["oom_killed"] is True, big
         daemon.end(made)
+
+
+def test_a_runtime_that_holds_no_limits(own):
+    """As gVisor's with --ignore-cgroups: Docker says that they are there, and the result does not."""
+    env = own.env(DOCKER_IMAGE=own.use("bare"), DOCKER_RUNTIME="careless")
+    result = support.exec_json("echo", "ran", env=env)
+    assert (result["stdout"], result["exit_code"]) == ("ran\n", 0), result
+    with serve.Daemon(env) as daemon:
+        sessions = [daemon.session()["id"] for _ in range(2)]  # the first asks, the second knows
+        for meta in (result.meta, *(daemon.exec(one, "true")["meta"] for one in sessions)):
+            assert "cgroup" in meta["isolation"]["missing"], meta
+            assert {meta["resource_limits"][f"{what}_by"] for what in ("memory", "pids", "cpu")} == {"none"}
+        for container in own.containers(bailey_engine=True):
+            assert own.inspect(container["Id"])["HostConfig"]["Memory"] > 0, "so says Docker"
+        for one in sessions:
+            daemon.end(one)
 
 
 def test_a_runtime_that_docker_does_not_have(own):

@@ -300,6 +300,12 @@ static int step(struct wall_box *box, const char *method, const char *before, co
     return api_start(&box->wall->api, &request, done, box, &box->call);
 }
 
+void docked_checked(struct wall_box *box)
+{
+    box->is_checked = true;
+    check_stands(box);
+}
+
 static void on_inspected(void *ctx, const struct api_reply *reply)
 {
     struct wall_box *box = ctx;
@@ -314,8 +320,8 @@ static void on_inspected(void *ctx, const struct api_reply *reply)
         return;
     }
     docked_group_find(box, reply->json);
-    box->is_checked = true;
-    check_stands(box);
+    if (!docked_limits_ask(box))
+        docked_checked(box);
 }
 
 /* Its one timer: until it stands for who is late, at its end for removing it. */

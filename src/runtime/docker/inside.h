@@ -237,6 +237,13 @@ void docked_free(struct wall_box *box);
 int docked_open_channel(struct wall_box *box);
 void docked_container(const struct wall_box *box, struct container_spec *ret);
 
+void docked_checked(struct wall_box *box); /* what Docker did is known */
+
+/* docked_limits.c */
+bool docked_limits_hold(const json_t *stats, uint64_t memory_bytes, uint64_t pids);
+/* True: docked_checked() follows; else `seen` says by now what holds. */
+bool docked_limits_ask(struct wall_box *box);
+
 /* docked_end.c */
 void docked_fail(struct wall_box *box, const struct error *err); /* while it is made */
 void docked_lost(struct wall_box *box, int num);                 /* its stream has ended */
@@ -257,6 +264,7 @@ int docked_kernel_frame(struct wall_box *box, const struct frame *frame);
 /* ---- prepare.c, volume.c ---- */
 
 enum prepare_stage { PREPARE_NOT, PREPARE_RUNS, PREPARE_DONE };
+enum limits_word { LIMITS_UNKNOWN, LIMITS_HOLD, LIMITS_DO_NOT };
 struct prepare {
     enum prepare_stage stage;
     struct api_call *call;
@@ -265,7 +273,9 @@ struct prepare {
     uint32_t look_pause_ms;
     uint64_t reached_ns; /* when Docker last answered */
     bool has_pulled;
-    char arch[32]; /* Docker's */
+    char arch[32];           /* Docker's */
+    char runtime[65];        /* below Docker, of every box */
+    enum limits_word limits; /* whether it holds those that Docker gives it */
     bool has_userns;
     uint32_t cpu_count;
 };

@@ -238,6 +238,17 @@ static void ask_image(struct docker_wall *wall)
 
 /* ---- Docker ---- */
 
+/* A name that is too long is nobody's: what it stands for is asked like any other's. */
+static void note_runtime(struct docker_wall *wall, const char *usual)
+{
+    const char *wanted = wall->spec.runtime;
+
+    wall->prepare.limits = LIMITS_UNKNOWN;
+    if (!str_copy(wall->prepare.runtime, sizeof(wall->prepare.runtime),
+                  wanted && wanted[0] ? wanted : usual))
+        wall->prepare.runtime[0] = 0;
+}
+
 static void on_info(void *ctx, const struct api_reply *reply)
 {
     struct docker_wall *wall = ctx;
@@ -258,6 +269,7 @@ static void on_info(void *ctx, const struct api_reply *reply)
             wall->prepare.has_userns = true;
     }
     wall->prepare.reached_ns = clock_now_ns();
+    note_runtime(wall, json_text(json_object_get(reply->json, "DefaultRuntime")));
     if (!wall->prepare.is_look && docker_runtime_check(json_object_get(reply->json, "Runtimes"),
                                                        wall->spec.runtime, &err) < 0)
         prepare_failed(wall, &err);

@@ -258,6 +258,35 @@ static void test_limits_that_nobody_holds(void **state)
     json_decref(inspect);
 }
 
+/* What Docker's statistics say of the group, whatever it says that it was asked for. */
+static void test_limits_that_a_runtime_left_out(void **state)
+{
+    static const struct {
+        const char *stats;
+        bool holds;
+    } rows[] = {
+        {"{\"memory_stats\":{\"limit\":1048576},\"pids_stats\":{\"limit\":65}}", true},
+        {"{\"memory_stats\":{\"limit\":1044480},\"pids_stats\":{\"limit\":65}}", true},
+        {"{\"memory_stats\":{\"limit\":25276518400},\"pids_stats\":{\"limit\":65}}", false},
+        {"{\"memory_stats\":{\"limit\":1048576},\"pids_stats\":{}}", false},
+        {"{\"memory_stats\":{\"limit\":1048576},\"pids_stats\":{\"limit\":18446744073709551615.0}}",
+         false},
+        {"{\"memory_stats\":{\"limit\":-1},\"pids_stats\":{\"limit\":-1}}", false},
+        {"{\"memory_stats\":7,\"pids_stats\":[]}", false},
+        {"{}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *stats = json_loads(rows[i].stats, 0, NULL);
+
+        assert_non_null(stats);
+        assert_int_equal(docked_limits_hold(stats, 1048576, 65), rows[i].holds);
+        json_decref(stats);
+    }
+    assert_false(docked_limits_hold(NULL, 1048576, 65));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_other_mounts_and_users),
         cmocka_unit_test(test_whose_network),
         cmocka_unit_test(test_limits_that_nobody_holds),
+        cmocka_unit_test(test_limits_that_a_runtime_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
