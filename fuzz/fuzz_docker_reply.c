@@ -42,6 +42,7 @@ static void look_at(const json_t *json)
         check(err.num < 0 && facts.layers == 0);
     if (api_negotiate(&api, json, &err) == 0)
         check(strspn(api.version, "/v.0123456789") == strlen(api.version) && api.version[0]);
+    (void)docker_runtime_check(json_at(json, "Runtimes", NULL), "runsc", &err);
     docker_refused(404, json_text(json_at(json, "message", NULL)), &err);
     for (const char *at = err.text; *at; at++)
         check((unsigned char)*at >= ' ' && *at != 0x7f);
@@ -70,6 +71,42 @@ static unsigned take_lines(const uint8_t *data, size_t size, size_t piece)
     return lines;
 }
 
+/* The file that is asked for whether the volume is whole. */
+static void take_file(const uint8_t *data, size_t size)
+{
+    struct buf tar = {.data = (char *)data, .length = size, .maximum = size};
+    size_t length = 0;
+    const char *file = tar_first(&tar, &length);
+
+    if (!file)
+        return;
+    check(file >= tar.data + 512 && (size_t)(file - tar.data) <= size);
+    check(length <= size - (size_t)(file - tar.data));
+}
+
+/* As much of a pull as its lines tell. */
+static void on_pull(void *ctx, const json_t *line)
+{
+    char words[DOCKER_PULL_WORDS];
+
+    pull_note(ctx, line);
+    pull_words(ctx, words, sizeof(words));
+}
+
+static void pull_lines(const uint8_t *data, size_t size)
+{
+    struct buf body = BUF_INIT(LIMIT_DOCKER_REPLY);
+    struct pull pull = {0};
+    struct error err = {0};
+    size_t looked = 0;
+
+    if (buf_append(&body, data, size) == 0)
+        api_take_lines(&body, &looked, on_pull, &pull);
+    docker_pull_refused("i:1", pull.problem, &err);
+    check(err.num < 0 && err.code);
+    buf_free(&body);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -80,6 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(text);
         return 0;
     }
+    take_file(data, size);
+    pull_lines(data, size);
     memcpy(text, data, size);
     text[size] = 0;
     check(take_lines(data, size, size ? size : 1) == take_lines(data, size, 7));
