@@ -89,13 +89,13 @@ def mounts():
         return sum(1 for _ in file)
 
 
-def folders(state):
-    """Entries of the folders that a box may have one in."""
+def folders(state, is_ahead):
+    """Entries of the folders that a box may have one in: of boxes that are made ahead, or of all others."""
     count = 0
     for name in ("data", "packages", "output", "artifacts"):
         path = os.path.join(state, name)
         if os.path.isdir(path):
-            count += len(os.listdir(path))
+            count += sum(entry.startswith("p_") == is_ahead for entry in os.listdir(path))
     return count
 
 
@@ -111,8 +111,14 @@ def of_each(function, pids):
 
 
 class Look:
+    """What there is now. The connection that asks stays while it is counted: one that was just closed
+    the broker may have for a moment still, and then it would seem to have one more than before."""
+
     def __init__(self, serve):
-        info = serve.info()
+        with serve.connect() as connection:
+            self.count(serve, connection.ask("GET", "/v1/info"))
+
+    def count(self, serve, info):
         launcher, broker = info["launcher_pid"], info["broker_pid"]
         self.zygote_pids = zygotes(launcher)
         self.counts = {
@@ -124,7 +130,8 @@ class Look:
                 of_each(descriptors, self.zygote_pids).values(), default=0),
             "control groups": box_groups(launcher),
             "mounts": mounts(),
-            "folders of boxes": folders(serve.state),
+            "folders of boxes": folders(serve.state, False),
+            "folders of boxes made ahead": folders(serve.state, True),
         }
         self.memory = of_each(memory_of, self.zygote_pids)
 
@@ -196,6 +203,8 @@ def compare(before, now):
         allowed = before.counts[name] + more * each.get(name, 0) + once.get(name, 0)
         if "launcher" in name:
             allowed += 2 * zygotes_more  # one that is replaced lives until its last kernel has gone
+        if name.endswith("made ahead"):
+            allowed = 2 * boxes(now)  # how many of them are for sessions follows the demand
         if count > allowed:
             left.append(f"{name}: {before.counts[name]} before, {count} after ({more} boxes more)")
     return left

@@ -89,10 +89,6 @@ class Served:
     def connect(self):
         return peers.Connection(self.socket)
 
-    def info(self):
-        with self.connect() as connection:
-            return connection.ask("GET", "/v1/info")
-
 
 def soak_pool(runs):
     """Fresh boxes of one daemon; 1 when it has more afterwards, or a zygote has grown."""
