@@ -20,6 +20,19 @@ static bool has_words(const char *why, const char *words)
     return strcasestr(why, words) != NULL;
 }
 
+/* The server says what it does not like, not only that it has gone. */
+static bool has_reason(const char *why)
+{
+    return has_words(why, " alert ") || has_words(why, "certificate");
+}
+
+/* In the middle of a handshake: our last words found nobody. */
+static bool has_gone(const char *why)
+{
+    return has_words(why, "broken pipe") || has_words(why, "reset by peer") ||
+           has_words(why, "push function") || has_words(why, "pull function");
+}
+
 static int tls_number(const struct http_client *client, CURLcode code, const char *why)
 {
     switch (code) {
@@ -29,7 +42,7 @@ static int tls_number(const struct http_client *client, CURLcode code, const cha
     case CURLE_SSL_CACERT_BADFILE:
         return -ENOKEY;
     case CURLE_SSL_CONNECT_ERROR:
-        return has_words(why, " alert ") || has_words(why, "certificate") ? -ENOKEY : -EPROTOTYPE;
+        return has_reason(why) || has_gone(why) ? -ENOKEY : -EPROTOTYPE;
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
@@ -82,9 +95,7 @@ static int explain_key(const struct http_client *client, CURLcode code, const ch
     const char *folder = client->tls_folder ? client->tls_folder : "";
     bool is_file = code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
                    has_words(why, "certificate file"); /* what GnuTLS says of a key */
-    const char *who = has_words(why, " alert ") || code == CURLE_SSL_CONNECT_ERROR
-                          ? "it"
-                          : "it hung up: perhaps it";
+    const char *who = has_reason(why) ? "it" : "it hung up: perhaps it";
 
     if (is_file)
         return error_set(err, -ENOKEY, ERROR_ENGINE, "the certificates in '%s' cannot be used (%s)",

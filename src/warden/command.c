@@ -137,6 +137,9 @@ static void exec_ready(struct loop_source *source, uint32_t events)
         exec_ready(source, events); /* usually the end of file is there too */
         return;
     }
+    /* The host was faster than the exec: it ended by that, and its status says so. */
+    if (length == 0 && command->start_ns == 0 && command->was_signalled && !command->is_kernel)
+        command->start_ns = clock_now_ns();
     if (length == 0 && command->start_ns != 0) {
         command->has_started = true;
         command_tell_start(command);
@@ -146,7 +149,7 @@ static void exec_ready(struct loop_source *source, uint32_t events)
         memcpy(&failure, data + length - (ssize_t)sizeof(failure), sizeof(failure));
         command_failed(command, failure.stage, -(int)failure.error);
     } else {
-        /* It died before the exec, by a signal: nothing more to learn here. */
+        /* It died before the exec, by a signal of nobody's: nothing more to learn here. */
         command_failed(command, GUEST_STAGE_STDIO, -ECHILD);
     }
     exec_close(command);
@@ -358,6 +361,7 @@ void command_signal(struct warden *warden, const struct frame *frame)
         warden_end(warden);
     if (!command || command->has_exited)
         return;
+    command->was_signalled |= number != 0;
     if (command->is_cell)
         cell_signal(command, (int)number);
     else if (command->is_kernel && number != SIGKILL)

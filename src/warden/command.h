@@ -49,6 +49,7 @@ struct command {
     struct loop_source exec; /* the note of spawn.c */
     uint64_t start_ns;       /* 0: not yet */
     bool has_started, has_failed, has_exited;
+    bool was_signalled; /* by the host */
     struct exec_failure failure;
     bool is_start_told, is_end_told; /* to this host: STARTED or NOEXEC; EXITED or NOEXEC */
     int status;

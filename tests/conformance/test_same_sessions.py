@@ -18,6 +18,7 @@ PROMISED = {
         test_the_one_result test_working_folder_and_state_stay test_standard_input
         test_a_timeout_in_seconds test_a_signal_is_a_fact test_a_program_that_is_not_there
         test_several_commands_at_once test_background_list_signal
+        test_a_signal_that_is_faster_than_the_program
         test_output_is_read_again_from_an_offset test_more_output_than_a_result_holds_is_kept
         test_standard_input_later test_what_comes_before_the_box_is_there_is_not_lost
         test_a_terminal_with_a_size_and_a_resize test_control_c_reaches_what_runs_in_a_terminal

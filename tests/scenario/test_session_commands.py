@@ -109,6 +109,16 @@ def test_background_list_signal(daemon, session):
     assert error["message"]
 
 
+def test_a_signal_that_is_faster_than_the_program(daemon, session):
+    """It may come before the exec: the end is the signal all the same."""
+    daemon.exec(session, "true")  # there is a box: what is ended before has not begun
+    for number in ("KILL", "TERM") * 10:
+        begun = daemon.background(session, "sleep", "1000", timeout=0)["execution_id"]
+        daemon.post(address(begun, "signal"), {"signal": number})
+        ended = daemon.wait(begun)
+        assert (ended["signal"], ended["error"]) == (9 if number == "KILL" else 15, None), ended
+
+
 def test_a_number_names_an_execution_too(daemon, session):
     daemon.exec(session, "echo", "x")
     found = daemon.get(f"/v1/sessions/{session}/processes/1")
