@@ -66,8 +66,8 @@ static void test_lines_that_make_no_sense(void **state)
         "{\"status\":7,\"id\":[],\"error\":{}}",
         "{\"status\":\"Downloading\"}",
         "{\"status\":\"Downloading\",\"id\":\"x\",\"progressDetail\":7}",
-        "{\"status\":\"Downloading\",\"id\":\"x\",\"progressDetail\":{\"current\":-1,\"total\":-9}"
-        "}",
+        "{\"status\":\"Downloading\",\"id\":\"x\",\"progressDetail\":{\"total\":-9}}",
+        "{\"status\":\"Downloading\",\"id\":\"x\",\"progressDetail\":{\"current\":-1}}",
         "{\"status\":\"Downloading\",\"id\":\"0123456789012345678901234567890123456789\"}",
     };
     struct pull pull = {0};
