@@ -512,7 +512,7 @@ def end_new(before):
                 pass
 
 
-def wait_until(is_true, what, timeout=10.0):
+def wait_until(is_true, what, timeout=30.0):
     """Polls until `is_true()`; fails with `what` after the deadline."""
     deadline = time.monotonic() + timeout
     while not is_true():

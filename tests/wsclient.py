@@ -37,10 +37,15 @@ class Closed(Exception):
         self.code, self.reason = code, reason
 
 
+PATIENCE_S = 60  # a server that says nothing for so long has failed the test
+
+
 class WebSocket:
     def __init__(self, sock, path, headers=None, protocols=None):
         self.sock, self.rest, self.number, self.events = sock, b"", 0, []
         self.replies = {}
+        if sock.gettimeout() is None:
+            sock.settimeout(PATIENCE_S)
         key = base64.b64encode(os.urandom(16)).decode()
         lines = {"Host": "localhost", "Connection": "Upgrade", "Upgrade": "websocket",
                  "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
