@@ -168,8 +168,11 @@ def test_a_folder_that_is_not_there(session):
         session.cell(f"os.kill({zygote}, 9)")
 
 
-def test_it_outlives_its_broker(clean_docker):
-    with serve.Daemon(clean_docker.env(DOCKER_POOL_SIZE="1", DOCKER_CPU_LIMIT="all")) as daemon:
+# What these leave is looked for at the module's end: its daemon makes containers ahead meanwhile.
+
+
+def test_it_outlives_its_broker(dockerd):
+    with serve.Daemon(dockerd.env(DOCKER_POOL_SIZE="1", DOCKER_CPU_LIMIT="all")) as daemon:
         session = Session(daemon)
         session.look("pool")
         session.restart()
@@ -191,12 +194,9 @@ def test_a_run_has_it_too(daemon):
     assert done.meta["warm"] == "pool" and len(seen["zygotes"]) == 1 and seen["parent"] == 1, done
 
 
-# What these leave is looked for at the module's end: its daemon makes containers ahead meanwhile.
-
-
 def test_none_where_memory_is_short(dockerd):
     with serve.Daemon(dockerd.env(DOCKER_POOL_SIZE="1", DOCKER_MEMORY_LIMIT="60m",
-                                       DOCKER_CPU_LIMIT="all")) as daemon:
+                                  DOCKER_CPU_LIMIT="all")) as daemon:
         session = Session(daemon)
         first = session.look("pool")
         assert first["zygotes"] == [], first
