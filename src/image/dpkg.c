@@ -177,9 +177,12 @@ int dpkg_read(struct dpkg *dpkg, const char *text, size_t length, bool is_status
     if (!texts)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory reading the packages");
     dpkg->texts = texts;
-    texts[dpkg->text_count] = strndup(text ? text : "", length);
+    texts[dpkg->text_count] = malloc(length + 1);
     if (!texts[dpkg->text_count])
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory reading the packages");
+    if (length > 0)
+        memcpy(texts[dpkg->text_count], text, length);
+    texts[dpkg->text_count][length] = 0;
     r = read_stanzas(dpkg, texts[dpkg->text_count++], is_status);
     if (r < 0) {
         dpkg->count = known;
