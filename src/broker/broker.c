@@ -191,7 +191,7 @@ static int open_all(struct broker *broker, struct error *err)
     return broker->bus ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
 }
 
-static int confine(struct broker *broker, struct error *err)
+static int confine_files(struct broker *broker, struct error *err)
 {
     int write_fds[_FOLDER_MAX];
     struct confine_spec spec = {
@@ -203,7 +203,7 @@ static int confine(struct broker *broker, struct error *err)
 
     for (int i = 0; i < _FOLDER_MAX; i++)
         write_fds[i] = BROKER_FOLDER_FD + i;
-    return broker_confine(&spec, err);
+    return broker_confine_files(&spec, err);
 }
 
 /* ---- nobody needs us ---- */
@@ -457,7 +457,7 @@ static int start(struct broker *broker, struct error *err)
         .audit = broker->audit,
         .metrics = broker->metrics,
     };
-    int r = confine(broker, err);
+    int r = confine_files(broker, err);
 
     broker->info = (struct rest_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
@@ -514,7 +514,7 @@ int broker_main(void)
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     prctl(PR_SET_DUMPABLE, 0);
-    if (open_all(&broker, &err) < 0 || start(&broker, &err) < 0)
+    if (broker_confine_calls(&err) < 0 || open_all(&broker, &err) < 0 || start(&broker, &err) < 0)
         return fail(&err);
     uv_reactor_run(broker.reactor);
     return broker.status;

@@ -1,11 +1,18 @@
 /*
- * confine.c - the broker's own walls, put on once everything is open.
+ * confine.c - the broker's own walls: system calls first, files once they are open.
  *
- * It talks to clients and reads what wardens say, so it is the part that may be taken over. What it
- * needs afterwards is little: its descriptors, files beneath five folders, memory, the clock. So:
- * no new privileges; Landlock (those folders, libraries to read, no TCP, no abstract sockets or
- * signals outside); the guest's system call filter below a second one that leaves no way to make a
- * process or a socket. Where a kernel has no Landlock the broker goes on with the rest and says so.
+ * The broker talks to clients and reads what wardens say, so it is the process that may be taken
+ * over. It needs little: its descriptors, files beneath eight folders, memory, the clock.
+ *
+ * Two steps, and their order matters. broker_confine_calls() runs before any library is used: no
+ * new privileges, the guest's system call filter, and a second filter that leaves no way to make a
+ * process or a socket. A library that probes for a kernel facility then finds what it will have to
+ * live with. libuv 1.45 and later make an io_uring in uv_loop_init() and abort when a filter that
+ * comes afterwards refuses to let them use it; refused at its set-up, they use epoll alone.
+ * broker_confine_files() runs when everything is open: Landlock (the folders, libraries to read, no
+ * TCP, no abstract sockets or signals outside). Landlock holds for what is opened later, so it
+ * takes nothing away from a library. Without Landlock in the kernel the broker logs a warning and
+ * goes on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -162,19 +169,25 @@ static int put_on_filters(void)
     return r;
 }
 
-int broker_confine(const struct confine_spec *spec, struct error *err)
+int broker_confine_calls(struct error *err)
 {
     int r;
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_errno(err, "giving up new privileges");
-    r = put_on_landlock(spec);
+    r = put_on_filters();
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "the broker's system call filter: %s", strerror(-r));
+    return 0;
+}
+
+int broker_confine_files(const struct confine_spec *spec, struct error *err)
+{
+    int r = put_on_landlock(spec);
+
     if (r == -ENOSYS || r == -EOPNOTSUPP)
         log_warning("this kernel has no Landlock, continuing without it around the broker");
     else if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "Landlock around the broker: %s", strerror(-r));
-    r = put_on_filters();
-    if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "the broker's system call filter: %s", strerror(-r));
     return 0;
 }

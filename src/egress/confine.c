@@ -1,11 +1,12 @@
 /*
- * confine.c - the proxy's own walls, put on before the first box is served.
+ * confine.c - the proxy's own walls, put on before any library is used.
  *
  * It reads what boxes and servers send, so it is a part that may be taken over. What it needs is
  * little: to accept, to connect, to look up names. So: no new privileges; Landlock (what
  * getaddrinfo reads, nothing to write, no TCP port of its own, no signals or abstract sockets
  * outside); a filter of its own above the guest's: no processes, no programs, no sockets but
- * inet's.
+ * inet's. All of it comes before uv_loop_init(): libuv 1.45 and later would make an io_uring there
+ * and abort when the filter refuses its use afterwards (see broker/confine.c).
  */
 #include <errno.h>
 #include <fcntl.h>

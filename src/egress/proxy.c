@@ -255,9 +255,9 @@ int egress_main(void)
     prctl(PR_SET_DUMPABLE, 0);
     if (!proxy)
         return 1;
-    r = open_all(proxy, &err);
+    r = egress_confine(&err);
     if (r == 0)
-        r = egress_confine(&err);
+        r = open_all(proxy, &err);
     if (r < 0) {
         log_error("%s", err.text);
         return 1;
