@@ -498,6 +498,9 @@ static int run_serve(const struct invocation *invocation)
         return say_bad_input(&err);
     }
     if (serve(&made, &err) < 0) {
+        if (str_ends(err.text, SERVE_LOG_SAYS_WHY)) /* that log is this standard error */
+            str_copy(err.text + strlen(err.text) - strlen(SERVE_LOG_SAYS_WHY),
+                     sizeof(SERVE_LOG_SAYS_WHY), ": see above");
         say_error(&err);
         return str_equal(err.code, ERROR_REFUSED) ? STATUS_REFUSED : STATUS_BAD_INPUT;
     }

@@ -188,11 +188,22 @@ void broker_kill(struct engine *engine)
     fd_closep(&pid_fd);
 }
 
+static void describe_end(const siginfo_t *info, char *text, size_t size)
+{
+    const char *signal_name = sigdescr_np(info->si_status);
+
+    if (info->si_code == CLD_EXITED)
+        str_format(text, size, "status %d", info->si_status);
+    else
+        str_format(text, size, "signal %d: %s", info->si_status,
+                   signal_name ? signal_name : "unknown");
+}
+
 static void on_broker_end(struct loop_source *source, uint32_t events)
 {
     struct engine *engine = CONTAINER_OF(source, struct engine, broker);
     siginfo_t info = {0};
-    char text[128];
+    char text[160], how[64];
 
     (void)events;
     if (!engine->was_ready && engine->control.fd >= 0)
@@ -205,24 +216,29 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
         engine_finish(engine, 0);
         return;
     }
-    str_format(text, sizeof(text), "the broker did not start (%s %d); its log says why",
-               info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
+    describe_end(&info, how, sizeof(how));
+    str_format(text, sizeof(text), "the broker did not start (%s)" SERVE_LOG_SAYS_WHY, how);
     if (!engine->was_ready) {
         start_failed(engine, text);
         return;
     }
     upgrade_failed(engine, text);
-    log_warning("the broker ended (%s %d), starting it again",
-                info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
+    log_warning("the broker ended (%s), starting it again", how);
     start_later(engine, clock_now_ms());
+}
+
+/* Its end is seen in the loop, by its pidfd, and logged there. */
+static void broker_drop(struct engine *engine)
+{
+    hang_up(engine);
+    if (engine->broker_pid > 0)
+        kill(engine->broker_pid, SIGKILL);
 }
 
 static void broker_misbehaved(struct engine *engine, const char *how)
 {
     log_warning("the broker %s, ending it", how);
-    hang_up(engine);
-    if (engine->broker_pid > 0)
-        kill(engine->broker_pid, SIGKILL); /* its end is seen in the loop */
+    broker_drop(engine);
 }
 
 void broker_end(struct engine *engine)
@@ -412,7 +428,7 @@ static void on_control(struct loop_source *source, uint32_t events)
         flush(engine);
     if (upgrade_rests(engine)) {
         if (events & EPOLLHUP)
-            broker_misbehaved(engine, "hung up");
+            broker_drop(engine);
         return;
     }
     for (int i = 0; i < MESSAGES_PER_TURN && !engine->notes && source->fd >= 0; i++) {
@@ -426,7 +442,7 @@ static void on_control(struct loop_source *source, uint32_t events)
             keep_settings(fd);
         fd_closep(&fd);
         if (r == -EPIPE) {
-            broker_misbehaved(engine, "hung up"); /* one that ended is reaped by its pidfd */
+            broker_drop(engine);
             return;
         }
         if (r < 0 || !answer(engine, &message)) {

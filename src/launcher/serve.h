@@ -63,6 +63,13 @@
 #define WALL_STATUS_OUTDATED 3 /* it ends so: a broker of another version came */
 #define WALL_SAYS_AGAIN 'a'    /* to the launcher: a wall was started in place of one that died */
 
+/*
+ * The end of an error's text that gives no reason because a process ended without one. The reason
+ * is among the last lines of the daemon's log: the command that shows the error replaces this end
+ * with the name of the log and those lines.
+ */
+#define SERVE_LOG_SAYS_WHY "; its log says why"
+
 struct serve_spec {
     const char *state;    /* absolute; exists, 0700 */
     const char *socket;   /* absolute path; its folder exists, 0700 */

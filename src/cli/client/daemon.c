@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,9 +26,11 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/engine.h"
+#include "launcher/serve.h"
 
 #define READY "ready\n"
 #define RETRY_MS 20
+#define LOG_TAIL_BYTES 2048
 
 /* 0 when somebody accepts there; -ECONNREFUSED or -ENOENT when nobody does. */
 static int try_connect(const struct place *place, struct error *err)
@@ -121,8 +124,61 @@ static int start(const struct place *place, const char *config_file, int *ret_fd
     return 0;
 }
 
+/* ---- a daemon that ended without a reason ---- */
+
+static off_t log_size(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 ? status.st_size : 0;
+}
+
+/* The last line of `text` that does not repeat `known`; cuts `text`. NULL: there is none. */
+static const char *last_line(char *text, const char *known)
+{
+    for (;;) {
+        char *line = strrchr(text, '\n');
+
+        line = line ? line + 1 : text;
+        if (line[0] && !strstr(line, known))
+            return line;
+        if (line == text)
+            return NULL;
+        line[-1] = 0;
+    }
+}
+
+/*
+ * Puts the log's name, and the last line that this daemon wrote, in the place of "its log says
+ * why". `from` is the size that the log had before: what is older is about another daemon.
+ */
+static void add_reason(char *text, size_t size, const char *log, off_t from)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    size_t end;
+    char tail[LOG_TAIL_BYTES + 1];
+    const char *line;
+    off_t now;
+    ssize_t count;
+
+    if (!str_ends(text, SERVE_LOG_SAYS_WHY))
+        return;
+    end = strlen(text) - strlen(SERVE_LOG_SAYS_WHY);
+    text[end] = 0;
+    fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+    now = log_size(log);
+    if (now < from)
+        from = 0; /* it was begun anew */
+    count = fd < 0 ? -1 : pread(fd, tail, LOG_TAIL_BYTES, MAX(from, now - LOG_TAIL_BYTES));
+    tail[MAX(count, 0)] = 0;
+    line = last_line(tail, text);
+    str_format(text + end, size - end,
+               line ? ": \"%.200s\". The log is %.300s" : "%s. The log is %.300s", line ? line : "",
+               log);
+}
+
 /* The daemon's word, or what it had to say instead. */
-static int wait_ready(int fd, struct error *err)
+static int wait_ready(int fd, const char *log, off_t log_from, struct error *err)
 {
     uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
     char text[ERROR_TEXT_MAX];
@@ -152,6 +208,7 @@ static int wait_ready(int fd, struct error *err)
             return 0;
     }
     text[length] = 0;
+    add_reason(text, sizeof(text), log, log_from);
     return error_set(err, -EIO, ERROR_NO_DAEMON, "the daemon could not be started: %s",
                      length > 0 ? text : "it ended without a word; try 'bailey serve'");
 }
@@ -180,14 +237,18 @@ static int wait_for_winner(struct place *place, struct error *err)
 /* The daemon that a starting client lost against may end in that very moment: twice is enough. */
 int daemon_reach(struct place *place, const char *config_file, bool starts, struct error *err)
 {
-    int result = place_adopt(place, err);
+    char log[PATH_MAX];
+    int result = place_path(place, "daemon.log", log, sizeof(log), err);
 
+    if (result == 0)
+        result = place_adopt(place, err);
     if (result == 0)
         result = place_check_owner(place, err);
     if (result == 0)
         result = try_connect(place, err);
     for (int attempt = 0; is_nobody(result) && starts && attempt < 2; attempt++) {
         CLEANUP(fd_closep) int ready_fd = -1;
+        off_t log_from = log_size(log);
 
         result = wait_for_winner(place, err);
         if (result != -ESRCH)
@@ -195,7 +256,7 @@ int daemon_reach(struct place *place, const char *config_file, bool starts, stru
         result = start(place, config_file, &ready_fd, err);
         if (result < 0)
             return result;
-        result = wait_ready(ready_fd, err);
+        result = wait_ready(ready_fd, log, log_from, err);
         if (result < 0 && place_is_locked(place) && wait_for_winner(place, err) == 0)
             return 0;
         if (result < 0)
