@@ -58,7 +58,7 @@ test-browser: build ## the pages of the server in a real browser (Chromium)
 	@tools/setup browser
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider tests/browser
 
-check-style: ## format, include rule, lengths
+check-style: ## format, include rule, documents; reports long files and functions
 	@tools/setup test
 	@tools/check-style
 
