@@ -25,7 +25,8 @@ ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
-.PHONY: all build run test test-docker test-sanitize test-browser check-style format coverage bench \
+.PHONY: all build run test test-docker test-sanitize test-distros \
+	test-browser check-style format coverage bench \
 	fuzz soak load install install-files deb clean help
 
 all: build
@@ -53,6 +54,9 @@ test-sanitize: ## units, scenario, conformance and escape under Address- and UBS
 	@tools/setup test
 	@CC=clang tools/build build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@tools/run-tests build-asan --sanitize --suites scenario,conformance,escape
+
+test-distros: ## make run, a smoke and the unit tests in fresh Debian 12 and 13 systems; FULL=1: all tests
+	@tools/test-distros
 
 test-browser: build ## the pages of the server in a real browser (Chromium)
 	@tools/setup browser

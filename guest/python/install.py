@@ -84,10 +84,10 @@ def index_is_away():
 
 def pip_failed(lines):
     text = "\n".join(lines[-LAST_LINES:])
-    if (any(word in line for line in lines for word in NETWORK_WORDS) or
-            ("(from versions: none)" in text and index_is_away())):
+    network = [line for line in lines if any(word in line for word in NETWORK_WORDS)]
+    if network or ("(from versions: none)" in text and index_is_away()):
         return Failure("no_network", "the package index cannot be reached; pip said: " +
-                       "\n".join(lines[-2:]))
+                       "\n".join(network[-1:] or lines[-2:]))
     return Failure("install_failed", text or "pip failed and said nothing")
 
 
@@ -136,13 +136,28 @@ def site_of(program):
                           capture_output=True, text=True).stdout.strip()
 
 
+# Package by package, so that there is something to tell every two seconds. The compiled files carry a
+# hash of their source that Python does not check: a layer does not change.
+COMPILE = """
+import compileall, os, py_compile, sys, time
+
+folder, told = sys.argv[1], 0.0
+names = sorted(os.listdir(folder))
+how = dict(quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+for number, name in enumerate(names, 1):
+    if time.monotonic() - told >= 2:
+        told = time.monotonic()
+        print("compiling %s (%d of %d)" % (name, number, len(names)), flush=True)
+    path = os.path.join(folder, name)
+    if os.path.isdir(path) and not os.path.islink(path):
+        compileall.compile_dir(path, workers=0, **how)
+    else:
+        compileall.compile_file(path, **how)
+"""
+
+
 def compile_all(program, folder):
-    """With the hash of the source in them, which nobody looks at: a layer does not change."""
-    say("compiling")
-    code = ("import compileall, py_compile, sys\n"
-            "compileall.compile_dir(sys.argv[1], quiet=2, workers=0,\n"
-            "    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n")
-    subprocess.run([program, "-I", "-c", code, folder], stdin=subprocess.DEVNULL,
+    subprocess.run([program, "-I", "-c", COMPILE, folder], stdin=subprocess.DEVNULL,
                    stdout=sys.stderr.fileno(), check=False)
 
 
