@@ -258,7 +258,7 @@ class Look:
             "layers on disk": len(os.listdir(os.path.join(docker.folder, "data", driver))),
             "containers' shims": shims(docker),
             "control groups": groups(docker),
-            "mounts": remains.mounts(),
+            "mounts": remains.mounts("self"),
         }
         self.memory = {}
         if serve:

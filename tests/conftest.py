@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import docker  # noqa: E402  (the path has to be there first)
+import own  # noqa: E402
 import support  # noqa: E402
 
 LEAK_CHECKED = {"scenario", "escape", "conformance"}
@@ -20,10 +21,11 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    support.become_subreaper()
+    own.settle()
 
 
 def pytest_sessionfinish(session):
+    own.leave()
     support.remove_base()
 
 

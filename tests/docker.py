@@ -32,8 +32,9 @@ import threading
 import urllib.parse
 
 if __name__ == "__main__":  # as the init it needs nothing of the suites
-    support = serve = None
+    own = support = serve = None
 else:
+    import own
     import serve
     import support
     from docker_images import IMAGES, Failed, put
@@ -131,19 +132,6 @@ def places():
     return sorted(found, key=lambda path: file_system(path) == OVERLAYFS)
 
 
-def is_same_process(pid, begun):
-    return begun is not None and begin_of(pid) == begun
-
-
-def begin_of(pid):
-    """When a process began, in clock ticks; None when there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except OSError:
-        return None
-
-
 def sweep():
     """Removes what owners that are dead have left: by the marker in each folder, nobody else's."""
     for place in places():
@@ -152,16 +140,16 @@ def sweep():
                 continue
             try:
                 with open(os.path.join(place, name, "owner")) as file:
-                    pid, begun = file.read().split()
-            except (OSError, ValueError):
+                    owner = file.read().split()
+            except OSError:
                 continue
-            if not is_same_process(pid, begun):
+            if own.has_ended(owner):
                 remove(os.path.join(place, name))
 
 
 def remove(folder):
     """A folder and the control groups that carry its name."""
-    for top in support.cgroup_mounts():
+    for top, *_ in own.cgroup_mounts():
         group = os.path.join(top, os.path.basename(folder))
         for path, _, _ in os.walk(group, topdown=False):
             try:
@@ -189,7 +177,7 @@ class Dockerd:
         self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=places()[0])
         os.chmod(self.folder, 0o755)
         with open(os.path.join(self.folder, "owner"), "w") as file:
-            file.write(f"{os.getpid()} {begin_of(os.getpid())}")
+            file.write(" ".join(own.mark()))
         with open(os.path.join(self.folder, "daemon.json"), "w") as file:
             file.write("{}")
         self.socket = os.path.join(self.folder, "docker.sock")

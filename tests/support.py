@@ -4,7 +4,6 @@ The binary under test is $BAILEY (default build/bailey of this repository). Each
 its own (working folder, HOME, TMPDIR) and a small environment, so that nothing of the tester's
 machine is picked up by accident and everything that is left behind is seen.
 """
-import ctypes
 import fcntl
 import json
 import os
@@ -22,6 +21,8 @@ import time
 import pytest
 from pathlib import Path
 
+import own
+
 REPO = Path(__file__).resolve().parent.parent
 BAILEY = Path(os.environ.get("BAILEY", REPO / "build" / "bailey")).absolute()
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -31,15 +32,6 @@ PATIENCE = 60.0  # seconds until a call counts as hung; never reached by a run t
 # Instrumented builds need these; they change nothing for others.
 PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GCOV_PREFIX", "GCOV_PREFIX_STRIP",
              "LLVM_PROFILE_FILE")
-
-PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def become_subreaper():
-    """Orphans of anything a test starts become our children, so none can hide behind init."""
-    if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def is_root():
@@ -344,6 +336,8 @@ def ways():
 
 # --- what is left --------------------------------------------------------------------------------
 
+BOX_FOLDER = re.compile(r"bailey-\d.*-box_")  # as launcher/private.c names them
+
 
 def _read(path):
     try:
@@ -363,22 +357,6 @@ def _processes():
                 found[int(entry)] = (int(parent), state.decode(), head.partition(b"(")[2].decode(
                     "utf-8", "replace"))
     return found
-
-
-def _is_ours(pid):
-    """Whether a process executes the binary under test (or our copy of it)."""
-    try:
-        exe = os.stat(f"/proc/{pid}/exe")
-    except OSError:
-        return False
-    for binary in filter(None, (BAILEY, _reachable)):
-        try:
-            there = os.stat(binary)
-        except OSError:
-            continue
-        if (exe.st_dev, exe.st_ino) == (there.st_dev, there.st_ino):
-            return True
-    return False
 
 
 def descendants(of=None):
@@ -434,26 +412,24 @@ apart = set()  # processes of ours that have a life of their own, with all benea
 
 
 def processes():
-    """Everything beneath us, and every process that runs the binary under test."""
+    """Everything beneath us: orphans come to us too (own.py)."""
     found, everybody = descendants(), _processes()
     for root in apart & set(found):
         for pid in (root, *descendants(root)):
             found.pop(pid, None)
-    for pid, (_, state, name) in everybody.items():
-        if pid not in found and _is_ours(pid):
-            found[pid] = f"{state} {name}"
     return {f"process {pid} ({what[2:]})" for pid, what in found.items() if not _is_zygote(pid, everybody)}
 
 
 def mounts():
-    return {f"mount {line}" for line in _read("/proc/self/mountinfo").decode().splitlines()}
-
-
-def cgroup_mounts():
+    """Id, place and type: options are a file system's, which a neighbour may change. In a namespace
+    that we could not leave, nothing beneath us can mount either."""
+    found = set()
+    if not own.has_mounts:
+        return found
     for line in _read("/proc/self/mountinfo").decode().splitlines():
         left, _, right = line.partition(" - ")
-        if right.split()[0] in ("cgroup", "cgroup2"):
-            yield left.split()[4]
+        found.add(f"mount {left.split()[0]} {left.split()[4]} {right.split()[0]}")
+    return found
 
 
 def _somebody_elses(name):
@@ -462,21 +438,27 @@ def _somebody_elses(name):
     return any(os.path.exists(f"/proc/{n}") and n not in descendants() for n in numbers)
 
 
+def group_tops():
+    """Where control groups of this test run's boxes can be."""
+    return own.groups or [point for point, *_ in own.cgroup_mounts()]
+
+
 def cgroups():
     found = set()
-    for top in cgroup_mounts():
+    for top in group_tops():
         for folder, names, _ in os.walk(top):
             found.update(f"cgroup {folder}/{n}" for n in names
-                         if n.startswith("bailey") and not _somebody_elses(n))
+                         if n.startswith("bailey") and (own.groups or not _somebody_elses(n)))
     return found
 
 
 def folders():
+    """In folders that everybody has, those whose names say that no neighbour's process made them."""
     found = set()
     for top in {os.environ.get("TMPDIR", "/tmp"), "/tmp", "/dev/shm", "/run", "/var/tmp"}:
         try:
             found.update(f"folder {top}/{n}" for n in os.listdir(top)
-                         if n.startswith(("bailey", ".bailey")) and not _somebody_elses(n))
+                         if BOX_FOLDER.match(n) and not _somebody_elses(n))
         except OSError:
             pass
     for room in rooms:

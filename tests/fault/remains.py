@@ -84,8 +84,9 @@ def box_groups(launcher):
     return len(seen)
 
 
-def mounts():
-    with open("/proc/self/mountinfo") as file:
+def mounts(pid):
+    """Of the mount namespace that this process has."""
+    with open(f"/proc/{pid}/mountinfo") as file:
         return sum(1 for _ in file)
 
 
@@ -129,7 +130,7 @@ class Look:
             "descriptors of a zygote, at most": max(
                 of_each(descriptors, self.zygote_pids).values(), default=0),
             "control groups": box_groups(launcher),
-            "mounts": mounts(),
+            "mounts": mounts(launcher),
             "folders of boxes": folders(serve.state, False),
             "folders of boxes made ahead": folders(serve.state, True),
         }

@@ -15,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
-import peers  # noqa: E402  (the path has to be there first)
+import own  # noqa: E402  (the path has to be there first)
+import peers  # noqa: E402
 import remains  # noqa: E402
 import serve  # noqa: E402
 import support  # noqa: E402
@@ -115,11 +116,12 @@ def main():
     runs = int(os.environ.get("SOAK_RUNS", "10000"))
     only = os.environ.get("SOAK_ONLY")
     status = 0
-    support.become_subreaper()
+    own.settle()
     if only in (None, "", "command"):
         status |= soak_command(runs)
     if only in (None, "", "pool"):
         status |= soak_pool(runs)
+    own.leave()
     support.remove_base()
     return status
 

@@ -131,7 +131,7 @@ def test_inside_a_container_that_masks_proc(walled):
     assert int(again.ask("make", "two").split()[4], 16) == mask(layers)
     again.ask("quit")
     assert again.wait() == (0, "")
-    for top in support.cgroup_mounts():  # pid 1 is never gone: no sweep takes them for stale
+    for top in support.group_tops():  # pid 1 is never gone: no sweep takes them for stale
         for folder, names, _ in os.walk(top):
             if "bailey-1-engine" in names:
                 os.rmdir(f"{folder}/bailey-1-engine")

@@ -25,6 +25,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "fault"), str(ROOT / "
 import callers  # noqa: E402  (the path has to be there first)
 import client  # noqa: E402
 import harness  # noqa: E402
+import own  # noqa: E402
 import remains  # noqa: E402
 import soak  # noqa: E402
 import streams  # noqa: E402
@@ -303,7 +304,7 @@ def run(server):
 def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    support.become_subreaper()
+    own.settle()
     before = support.snapshot()
     wrong = []
     try:
@@ -314,6 +315,7 @@ def main():
     wrong += support.left_since(before, patience=10)
     for line in wrong[:2 * SHOWN]:
         print("  wrong: " + line)
+    own.leave()
     support.remove_base()
     print("load: " + ("failed" if wrong else "nothing is wrong, nothing is left"))
     return 1 if wrong else 0
