@@ -29,8 +29,26 @@ def pytest_sessionfinish(session):
     support.remove_base()
 
 
-def pytest_collection_modifyitems(items):
-    """Without a binary nothing here can be true: say so once per test instead of failing oddly."""
+# Files that take longest come first, so that at the end no worker is alone with one of them.
+SLOWEST = ("test_broker_killed.py", "test_openapi.py", "test_data_template.py", "test_fault_alloc.py",
+           "test_mcp_clients.py", "test_install_limits.py", "test_install.py", "test_kernel_attacks.py",
+           "test_warm_zygote.py", "test_escape_processes.py", "test_kernel_joining.py")
+
+
+def group_of(item):
+    """Tests that must not run beside each other are one group, which one worker gets. A file is one:
+    its tests may share a daemon. So are all that use the data template: its state folder has a lock."""
+    return "data_template" if hasattr(item.module, "data_template") else item.path.name
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config, items):
+    if config.pluginmanager.hasplugin("xdist"):
+        order = {name: number for number, name in enumerate(SLOWEST)}
+        items.sort(key=lambda item: order.get(item.path.name, len(order)))  # stable
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    # Without a binary nothing here can be true: say so once per test instead of failing oddly.
     if not os.access(support.BAILEY, os.X_OK):
         for item in items:
             item.fixturenames.insert(0, "binary")
@@ -123,18 +141,4 @@ def refused(request):
 @pytest.fixture(scope="session")
 def science():
     """A Python with numpy and polars, made once beside the binary with pip."""
-    folder = support.BAILEY.parent / "test-venv"
-    python = folder / "bin" / "python"
-    works = [python, "-c", "import numpy, polars"]
-    if not python.exists() or subprocess.run(works, capture_output=True).returncode != 0:
-        steps = ([sys.executable, "-m", "venv", "--clear", "--without-pip", folder],
-                 [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "numpy",
-                  "polars"])
-        for step in steps:
-            try:
-                done = subprocess.run(step, capture_output=True, text=True, timeout=300)
-            except (OSError, subprocess.TimeoutExpired) as problem:
-                pytest.skip(f"no interpreter with numpy: {problem}")
-            if done.returncode != 0:
-                pytest.skip(f"no interpreter with numpy: {done.stderr.strip()[-300:]}")
-    return python
+    return support.python_with("test-venv", ["numpy", "polars"])

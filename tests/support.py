@@ -14,6 +14,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -501,6 +502,29 @@ def wait_until(is_true, what, timeout=30.0):
         if time.monotonic() > deadline:
             raise AssertionError(f"still not so after {timeout} s: {what}")
         time.sleep(0.01)
+
+
+def python_with(name, packages):
+    """A Python with these packages, made once beside the binary with pip. Several workers of one test
+    run may want it at once: one makes it, the others wait. Skips where it cannot be had."""
+    folder = BAILEY.parent / name
+    python = folder / "bin" / "python"
+    works = [python, "-c", "import " + ", ".join(packages)]
+    if not os.access(folder.parent, os.W_OK):
+        pytest.skip(f"no interpreter with {', '.join(packages)}: {folder.parent} is not ours to write to")
+    with open(folder.parent / (name + ".lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if python.exists() and subprocess.run(works, capture_output=True).returncode == 0:
+            return python
+        for step in ([sys.executable, "-m", "venv", "--clear", "--without-pip", folder],
+                     [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *packages]):
+            try:
+                done = subprocess.run(step, capture_output=True, text=True, timeout=300)
+            except (OSError, subprocess.TimeoutExpired) as problem:
+                pytest.skip(f"no interpreter with {', '.join(packages)}: {problem}")
+            if done.returncode != 0:
+                pytest.skip(f"no interpreter with {', '.join(packages)}: {done.stderr.strip()[-300:]}")
+    return python
 
 
 # The coverage build keeps its counters in a file of its own: it takes the lowest free descriptor,

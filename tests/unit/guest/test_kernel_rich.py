@@ -1,8 +1,6 @@
 """guest/python/kernel_charts.py and kernel_values.py with real Matplotlib, pandas and Polars."""
 import base64
-import os
 import subprocess
-import sys
 
 import pytest
 
@@ -26,21 +24,7 @@ def python():
     given = fake_warden.COMMANDS["python"][0]
     if has_packages(given):
         return given
-    folder = support.BAILEY.parent / "test-venv-data"
-    if not os.access(folder.parent, os.W_OK):
-        pytest.skip(f"no interpreter with {', '.join(PACKAGES)}, and {folder.parent} is not ours to write to")
-    made = folder / "bin" / "python"
-    if made.exists() and has_packages(made):
-        return str(made)
-    for step in ([sys.executable, "-m", "venv", "--clear", "--without-pip", folder],
-                 [sys.executable, "-m", "pip", "--python", made, "install", "--quiet"] + PACKAGES):
-        try:
-            done = subprocess.run(step, capture_output=True, text=True, timeout=300, check=False)
-        except (OSError, subprocess.TimeoutExpired) as problem:
-            pytest.skip(f"no interpreter with {', '.join(PACKAGES)}: {problem}")
-        if done.returncode != 0:
-            pytest.skip(f"no interpreter with {', '.join(PACKAGES)}: {done.stderr.strip()[-300:]}")
-    return str(made)
+    return str(support.python_with("test-venv-data", PACKAGES))
 
 
 @pytest.fixture(scope="module")
