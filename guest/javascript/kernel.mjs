@@ -9,8 +9,10 @@
 //
 // A busy loop ends at SIGINT because the evaluation begins inside of vm's breakOnSigint, which has a
 // thread that watches for the signal. That watch is kept for the kernel's whole life, so that there is
-// no moment without it; what it saw while no such script ran is asked for while a cell waits. Only a
-// loop that a timer or an await began cannot be ended this way: its kernel is.
+// no moment without it; what it saw while no such script ran is asked for while a cell waits. The signal
+// handler only wakes the thread, so a signal that was sent before a cell can reach the thread after the
+// cell began: a cell begins when the thread is asleep again. Only a loop that a timer or an await began
+// cannot be ended this way: its kernel is.
 import fs from "node:fs";
 import inspector from "node:inspector";
 import { createRequire } from "node:module";
@@ -23,9 +25,11 @@ import { bundle, importer, rewriteImports, stringify } from "./cells.mjs";
 const TEXT_MAX = 1 << 20; // bytes of code points, near enough
 const EVENTS_MAX = 1000; // of one cell
 const WATCH_MS = 20; // how often a cell that waits looks for SIGINT
+const LOST_THEN = "the cell replaced Promise.prototype.then by something that is not a function; this version of Node " +
+    "needs it to tell the value or the error of a cell, so both are unknown for this cell, and the kernel has put it back";
 const { inspect } = util;
 const { isPromise } = util.types;
-const { writeSync, fstatSync } = fs;
+const { writeSync, fstatSync, openSync, readSync, closeSync } = fs;
 const { from: bytesFrom, concat } = Buffer;
 // Methods as functions of our own: a cell may take them from their prototypes.
 const own = (method) => Function.prototype.call.bind(method);
@@ -38,7 +42,10 @@ const filter = own(Array.prototype.filter);
 const join = own(Array.prototype.join);
 const decode = own(Buffer.prototype.toString);
 const find = own(Buffer.prototype.indexOf);
+const findLast = own(Buffer.prototype.lastIndexOf);
 const part = own(Buffer.prototype.subarray);
+const then = own(Promise.prototype.then);
+const promises = { prototype: Promise.prototype, then: Promise.prototype.then };
 const realExit = process.reallyExit.bind(process);
 const { setImmediate, setInterval, clearInterval } = globalThis;
 
@@ -55,12 +62,49 @@ let waiting = bytesFrom(""); // bytes of messages that are not whole yet
 
 // process.binding is old and its replacement is not for us; these have been there since Node 6.
 const { startSigintWatchdog, stopSigintWatchdog } = process.binding("contextify");
-startSigintWatchdog();
+const watchStat = startWatch();
+const statText = Buffer.alloc(512);
 
-// Whether SIGINT came since somebody asked; one of two watches ends here, so the signal stays caught.
+function threads() {
+    try {
+        return fs.readdirSync("/proc/self/task");
+    } catch {
+        return []; // no /proc here
+    }
+}
+
+// Starts the thread that watches for SIGINT; returns the path of its stat file, or null without /proc.
+function startWatch() {
+    const before = new Set(threads());
+    startSigintWatchdog();
+    const added = threads().filter((thread) => !before.has(thread));
+    return added.length === 1 ? `/proc/self/task/${added[0]}/stat` : null;
+}
+
+// Whether the thread has dealt with every signal that the handler woke it for: it sleeps (state S).
+function isWatchIdle() {
+    let fd = -1;
+    try {
+        fd = openSync(watchStat);
+        const length = readSync(fd, statText, 0, statText.length, 0);
+        return statText[findLast(statText, 41, length - 1) + 2] === 83; // "TID (name) S ..."
+    } catch {
+        return true; // it cannot be known, and no cell waits for that
+    } finally {
+        if (fd >= 0) closeSync(fd);
+    }
+}
+
+// Whether SIGINT came since the last call; one of two watches ends here, so the signal stays caught.
 function wasInterrupted() {
     startSigintWatchdog();
     return stopSigintWatchdog();
+}
+
+// Signals that were sent before this call do not count after it.
+function forgetInterrupts() {
+    while (watchStat !== null && !isWatchIdle()) Atomics.wait(clock, 0, 0, 0.05);
+    wasInterrupted();
 }
 
 class Exit {
@@ -181,7 +225,7 @@ function run(message) {
     current = { id: message.id, count, events: 0, isOver: false, hasFailed: false, before: setEnvironment(message.env) };
     input.give(indexOf(message.flags, "i") >= 0 ? message.input : null);
     const cell = current;
-    wasInterrupted(); // what came before does not count
+    forgetInterrupts();
     let code = message.code;
     try {
         if (exec(/\bimport\b/, code) !== null) code = rewriteImports(code);
@@ -247,9 +291,22 @@ function onAnswer(cell, problem, answer) {
     if (problem) return isGone() ? finish(cell, 1) : failed(cell, new Error(problem.message));
     if (answer.exceptionDetails) return failed(cell, take(answer.exceptionDetails.exception));
     const value = take(answer.result);
+    if (value === undefined && typeof promises.prototype.then !== "function") return withoutThen(cell);
     if (!isPromise(value)) return succeeded(cell, value);
     // A cell whose last value is a promise, such as `main()`, lasts as long as that does.
-    value.then((final) => succeeded(cell, final), (reason) => failed(cell, reason));
+    then(value, (final) => succeeded(cell, final), (reason) => failed(cell, reason));
+}
+
+// A cell took Promise.prototype.then away. V8 10 (Node 18) looks that up to learn what a cell came to, and
+// without it answers `undefined` to everything; V8 11 (Node 20) does not. A cell whose value is 0 tells.
+function withoutThen(cell) {
+    session.post("Runtime.evaluate", { expression: "0", replMode: true }, (_, answer) => {
+        if (answer?.result.type === "number") return succeeded(cell, undefined);
+        promises.prototype.then = promises.then;
+        if (cell.isOver) return;
+        send(cell, { type: "error", name: "KernelError", value: LOST_THEN, traceback: "" });
+        finish(cell, 1);
+    });
 }
 
 function succeeded(cell, value) {

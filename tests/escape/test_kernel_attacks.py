@@ -173,13 +173,21 @@ def test_60_it_shuts_the_socket(cells):
 
 @in_python
 def test_60_it_sends_descriptors(cells):
-    """SCM_RIGHTS over its socket: nobody takes them, and the warden does not run out of them."""
+    """SCM_RIGHTS over its socket: nobody takes them, and the warden does not run out of them. Linux refuses
+    more of them (ETOOMANYREFS) while the warden on a busy machine has not read those before."""
     result = cells.run(SOCKET["python"] + """
-import array, socket
+import array, errno, socket
 s = socket.socket(fileno=os.dup(control[0]))
 fds = array.array("i", [os.open("/dev/null", 0)] * 200)
-for _ in range(100):
-    s.sendmsg([b"\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+sent = 0
+while sent < 100:
+    try:
+        s.sendmsg([b"\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        sent += 1
+    except OSError as problem:
+        if problem.errno != errno.ETOOMANYREFS:
+            raise
+        os.sched_yield()
 print("sent")
 """)
     assert result["stdout"] == "sent\n", result
@@ -424,7 +432,7 @@ os.chdir("/"); os.umask(0o777)
 def test_62_stopped_by_a_command(cells):
     """SIGSTOP from a command of the same box: the engine's deadline holds, then the kernel is another one."""
     pid = cells.pid()
-    assert cells.command("kill", "-STOP", str(pid))["exit_code"] == 0
+    assert cells.command("sh", "-c", f"kill -STOP {pid}")["exit_code"] == 0
     result = cells.run(ECHO[cells.language].format("stopped"), timeout=1)
     assert result["meta"]["timed_out"] and result["meta"]["kernel_lost"] and result["stdout"] == "", result
     cells.works(result)
@@ -445,7 +453,7 @@ def test_62_it_stops_itself(cells):
 @pytest.mark.parametrize("name", ["KILL", "TERM", "SEGV", "HUP"])
 def test_21_killed_by_a_command(cells, name):
     pid, number = cells.pid(), getattr(signal, "SIG" + name)
-    assert cells.command("kill", "-" + name, str(pid))["exit_code"] == 0
+    assert cells.command("sh", "-c", f"kill -{name} {pid}")["exit_code"] == 0
     if name in ("TERM", "HUP") and cells.language == "bash":  # an interactive shell may outlive these
         pytest.skip("whether Bash dies of it is its own affair")
     support.wait_until(lambda: context(cells)["state"] == "dead", "its death was seen")

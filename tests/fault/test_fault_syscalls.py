@@ -53,7 +53,7 @@ CASES = [(name, error) for name in CALLS for error in ONLY.get(name, ERRORS)
 @pytest.fixture(scope="session", autouse=True)
 def strace():
     if not shutil.which("strace"):
-        pytest.skip("strace is not installed (apt-get install strace)")
+        pytest.skip("strace is not installed: tools/setup test installs it")
 
 
 def injected(name, error, when, room, user=None):

@@ -60,7 +60,7 @@ def curl(server, method, path, data=None, key=True):
     return int(status), kind, body
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl")
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed: tools/setup test installs it")
 def test_curl(server):
     def good(*call):
         status, _, body = curl(server, *call)

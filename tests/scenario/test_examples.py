@@ -37,7 +37,7 @@ def documented(name):
     return text[begin:].split("\n", 1)[1].split("```")[0].split("\n\n")[0].strip()
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: tools/setup test installs it")
 def test_a_session_with_curl(yard):
     assert run(yard, "sh", EXAMPLES / "session.sh").strip() == documented("session.sh")
     assert yard.json("session", "ls", "--json")["sessions"] == []
@@ -77,7 +77,7 @@ def test_what_the_server_says_first(server):
     assert re.match(shape, server.said()), server.said()
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: tools/setup test installs it")
 def test_the_readmes_curl(server):
     command, shown = minute("console")[1].split("\n")[:2]
     text, env = as_typed(server, command.removeprefix("$ ").replace("curl", "curl -sS"))

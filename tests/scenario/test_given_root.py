@@ -67,8 +67,8 @@ def test_the_hosts_programs_are_not_found_there(root):
 
 def test_busybox_in_a_root_of_its_own(root):
     busybox = shutil.which("busybox")
-    if not busybox or b"dynamic" in subprocess.run(["file", busybox], capture_output=True).stdout:
-        pytest.skip("no static busybox on this machine")
+    if not busybox or subprocess.run(["ldd", busybox], capture_output=True).returncode == 0:
+        pytest.skip("no static busybox on this machine: tools/setup test installs it")
     shutil.copy(busybox, root / "bin" / "busybox")
     result = support.exec_json("/bin/busybox", "sh", "-c", "echo $((1+1)); pwd",
                                options=["--root", root])

@@ -1,4 +1,5 @@
 """guest/javascript/kernel.mjs: what is particular to JavaScript."""
+import os
 import subprocess
 
 import pytest
@@ -148,7 +149,8 @@ def test_input(kernel):
     "process.on('SIGINT', () => {})", "process.removeAllListeners()", "globalThis.setTimeout = null",
     "Promise.prototype.then = null", "String.prototype.split = null", "process.exit = null; globalThis._ = 1",
     "delete globalThis.require; delete globalThis.console", "process.stdout.end(); process.stderr.destroy()",
-    "Object.freeze(globalThis)",
+    "Object.freeze(globalThis)", "fs = require('fs'); fs.openSync = fs.readSync = fs.closeSync = null",
+    "Buffer.prototype.lastIndexOf = null; Atomics.wait = null",
 ])
 def test_sabotage(kernel, code):
     cell = kernel.run(code)
@@ -157,6 +159,46 @@ def test_sabotage(kernel, code):
     assert cell.status == 0 and cell.text == "2"
     cell = kernel.run("nosuch()")
     assert cell.status == 1 and cell.error
+
+
+def delay_other_threads(pid):
+    """Threads of `pid` run only while its main thread sleeps: all on one CPU, the others with SCHED_IDLE."""
+    cpu = min(os.sched_getaffinity(pid))
+    for thread in map(int, os.listdir("/proc/%d/task" % pid)):
+        os.sched_setaffinity(thread, {cpu})
+        if thread != pid:
+            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+
+
+def test_interrupt_just_before_a_cell_is_nothing(kernel):
+    """The signal and the cell come while the main thread is busy: the thread that the signal handler wakes
+    runs when the main thread first sleeps, which without a wait of its own is in the middle of that cell."""
+    kernel.run("const { existsSync, writeFileSync, rmSync } = require('fs'); 0")
+    delay_other_threads(kernel.process.pid)
+    busy, go = (os.path.join(kernel.folder, name) for name in ("busy", "go"))
+    for _ in range(10):
+        kernel.run("setTimeout(() => { writeFileSync('busy', ''); while (!existsSync('go')); }); 0")
+        while not os.path.exists(busy):
+            os.sched_yield()
+        kernel.interrupt()
+        kernel.write("rmSync('busy'); rmSync('go'); require('child_process').execSync('true'); console.log('alive')")
+        kernel.socket.sendall(kernel.unsent)
+        kernel.unsent = b""
+        with open(go, "w", encoding="ascii"):
+            pass
+        cell = kernel.follow()
+        assert (cell.status, cell.stdout, cell.events) == (0, b"alive\n", [])
+
+
+def test_a_cell_without_then_ends(kernel):
+    """Node 18 cannot tell what came of a cell that took Promise.prototype.then away; Node 20 can."""
+    cell = kernel.run("const saved = Promise.prototype.then; Promise.prototype.then = null; throw new RangeError('mine')")
+    assert cell.status == 1
+    assert cell.error["name"] == "RangeError" or "Promise.prototype.then" in cell.error["value"]
+    assert kernel.run("(async () => 8)()").text == "8"
+    cell = kernel.run("Promise.prototype.then = null; undefined")
+    assert cell.status == 0 or "Promise.prototype.then" in cell.error["value"]
+    assert kernel.run("Promise.prototype.then = saved; await 5").text == "5"
 
 
 def test_closed_stdout_ends_the_kernel_and_says_so(kernel):

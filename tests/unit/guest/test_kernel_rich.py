@@ -150,7 +150,7 @@ sys.path.insert(0, %r)
 import zygote_fork
 hooks = zygote_fork.Hooks()
 import logging, random, threading
-os.register_at_fork(after_in_child=lambda: print("child"), before=lambda: print("before"))
+os.register_at_fork(after_in_child=lambda: print("child", flush=True), before=lambda: print("before", flush=True))
 
 def fork():
     sys.stdout.flush()

@@ -154,7 +154,8 @@ def test_interrupt_between_cells_is_nothing(kernel):
     kernel.run(kernel.code["set"])
     for _ in range(20):
         kernel.interrupt()
-        assert kernel.run(kernel.code["get"]).stdout.startswith(b"42\n")
+        cell = kernel.run(kernel.code["get"])
+        assert (cell.stdout[:3], cell.events) == (b"42\n", [])
 
 
 def test_environment_is_for_one_cell(kernel):
