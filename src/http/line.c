@@ -19,14 +19,16 @@
 
 #define SHUT ((gnutls_transport_ptr_t)(intptr_t)-1) /* in place of the descriptor: it is not us */
 
+/* What MHD_get_connection_info() returns is good until the next call: 1.0 fills one union again. */
 struct line line_of(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *fd =
+    const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *tls =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    struct line line = {.fd = info->connect_fd};
 
-    return (struct line){.fd = fd->connect_fd, .tls = tls ? tls->tls_session : NULL};
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    line.tls = info ? info->tls_session : NULL;
+    return line;
 }
 
 static ssize_t pull(gnutls_transport_ptr_t from, void *data, size_t size)

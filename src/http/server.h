@@ -93,6 +93,7 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
 void http_server_quiesce(struct http_server *server); /* no new connections */
 unsigned http_server_clients(const struct http_server *server);
 uint64_t http_server_clients_ever(const struct http_server *server);
+const char *http_library_version(void); /* of libmicrohttpd, e.g. "1.0.1" */
 /* Every request is gone(). From inside a callback too: nobody is called after it. NULL is fine. */
 void http_server_stop(struct http_server *server);
 

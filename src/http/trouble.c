@@ -26,6 +26,12 @@ static bool has_reason(const char *why)
     return has_words(why, " alert ") || has_words(why, "certificate");
 }
 
+/* Our own certificate or key, in libcurl's words with GnuTLS; 7.88 and 8.14 go on differently. */
+static bool is_unreadable(const char *why)
+{
+    return has_words(why, "error reading x.509");
+}
+
 /* In the middle of a handshake: our last words found nobody. */
 static bool has_gone(const char *why)
 {
@@ -42,7 +48,7 @@ static int tls_number(const struct http_client *client, CURLcode code, const cha
     case CURLE_SSL_CACERT_BADFILE:
         return -ENOKEY;
     case CURLE_SSL_CONNECT_ERROR:
-        return has_reason(why) || has_gone(why) ? -ENOKEY : -EPROTOTYPE;
+        return is_unreadable(why) || has_reason(why) || has_gone(why) ? -ENOKEY : -EPROTOTYPE;
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
@@ -93,8 +99,8 @@ static int explain_key(const struct http_client *client, CURLcode code, const ch
                        struct error *err)
 {
     const char *folder = client->tls_folder ? client->tls_folder : "";
-    bool is_file = code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
-                   has_words(why, "certificate file"); /* what GnuTLS says of a key */
+    bool is_file =
+        code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE || is_unreadable(why);
     const char *who = has_reason(why) ? "it" : "it hung up: perhaps it";
 
     if (is_file)

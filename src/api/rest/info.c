@@ -32,6 +32,12 @@ static json_t *limits_json(const struct limits *limits)
                      "cpu_millis", (int)limits->cpu_millis);
 }
 
+/* Those whose version decides how a request is answered (docs/server.md). */
+static json_t *libraries(void)
+{
+    return json_pack("{s:s}", "libmicrohttpd", http_library_version());
+}
+
 void info_get(struct rest_call *call)
 {
     const struct rest_info *info = &call->rest->info;
@@ -46,10 +52,11 @@ void info_get(struct rest_call *call)
 
     rest_time(call->rest->started_ms, started, sizeof(started));
     rest_reply(call->http, 200,
-               json_pack("{s:s, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
-                         "version", BAILEY_VERSION, "launcher_pid", tenant ? 0 : info->launcher_pid,
-                         "broker_pid", tenant ? 0 : info->broker_pid, "generation",
-                         (int)info->generation, "socket", tenant ? NULL : info->socket, "state",
+               json_pack("{s:s, s:o*, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
+                         "version", BAILEY_VERSION, "libraries", tenant ? NULL : libraries(),
+                         "launcher_pid", tenant ? 0 : info->launcher_pid, "broker_pid",
+                         tenant ? 0 : info->broker_pid, "generation", (int)info->generation,
+                         "socket", tenant ? NULL : info->socket, "state",
                          tenant ? NULL : info->state, "started_at", started, "sessions",
                          (int)(tenant ? engine_session_count_of(engine, tenant)
                                       : engine_session_count(engine)),

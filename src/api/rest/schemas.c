@@ -23,7 +23,7 @@ const char openapi_components[] =
     ",\"launcher_pid\":" INTEGER ",\"broker_pid\":" INTEGER ",\"generation\":" INTEGER
     ",\"socket\":" STRING_OR_NULL ",\"state\":" STRING_OR_NULL ",\"started_at\":" STRING
     ",\"sessions\":" INTEGER ",\"max_sessions\":" INTEGER ",\"limits\":" ANY_OBJECT
-    ",\"languages\":" STRINGS
+    ",\"languages\":" STRINGS ",\"libraries\":" ANY_OBJECT
     "},\"required\":[\"version\",\"launcher_pid\",\"broker_pid\",\"sessions\"]},"
 
     "\"Tool\":{\"type\":\"object\",\"properties\":{\"name\":" STRING ",\"title\":" STRING

@@ -31,8 +31,10 @@ static inline void *bridge_up(void *ctx)
         for (ssize_t at = 0; at < count;) {
             ssize_t sent = gnutls_record_send(bridge->session, data + at, (size_t)(count - at));
 
-            if (sent < 0 && gnutls_error_is_fatal((int)sent))
-                return NULL; /* the server has left, which the other thread tells */
+            if (sent < 0 && gnutls_error_is_fatal((int)sent)) {
+                shutdown(bridge->pair, SHUT_RD); /* the server has left */
+                return NULL;
+            }
             at += sent > 0 ? sent : 0;
         }
     }
@@ -59,7 +61,8 @@ static inline void *bridge_down(void *ctx)
                 return NULL; /* the client has left */
         }
     }
-    shutdown(bridge->pair, SHUT_RDWR);
+    /* 0: the server sends no more, and may still read, as behind a close frame. */
+    shutdown(bridge->pair, count == 0 ? SHUT_WR : SHUT_RDWR);
     return NULL;
 }
 

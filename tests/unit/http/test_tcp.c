@@ -127,7 +127,7 @@ static const char *send_bytes(const char *request)
     return reply;
 }
 
-/* libmicrohttpd writes the head of its own refusals twice (0.9.75). */
+/* Some are refused by libmicrohttpd itself, by 0.9.75 with its head twice. */
 static void expect_refusal(const char *request, const char *reply)
 {
     if (strncmp(reply, "HTTP/1.1 400", 12) != 0 || strstr(reply, "HTTP/1.1 200") ||
@@ -167,7 +167,7 @@ static void play_with_chunks(void)
 
         must(strncmp(reply, "HTTP/1.1 4", 10) == 0 || reply[0] == '\0', "a bad chunk is refused");
     }
-    client_expect(CHUNKED "3;a=b\r\nabc\r\n0\r\nHost: evil\r\n\r\n", "HTTP/1.1 201", "abc");
+    client_expect(CHUNKED "3\r\nabc\r\n0\r\nHost: evil\r\n\r\n", "HTTP/1.1 201", "abc");
     client_expect(CHUNKED "000000003\r\nabc\r\n1\r\nd\r\n0\r\n\r\n", "HTTP/1.1 201", "abcd");
 }
 
@@ -176,6 +176,61 @@ static void chunks_are_what_they_say(void **state)
     (void)state;
     serve(play_with_chunks);
     assert_int_equal(seen.handled, 2);
+}
+
+static const char *const extended[] = {
+    CHUNKED "3;a=b\r\nabc\r\n0\r\n\r\n",
+    CHUNKED "3\r\nabc\r\n0;a=b\r\n\r\n",
+    CHUNKED "3\r\nabc\r\n0;a=b\r\nX: y\r\n\r\n",
+};
+
+static void extend_chunks(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(extended); i++)
+        client_expect(extended[i], "HTTP/1.1 201", "abc");
+}
+
+static void refuse_extensions(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(extended); i++)
+        client_expect(extended[i], "HTTP/1.1 400", "</html>");
+}
+
+/* 0.9.75 drops them, 1.0.1 reads their line wrongly and refuses it by itself. */
+static void extensions_of_chunks_mean_nothing_or_are_refused(void **state)
+{
+    bool is_old = http_library_version()[0] == '0';
+
+    (void)state;
+    serve(is_old ? extend_chunks : refuse_extensions);
+    assert_int_equal(seen.handled, is_old ? (int)ARRAY_SIZE(extended) : 0);
+}
+
+/* More than libmicrohttpd has room for; the client goes on reading until the server ends it. */
+static void extend_without_end(void)
+{
+    static char line[600000];
+    char reply[4096];
+    int fd = client_connect();
+
+    memset(line, 'x', sizeof(line));
+    client_say(fd, CHUNKED "3;");
+    for (size_t at = 0; at < sizeof(line);) {
+        ssize_t sent = send(fd, line + at, sizeof(line) - at, MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            break; /* it was ended before */
+        at += (size_t)sent;
+    }
+    must(client_read_all(fd, reply, sizeof(reply)) == 0, "the end, without an answer");
+    close(fd);
+}
+
+static void an_extension_without_end_is_cut_off(void **state)
+{
+    (void)state;
+    serve(extend_without_end);
+    assert_int_equal(seen.handled, 0);
 }
 
 static void reply_has(const char *request, const char *start, const char *part, bool is_there)
@@ -377,10 +432,12 @@ int main(void)
         TCP_TEST(a_peer_has_its_address),
         TCP_TEST(what_two_servers_read_differently_is_refused),
         TCP_TEST(chunks_are_what_they_say),
+        TCP_TEST(extensions_of_chunks_mean_nothing_or_are_refused),
         TCP_TEST(only_known_hosts_and_pages_are_heard),
         TCP_TEST(lists_are_read_for_each_request),
         TCP_TEST(a_quotas_refusal_is_held_back_and_whole),
         HASTY_TEST(a_head_that_never_ends_is_cut_off),
+        HASTY_TEST(an_extension_without_end_is_cut_off),
         HASTY_TEST(who_waits_for_an_answer_is_not_cut_off),
         LOCAL_TEST(half_a_request_does_not_stay),
         LOCAL_TEST(a_whole_request_is_answered_behind_the_end_of_sending),

@@ -350,7 +350,12 @@ static void client_rude(void)
     client_send(fd, rest, sizeof(rest));
     expect_close(fd, 1002);
     expect_end(fd);
-    fd = open_ws(ASK("/ws"));
+}
+
+static void client_greedy(void)
+{
+    int fd = open_ws(ASK("/ws"));
+
     client_send(fd, "\x82\xff\0\0\0\0\0\x02\0\x01\0\0\0\0x", 15); /* 128 KiB and one byte */
     expect_close(fd, 1009);
     close(fd);
@@ -359,8 +364,11 @@ static void client_rude(void)
 static void test_rude(void **state)
 {
     (void)state;
-    wanted_gone = 2;
+    wanted_gone = 1;
     serve(client_rude);
+    assert_int_equal(door.status, 1002);
+    wanted_gone = 2; /* with the first, whose end has been seen */
+    serve(client_greedy);
     assert_int_equal(door.status, 1009);
     assert_int_equal(door.messages, 0);
 }
