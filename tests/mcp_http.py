@@ -7,12 +7,11 @@ unix socket, in either era.
         legacy = Legacy(server)           # initialize; its headers go with every message
         with legacy.stream("tools/call", {...}) as events: ...
 """
-import http.client
 import json
 import re
 
 import serve
-import support
+import tcp
 
 VERSION, LEGACY = "2026-07-28", "2025-11-25"
 META = {"io.modelcontextprotocol/protocolVersion": VERSION,
@@ -45,7 +44,7 @@ class Door:
     def connect(self):
         if self.is_local:
             return serve.Connection(self.server.socket)
-        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=support.PATIENCE)
+        return tcp.Connection(self.server.port, context=getattr(self.server, "context", None))
 
     def open(self, method, body, headers):
         """(connection, reply whose body was not read)"""

@@ -5,21 +5,21 @@
         made = acme.session()["id"]          # everything that serve.Daemon has, over TCP with the key
         server.get("/v1/sessions")           # the owner, over the unix socket
 """
-import http.client
 import json
 import socket
 
 import serve
 import support
+import tcp
 
 SCOPES = ["run", "sessions", "files"]
 
 
-class KeyConnection(http.client.HTTPConnection):
-    """HTTP over TCP; each request has the caller's headers."""
+class KeyConnection(tcp.Connection):
+    """HTTP over TCP, or HTTPS; each request has the caller's headers."""
 
-    def __init__(self, port, headers, timeout):
-        super().__init__("127.0.0.1", port, timeout=timeout)
+    def __init__(self, port, headers, timeout, context=None):
+        super().__init__(port, timeout, context)
         self.own = headers
 
     def request(self, method, url, body=None, headers=None, **rest):
@@ -34,7 +34,8 @@ class Caller(serve.Daemon):
         self.headers = {"Authorization": f"Bearer {text}"} if text else {}
 
     def connect(self, timeout=support.PATIENCE):
-        return KeyConnection(self.server.port, self.headers, timeout)
+        return KeyConnection(self.server.port, self.headers, timeout,
+                             getattr(self.server, "context", None))
 
 
 def free_port():

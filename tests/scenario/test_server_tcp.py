@@ -13,6 +13,7 @@ import pytest
 import serve
 import support
 import yard
+from tcp import certificate
 
 LISTENING = re.compile(r"listening on (.*)")
 KEY = re.compile(r"bly_[0-9a-f]+\.[A-Za-z0-9_-]+")
@@ -65,16 +66,6 @@ class Server(serve.Daemon):
 def server():
     with Server() as daemon:
         yield daemon
-
-
-def certificate(folder, name):
-    """A certificate for 127.0.0.1 and `name`, signed by itself: its file and its key's."""
-    paths = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                    "-nodes", "-days", "1", "-subj", f"/CN={name}", "-addext",
-                    f"subjectAltName=IP:127.0.0.1,DNS:{name}", "-out", paths[0], "-keyout", paths[1]],
-                   check=True, capture_output=True)
-    return paths
 
 
 # ---- keys
