@@ -129,7 +129,9 @@ def way(request):
 @pytest.fixture(params=["root", "ordinary"])
 def walled(request):
     """The ways that have namespaces of their own."""
-    return _way(request.param)
+    way = _way(request.param)
+    support.need_sessions(way.user)
+    return way
 
 
 @pytest.fixture(params=["refused", "root-refused"])

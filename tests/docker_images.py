@@ -7,6 +7,8 @@ import stat
 import subprocess
 import tarfile
 
+import support
+
 
 class Failed(AssertionError):
     """There is no daemon, or it refused something that has to work."""
@@ -95,9 +97,22 @@ def assemble_plain(archive):
         archive.addfile(entry)
 
 
+def assemble_inside(archive):
+    """The same with bailey itself in it, as in a machine where it was installed."""
+    assemble_plain(archive)
+    engine = support.BAILEY.with_name("bailey-engine")
+    archive.add(support.BAILEY, "usr/bin/bailey")
+    archive.add(engine, "usr/bin/bailey-engine")
+    have = set(archive.getnames())
+    for path in sorted(libraries(engine)):
+        if path.lstrip("/") not in have:
+            archive.add(os.path.realpath(path), path.lstrip("/"))
+
+
 # name: (its architecture when it is not this machine's, what is in it)
 IMAGES = {
     "plain": (None, assemble_plain),
     "bare": (None, assemble_bare),
+    "inside": (None, assemble_inside),
     "foreign": ("s390x", assemble_bare),
 }

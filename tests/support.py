@@ -200,7 +200,43 @@ def bailey(*args, stdin=None, env=None, user=None, cwd=None, timeout=PATIENCE, r
         out, err = process.communicate()
         raise AssertionError(f"bailey hung for {timeout} s: "
                              f"{Done(process.args, None, out, err, room)!r}") from None
+    if not deny and args[0] != "doctor" and any(words in out + err for words in REFUSED_NAMESPACES):
+        need_sessions(user)
     return Done(process.args, process.returncode, out, err, room)
+
+
+# --- what this machine refuses -------------------------------------------------------------------
+
+# What bailey says where namespaces are refused: a call that says so has not shown what the test asks.
+REFUSED_NAMESPACES = (b"sessions need namespaces of their own",
+                      b"needs namespaces, and they are refused here",
+                      b"need namespaces, and they are refused here")
+_refusals = {}
+
+
+def session_refusal(user=None):
+    """Why this user can hold no sessions here, in the words of `bailey doctor`, which tries; None:
+    sessions work. A plain container refuses them."""
+    if user not in _refusals:
+        _refusals[user] = bailey("doctor", "--json", user=user).json()["sessions"]["reason"]
+    return _refusals[user]
+
+
+def need_sessions(user=None):
+    """Skips the test, with the reason, where no session can be held."""
+    reason = session_refusal(user)
+    if reason:
+        pytest.skip(reason)
+
+
+def need_mounts():
+    """Skips a test that mounts something by itself where that is refused."""
+    if not is_root():
+        pytest.skip("has to be started as root (to mount)")
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "mount", "-t", "tmpfs", "none",
+                           tempfile.gettempdir()], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"the test mounts file systems, which is refused here ({done.stderr.strip()})")
 
 
 def run_json(code, *options, **kwargs):
@@ -288,7 +324,7 @@ class Way:
 
     @property
     def has_namespaces(self):
-        return not self.deny
+        return not self.deny and session_refusal(self.user) is None
 
     def _laid_over(self, kwargs):
         kwargs.setdefault("user", self.user)

@@ -18,6 +18,7 @@ import support
 
 class Yard:
     def __init__(self, user=None, env=None):
+        support.need_sessions(user)
         self.user = user
         self.room = support.Room(user)
         self.state, self.runtime = (self.room.path / n for n in ("state", "run"))

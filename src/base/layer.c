@@ -14,8 +14,9 @@ const struct layer_row layer_table[_LAYER_MAX] = {
             "own user namespace: root in the box is nobody outside",
             "sysctl -w user.max_user_namespaces=15000; on Ubuntu 23.10 and later also "
             "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; on older Debian "
-            "sysctl -w kernel.unprivileged_userns_clone=1; in Docker run the outer container with "
-            "--security-opt seccomp=unconfined --security-opt apparmor=unconfined",
+            "sysctl -w kernel.unprivileged_userns_clone=1; in Docker start the outer container "
+            "with --security-opt seccomp=deploy/docker/seccomp.json "
+            "--security-opt apparmor=unconfined",
         },
     [LAYER_MOUNTNS] =
         {
@@ -82,8 +83,7 @@ const struct layer_row layer_table[_LAYER_MAX] = {
             true,
             "control group: memory, processes and CPU are limited by the kernel",
             "run as root, or systemd-run --user --scope -p Delegate=yes bailey ...; in a container "
-            "mount the cgroup file system writable (docker run --cgroupns=private "
-            "-v /sys/fs/cgroup:/sys/fs/cgroup:rw)",
+            "make the cgroup file system writable (docs/deploy.md says how, and what that opens)",
         },
     [LAYER_NO_NEW_PRIVS] =
         {
@@ -114,10 +114,9 @@ const struct layer_row layer_table[_LAYER_MAX] = {
             false,
             "a fresh /proc that shows the box's own processes only",
             "an outer container masks parts of /proc, so the kernel refuses a fresh one; the box "
-            "goes "
-            "without it. Run the outer container with --security-opt systempaths=unconfined "
-            "(docker), "
-            "--security-opt unmask=ALL (podman), procMount: Unmasked (Kubernetes)",
+            "goes without it. Start the outer container with "
+            "--security-opt systempaths=unconfined (docker), --security-opt unmask=ALL (podman), "
+            "procMount: Unmasked (Kubernetes)",
         },
 };
 

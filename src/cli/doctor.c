@@ -154,6 +154,32 @@ bool doctor_is_fine(const struct doctor *doctor)
            isolation_of_layers(doctor->box.layers) >= doctor->wanted;
 }
 
+/* What was refused, by the first probe that failed; else what the real box says. */
+static const char *refusal(const struct doctor *doctor, uint32_t lacking)
+{
+    for (size_t i = 0; !doctor->probe_err.code && i < _LAYER_MAX; i++) {
+        const struct probe_row *row = &doctor->rows[i];
+
+        if (row->result < 0 && row->detail[0] && lacking & LAYER_BIT(row->layer))
+            return row->detail;
+    }
+    return doctor->box.error.code ? doctor->box.error.text : "see the layers";
+}
+
+bool doctor_has_sessions(const struct doctor *doctor, char *reason, size_t size)
+{
+    static const uint32_t needed = LAYER_BIT(LAYER_USERNS) | LAYER_BIT(LAYER_MOUNTNS) |
+                                   LAYER_BIT(LAYER_PIDNS) | LAYER_BIT(LAYER_NETNS);
+    uint32_t lacking = needed & ~doctor->box.layers;
+
+    str_copy(reason, size, "");
+    if (!lacking)
+        return true;
+    str_format(reason, size, "sessions need namespaces of their own, which this %s refuses (%s)",
+               doctor->outer.row ? "container" : "machine", refusal(doctor, lacking));
+    return false;
+}
+
 const char *doctor_level(const struct doctor *doctor)
 {
     if (doctor->box.error.code)
@@ -223,6 +249,7 @@ static int run_doctor(const struct invocation *invocation)
         signals_open(&cancel_fd, &err) < 0)
         return say_bad_input(&err);
 
+    outer_find(&doctor.outer);
     doctor_ask_docker(&doctor, &config, request.config_file, invocation->env);
     config.type = "local"; /* the boxes that are tried are this machine's */
     probe_layers(doctor.rows, &doctor.probe_err);
@@ -246,7 +273,8 @@ const struct command doctor_command = {
                    "box, and shows "
                    "what it got, what is missing and the command that would give it, the "
                    "interpreters found and whether they work, and "
-                   "the level that results.\n\n"
+                   "the level that results. In a container the first lines say which one it "
+                   "is and what it has to be started with.\n\n"
                    "With SANDBOX_TYPE=docker, or where Docker's socket is, it also shows Docker's "
                    "version, storage, runtimes, control groups, security and the image, and what "
                    "is missing.\n\n"

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "config/config.h"
 #include "model/result.h"
+#include "sys/outer.h"
 #include "sys/probe.h"
 #include "tool/language.h"
 
@@ -37,6 +38,7 @@ typedef struct json_t json_t;
 
 struct doctor {
     struct probe_host host;
+    struct outer outer; /* the container that this machine is */
     struct probe_row rows[_LAYER_MAX];
     struct error probe_err; /* .code set: the probes themselves could not be run */
     struct result box;      /* of a real run: its layers are what counts */
@@ -52,6 +54,10 @@ struct doctor {
 /* A box runs and reaches the wanted level; with SANDBOX_TYPE=docker: Docker has all it needs. */
 bool doctor_is_fine(const struct doctor *doctor);
 const char *doctor_level(const struct doctor *doctor); /* "strict", ... or "none" */
+
+/* Whether a daemon can hold sessions here: it needs every namespace of a box for itself. When not:
+ * one sentence that names the refusal, in `reason`. */
+bool doctor_has_sessions(const struct doctor *doctor, char *reason, size_t size);
 
 json_t *doctor_json(const struct doctor *doctor); /* new reference; NULL: out of memory */
 int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to);

@@ -6,6 +6,8 @@
 #include "base/cleanup.h"
 #include "cli/doctor.h"
 
+#define REASON_MAX 384
+
 /* The probe of a layer; NULL when there is none. */
 static const struct probe_row *probe_of(const struct doctor *doctor, int layer)
 {
@@ -89,11 +91,43 @@ static json_t *host_json(const struct probe_host *host)
                      (json_int_t)host->uid, "proc_is_masked", host->in_container_masked_proc);
 }
 
+/* What has to be changed about the container; NULL: nothing, or there is none. */
+static const char *outer_remedy(const struct doctor *doctor)
+{
+    char reason[REASON_MAX];
+
+    if (!doctor->outer.row)
+        return NULL;
+    if (doctor_has_sessions(doctor, reason, sizeof(reason)) && is_held(doctor, LAYER_PROC))
+        return NULL;
+    return doctor->outer.row->remedy;
+}
+
+/* null where this is no container. */
+static json_t *outer_json(const struct doctor *doctor)
+{
+    const struct outer *outer = &doctor->outer;
+
+    if (!outer->row)
+        return json_null();
+    return json_pack("{s:s, s:s, s:s?}", "kind", outer->row->kind, "seen", outer->seen, "remedy",
+                     outer_remedy(doctor));
+}
+
+static json_t *sessions_json(const struct doctor *doctor)
+{
+    char reason[REASON_MAX];
+    bool works = doctor_has_sessions(doctor, reason, sizeof(reason));
+
+    return json_pack("{s:b, s:s?}", "ok", works, "reason", works ? NULL : reason);
+}
+
 json_t *doctor_json(const struct doctor *doctor)
 {
-    return json_pack("{s:s, s:s, s:b, s:o, s:s, s:o, s:o, s:o, s:o, s:O?}", "level",
+    return json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:O?}", "level",
                      doctor_level(doctor), "minimum", isolation_name(doctor->wanted), "ok",
-                     doctor_is_fine(doctor), "host", host_json(&doctor->host), "cgroup",
+                     doctor_is_fine(doctor), "container", outer_json(doctor), "sessions",
+                     sessions_json(doctor), "host", host_json(&doctor->host), "cgroup",
                      doctor->host.cgroup, "layers", layers_json(doctor), "interpreters",
                      interpreters_json(doctor), "templates", templates_json(doctor), "box",
                      box_json(doctor), "docker", doctor->docker);
@@ -157,11 +191,38 @@ static int verdict(const struct doctor *doctor, struct buf *to)
                       doctor_level(doctor), wanted, lacking);
 }
 
+/* The first lines in a container: which one, what it means here, and what to do about it. */
+static int outer_lines(const struct doctor *doctor, struct buf *to)
+{
+    const struct outer *outer = &doctor->outer;
+    const char *remedy = outer_remedy(doctor);
+    char reason[REASON_MAX];
+    int failed = 0;
+
+    if (!outer->row)
+        return 0;
+    failed |= buf_printf(to, "this is %s (seen: %s)\n", outer->row->name, outer->seen);
+    if (!doctor_has_sessions(doctor, reason, sizeof(reason))) {
+        failed |= buf_printf(to, "%s\n", reason);
+        if (!doctor->box.error.code)
+            failed |= buf_append_text(
+                to, "one-shot runs work; sessions, templates and 'bailey serve' do not work here "
+                    "until the remedy is applied (a later version will do without namespaces)\n");
+    } else if (remedy) {
+        failed |= buf_append_text(to, "boxes have namespaces of their own in it, but no /proc\n");
+    } else {
+        failed |= buf_append_text(to, "boxes have namespaces of their own in it\n");
+    }
+    if (remedy)
+        failed |= buf_printf(to, "remedy: %s\n", remedy);
+    return failed | buf_append_text(to, "\n");
+}
+
 int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
 {
     const struct probe_host *host = &doctor->host;
     const struct result *box = &doctor->box;
-    int failed = 0;
+    int failed = outer_lines(doctor, to);
 
     failed |= buf_printf(to, "kernel %s (%s), uid %u, cgroup %s, Landlock ABI %d, LSMs %s\n",
                          host->kernel, host->machine, host->uid, host->cgroup, host->landlock_abi,

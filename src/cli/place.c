@@ -73,8 +73,8 @@ static int find_state(struct place *place, const struct config *config, char *co
         return path_format(&place->state, err, config->state, "");
     if (xdg && xdg[0] == '/')
         return path_format(&place->state, err, xdg, "/bailey");
-    if (home && home[0] == '/')
-        return path_format(&place->state, err, home, "/.local/state/bailey");
+    if (home && home[0] == '/') /* a user without an entry in /etc/passwd has "/" in a container */
+        return path_format(&place->state, err, home[1] ? home : "", "/.local/state/bailey");
     if (geteuid() == 0)
         return path_format(&place->state, err, SYSTEM_STATE, "");
     return error_set(err, -ENOENT, ERROR_BAD_INPUT,
@@ -151,6 +151,16 @@ static int check_folder(const char *path, struct error *err)
     return 0;
 }
 
+static int folder_refused(const char *path, struct error *err)
+{
+    int num = errno;
+
+    return error_set(err, -num, ERROR_BAD_INPUT,
+                     "making the folder '%.300s': %s; name folders of your own with "
+                     "BAILEY_STATE_DIR and XDG_RUNTIME_DIR",
+                     path, strerror(num));
+}
+
 /* mkdir -p; the last one is ours alone. */
 static int make_folder(const char *path, struct error *err)
 {
@@ -162,11 +172,11 @@ static int make_folder(const char *path, struct error *err)
     for (char *at = parent + 1; (at = strchr(at, '/')); at++) {
         *at = 0;
         if (mkdir(parent, 0700) < 0 && errno != EEXIST)
-            return error_errno(err, "making the folder '%.300s'", parent);
+            return folder_refused(parent, err);
         *at = '/';
     }
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return error_errno(err, "making the folder '%.300s'", path);
+        return folder_refused(path, err);
     return check_folder(path, err);
 }
 

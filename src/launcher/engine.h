@@ -165,6 +165,7 @@ void serve_wall_end(struct serve *serve);
 
 /* serve_clone.c: the launcher, in its namespaces, up to its exec */
 int serve_clone(struct serve *serve, struct error *err);
+int serve_refused(int r, const char *what, struct error *err); /* fills *err; returns r */
 
 /* ---- the launcher inside ---- */
 

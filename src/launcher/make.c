@@ -161,7 +161,7 @@ static int begin_child(struct launch *launch, struct error *err)
 static bool is_refusal(int r, const struct error *err)
 {
     static const char *const stages[] = {"clone namespaces", "write id maps", "set ids",
-                                         "enter network", "mount root"};
+                                         "enter network",    "mount root",    "pivot root"};
 
     if (r != -EPERM && r != -EACCES && r != -ENOSYS && r != -EINVAL && r != -ENOSPC && r != -EUSERS)
         return false;

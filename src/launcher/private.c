@@ -20,6 +20,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "launcher/inside.h"
+#include "sys/subid.h"
 
 #define FOLDER_PREFIX "bailey-"
 
@@ -54,16 +55,18 @@ static const char *base_folder(void)
     return base && base[0] == '/' && access(base, W_OK) == 0 ? base : "/tmp";
 }
 
-static int make_folder(const char *path, const struct id_plan *ids, mode_t mode, struct error *err)
+/* `owner` NULL: it stays ours. */
+static int make_folder(const char *path, const struct id_plan *owner, mode_t mode,
+                       struct error *err)
 {
     if (mkdir(path, mode) < 0)
         return error_errno(err, "making the private folder %s", path);
-    if (ids->way == IDS_DIRECT && chown(path, (uid_t)ids->host_guest, (gid_t)ids->host_guest) < 0)
+    if (owner && chown(path, (uid_t)owner->host_guest, (gid_t)owner->host_guest) < 0)
         return error_errno(err, "giving %s to the guest", path);
     return 0;
 }
 
-static int make_folders(const struct id_plan *ids, struct launched *launched, struct draft *draft,
+static int make_folders(const struct id_plan *owner, struct launched *launched, struct draft *draft,
                         struct error *err)
 {
     static const char *const names[] = {"workspace", "tmp", "home", "tmp/output"};
@@ -76,7 +79,7 @@ static int make_folders(const struct id_plan *ids, struct launched *launched, st
     if (str_format(launched->folder, sizeof(launched->folder), "%s/" FOLDER_PREFIX "%d-%s",
                    base_folder(), (int)getpid(), id) < 0)
         return error_set(err, -ENAMETOOLONG, ERROR_ENGINE, "TMPDIR is too long");
-    r = make_folder(launched->folder, ids, 0700, err);
+    r = make_folder(launched->folder, owner, 0700, err);
     if (r < 0) {
         launched->folder[0] = 0;
         return r;
@@ -88,7 +91,7 @@ static int make_folders(const struct id_plan *ids, struct launched *launched, st
     for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
         const char *path = draft_text(draft, "%s/%s", launched->folder, names[i]);
 
-        r = make_folder(path, ids, 0700, err);
+        r = make_folder(path, owner, 0700, err);
         if (i < ARRAY_SIZE(shares))
             draft->plan.share_path[shares[i]] = path;
     }
@@ -99,6 +102,8 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
                   struct launched *launched, struct error *err)
 {
     struct sandbox_plan *plan = &draft->plan;
+    /* The guest's own id; a container's root that may not give one away is like any other user. */
+    const struct id_plan *owner = ids->way == IDS_DIRECT && subid_may_give() ? ids : NULL;
     int r;
 
     if (spec->root)
@@ -113,9 +118,9 @@ int private_draft(struct draft *draft, const struct launch_spec *spec, const str
     plan->has_namespaces = false;
     /* The warden drops to the guest's id at once: there is nothing here it could be privileged in.
      */
-    plan->warden_id = ids->way == IDS_DIRECT ? (uid_t)ids->host_guest : geteuid();
-    plan->clears_groups = geteuid() == 0;
-    r = make_folders(ids, launched, draft, err);
+    plan->warden_id = owner ? (uid_t)owner->host_guest : geteuid();
+    plan->clears_groups = owner != NULL;
+    r = make_folders(owner, launched, draft, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < ARRAY_SIZE(readable); i++) {

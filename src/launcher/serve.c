@@ -111,13 +111,12 @@ static int hear_launcher(struct stub *stub, struct error *err)
         notify_say(&stub->serve->notify, "WATCHDOG=1");
     } else if (text[0] == ENGINE_SAYS_UPGRADED || text[0] == ENGINE_SAYS_KEPT) {
         tell_upgrade(stub, text, (size_t)length);
-    } else if (text[0] == ENGINE_SAYS_FAILED || text[0] == ENGINE_SAYS_REFUSED) {
+    } else if (text[0] == ENGINE_SAYS_REFUSED) {
         stub->has_failed = true;
-        error_set(err, text[0] == ENGINE_SAYS_REFUSED ? -EPERM : -EIO,
-                  text[0] == ENGINE_SAYS_REFUSED ? ERROR_REFUSED : ERROR_ENGINE, "%s%s", text + 1,
-                  text[0] == ENGINE_SAYS_REFUSED
-                      ? ". One-shot runs work: 'bailey run'. 'bailey doctor' says what is missing"
-                      : "");
+        serve_refused(-EPERM, text + 1, err);
+    } else if (text[0] == ENGINE_SAYS_FAILED) {
+        stub->has_failed = true;
+        error_set(err, -EIO, ERROR_ENGINE, "%s", text + 1);
     }
     return 1;
 }

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "launcher/engine.h"
 #include "sys/calls.h"
+#include "sys/outer.h"
 #include "sys/subid.h"
 
 #define NAMESPACES \
@@ -128,6 +129,10 @@ static int arrange_mounts(struct serve *serve, struct error *err)
 {
     if (sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_stage(err, "make mounts private", -errno);
+    /* Each box needs it. Docker's default filter refuses it whatever the capabilities; without one
+     * the answer about a path that does not exist is ENOENT. */
+    if (sys_pivot_root("", "") < 0 && errno != ENOENT)
+        return error_stage(err, "pivot root", -errno);
     if (sys_mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
         errno != EPERM)
         return error_stage(err, "mount proc", -errno);
@@ -242,12 +247,26 @@ static int write_maps(const struct serve *serve, pid_t pid)
     return r < 0 ? r : subid_map(NEWGIDMAP, pid, getegid(), serve->sub_gid, serve->sub_count);
 }
 
+int serve_refused(int r, const char *what, struct error *err)
+{
+    struct outer outer;
+
+    outer_find(&outer);
+    return error_set(err, r, ERROR_REFUSED,
+                     "sessions need namespaces of their own, which this %s refuses (%s). One-shot "
+                     "runs work: 'bailey run'. %s",
+                     outer.row ? "container" : "machine", what,
+                     outer.row ? "'bailey doctor' prints the options that the container has to be "
+                                 "started with; a later version will do without namespaces"
+                               : "'bailey doctor' says what is missing");
+}
+
 static int refused(int r, const char *what, struct error *err)
 {
-    return error_set(err, r, ERROR_REFUSED,
-                     "sessions need namespaces of their own, and this machine refuses them (%s: "
-                     "%s). One-shot runs work: 'bailey run'. 'bailey doctor' says what is missing",
-                     what, error_name(-r));
+    char text[96];
+
+    str_format(text, sizeof(text), "%s: %s", what, error_name(-r));
+    return serve_refused(r, text, err);
 }
 
 /* A v2 group has to be entered by the clone; on v1 a cgroup namespace costs nothing. */

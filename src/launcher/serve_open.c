@@ -118,7 +118,8 @@ static void choose_range(struct serve *serve)
 }
 
 /*
- * Root: a range of which nobody is anybody. Else the caller himself, and his own ranges through
+ * Root: a range of ids that no user has; without the capabilities to use one (a container's root
+ * may lack them), and for other users: the caller's own id, and the caller's ranges through
  * newuidmap. The same count of users and groups, so that a pair is the same numbers in both.
  */
 static void choose_ids(struct serve *serve)
@@ -126,7 +127,7 @@ static void choose_ids(struct serve *serve)
     unsigned uid_count, gid_count;
     unsigned mapped = 1;
 
-    if (geteuid() == 0) {
+    if (geteuid() == 0 && subid_may_give()) {
         choose_range(serve);
         serve->count = MIN(serve->count, (unsigned)SUBID_RANGE);
         serve->is_range = serve->count >= 2;

@@ -138,6 +138,21 @@ void subid_find_for_root(uint64_t base, unsigned *ret_first, unsigned *ret_count
     *ret_count = (unsigned)count;
 }
 
+bool subid_may_give(void)
+{
+    static const unsigned needed[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_SETGID, CAP_SETUID};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct now[2];
+
+    if (syscall(SYS_capget, &header, now) < 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
+        if (!(now[CAP_TO_INDEX(needed[i])].effective & CAP_TO_MASK(needed[i])))
+            return false;
+    }
+    return true;
+}
+
 int subid_map(const char *helper, pid_t pid, unsigned own, unsigned first, unsigned count)
 {
     char pid_text[16], own_text[16], first_text[16], count_text[16];

@@ -23,6 +23,12 @@ bool subid_find(const char *path, unsigned uid, unsigned *ret_first, unsigned *r
 void subid_find_for_root(uint64_t base, unsigned *ret_first, unsigned *ret_count);
 
 /*
+ * Whether this process has the capabilities to hand files and processes to another id (CHOWN,
+ * DAC_OVERRIDE, SETGID, SETUID): root has them, but for a container started with --cap-drop.
+ */
+bool subid_may_give(void);
+
+/*
  * Runs newuidmap or newgidmap on the process: `own` becomes 0 in there, and `count` ids from
  * `first` on become 1, 2, ... -ENOENT: the helper is not installed; -EPERM: it refused.
  */

@@ -60,6 +60,8 @@ class Daemon:
     """One that runs; `stub`, `launcher` and `broker` are host pids."""
 
     def __init__(self, way, *binds, env=None, prefix=(), room=None, waits=True):
+        if not way.deny:
+            support.need_sessions(way.user)
         self.room = room or way.room()
         self.state = self.room.path / "state"
         if not self.state.exists():

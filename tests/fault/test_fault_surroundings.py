@@ -12,6 +12,7 @@ HONEST = ("exec", "--json", "--file")
 
 def in_full_disk(script, room, *args, size="64k", env=None):
     """bailey in a mount namespace of its own, where `disk` in its folder is a tiny tmpfs."""
+    support.need_mounts()
     disk = room.work / "disk"
     disk.mkdir()
     prefix = ["unshare", "-m", "sh", "-c",
@@ -43,6 +44,7 @@ def test_full_disk_under_out():
 
 
 def test_full_disk_leaves_no_half_file():
+    support.need_mounts()
     room = support.Room()
     disk = room.work / "disk"
     disk.mkdir()

@@ -57,8 +57,11 @@ class Place:
 
 @pytest.fixture
 def place():
+    is_fake = os.environ.get("BAILEY_FAKE_DAEMON")
+    if not is_fake:
+        support.need_sessions()
     made = Place()
-    if os.environ.get("BAILEY_FAKE_DAEMON"):
+    if is_fake:
         made.use_fake()
     yield made
     made.close()

@@ -133,8 +133,7 @@ def test_no_source_at_all():
 
 def test_no_python_on_the_machine(room):
     """A mount namespace in which no folder of PATH has a python."""
-    if not support.is_root():
-        pytest.skip("has to be started as root (to hide the interpreters)")
+    support.need_mounts()
     tools = room.path / "tools"
     tools.mkdir()
     for name in ("sh", "true", "env"):
@@ -152,8 +151,7 @@ def test_no_python_on_the_machine(room):
 @pytest.fixture
 def full_disk(room):
     """A working folder on a file system without a byte left."""
-    if not support.is_root():
-        pytest.skip("has to be started as root (to mount a small file system)")
+    support.need_mounts()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", room.work], check=True)
     try:
         with open(room.work / "filler", "wb", buffering=0) as filler:

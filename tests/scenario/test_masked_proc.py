@@ -14,8 +14,7 @@ exec "$@"
 
 def masked(*args, user=None):
     """bailey in new mount and pid namespaces whose /proc has masks, as in any container."""
-    if not support.is_root():
-        pytest.skip("has to be started as root (to make the outer container)")
+    support.need_mounts()
     room = support.Room(user)
     argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
             "--propagation", "private", "sh", "-c", MASK, "sh", *support.command(*args, user=user)]
@@ -26,8 +25,7 @@ def masked(*args, user=None):
 
 def test_the_kernel_really_refuses_a_fresh_proc_there():
     """The premise: without it the tests below would prove nothing."""
-    if not support.is_root():
-        pytest.skip("has to be started as root (to make the outer container)")
+    support.need_mounts()
     user = support.ORDINARY_UID
     argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private",
             "sh", "-c", MASK, "sh", "setpriv", f"--reuid={user}", f"--regid={user}",

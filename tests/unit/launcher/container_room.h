@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "launcher/inside.h"
+#include "namespaces.h"
 #include "runtime/box/box.h"
 #include "runtime/box/files.h"
 #include "sandbox/sandbox.h"
@@ -188,6 +189,12 @@ static inline int set_up(void **state)
     if (!room || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -1;
     *state = room;
+    if (!has_namespaces()) {
+        room->in_fd = room->out_fd = -1;
+        close(pair[0]);
+        close(pair[1]);
+        return 0;
+    }
     room->pid = start_container(2, NULL, &room->in_fd, &room->out_fd);
     if (room->pid < 0 || await_ready(room->out_fd, &room->ready) < 0) {
         print_message("no container can be made here\n");

@@ -15,6 +15,7 @@
 #include "base/manifest.h"
 #include "guest_files.h"
 #include "launcher/engine.h"
+#include "namespaces.h"
 #include "runtime/box/box.h"
 #include "sys/calls.h"
 
@@ -110,6 +111,8 @@ static bool open_box(struct yard *yard)
     struct launch_spec plain = yard->spec;
     struct error err = {0};
 
+    if (!has_namespaces())
+        return false;
     if (launcher_make(&yard->spec, &yard->launched, &err) < 0) {
         plain.layer = plain.packages = plain.staging = NULL;
         plain.stages = STAGING_NONE;

@@ -60,7 +60,9 @@ static void test_locked_top(void **state)
     snprintf(box, sizeof(box), "%s", scratch_path(&scratch, "box"));
     pid = fork();
     if (pid == 0) {
-        if (setgid(NOBODY) < 0 || setuid(NOBODY) < 0 || mkdir(box, 0700) < 0 || chmod(box, 0) < 0)
+        if (geteuid() == 0 && (setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+            _exit(2);
+        if (mkdir(box, 0700) < 0 || chmod(box, 0) < 0)
             _exit(2);
         private_remove(box);
         _exit(access(box, F_OK) == 0);

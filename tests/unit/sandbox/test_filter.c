@@ -106,6 +106,11 @@ struct batch {
     int mode;
 };
 
+static bool is_refused(int want)
+{
+    return want == EPERM || want == ENOSYS;
+}
+
 static int do_batch(void *argument)
 {
     const struct batch *batch = (const struct batch *)argument;
@@ -114,8 +119,8 @@ static int do_batch(void *argument)
         const struct call *call = &batch->calls[i];
         uint64_t a[6];
 
-        /* without a filter, only what its answer is needed of */
-        if (batch->mode == NONE && call->guest != SAME && call->warden != SAME)
+        /* without a filter, only what a filter lets through */
+        if (batch->mode == NONE && is_refused(call->guest) && is_refused(call->warden))
             continue;
         for (size_t j = 0; j < 6; j++)
             a[j] = call->args[j] == SELF ? (uint64_t)getpid() : call->args[j];
@@ -161,6 +166,10 @@ static void check_calls(const struct call *calls, size_t count)
             want = want == SAME ? plain[i] : want;
             if (results[i] == want)
                 continue;
+            if (results[i] == plain[i] && is_refused(plain[i])) { /* an outer container's filter */
+                print_message("# %s is refused here without a filter of ours too\n", calls[i].what);
+                continue;
+            }
             print_error("%s under %s: %s, wanted %s\n", calls[i].what, modes[mode].name,
                         strerror(results[i]), strerror(want));
             wrong++;

@@ -14,6 +14,7 @@
 
 #include "base/limits.h"
 #include "launcher/launcher.h"
+#include "namespaces.h"
 #include "runtime/box/box.h"
 
 /* `data`: a folder for /tmp/data, or NULL. *ret_box stays NULL where no such box can be made; -1:
@@ -28,9 +29,11 @@ static inline int real_box_make(const char *data, struct launched *launched, str
                                .data = data};
     struct error err = {0};
 
-    if (launcher_make(&spec, launched, &err) < 0) {
-        print_message("no box with namespaces can be made here: %s\n", err.text);
+    if (!has_namespaces())
         return 0;
+    if (launcher_make(&spec, launched, &err) < 0) {
+        print_message("no box with namespaces can be made: %s\n", err.text);
+        return -1;
     }
     if (box_new(launched->channel_fd, NULL, ret_box, &err) < 0)
         return -1;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "launcher/launcher.h"
+#include "namespaces.h"
 #include "runtime/box/box.h"
 #include "sandbox/sandbox.h"
 #include "warden/warden.h"
@@ -118,10 +119,13 @@ static int set_up_walled(void **state)
     struct error err = {0};
 
     *state = stage;
-    if (launcher_make(&spec, &stage->launched, &err) < 0) {
-        print_message("no box can be made here: %s\n", err.text);
+    if (!has_namespaces()) {
         stage->channel = -1;
         return 0;
+    }
+    if (launcher_make(&spec, &stage->launched, &err) < 0) {
+        print_message("no box can be made: %s\n", err.text);
+        return -1;
     }
     stage->channel = stage->launched.channel_fd;
     new_host(stage);

@@ -1,0 +1,33 @@
+/*
+ * namespaces.h - whether a box with namespaces can be made here, found by trying. When not, the
+ * reason is printed: it is that of the skip which follows.
+ */
+#ifndef BAILEY_TESTS_NAMESPACES_H
+#define BAILEY_TESTS_NAMESPACES_H
+
+#include "unit.h"
+
+#include "sys/outer.h"
+#include "sys/probe.h"
+
+static inline bool has_namespaces(void)
+{
+    static const uint32_t needed = LAYER_BIT(LAYER_USERNS) | LAYER_BIT(LAYER_MOUNTNS) |
+                                   LAYER_BIT(LAYER_PIDNS) | LAYER_BIT(LAYER_NETNS);
+    struct probe_row rows[_LAYER_MAX];
+    struct error err = {0};
+    struct outer outer;
+
+    assert_int_equal(probe_layers(rows, &err), 0);
+    outer_find(&outer);
+    for (int i = 0; i < _LAYER_MAX; i++) {
+        if (rows[i].result == 0 || !(needed & LAYER_BIT(rows[i].layer)))
+            continue;
+        print_message("this test needs namespaces of its own, which this %s refuses (%s)\n",
+                      outer.row ? "container" : "machine", rows[i].detail);
+        return false;
+    }
+    return true;
+}
+
+#endif
