@@ -318,8 +318,8 @@ class Daemon:
 
     def _is_anothers(self, what):
         """A cgroup or folder that carries the number of a daemon that is not this one."""
-        number = re.search(r"bailey-(\d+)-engine", what)
-        return number is not None and int(number.group(1)) != self.process.pid
+        made = re.search(r"bailey-n\d+-(\d+)-engine", what)
+        return made is not None and int(made.group(1)) != self.process.pid
 
     def kill(self):
         """The hard way, for a test that failed: the kernel ends the rest with the launcher."""

@@ -373,7 +373,9 @@ def ways():
 
 # --- what is left --------------------------------------------------------------------------------
 
-BOX_FOLDER = re.compile(r"bailey-\d.*-box_")  # as launcher/private.c names them
+# As sys/owner.c names their maker: its pid namespace, and its pid there.
+MADE = re.compile(r"bailey-n(?P<namespace>\d+)-(?P<pid>\d+)-")
+BOX_FOLDER = re.compile(MADE.pattern + "box_")  # launcher/private.c
 
 
 def _read(path):
@@ -470,9 +472,22 @@ def mounts():
 
 
 def _somebody_elses(name):
-    """Whether a name such as bailey-123-0 carries the pid of a living process that is not ours."""
-    numbers = [int(n) for n in re.findall(r"\d+", name)[:1]]
-    return any(os.path.exists(f"/proc/{n}") and n not in descendants() for n in numbers)
+    """Whether a name such as bailey-n4026531836-123-0 is that of a living process which is not ours,
+    or of one in a pid namespace that no process of ours has."""
+    made = MADE.match(name)
+    if not made:
+        return False
+    namespace, pid, mine = made["namespace"], int(made["pid"]), descendants()
+    if namespace == own.pid_namespace():
+        return os.path.exists(f"/proc/{pid}") and pid not in mine
+    return namespace not in {own.pid_namespace(one) for one in mine}
+
+
+def engine_name(stub):
+    """The control group of a daemon's boxes, by the pid of its stub as it is seen from here."""
+    with open(f"/proc/{stub}/status") as file:
+        inside = next(line.split()[-1] for line in file if line.startswith("NSpid:"))
+    return f"bailey-n{own.pid_namespace(stub)}-{inside}-engine"
 
 
 def group_tops():

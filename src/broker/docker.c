@@ -95,6 +95,7 @@ static void fill_spec(struct docker_wall_spec *spec, const struct config *config
         .pool_size = config->docker.pool_size,
         .engine = getenv("BAILEY_WALL_ENGINE"),
         .state = getenv("BAILEY_WALL_STATE"),
+        .identity = getenv("BAILEY_WALL_IDENTITY"),
         .memory_bytes = config->limits.memory_bytes,
         .disk_bytes = config->limits.disk_bytes,
         .pids = config->limits.pids,

@@ -3,7 +3,8 @@
  *
  * Descriptors: 2 the log, DOCKER_MEETING_FD, DOCKER_PROGRAM_FD. Settings come as the variables of
  * the configuration (DOCKER_*, SANDBOX_*), no file is read; besides, BAILEY_WALL_ENGINE is the
- * engine's id, and BAILEY_WALL_STATE the state folder that it holds (not set: a run without one);
+ * engine's id, BAILEY_WALL_STATE the state folder that it holds (not set: a run without one) and
+ * BAILEY_WALL_IDENTITY that folder's identity;
  * with BAILEY_WALL_PROGRESS standard error is somebody's who wants to see how far a pull is.
  */
 #ifndef BAILEY_BROKER_DOCKER_H

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "config/config.h"
 #include "model/text.h"
+#include "sys/owner.h"
 
 #define SOCKET_NAME "engine.sock"
 #define LOCK_SUFFIX ".lock"
@@ -285,6 +286,39 @@ static bool is_held(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+static int make_identity(const char *path, char ret[ID_MAX], struct error *err)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    char draft[PATH_MAX];
+    int result = id_make(ret, "state");
+
+    if (result == 0)
+        result = str_format(draft, sizeof(draft), "%s.new", path);
+    if (result < 0)
+        return error_set(err, result, ERROR_ENGINE, "naming the state folder: %s",
+                         strerror(-result));
+    fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_errno(err, "writing '%.300s'", draft);
+    result = fd_write_all(fd, ret, strlen(ret));
+    if (result < 0)
+        return error_set(err, result, ERROR_ENGINE, "writing '%.300s': %s", draft,
+                         strerror(-result));
+    return rename(draft, path) < 0 ? error_errno(err, "writing '%.300s'", path) : 0;
+}
+
+int place_identity(const struct place *place, char ret[ID_MAX], struct error *err)
+{
+    char path[PATH_MAX];
+    int result = place_path(place, "identity", path, sizeof(path), err);
+
+    if (result < 0)
+        return result;
+    if (fd_read_text_at(AT_FDCWD, path, ret, ID_MAX) >= 0 && str_starts(ret, "state_"))
+        return 0;
+    return make_identity(path, ret, err);
+}
+
 bool place_is_locked(const struct place *place)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -349,7 +383,8 @@ int place_write_record(const struct place *place, bool has_log, struct error *er
     int result;
 
     clock_iso(started_at, sizeof(started_at));
-    json = json_pack("{s:i, s:o*, s:o*, s:s, s:b}", "pid", (int)getpid(), "socket",
+    json = json_pack("{s:i, s:I, s:o*, s:o*, s:s, s:b}", "pid", (int)getpid(), "pid_namespace",
+                     (json_int_t)owner_pid_namespace(), "socket",
                      text_to_json(place->socket, strlen(place->socket)), "state",
                      text_to_json(place->state, strlen(place->state)), "started_at", started_at,
                      "log", has_log);
@@ -381,6 +416,7 @@ int place_read_record(const struct place *place, struct daemon_record *ret, stru
     const char *socket, *started_at;
     char path[PATH_MAX];
     json_t *json;
+    json_int_t pid_namespace = 0;
     int pid, has_log = 0;
 
     *ret = (struct daemon_record){0};
@@ -393,14 +429,16 @@ int place_read_record(const struct place *place, struct daemon_record *ret, stru
         return error_set(err, -EIO, ERROR_ENGINE, "'%.300s' cannot be read", path);
     json = json_loadb(buf_text(&text), text.length, 0, NULL);
     if (!json ||
-        json_unpack(json, "{s:i, s:s, s:s, s?b}", "pid", &pid, "socket", &socket, "started_at",
-                    &started_at, "log", &has_log) < 0 ||
-        pid <= 1 || !str_copy(ret->socket, sizeof(ret->socket), socket) ||
+        json_unpack(json, "{s:i, s?I, s:s, s:s, s?b}", "pid", &pid, "pid_namespace", &pid_namespace,
+                    "socket", &socket, "started_at", &started_at, "log", &has_log) < 0 ||
+        pid < (pid_namespace ? 1 : 2) || /* a container's first process may be a daemon */
+        !str_copy(ret->socket, sizeof(ret->socket), socket) ||
         !str_copy(ret->started_at, sizeof(ret->started_at), started_at)) {
         json_decref(json);
         return error_set(err, -EINVAL, ERROR_ENGINE, "'%.300s' is not what bailey wrote", path);
     }
     ret->pid = pid;
+    ret->pid_namespace = (uint64_t)pid_namespace;
     ret->has_log = has_log;
     json_decref(json);
     return 0;

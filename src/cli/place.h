@@ -11,9 +11,11 @@
 #define BAILEY_CLI_PLACE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/id.h"
 
 struct config;
 
@@ -24,7 +26,8 @@ struct place {
 
 /* What daemon.json in the state folder says about who serves it. */
 struct daemon_record {
-    pid_t pid; /* of the stub: the process that signals go to */
+    pid_t pid;              /* of the stub: the process that signals go to */
+    uint64_t pid_namespace; /* in which `pid` means something (sys/owner.h); 0: not known */
     char socket[256];
     char started_at[40]; /* RFC 3339 */
     bool has_log;        /* it writes daemon.log; else to its own standard error */
@@ -43,6 +46,13 @@ int place_make(const struct place *place, struct error *err);
  * (they close by exec). Somebody else has one: ERROR_BAD_INPUT, -EALREADY, with pid and socket.
  */
 int place_lock(const struct place *place, int ret_fds[2], struct error *err);
+
+/*
+ * The identity of this state folder: random, made by the first daemon in it and kept there. Two
+ * folders never have the same one, whatever machines and containers they are on, unless one is a
+ * copy of the other. To be called with the locks held.
+ */
+int place_identity(const struct place *place, char ret[ID_MAX], struct error *err);
 
 /* Is a daemon alive in this state folder? */
 bool place_is_locked(const struct place *place);

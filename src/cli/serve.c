@@ -250,11 +250,15 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
  */
 static int make_wall_env(struct preparation *made, char *const *env, struct error *err)
 {
-    char id[ID_MAX + 32], name[ID_MAX], state[PATH_MAX + 32];
+    char id[ID_MAX + 32], name[ID_MAX], state[PATH_MAX + 32], identity[ID_MAX + 32];
     int failed;
 
     if (!config_is_docker(&made->config))
         return 0;
+    failed = place_identity(&made->place, name, err);
+    if (failed < 0)
+        return failed;
+    str_format(identity, sizeof(identity), "BAILEY_WALL_IDENTITY=%s", name);
     id_make(name, "e");
     str_format(id, sizeof(id), "BAILEY_WALL_ENGINE=%s", name);
     failed = str_format(state, sizeof(state), "BAILEY_WALL_STATE=%s", made->place.state);
@@ -265,6 +269,7 @@ static int make_wall_env(struct preparation *made, char *const *env, struct erro
             failed |= strv_push(&made->wall_env, *env);
     failed |= strv_push(&made->wall_env, id);
     failed |= strv_push(&made->wall_env, state);
+    failed |= strv_push(&made->wall_env, identity);
     if (failed < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the wall's settings");
     return 0;

@@ -129,6 +129,7 @@ struct serve {
     unsigned sub_uid, sub_gid, sub_count;
     int lock_fd, range_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, stub_fd,
         launcher_fd;
+    int group_fd[_CONTROLLER_MAX]; /* locks of the engine's groups, held by the stub */
     int folder_fd[ENGINE_FOLDER_COUNT];
     int folder_tree[ENGINE_FOLDER_COUNT]; /* detached; root only */
     int bind_tree[ENGINE_BINDS_MAX], root_tree;

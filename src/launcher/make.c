@@ -102,20 +102,21 @@ static void make_group(const struct launch_spec *spec, struct launched *launched
         .pids = spec->pids + 1, /* the warden is one too */
         .cpu_millis = spec->cpu_millis,
     };
-    static unsigned serial;
-    char name[64];
 
     if (launched->has_tried_group)
         return; /* for an earlier way, or before the clone */
     launched->has_tried_group = true;
     if (spec->site) {
+        static unsigned serial;
+        char name[32];
+
         launched->site = *spec->site;
         str_format(name, sizeof(name), "box-%u", serial++);
+        cgroup_make(&launched->site, name, &limits, &launched->group, NULL);
     } else {
         cgroup_find(&launched->site);
-        str_format(name, sizeof(name), "bailey-%d-%u", (int)getpid(), serial++);
+        cgroup_make_own(&launched->site, &limits, &launched->group, NULL);
     }
-    cgroup_make(&launched->site, name, &limits, &launched->group, NULL);
 }
 
 /* The child and all that is done for it from outside. On failure the process is gone. */
@@ -148,8 +149,7 @@ static int begin_child(struct launch *launch, struct error *err)
         return r;
     }
     draft_holders(launched);
-    /* An engine sees other process numbers than those in the names of what is left behind. */
-    if (!spec->site) {
+    if (!spec->site) { /* an engine sees none of what others left */
         cgroup_sweep(&launched->site);
         private_sweep();
     }

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "launcher/inside.h"
+#include "sys/owner.h"
 #include "sys/subid.h"
 
 #define FOLDER_PREFIX "bailey-"
@@ -66,28 +66,40 @@ static int make_folder(const char *path, const struct id_plan *owner, mode_t mod
     return 0;
 }
 
+/* bailey-<maker>-<id>, held for as long as the box lives (sys/owner.h). */
+static int make_top(const struct id_plan *owner, struct launched *launched, struct error *err)
+{
+    char id[ID_MAX], maker[OWNER_MAX];
+    int r = id_make(id, "box");
+
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "no random numbers for a name");
+    owner_name(maker);
+    if (str_format(launched->folder, sizeof(launched->folder), "%s/" FOLDER_PREFIX "%s-%s",
+                   base_folder(), maker, id) < 0)
+        return error_set(err, -ENAMETOOLONG, ERROR_ENGINE, "TMPDIR is too long");
+    r = make_folder(launched->folder, owner, 0700, err);
+    if (r == 0) {
+        r = owner_hold(launched->folder, &launched->folder_fd);
+        if (r < 0)
+            error_set(err, r, ERROR_ENGINE, "locking the private folder %s: %s", launched->folder,
+                      strerror(-r));
+    }
+    if (r < 0)
+        launched->folder[0] = 0;
+    return r;
+}
+
 static int make_folders(const struct id_plan *owner, struct launched *launched, struct draft *draft,
                         struct error *err)
 {
     static const char *const names[] = {"workspace", "tmp", "home", "tmp/output"};
     static const enum share shares[] = {SHARE_WORKSPACE, SHARE_TMP, SHARE_HOME};
-    char id[ID_MAX];
-    int r = id_make(id, "box");
+    int r = -EAGAIN;
 
-    if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "no random numbers for a name");
-    if (str_format(launched->folder, sizeof(launched->folder), "%s/" FOLDER_PREFIX "%d-%s",
-                   base_folder(), (int)getpid(), id) < 0)
-        return error_set(err, -ENAMETOOLONG, ERROR_ENGINE, "TMPDIR is too long");
-    r = make_folder(launched->folder, owner, 0700, err);
-    if (r < 0) {
-        launched->folder[0] = 0;
-        return r;
-    }
-    /* Held while the box lives: a sweeper in another pid namespace does not see our process. */
-    launched->folder_fd = open(launched->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (launched->folder_fd < 0 || flock(launched->folder_fd, LOCK_EX | LOCK_NB) < 0)
-        return error_errno(err, "locking the private folder %s", launched->folder);
+    /* A sweeper may find it before it is locked; then it is gone, and another is made. */
+    for (int tries = 0; tries < OWNER_TRIES && r == -EAGAIN; tries++)
+        r = make_top(owner, launched, err);
     for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
         const char *path = draft_text(draft, "%s/%s", launched->folder, names[i]);
 
@@ -181,20 +193,38 @@ void private_remove(const char *path)
         folder_remove(AT_FDCWD, path);
 }
 
-/*
- * Anybody may make a folder with such a name; only those of ids we give to boxes are swept, and of
- * those only what no living engine has locked.
- */
-static bool is_ours_to_sweep(const char *path)
+/* bailey-<maker>-box_...; <maker> was a pid alone in older versions, which locked it too. */
+static bool is_named_by_us(const char *name)
 {
-    CLEANUP(fd_closep) int fd = folder_open(AT_FDCWD, path);
-    struct stat status;
+    const char *at = name + strlen(FOLDER_PREFIX), *rest;
 
-    if (fd < 0 || fstat(fd, &status) < 0)
+    if (!str_starts(name, FOLDER_PREFIX))
         return false;
-    if (status.st_uid != geteuid() && (geteuid() != 0 || status.st_uid < 65536))
-        return false;
-    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+    rest = owner_skip_name(at);
+    return str_starts(rest ? rest : at + strspn(at, "0123456789"), "-box_");
+}
+
+/*
+ * Anyone can make a folder with such a name: only those of ids that boxes get are swept. The lock
+ * is kept until the folder is gone, or a maker that comes between would take it for its own.
+ */
+static void sweep_one(int base_fd, const char *name)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    struct stat status;
+    int r;
+
+    if (fstatat(base_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode) ||
+        (status.st_uid != geteuid() && (geteuid() != 0 || status.st_uid < 65536)))
+        return;
+    r = owner_inherit(base_fd, name, &fd);
+    if (r == -EACCES) { /* its guest closed it */
+        fd_closep(&fd);
+        fd = folder_open(base_fd, name);
+        r = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+    }
+    if (r == 0)
+        folder_remove(base_fd, name);
 }
 
 void private_sweep(void)
@@ -206,17 +236,8 @@ void private_sweep(void)
     if (!folder)
         return;
     while ((entry = readdir(folder))) {
-        char path[512], *end;
-        long pid;
-
-        if (!str_starts(entry->d_name, FOLDER_PREFIX))
-            continue;
-        pid = strtol(entry->d_name + strlen(FOLDER_PREFIX), &end, 10);
-        if (!str_starts(end, "-box_") || pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
-            continue;
-        if (str_format(path, sizeof(path), "%s/%s", base, entry->d_name) == 0 &&
-            is_ours_to_sweep(path))
-            private_remove(path);
+        if (is_named_by_us(entry->d_name))
+            sweep_one(dirfd(folder), entry->d_name);
     }
     closedir(folder);
 }

@@ -52,6 +52,7 @@ void serve_init(struct serve *serve, const struct serve_spec *spec, struct engin
     upgrade_door_init(&serve->upgrade);
     serve->notify = NOTIFY_INIT;
     fill(serve->wheel_tree, ENGINE_WHEELS_MAX);
+    fill(serve->group_fd, _CONTROLLER_MAX);
     fill(serve->folder_fd, ENGINE_FOLDER_COUNT);
     fill(serve->folder_tree, ENGINE_FOLDER_COUNT);
     fill(serve->bind_tree, ENGINE_BINDS_MAX);
@@ -72,6 +73,7 @@ void serve_close(struct serve *serve)
         fd_closep(single[i]);
     upgrade_door_close(&serve->upgrade);
     notify_close(&serve->notify);
+    close_all(serve->group_fd, _CONTROLLER_MAX);
     close_all(serve->folder_fd, ENGINE_FOLDER_COUNT);
     close_all(serve->folder_tree, ENGINE_FOLDER_COUNT);
     close_all(serve->bind_tree, ENGINE_BINDS_MAX);
@@ -457,7 +459,7 @@ int serve_open(struct serve *serve, struct error *err)
     raise_file_limit();
     cgroup_find(&site);
     cgroup_sweep(&site);
-    cgroup_make_engine(&site, getpid(), serve->is_range ? (int64_t)serve->first : -1,
-                       &serve->plan->site, &serve->leaf_fd);
+    cgroup_make_engine(&site, serve->is_range ? (int64_t)serve->first : -1, &serve->plan->site,
+                       &serve->leaf_fd, serve->group_fd);
     return 0;
 }

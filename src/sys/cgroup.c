@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "sys/owner.h"
 
 #define CPU_PERIOD_US 100000
 
@@ -233,7 +233,7 @@ void cgroup_init(struct cgroup *group)
 {
     memset(group, 0, sizeof(*group));
     for (int i = 0; i < _CONTROLLER_MAX; i++)
-        group->join_fd[i] = -1;
+        group->join_fd[i] = group->lock_fd[i] = -1;
 }
 
 /* Is this controller's folder the one of an earlier controller (v2, or v1 mounted together)? */
@@ -325,8 +325,26 @@ static int open_join(struct cgroup *group, int controller, struct error *err)
     return 0;
 }
 
-static int make_folders(const struct cgroup_site *site, const char *name, bool wants_cpu,
-                        struct cgroup *group, struct error *err)
+/* 0700: another user could take the lock of a folder that is readable. */
+static int make_folder(struct cgroup *group, int controller, bool is_own, struct error *err)
+{
+    const char *path = group->path[controller];
+    int r;
+
+    if (mkdir(path, 0700) < 0) {
+        r = error_errno(err, "making the control group %s", path);
+        group->path[controller][0] = 0;
+        return r;
+    }
+    r = is_own ? owner_hold(path, &group->lock_fd[controller]) : 0;
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "locking the control group %s: %s", path,
+                         strerror(-r));
+    return open_join(group, controller, err);
+}
+
+static int make_folders(const struct cgroup_site *site, const char *name, bool is_own,
+                        bool wants_cpu, struct cgroup *group, struct error *err)
 {
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         int r;
@@ -340,20 +358,15 @@ static int make_folders(const struct cgroup_site *site, const char *name, bool w
         }
         if (is_repeated(group, i))
             continue;
-        if (mkdir(group->path[i], 0755) < 0) {
-            r = error_errno(err, "making the control group %s", group->path[i]);
-            group->path[i][0] = 0;
-            return r;
-        }
-        r = open_join(group, i, err);
+        r = make_folder(group, i, is_own, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-int cgroup_make(const struct cgroup_site *site, const char *name,
-                const struct cgroup_limits *limits, struct cgroup *group, struct error *err)
+static int make_named(const struct cgroup_site *site, const char *name, bool is_own,
+                      const struct cgroup_limits *limits, struct cgroup *group, struct error *err)
 {
     int r;
 
@@ -362,11 +375,33 @@ int cgroup_make(const struct cgroup_site *site, const char *name,
         !site->parent[CONTROLLER_PIDS][0])
         return error_set(err, -ENODEV, ERROR_ENGINE, "no control group can be made here");
     group->flavour = site->flavour;
-    r = make_folders(site, name, limits->cpu_millis != 0, group, err);
+    r = make_folders(site, name, is_own, limits->cpu_millis != 0, group, err);
     if (r == 0)
         r = set_limits(group, limits, err);
     if (r < 0)
         cgroup_remove(group);
+    return r;
+}
+
+int cgroup_make(const struct cgroup_site *site, const char *name,
+                const struct cgroup_limits *limits, struct cgroup *group, struct error *err)
+{
+    return make_named(site, name, false, limits, group, err);
+}
+
+int cgroup_make_own(const struct cgroup_site *site, const struct cgroup_limits *limits,
+                    struct cgroup *group, struct error *err)
+{
+    static unsigned serial;
+    char owner[OWNER_MAX], name[OWNER_MAX + 32];
+    int r = -EAGAIN;
+
+    owner_name(owner);
+    /* -EEXIST: of one that had our number, in a namespace that had our namespace's number. */
+    for (int tries = 0; tries < OWNER_TRIES && (r == -EAGAIN || r == -EEXIST); tries++) {
+        str_format(name, sizeof(name), CGROUP_PREFIX "%s-%u", owner, serial++);
+        r = make_named(site, name, true, limits, group, err);
+    }
     return r;
 }
 
@@ -454,6 +489,7 @@ void cgroup_remove(struct cgroup *group)
         group->join_fd[i] = -1;
         if (group->path[i][0] && !is_repeated(group, i))
             remove_folder(group->path[i]);
+        fd_closep(&group->lock_fd[i]);
     }
     cgroup_init(group);
 }
@@ -467,31 +503,31 @@ int cgroup_try_remove(struct cgroup *group)
         group->join_fd[i] = -1;
         if (!group->path[i][0] || is_repeated(group, i))
             continue;
-        if (rmdir(group->path[i]) < 0 && errno == EBUSY)
+        if (rmdir(group->path[i]) < 0 && errno == EBUSY) {
             r = -EBUSY;
-        else
-            group->path[i][0] = 0;
+            continue;
+        }
+        group->path[i][0] = 0;
+        fd_closep(&group->lock_fd[i]);
     }
     if (r == 0)
         cgroup_init(group);
     return r;
 }
 
-/* "bailey-<pid>-...": is that process gone? */
-static bool is_stale(const char *name)
+/* "bailey-<maker>-..." */
+static bool is_named_by_us(const char *name)
 {
-    char *end;
-    long pid;
+    const char *rest =
+        str_starts(name, CGROUP_PREFIX) ? owner_skip_name(name + strlen(CGROUP_PREFIX)) : NULL;
 
-    if (!str_starts(name, CGROUP_PREFIX))
-        return false;
-    pid = strtol(name + strlen(CGROUP_PREFIX), &end, 10);
-    return *end == '-' && pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+    return rest && *rest == '-';
 }
 
-void cgroup_sweep_engine(int parent_fd, const char *name)
+/* Groups of boxes that have members refuse, and then so does the engine's own. */
+static void remove_boxes(int engine_fd)
 {
-    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(engine_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
 
@@ -504,7 +540,6 @@ void cgroup_sweep_engine(int parent_fd, const char *name)
             unlinkat(fd, entry->d_name, AT_REMOVEDIR);
     }
     closedir(folder);
-    unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
 static void sweep_folder(const char *path)
@@ -515,12 +550,14 @@ static void sweep_folder(const char *path)
     if (!folder)
         return;
     while ((entry = readdir(folder))) {
-        if (!is_stale(entry->d_name))
+        CLEANUP(fd_closep) int lock_fd = -1;
+
+        if (!is_named_by_us(entry->d_name) ||
+            owner_inherit(dirfd(folder), entry->d_name, &lock_fd) < 0)
             continue;
         if (str_ends(entry->d_name, CGROUP_ENGINE_SUFFIX))
-            cgroup_sweep_engine(dirfd(folder), entry->d_name);
-        else
-            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
+            remove_boxes(lock_fd);
+        unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
     }
     closedir(folder);
 }

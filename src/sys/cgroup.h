@@ -1,13 +1,16 @@
 /*
  * cgroup.h - one control group for one box, on v2, v1 or hybrid hosts.
  *
- * cgroup_find() says where groups of ours can be made; cgroup_make() makes one with limits;
+ * cgroup_find() says where groups of ours can be made; cgroup_make_own() makes one with limits;
  * cgroup_remove() takes it away. A group is entered by the process itself: on v1 by writing "0"
  * into `tasks` (which takes no global lock; moving somebody else by number waits for an RCU grace
  * period, 5-20 ms on an idle machine), on v2 by being cloned into it.
  *
+ * Whose a group is: its maker's, which holds a lock on its folder (owner.h). That works between
+ * baileys that do not see each other's processes, as those of a machine and of its containers.
+ *
  * Blocking: file system calls only. Called by launcher/. Never touches a group it did not make, but
- * for the stale ones of earlier bailey processes (cgroup_sweep).
+ * for those of bailey processes that are gone (cgroup_sweep).
  */
 #ifndef BAILEY_SYS_CGROUP_H
 #define BAILEY_SYS_CGROUP_H
@@ -19,7 +22,7 @@
 #include "base/error.h"
 
 #define CGROUP_PATH_MAX 512
-#define CGROUP_PREFIX "bailey-"        /* then the pid of who made it */
+#define CGROUP_PREFIX "bailey-"        /* then the maker's owner_name() */
 #define CGROUP_ENGINE_SUFFIX "-engine" /* holds the groups of an engine's boxes */
 
 enum cgroup_flavour { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
@@ -60,17 +63,22 @@ struct cgroup {
     char path[_CONTROLLER_MAX][CGROUP_PATH_MAX]; /* empty: not used */
     int join_fd[_CONTROLLER_MAX]; /* v1: `tasks`, to write "0" into; v2: [0] is the group's folder
                                    */
+    int lock_fd[_CONTROLLER_MAX]; /* of cgroup_make_own(): the maker's locks; else -1 */
 };
 
 void cgroup_init(struct cgroup *group);
 
 /*
- * Makes the group `name` with its limits. On failure nothing is left and the error names the file.
- * A controller that cannot be had is left out (its path stays empty) unless it is memory or pids:
- * then the whole fails with -ENODEV.
+ * Makes the group `name`, in a group that an engine holds, with its limits. On failure nothing is
+ * left and the error names the file. A controller that cannot be had is left out (its path stays
+ * empty) unless it is memory or pids: then the whole fails with -ENODEV.
  */
 int cgroup_make(const struct cgroup_site *site, const char *name,
                 const struct cgroup_limits *limits, struct cgroup *group, struct error *err);
+
+/* The same with a name and locks of this process: no sweep takes it while its maker lives. */
+int cgroup_make_own(const struct cgroup_site *site, const struct cgroup_limits *limits,
+                    struct cgroup *group, struct error *err);
 
 /* For the process that enters, v1 only: syscalls only. Negative errno on failure. */
 int cgroup_join(const struct cgroup *group);
@@ -92,20 +100,19 @@ struct cgroup_usage {
 void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);
 
 /*
- * A group for all boxes of an engine, bailey-<pid of the stub>-engine in each hierarchy, handed to
+ * A group for all boxes of an engine, bailey-<name of the stub>-engine in each hierarchy, handed to
  * `owner` (-1: it stays the caller's). *ret is the site within it. On v2, where only a process
  * beneath it may clone others into its children, *ret_leaf_fd is the folder of a group for the
- * launcher itself, beside those of the boxes (-1 on v1). Nothing to be had is CGROUP_NONE, not an
- * error. Who removes it: the sweep of a later bailey, because the engine may not.
+ * launcher itself, beside those of the boxes (-1 on v1). ret_lock_fds (-1: none of this number) are
+ * to stay open for as long as the engine lives: they keep every sweep away from its boxes' groups.
+ * Nothing to be had is CGROUP_NONE, not an error. The engine may not remove the group: the sweep of
+ * a later bailey does.
  */
-void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
-                        struct cgroup_site *ret, int *ret_leaf_fd);
-/*
- * v1: the launcher enters its own group in there. A group with a member is taken for stale by
- * nobody, not even by a bailey of another pid namespace, to which the stub's number says nothing.
- */
+void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cgroup_site *ret,
+                        int *ret_leaf_fd, int ret_lock_fds[_CONTROLLER_MAX]);
+/* v1: the launcher enters its own group in there, to be counted like the boxes. */
 void cgroup_join_engine(const struct cgroup_site *site);
-/* Of an engine that has ended, or was never started; by whoever may. */
+/* Of an engine that has ended, or was never started; for callers that may. */
 void cgroup_remove_engine(struct cgroup_site *site);
 
 /* Nobody in the group can make a process any more: for an end that has to win a race. */
@@ -121,11 +128,10 @@ void cgroup_remove(struct cgroup *group);
 int cgroup_try_remove(struct cgroup *group);
 
 /*
- * Removes groups of bailey processes that are gone (named bailey-<pid>-...), those of an engine
- * with the groups of its boxes in them.
+ * Removes groups of bailey processes that are gone: named bailey-<maker>-... and locked by no
+ * process in any namespace. Those of an engine with the groups of its boxes in them. One that has
+ * members stays.
  */
 void cgroup_sweep(const struct cgroup_site *site);
-/* One of them; groups of boxes that have members refuse, and then so does the engine's own. */
-void cgroup_sweep_engine(int parent_fd, const char *name);
 
 #endif

@@ -10,9 +10,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "sys/cgroup.h"
+#include "sys/owner.h"
 
 #define LEAF_NAME "launcher"
-#define NAME_TRIES 8
 
 /* What somebody needs to own in a group to make others in it; absent ones are passed over. */
 static const char *const handed_files[] = {"tasks", "cgroup.procs", "cgroup.threads",
@@ -35,13 +35,16 @@ static int hand_over(const char *path, int64_t owner)
     return 0;
 }
 
-static int make_folder(const char *path, int64_t owner)
+/* With `ret_lock_fd` its maker holds it; 0700: another user could take the lock otherwise. */
+static int make_folder(const char *path, int64_t owner, int *ret_lock_fd)
 {
     int r;
 
-    if (mkdir(path, 0755) < 0)
+    if (mkdir(path, 0700) < 0)
         return -errno;
-    r = hand_over(path, owner);
+    r = ret_lock_fd ? owner_hold(path, ret_lock_fd) : 0;
+    if (r == 0)
+        r = hand_over(path, owner);
     if (r < 0)
         rmdir(path);
     return r;
@@ -65,7 +68,7 @@ static int make_leaf(const char *parent, int64_t owner)
     char path[CGROUP_PATH_MAX + 32];
     int r = str_format(path, sizeof(path), "%s/" LEAF_NAME, parent);
 
-    return r < 0 ? r : make_folder(path, owner);
+    return r < 0 ? r : make_folder(path, owner, NULL);
 }
 
 static int open_leaf(const struct cgroup_site *site, int *ret_fd)
@@ -111,23 +114,8 @@ void cgroup_join_engine(const struct cgroup_site *site)
     }
 }
 
-/*
- * A group of that name is left of a process that had our number, and goes; unless it has members:
- * then that process has it now, in a pid namespace of its own.
- */
-static int make_or_replace(const char *path, int64_t owner)
-{
-    int r = make_folder(path, owner);
-
-    if (r == -EEXIST) {
-        cgroup_sweep_engine(AT_FDCWD, path);
-        r = make_folder(path, owner);
-    }
-    return r;
-}
-
 static int make_all(const struct cgroup_site *site, const char *name, int64_t owner,
-                    struct cgroup_site *ret)
+                    struct cgroup_site *ret, int ret_lock_fds[_CONTROLLER_MAX])
 {
     int r = 0;
 
@@ -137,7 +125,7 @@ static int make_all(const struct cgroup_site *site, const char *name, int64_t ow
             continue;
         r = str_format(ret->parent[i], CGROUP_PATH_MAX, "%s/%s", site->parent[i], name);
         if (r == 0 && !is_repeated(ret, i))
-            r = make_or_replace(ret->parent[i], owner);
+            r = make_folder(ret->parent[i], owner, &ret_lock_fds[i]);
         if (r == 0 && !is_repeated(ret, i) && ret->flavour == CGROUP_V1)
             make_leaf(ret->parent[i], owner); /* a comfort: see cgroup_join_engine() */
         if (r < 0)
@@ -146,22 +134,31 @@ static int make_all(const struct cgroup_site *site, const char *name, int64_t ow
     return r;
 }
 
-void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owner,
-                        struct cgroup_site *ret, int *ret_leaf_fd)
+static void remove_all(struct cgroup_site *site, int lock_fds[_CONTROLLER_MAX])
 {
-    int r = -EEXIST;
+    cgroup_remove_engine(site);
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        fd_closep(&lock_fds[i]);
+        lock_fds[i] = -1;
+    }
+}
+
+void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cgroup_site *ret,
+                        int *ret_leaf_fd, int ret_lock_fds[_CONTROLLER_MAX])
+{
+    char maker[OWNER_MAX], name[OWNER_MAX + 32];
+    int r = -EAGAIN;
 
     *ret_leaf_fd = -1;
-    for (int tries = 0; tries < NAME_TRIES && r == -EEXIST; tries++) {
-        char name[64];
-
-        str_format(name, sizeof(name), CGROUP_PREFIX "%d" CGROUP_ENGINE_SUFFIX, (int)stub);
-        if (tries > 0)
-            str_format(name, sizeof(name), CGROUP_PREFIX "%d-%d" CGROUP_ENGINE_SUFFIX, (int)stub,
-                       tries);
-        r = make_all(site, name, owner, ret);
+    for (int i = 0; i < _CONTROLLER_MAX; i++)
+        ret_lock_fds[i] = -1;
+    owner_name(maker);
+    str_format(name, sizeof(name), CGROUP_PREFIX "%s" CGROUP_ENGINE_SUFFIX, maker);
+    for (int tries = 1; tries <= OWNER_TRIES && (r == -EAGAIN || r == -EEXIST); tries++) {
+        r = make_all(site, name, owner, ret, ret_lock_fds);
         if (r < 0)
-            cgroup_remove_engine(ret);
+            remove_all(ret, ret_lock_fds);
+        str_format(name, sizeof(name), CGROUP_PREFIX "%s-%d" CGROUP_ENGINE_SUFFIX, maker, tries);
     }
     if (r == 0 && ret->flavour == CGROUP_V2)
         r = divide(ret);
@@ -170,7 +167,7 @@ void cgroup_make_engine(const struct cgroup_site *site, pid_t stub, int64_t owne
     if (r == 0 && ret->flavour == CGROUP_V2)
         r = open_leaf(ret, ret_leaf_fd);
     if (r < 0)
-        cgroup_remove_engine(ret);
+        remove_all(ret, ret_lock_fds);
 }
 
 /* The number behind `word` ("" : the first) in a file of the group; 0 when there is none. */

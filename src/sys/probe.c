@@ -367,8 +367,9 @@ static void try_caps(struct probe_row *row)
 
 /* --- control groups --- */
 
-static void enter_group(struct probe_row *row, const struct cgroup *group, const char *name)
+static void enter_group(struct probe_row *row, const struct cgroup *group)
 {
+    const char *name = strrchr(group->path[CONTROLLER_MEMORY], '/') + 1;
     CLEANUP(fd_closep) int pid_fd = -1;
     char text[4096];
     pid_t pid;
@@ -400,16 +401,14 @@ static void try_cgroup(struct probe_row *row)
     struct cgroup_site site;
     struct cgroup group;
     struct error err = {0};
-    char name[64];
 
     cgroup_find(&site);
-    str_format(name, sizeof(name), "bailey-%d-probe", (int)getpid());
-    if (cgroup_make(&site, name, &limits, &group, &err) < 0) {
+    if (cgroup_make_own(&site, &limits, &group, &err) < 0) {
         row->result = err.num;
         str_copy(row->detail, sizeof(row->detail), err.text);
         return;
     }
-    enter_group(row, &group, name);
+    enter_group(row, &group);
     cgroup_remove(&group);
 }
 

@@ -3,8 +3,9 @@
 Runs bailey from one long-lived parent, two at a time, in turns of every kind of ending, and
 compares processes, mounts, cgroups, folders and the parent's descriptors. Then as many fresh boxes
 from the pool of a daemon, and what it has before and after, the memory of its zygotes too
-(remains.py). SOAK_ONLY=command or pool: one of both. Prints a short report; the exit status is 1 when
-anything is left or a run ended in another way than it should.
+(remains.py). Then two daemons in two pid namespaces at once, a fifth of the runs each (neighbour.py).
+SOAK_ONLY=command, pool or two: one of them. Prints a short report; the exit status is 1 when anything
+is left or a run ended in another way than it should.
 """
 import concurrent.futures
 import os
@@ -15,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
-import own  # noqa: E402  (the path has to be there first)
+import neighbour  # noqa: E402  (the path has to be there first)
+import own  # noqa: E402
 import peers  # noqa: E402
 import remains  # noqa: E402
 import serve  # noqa: E402
@@ -112,6 +114,23 @@ def soak_pool(runs):
     return 1 if found.wrong or left else 0
 
 
+def soak_two(runs):
+    """Two that do not see each other's processes, over the same control groups."""
+    before, started = support.snapshot(), time.monotonic()
+    both = [neighbour.Neighbour(runs), neighbour.Neighbour(runs)]
+    for one in both:
+        one.begin()
+    found = [one.wait(runs * 2 + 600) for one in both]
+    support.reap_orphans()
+    left = support.left_since(before, patience=10)
+    wrong = sum(one["wrong"] for one in found)
+    print(f"soak: two pid namespaces, {' and '.join(str(one['runs']) for one in found)} runs in "
+          f"{time.monotonic() - started:.0f} s, {wrong} wrong, {len(left)} left")
+    for line in [line for one in found for line in one["shown"]] + left[:20]:
+        print("  " + line)
+    return 1 if wrong or left or any(one["runs"] != runs for one in found) else 0
+
+
 def main():
     runs = int(os.environ.get("SOAK_RUNS", "10000"))
     only = os.environ.get("SOAK_ONLY")
@@ -121,6 +140,8 @@ def main():
         status |= soak_command(runs)
     if only in (None, "", "pool"):
         status |= soak_pool(runs)
+    if only in (None, "", "two"):
+        status |= soak_two(runs // 5)
     own.leave()
     support.remove_base()
     return status

@@ -38,7 +38,7 @@ class Daemon(serve.Daemon):
 
 
 def engine_groups(pid):
-    return {g for g in support.cgroups() if f"bailey-{pid}-engine" in g}
+    return {g for g in support.cgroups() if support.engine_name(pid) in g}
 
 
 def contents(folder):

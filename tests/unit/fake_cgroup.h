@@ -9,12 +9,14 @@
 
 #include "scratch.h"
 
+#include <dirent.h>
 #include <errno.h>
 
 #include "sys/cgroup.h"
 
 static const char *const *kernel_files; /* in every new group; NULL: an ordinary mkdir(2) */
 static const char *mkdir_refuses;       /* a name that cannot be made */
+static int sweeps_before_lock;          /* so many new groups a sweeper removes at once */
 
 int mkdir(const char *path, mode_t mode)
 {
@@ -30,6 +32,10 @@ int mkdir(const char *path, mode_t mode)
     for (const char *const *name = kernel_files; name && *name; name++)
         close(openat(fd, *name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     close(fd);
+    if (sweeps_before_lock > 0) {
+        sweeps_before_lock--;
+        rmdir(path);
+    }
     return 0;
 }
 
@@ -42,6 +48,20 @@ int rmdir(const char *path)
         unlink(file);
     }
     return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+/* An empty group has no files that rmdir(2) minds; here they are taken away. */
+static inline void scratch_empty(const char *path)
+{
+    DIR *folder = path[0] ? opendir(path) : NULL;
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        if (entry->d_type != DT_DIR)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
 }
 
 static const char *const v1_files[] = {"tasks",
@@ -69,6 +89,7 @@ static inline int set_up(void **state)
         return -1;
     kernel_files = NULL;
     mkdir_refuses = NULL;
+    sweeps_before_lock = 0;
     scratch_make(&room->scratch);
     cgroup_init(&room->group);
     *state = room;

@@ -24,6 +24,7 @@
 #include "cli/signals.h"
 #include "sys/calls.h"
 #include "sys/cgroup.h"
+#include "sys/owner.h"
 
 #define TURN_MS 100
 
@@ -134,6 +135,11 @@ static int open_daemon(const struct place *place, int *ret_fd, struct daemon_rec
 
     if (result < 0)
         return result;
+    if (record->pid_namespace && record->pid_namespace != owner_pid_namespace())
+        return error_set(err, -EXDEV, ERROR_BAD_INPUT,
+                         "the daemon of this state folder (its pid there is %d) runs in another "
+                         "pid namespace, as in a container: stop it there, or stop the container",
+                         (int)record->pid);
     *ret_fd = (int)syscall(SYS_pidfd_open, record->pid, 0);
     if (*ret_fd < 0)
         return error_errno(err, "opening process %d", (int)record->pid);
@@ -149,24 +155,15 @@ static void progress(const char *text)
 }
 
 /*
- * The engine gave its rights away and could not remove its own groups; we have ours. By name: the
- * general sweep takes a process that nobody has waited for yet for a living one.
+ * The engine gave its rights away and could not remove its own groups; this process has the
+ * caller's. Its locks on them went before the end of its process could be seen.
  */
-static void sweep_groups(pid_t stub)
+static void sweep_groups(void)
 {
     struct cgroup_site site;
-    char name[64];
 
-    str_format(name, sizeof(name), CGROUP_PREFIX "%d" CGROUP_ENGINE_SUFFIX, (int)stub);
     cgroup_find(&site);
-    for (size_t i = 0; i < _CONTROLLER_MAX; i++) {
-        CLEANUP(fd_closep) int fd = -1;
-
-        if (site.flavour != CGROUP_NONE && site.parent[i][0])
-            fd = open(site.parent[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd >= 0)
-            cgroup_sweep_engine(fd, name);
-    }
+    cgroup_sweep(&site);
 }
 
 static int action_stop(struct daemon_job *job)
@@ -179,9 +176,9 @@ static int action_stop(struct daemon_job *job)
     int result;
 
     if (!place_is_locked(&job->client.place)) {
-        /* One that ended in another way left its groups, and its record says which. */
+        /* One that ended in another way left its groups. */
         if (place_read_record(&job->client.place, &record, &err) == 0) {
-            sweep_groups(record.pid);
+            sweep_groups();
             place_remove_record(&job->client.place);
         }
         not_running(job);
@@ -207,7 +204,7 @@ static int action_stop(struct daemon_job *job)
                   (int)record.pid, (int)record.pid);
         return client_fail(job->request.is_json, &err);
     }
-    sweep_groups(record.pid);
+    sweep_groups();
     place_remove_record(&job->client.place);
     if (job->request.is_json)
         return print_json(json_pack("{s:b, s:i}", "stopped", 1, "pid", (int)record.pid));

@@ -90,10 +90,12 @@ static void on_meeting(void *ctx, short events)
 
 /*
  * Several machines may have one Docker, and several containers of one machine: /var/lib/bailey is
- * another folder in each. So the machine and the folder itself are in its name, or one engine would
- * remove the boxes of another.
+ * another folder in each. So the machine, the folder itself and the identity that is kept in it are
+ * in its name, or one engine would remove the boxes of another. Path, machine and inode alone are
+ * the same in two containers of one image: overlayfs shows the inode of the image's folder, and
+ * /etc/machine-id is the image's too.
  */
-static void name_state(const char *folder, char *ret, size_t size)
+static void name_state(const char *folder, const char *identity, char *ret, size_t size)
 {
     char machine[64], text[SHA256_TEXT];
     struct stat status = {0};
@@ -107,6 +109,7 @@ static void name_state(const char *folder, char *ret, size_t size)
     sha256_begin(&hash);
     sha256_add(&hash, machine, strlen(machine) + 1);
     sha256_add(&hash, &number, sizeof(number));
+    sha256_add(&hash, identity, strlen(identity) + 1);
     sha256_add(&hash, folder, strlen(folder));
     sha256_end(&hash, digest);
     sha256_text(digest, text);
@@ -134,7 +137,8 @@ static int name_wall(struct docker_wall *wall, struct error *err)
         str_copy(wall->state, sizeof(wall->state), "none");
         return 0;
     }
-    name_state(state, wall->state, sizeof(wall->state));
+    name_state(state, wall->spec.identity ? wall->spec.identity : "", wall->state,
+               sizeof(wall->state));
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct docker_wall_spec {
     /* The state folder that this engine alone holds: what an earlier one left in containers is
      * removed. NULL: nobody's; only what was never started, and is old, is. */
     const char *state;
+    const char *identity; /* a word that no other state folder has; NULL: none */
     /* What is kept ready, and the most that a box may have; 0: no limit is known. */
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;

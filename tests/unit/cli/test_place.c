@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "cli/place.h"
 #include "config/config.h"
+#include "sys/owner.h"
 
 static void expect_place(const struct config *config, char *const *env, const char *state,
                          const char *socket)
@@ -189,20 +190,53 @@ static void test_the_record(void **state)
     assert_int_equal(place_write_record(&place, true, &err), 0);
     assert_int_equal(place_read_record(&place, &record, &err), 0);
     assert_int_equal(record.pid, getpid());
+    assert_true(record.pid_namespace == owner_pid_namespace() && record.pid_namespace != 0);
     assert_string_equal(record.socket, place.socket);
     assert_true(record.has_log);
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         write_record(&place, bad[i]);
         assert_int_equal(place_read_record(&place, &record, &err), -EINVAL);
     }
+    /* In a container it may be the first process. Older versions wrote no namespace. */
+    write_record(&place, "{\"pid\":1,\"pid_namespace\":9,\"socket\":\"/s\",\"started_at\":\"t\"}");
+    assert_int_equal(place_read_record(&place, &record, &err), 0);
+    assert_true(record.pid == 1 && record.pid_namespace == 9);
+    write_record(&place, "{\"pid\":7,\"socket\":\"/s\",\"started_at\":\"t\"}");
+    assert_int_equal(place_read_record(&place, &record, &err), 0);
+    assert_true(record.pid == 7 && record.pid_namespace == 0);
     place_remove_record(&place);
     assert_int_equal(place_read_record(&place, &record, &err), -ENOENT);
+    scratch_remove(&scratch);
+}
+
+/* Made once, kept in the folder, and another one in another folder. */
+static void test_identity(void **state)
+{
+    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(place_free) struct place other = {0};
+    char first[ID_MAX], again[ID_MAX], second[ID_MAX];
+    struct scratch scratch;
+    struct error err = {0};
+
+    (void)state;
+    scratch_make(&scratch);
+    place_in(&scratch, "state", "run/sock", &place);
+    place_in(&scratch, "other", "run/sock2", &other);
+    assert_int_equal(place_identity(&place, first, &err), 0);
+    assert_int_equal(place_identity(&place, again, &err), 0);
+    assert_string_equal(first, again);
+    assert_int_equal(place_identity(&other, second, &err), 0);
+    assert_string_not_equal(first, second);
+    scratch_write(&scratch, "state/identity", ""); /* a disk that was full */
+    assert_int_equal(place_identity(&place, again, &err), 0);
+    assert_string_not_equal(first, again);
     scratch_remove(&scratch);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_identity),
         cmocka_unit_test(test_folders_by_the_environment),
         cmocka_unit_test(test_flags_win_and_long_names_are_told),
         cmocka_unit_test(test_folders_are_private_or_refused),

@@ -1,11 +1,12 @@
 /* test_cgroup.c - where groups can be made on hosts of all kinds, and groups in fake trees. */
 #include "fake_cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <sys/wait.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "sys/owner.h"
 
 /* ---- where ---- */
 
@@ -372,34 +373,137 @@ static void test_oom_kills(void **state)
     cgroup_init(group); /* the folder is not a group's: not to be removed */
 }
 
-static void test_sweep(void **state)
+/* ---- whose ---- */
+
+static void own_path(const struct cgroup *group, int controller, char path[CGROUP_PATH_MAX])
+{
+    assert_true(group->path[controller][0]);
+    snprintf(path, CGROUP_PATH_MAX, "%s", group->path[controller]);
+}
+
+/* A maker's group carries its name, and is its own until it is removed: v1, a lock for each. */
+static void check_own(struct room *room, enum cgroup_flavour flavour, size_t locks)
+{
+    char owner[OWNER_MAX], start[OWNER_MAX + 16], path[CGROUP_PATH_MAX];
+    struct error err = {0};
+    size_t count = 0;
+
+    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), 0);
+    assert_int_equal(room->group.flavour, flavour);
+    owner_name(owner);
+    snprintf(start, sizeof(start), "/bailey-%s-", owner);
+    own_path(&room->group, CONTROLLER_PIDS, path);
+    assert_non_null(strstr(path, start));
+    for (int i = 0; i < _CONTROLLER_MAX; i++)
+        count += room->group.lock_fd[i] >= 0;
+    assert_int_equal(count, locks);
+    kernel_files = NULL; /* a fake group would not be empty: the lock alone keeps it */
+    for (int i = 0; i < _CONTROLLER_MAX; i++)
+        scratch_empty(room->group.path[i]);
+    cgroup_sweep(&room->site);
+    assert_int_equal(access(path, F_OK), 0);
+    for (int i = 0; i < _CONTROLLER_MAX; i++)
+        fd_closep(&room->group.lock_fd[i]); /* as the kernel does when the maker dies */
+    cgroup_sweep(&room->site);
+    for (int i = 0; i < _CONTROLLER_MAX; i++)
+        assert_int_equal(access(room->group.path[i], F_OK), -1);
+    cgroup_remove(&room->group);
+}
+
+static void test_own_v1(void **state)
 {
     struct room *room = *state;
-    char gone[64], full[64], own[64];
-    pid_t pid = fork();
 
-    if (pid == 0)
-        _exit(0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid); /* its number is free now */
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
+    check_own(room, CGROUP_V1, 3);
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "both", "both", "cpu");
+    check_own(room, CGROUP_V1, 2);
+}
+
+static void test_own_v2(void **state)
+{
+    struct room *room = *state;
+
+    kernel_files = v2_files;
+    make_site(room, CGROUP_V2, "top", "top", "top");
+    check_own(room, CGROUP_V2, 1);
+}
+
+/* Two makers with the same number, each in a namespace of its own, or one after the other. */
+static void test_own_names_do_not_meet(void **state)
+{
+    struct room *room = *state;
+    struct cgroup second;
+    struct error err = {0};
+    char first[CGROUP_PATH_MAX], next[CGROUP_PATH_MAX], *dash;
+
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "both", "both", NULL);
+    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), 0);
+    own_path(&room->group, 0, first);
+    dash = strrchr(first, '-');
+    snprintf(next, sizeof(next), "%.*s-%d", (int)(dash - first), first, atoi(dash + 1) + 1);
+    assert_int_equal(mkdirat(AT_FDCWD, next, 0700), 0); /* the name that would come next */
+    assert_int_equal(cgroup_make_own(&room->site, &limits, &second, &err), 0);
+    assert_string_not_equal(second.path[0], next);
+    assert_string_not_equal(second.path[0], first);
+    cgroup_remove(&second);
+    assert_int_equal(access(next, F_OK), 0);
+    unlinkat(AT_FDCWD, next, AT_REMOVEDIR);
+}
+
+/* A sweeper that comes between the making and the lock: another group is made. */
+static void test_own_meets_a_sweeper(void **state)
+{
+    struct room *room = *state;
+    struct error err = {0};
+
+    kernel_files = v1_files;
+    make_site(room, CGROUP_V1, "both", "both", NULL);
+    sweeps_before_lock = 2;
+    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), 0);
+    assert_int_equal(sweeps_before_lock, 0);
+    assert_int_equal(access(room->group.path[0], F_OK), 0);
+    cgroup_remove(&room->group);
+    sweeps_before_lock = 1000; /* each time: that is given up */
+    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), -EAGAIN);
+    assert_non_null(strstr(err.text, "locking the control group"));
+    assert_int_equal(room->group.flavour, CGROUP_NONE);
+}
+
+/* Which names a sweep looks at. None of these has a maker. */
+static void test_sweep(void **state)
+{
+    static const struct {
+        const char *name;
+        bool stays;
+    } rows[] = {
+        {"memory/bailey-n4026531836-77-0", false},
+        {"memory/bailey-n1-77-15", false},    /* another pid namespace */
+        {"memory/bailey-n0-1-engine", false}, /* a namespace without /proc */
+        {"cpu/bailey-n1-2-1-engine", false},  /* the second of its maker */
+        {"cpu/bailey-n1-77-1/members", true}, /* not empty */
+        {"memory/bailey-77-0", true},         /* an older version's, which held no lock */
+        {"memory/bailey-4026531836-77", true},
+        {"memory/bailey-n1-77", true},
+        {"memory/bailey-n1-77x0", true},
+        {"memory/bailey-n-77-0", true},
+        {"memory/bailey-n1--0", true},
+        {"memory/bailey-n", true},
+        {"memory/bailey-x", true},
+        {"memory/bailey-", true},
+        {"memory/other", true},
+    };
+    struct room *room = *state;
+
     make_site(room, CGROUP_V1, "memory", "memory", "cpu");
-    snprintf(gone, sizeof(gone), "memory/bailey-%d-0", (int)pid);
-    snprintf(full, sizeof(full), "cpu/bailey-%d-1/members", (int)pid);
-    snprintf(own, sizeof(own), "memory/bailey-%d-0", (int)getpid());
-    scratch_folder(&room->scratch, gone);
-    scratch_folder(&room->scratch, full);
-    scratch_folder(&room->scratch, own);
-    scratch_folder(&room->scratch, "memory/bailey-0-0");
-    scratch_folder(&room->scratch, "memory/bailey-x");
-    scratch_folder(&room->scratch, "memory/bailey-");
-    scratch_folder(&room->scratch, "memory/other");
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        scratch_folder(&room->scratch, rows[i].name);
     cgroup_sweep(&room->site);
-    assert_false(is_there(room, gone));
-    assert_true(is_there(room, full));
-    assert_true(is_there(room, own));
-    assert_true(is_there(room, "memory/bailey-0-0"));
-    assert_true(is_there(room, "memory/bailey-x"));
-    assert_true(is_there(room, "memory/bailey-"));
-    assert_true(is_there(room, "memory/other"));
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        assert_int_equal(is_there(room, rows[i].name), rows[i].stays);
     memset(&room->site, 0, sizeof(room->site));
     cgroup_sweep(&room->site); /* nowhere: nothing to do */
 }
@@ -407,14 +511,26 @@ static void test_sweep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_ROOM(test_v1_separate),     IN_A_ROOM(test_v1_together),
-        IN_A_ROOM(test_hybrid),          IN_A_ROOM(test_v2_delegated_above),
-        IN_A_ROOM(test_v2_root),         IN_A_ROOM(test_v2_stops_at_the_mount),
-        IN_A_ROOM(test_mount_of_a_part), IN_A_ROOM(test_none),
-        IN_A_ROOM(test_make_v1),         IN_A_ROOM(test_make_v1_together),
-        IN_A_ROOM(test_open_join),       IN_A_ROOM(test_make_v2),
-        IN_A_ROOM(test_make_fails),      IN_A_ROOM(test_make_where_none_can_be),
-        IN_A_ROOM(test_oom_kills),       IN_A_ROOM(test_sweep),
+        IN_A_ROOM(test_v1_separate),
+        IN_A_ROOM(test_v1_together),
+        IN_A_ROOM(test_hybrid),
+        IN_A_ROOM(test_v2_delegated_above),
+        IN_A_ROOM(test_v2_root),
+        IN_A_ROOM(test_v2_stops_at_the_mount),
+        IN_A_ROOM(test_mount_of_a_part),
+        IN_A_ROOM(test_none),
+        IN_A_ROOM(test_make_v1),
+        IN_A_ROOM(test_make_v1_together),
+        IN_A_ROOM(test_open_join),
+        IN_A_ROOM(test_make_v2),
+        IN_A_ROOM(test_make_fails),
+        IN_A_ROOM(test_make_where_none_can_be),
+        IN_A_ROOM(test_oom_kills),
+        IN_A_ROOM(test_sweep),
+        IN_A_ROOM(test_own_v1),
+        IN_A_ROOM(test_own_v2),
+        IN_A_ROOM(test_own_names_do_not_meet),
+        IN_A_ROOM(test_own_meets_a_sweeper),
     };
 
     return cmocka_run_group_tests_name("sys/cgroup", tests, NULL, NULL);

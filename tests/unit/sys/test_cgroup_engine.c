@@ -2,9 +2,9 @@
  */
 #include "fake_cgroup.h"
 
-#include <sys/wait.h>
-
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "sys/owner.h"
 
 static const char *const v2_engine_files[] = {"cgroup.procs",
                                               "cgroup.threads",
@@ -18,32 +18,81 @@ static const char *const v2_engine_files[] = {"cgroup.procs",
                                               "cgroup.subtree_control",
                                               NULL};
 
+/* The path of this process's engine group in the scratch folder; two at a time. */
+static const char *engine(const char *top, const char *rest)
+{
+    static char paths[2][CGROUP_PATH_MAX];
+    static unsigned turn;
+    char *path = paths[turn++ % 2], owner[OWNER_MAX];
+
+    owner_name(owner);
+    snprintf(path, CGROUP_PATH_MAX, "%s/bailey-%s-engine%s", top, owner, rest);
+    return path;
+}
+
+/* As the kernel does when the stub has ended. */
+static void let_go(int locks[_CONTROLLER_MAX])
+{
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        fd_closep(&locks[i]);
+        locks[i] = -1;
+    }
+}
+
 static void test_engine_v2(void **state)
 {
     struct room *room = *state;
     struct cgroup_site site;
     struct stat by_fd, by_path;
-    int leaf_fd = -1;
+    int leaf_fd = -1, locks[_CONTROLLER_MAX];
 
     kernel_files = v2_engine_files;
     make_site(room, CGROUP_V2, "top", "top", "top");
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
     assert_int_equal(site.flavour, CGROUP_V2);
     for (int i = 0; i < _CONTROLLER_MAX; i++)
-        assert_string_equal(site.parent[i], scratch_path(&room->scratch, "top/bailey-77-engine"));
-    check_file(room, "top/bailey-77-engine/cgroup.subtree_control", "+memory +pids +cpu");
+        assert_string_equal(site.parent[i], scratch_path(&room->scratch, engine("top", "")));
+    assert_true(locks[0] >= 0 && locks[1] == -1 && locks[2] == -1);
+    check_file(room, engine("top", "/cgroup.subtree_control"), "+memory +pids +cpu");
     assert_int_equal(fstat(leaf_fd, &by_fd), 0);
-    assert_int_equal(stat(scratch_path(&room->scratch, "top/bailey-77-engine/launcher"), &by_path),
-                     0);
+    assert_int_equal(stat(scratch_path(&room->scratch, engine("top", "/launcher")), &by_path), 0);
     assert_true(by_fd.st_ino == by_path.st_ino);
     close(leaf_fd);
     assert_int_equal(cgroup_make(&site, "box-0", &limits, &room->group, NULL), 0);
-    check_file(room, "top/bailey-77-engine/box-0/pids.max", "12");
+    check_file(room, engine("top", "/box-0/pids.max"), "12");
     cgroup_remove(&room->group);
     cgroup_remove_engine(&site);
-    assert_false(is_there(room, "top/bailey-77-engine"));
+    assert_false(is_there(room, engine("top", "")));
     assert_int_equal(site.flavour, CGROUP_NONE);
     cgroup_remove_engine(&site); /* twice is fine */
+    let_go(locks);
+}
+
+/* The lock on an engine's group keeps sweeps away from the empty groups of its boxes (issue 13). */
+static void test_sweep_of_a_living_engine(void **state)
+{
+    static const enum cgroup_flavour flavours[] = {CGROUP_V1, CGROUP_V2};
+    struct room *room = *state;
+
+    for (size_t i = 0; i < ARRAY_SIZE(flavours); i++) {
+        struct cgroup_site site;
+        int leaf_fd = -1, locks[_CONTROLLER_MAX];
+
+        kernel_files = flavours[i] == CGROUP_V2 ? v2_engine_files : NULL;
+        make_site(room, flavours[i], "top", "top", NULL);
+        cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
+        assert_int_equal(site.flavour, flavours[i]);
+        fd_closep(&leaf_fd);
+        kernel_files = NULL;
+        scratch_empty(scratch_path(&room->scratch, engine("top", "/launcher")));
+        scratch_empty(site.parent[0]);
+        scratch_folder(&room->scratch, engine("top", "/box-0"));
+        cgroup_sweep(&room->site);
+        assert_true(is_there(room, engine("top", "/box-0")));
+        let_go(locks);
+        cgroup_sweep(&room->site);
+        assert_false(is_there(room, engine("top", "")));
+    }
 }
 
 /* What cannot be divided is no group at all, and nothing of it stays. */
@@ -51,22 +100,22 @@ static void test_engine_that_cannot_be(void **state)
 {
     struct room *room = *state;
     struct cgroup_site site;
-    int leaf_fd = 0;
+    int leaf_fd = 0, locks[_CONTROLLER_MAX];
 
     kernel_files = v2_files; /* nothing to hand controllers on with */
     make_site(room, CGROUP_V2, "top", "top", NULL);
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
     assert_int_equal(site.flavour, CGROUP_NONE);
     assert_int_equal(leaf_fd, -1);
-    assert_false(is_there(room, "top/bailey-77-engine"));
+    assert_false(is_there(room, engine("top", "")));
     kernel_files = v1_files;
     mkdir_refuses = "pids/bailey";
     make_site(room, CGROUP_V1, "memory", "pids", "cpu");
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
     assert_int_equal(site.flavour, CGROUP_NONE);
-    assert_false(is_there(room, "memory/bailey-77-engine"));
+    assert_false(is_there(room, engine("memory", "")));
     memset(&room->site, 0, sizeof(room->site));
-    cgroup_make_engine(&room->site, 77, -1, &site, &leaf_fd);
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
     assert_int_equal(site.flavour, CGROUP_NONE);
 }
 
@@ -78,7 +127,7 @@ static void test_engine_is_handed_over(void **state)
     struct cgroup_site site;
     struct stat status;
     char path[CGROUP_PATH_MAX + 64];
-    int leaf_fd = 0;
+    int leaf_fd = 0, locks[_CONTROLLER_MAX];
 
     if (geteuid() != 0) {
         print_message("giving folders away needs root\n");
@@ -86,7 +135,7 @@ static void test_engine_is_handed_over(void **state)
     }
     kernel_files = files;
     make_site(room, CGROUP_V1, "both", "both", NULL);
-    cgroup_make_engine(&room->site, 77, 4000000, &site, &leaf_fd);
+    cgroup_make_engine(&room->site, 4000000, &site, &leaf_fd, locks);
     assert_int_equal(site.flavour, CGROUP_V1);
     assert_int_equal(leaf_fd, -1);
     for (size_t i = 0; i < ARRAY_SIZE(handed); i++) {
@@ -96,54 +145,68 @@ static void test_engine_is_handed_over(void **state)
         assert_int_equal(status.st_gid, 4000000);
     }
     cgroup_join_engine(&site);
-    check_file(room, "both/bailey-77-engine/launcher/tasks", "0");
-    check_file(room, "both/bailey-77-engine/tasks", "");
+    check_file(room, engine("both", "/launcher/tasks"), "0");
+    check_file(room, engine("both", "/tasks"), "");
     /* Its own limits stay the host's. */
     snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", site.parent[0]);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_uid, 0);
     cgroup_remove_engine(&site);
-    assert_false(is_there(room, "both/bailey-77-engine"));
+    assert_false(is_there(room, engine("both", "")));
 }
 
-/* A container's first process has the same number each time. */
-static void test_engine_replaces_a_stale_one(void **state)
+/* A container's first process has the same number each time, its namespace perhaps too. */
+static void test_engine_beside_one_of_its_name(void **state)
+{
+    struct room *room = *state;
+    struct cgroup_site site, second;
+    int leaf_fd = -1, locks[_CONTROLLER_MAX], second_locks[_CONTROLLER_MAX];
+    char path[CGROUP_PATH_MAX];
+
+    make_site(room, CGROUP_V1, "memory", "memory", NULL);
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
+    cgroup_make_engine(&room->site, -1, &second, &leaf_fd, second_locks);
+    assert_int_equal(second.flavour, CGROUP_V1);
+    assert_string_not_equal(site.parent[0], second.parent[0]);
+    snprintf(path, sizeof(path), "%s", second.parent[0]);
+    let_go(second_locks); /* it died */
+    cgroup_sweep(&room->site);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(site.parent[0], F_OK), 0);
+    cgroup_remove_engine(&site);
+    let_go(locks);
+}
+
+static void test_engine_meets_a_sweeper(void **state)
 {
     struct room *room = *state;
     struct cgroup_site site;
-    int leaf_fd = -1;
+    int leaf_fd = -1, locks[_CONTROLLER_MAX];
 
-    make_site(room, CGROUP_V1, "memory", "memory", NULL);
-    scratch_folder(&room->scratch, "memory/bailey-1-engine/box-3");
-    cgroup_make_engine(&room->site, 1, -1, &site, &leaf_fd);
-    assert_string_equal(site.parent[0], scratch_path(&room->scratch, "memory/bailey-1-engine"));
-    assert_false(is_there(room, "memory/bailey-1-engine/box-3"));
-    scratch_write(&room->scratch, "memory/bailey-1-engine/member", ""); /* it cannot be removed */
-    cgroup_make_engine(&room->site, 1, -1, &site, &leaf_fd);
-    assert_string_equal(site.parent[0], scratch_path(&room->scratch, "memory/bailey-1-1-engine"));
-    assert_true(is_there(room, "memory/bailey-1-engine/member"));
+    make_site(room, CGROUP_V1, "memory", "pids", NULL);
+    sweeps_before_lock = 1;
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
+    assert_int_equal(site.flavour, CGROUP_V1);
+    assert_true(locks[0] >= 0 && locks[1] >= 0);
+    cgroup_remove_engine(&site);
+    let_go(locks);
+    sweeps_before_lock = 1000;
+    cgroup_make_engine(&room->site, -1, &site, &leaf_fd, locks);
+    assert_int_equal(site.flavour, CGROUP_NONE);
+    assert_true(locks[0] == -1 && locks[1] == -1);
 }
 
 static void test_sweep_of_an_engine(void **state)
 {
     struct room *room = *state;
-    pid_t gone = fork();
-    char name[64];
 
-    if (gone == 0)
-        _exit(0);
-    assert_int_equal(waitpid(gone, NULL, 0), gone);
     make_site(room, CGROUP_V1, "memory", "memory", NULL);
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine/box-3", (int)gone);
-    scratch_folder(&room->scratch, name);
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine/launcher", (int)gone);
-    scratch_folder(&room->scratch, name);
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine/box-0", (int)getpid());
-    scratch_folder(&room->scratch, name); /* a living one's */
+    scratch_folder(&room->scratch, "memory/bailey-n7-3-engine/box-3");
+    scratch_folder(&room->scratch, "memory/bailey-n7-3-engine/launcher");
+    scratch_folder(&room->scratch, "memory/bailey-n7-4-engine/box-3/members");
     cgroup_sweep(&room->site);
-    assert_true(is_there(room, name));
-    snprintf(name, sizeof(name), "memory/bailey-%d-engine", (int)gone);
-    assert_false(is_there(room, name));
+    assert_false(is_there(room, "memory/bailey-n7-3-engine"));
+    assert_true(is_there(room, "memory/bailey-n7-4-engine/box-3/members"));
 }
 
 static void test_usage(void **state)
@@ -173,7 +236,9 @@ int main(void)
         IN_A_ROOM(test_engine_v2),
         IN_A_ROOM(test_engine_that_cannot_be),
         IN_A_ROOM(test_engine_is_handed_over),
-        IN_A_ROOM(test_engine_replaces_a_stale_one),
+        IN_A_ROOM(test_engine_beside_one_of_its_name),
+        IN_A_ROOM(test_engine_meets_a_sweeper),
+        IN_A_ROOM(test_sweep_of_a_living_engine),
         IN_A_ROOM(test_sweep_of_an_engine),
         IN_A_ROOM(test_usage),
     };

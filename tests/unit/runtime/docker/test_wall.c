@@ -154,15 +154,36 @@ static void test_a_broker_that_says_no_hello(void **state)
     assert_int_equal(message.type, LAUNCHER_WELCOME);
 }
 
-static void label_of(const char *folder, char label[24])
+static void label_with(const char *folder, const char *identity, char label[24])
 {
     struct docker_wall_spec spec = wall->spec;
     struct docker_wall *other;
 
     spec.state = folder;
+    spec.identity = identity;
     assert_int_equal(docker_wall_open(&loop.reactor, &spec, &other, NULL), 0);
     memcpy(label, other->state, sizeof(other->state));
     docker_wall_close(other);
+}
+
+static void label_of(const char *folder, char label[24])
+{
+    label_with(folder, "state_1", label);
+}
+
+/* Two containers of one image may see the same path, the same inode and the same machine-id. */
+static void test_a_folder_has_an_identity(void **state)
+{
+    char first[24], again[24], other[24], none[24];
+
+    (void)state;
+    label_with("/", "state_1", first);
+    label_with("/", "state_1", again);
+    label_with("/", "state_2", other);
+    label_with("/", NULL, none);
+    assert_string_equal(first, again);
+    assert_string_not_equal(first, other);
+    assert_string_not_equal(first, none);
 }
 
 /* Two machines with one Docker have the same path, and not the same folder. */
@@ -197,6 +218,7 @@ int main(void)
         TEST(test_a_broker_of_another_version),
         TEST(test_a_broker_that_says_no_hello),
         TEST(test_a_folder_is_not_its_path),
+        TEST(test_a_folder_has_an_identity),
     };
 
     return cmocka_run_group_tests_name("runtime/docker wall", tests, NULL, NULL);
