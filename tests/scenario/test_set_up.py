@@ -1,4 +1,5 @@
 """Set-up that tells the truth: tools/setup, tools/quietly and what `make run` says about a failure."""
+import json
 import os
 import shutil
 import signal
@@ -111,15 +112,20 @@ def test_an_interrupt_ends_the_command_too(tmp_path, number):
 
 # ---- make run ----
 
+DOCTOR = {"container": None, "sessions": {"ok": True, "reason": ""}}
+REFUSED = {"sessions": {"ok": False, "reason": "namespaces are refused here"}}
+
+
 @pytest.fixture
 def stand_in(tmp_path):
     """A bailey whose commands end as a test wants: a function of the statuses of its calls."""
-    def make(**statuses):
+    def make(doctor=DOCTOR, **statuses):
         program = tmp_path / "bailey"
         cases = "".join(f'"{name}") echo "the error of {name}" >&2; exit {status} ;;\n'
                         for name, status in statuses.items())
         program.write_text(f'#!/bin/sh\nword=$1\n[ "$1$4" != run--file ] || word=analysis\n'
                            f'[ "$1$2" != templatebuild ] || word=build\n'
+                           f"[ $1 != doctor ] || {{ echo '{json.dumps(doctor)}'; exit 0; }}\n"
                            f'case $word in\n{cases}esac\necho "did $word"\n')
         program.chmod(0o755)
         return run(TOOLS / "run-example", program)
@@ -147,7 +153,10 @@ def test_make_run_fails_when_the_first_part_failed(stand_in):
     assert done.returncode == 125 and "the error of run" in done.stderr, done
 
 
-def test_make_run_skips_what_the_machine_refuses_and_says_so(stand_in):
-    done = stand_in(build=126)
-    assert done.returncode == 0 and "the error of build" in done.stderr, done
-    assert "skipped" in done.stdout and "did analysis" not in done.stdout, done
+@pytest.mark.parametrize("container, remedy", [(None, "doctor"), ({"remedy": "docker run --this"},
+                                                                "docker run --this")])
+def test_make_run_skips_what_the_machine_refuses_and_says_so(stand_in, container, remedy):
+    done = stand_in(doctor={"container": container, **REFUSED}, build=125)
+    assert done.returncode == 0 and "the error of build" not in done.stderr, done
+    assert "skipped: namespaces are refused here" in done.stdout and remedy in done.stdout, done
+    assert "did analysis" not in done.stdout, done
