@@ -28,6 +28,7 @@
 struct proxy {
     uv_loop_t loop;
     uv_poll_t control;
+    uv_tcp_t first; /* never used; see open_all() */
     struct egress_settings settings;
     struct box *boxes[LIMIT_EGRESS_BOXES];
     struct egress_message *queue; /* verdicts that wait; LIMIT_EGRESS_QUEUE of them */

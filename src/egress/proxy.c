@@ -233,6 +233,13 @@ static int open_all(struct proxy *proxy, struct error *err)
     proxy->queue = calloc(LIMIT_EGRESS_QUEUE, sizeof(*proxy->queue));
     if (!proxy->queue || uv_loop_init(&proxy->loop) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    /*
+     * The first stream of a loop opens /dev/null, which libuv gives up when there are no
+     * descriptors left, to accept a connection and close it. Landlock would refuse that, and a
+     * proxy without descriptors would leave its clients waiting and turn without end.
+     */
+    uv_tcp_init(&proxy->loop, &proxy->first);
+    uv_unref((uv_handle_t *)&proxy->first);
     proxy->control.data = proxy;
     r = fd_set_nonblocking(EGRESS_CONTROL_FD, true);
     if (r == 0)
@@ -255,9 +262,11 @@ int egress_main(void)
     prctl(PR_SET_DUMPABLE, 0);
     if (!proxy)
         return 1;
-    r = egress_confine(&err);
+    r = egress_confine_calls(&err);
     if (r == 0)
         r = open_all(proxy, &err);
+    if (r == 0)
+        r = egress_confine_files(&err);
     if (r < 0) {
         log_error("%s", err.text);
         return 1;

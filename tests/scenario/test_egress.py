@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+import serve
 from egress import Proxy, echo, entry, read_all, read_head, server
 
 
@@ -229,6 +230,18 @@ def test_tls_for_the_host_that_was_asked_for():
                 while len(came) < len(hello):
                     came += tunnel.recv(65536)
                 assert came == hello
+
+
+def test_a_proxy_without_descriptors_ends_who_comes():
+    """Nobody waits for a place that does not come, and those that left make room."""
+    with Proxy([entry("a.test")], descriptors=40) as proxy:
+        callers = [proxy.connect() for _ in range(60)]
+        assert read_all(callers[-1]) == b""
+        for caller in callers:
+            caller.close()
+        serve.polled(lambda: proxy.ask("GET http://b.test/x HTTP/1.1\r\n\r\n")[:13],
+                     lambda start: start == b"HTTP/1.1 403 ", "it answers again")
+        assert proxy.logged().count("too many open files") < 60
 
 
 def test_boxes_come_and_go():
