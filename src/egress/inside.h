@@ -28,7 +28,7 @@
 struct proxy {
     uv_loop_t loop;
     uv_poll_t control;
-    uv_tcp_t first; /* never used; see open_all() */
+    unsigned caller_count, caller_max; /* of all boxes */
     struct egress_settings settings;
     struct box *boxes[LIMIT_EGRESS_BOXES];
     struct egress_message *queue; /* verdicts that wait; LIMIT_EGRESS_QUEUE of them */

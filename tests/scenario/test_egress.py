@@ -10,7 +10,6 @@ import threading
 
 import pytest
 
-import serve
 from egress import Proxy, echo, entry, read_all, read_head, server
 
 
@@ -232,16 +231,20 @@ def test_tls_for_the_host_that_was_asked_for():
                 assert came == hello
 
 
-def test_a_proxy_without_descriptors_ends_who_comes():
-    """Nobody waits for a place that does not come, and those that left make room."""
-    with Proxy([entry("a.test")], descriptors=40) as proxy:
-        callers = [proxy.connect() for _ in range(60)]
-        assert read_all(callers[-1]) == b""
+def test_callers_without_a_descriptor_wait_for_their_turn():
+    """Of either box: the proxy neither turns without end nor forgets who waits."""
+    with Proxy([entry("a.test")], descriptors=106) as proxy:  # for five callers
+        proxy.add(8)
+        silent = [proxy.connect(number) for _ in range(55) for number in (7, 8)]
+        callers = [proxy.connect(number) for number in (7, 8, 7, 8)]
         for caller in callers:
+            caller.sendall(b"GET http://b.test/x HTTP/1.1\r\n\r\n")
+        for caller in silent:
             caller.close()
-        serve.polled(lambda: proxy.ask("GET http://b.test/x HTTP/1.1\r\n\r\n")[:13],
-                     lambda start: start == b"HTTP/1.1 403 ", "it answers again")
-        assert proxy.logged().count("too many open files") < 60
+        for caller in callers:
+            assert read_all(caller).startswith(b"HTTP/1.1 403 ")
+            caller.close()
+        assert "too many open files" not in proxy.logged()
 
 
 def test_boxes_come_and_go():
