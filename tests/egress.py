@@ -30,7 +30,8 @@ def message(kind, number, policy=None):
 class Proxy:
     """`bailey-engine egress` with one list, and one box (number 7) unless told otherwise."""
 
-    def __init__(self, entries, upstream=None, hosts=None, patience=None, with_box=True):
+    def __init__(self, entries, upstream=None, hosts=None, patience=None, with_box=True,
+                 descriptors=1024):
         self.room = support.Room()
         settings = {"policies": {"installer": entries}, "upstream": upstream}
         if patience:
@@ -38,13 +39,13 @@ class Proxy:
         self.log = open(self.room.path / "log", "w+")
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(PATIENCE)
-        self.process = self._start(theirs, json.dumps(settings), hosts or {})
+        self.process = self._start(theirs, json.dumps(settings), hosts or {}, descriptors)
         theirs.close()
         self.boxes = {}
         if with_box:
             self.add(7)
 
-    def _start(self, theirs, settings, hosts):
+    def _start(self, theirs, settings, hosts, descriptors):
         hosts_file = self.room.path / "hosts"
         hosts_file.write_text("127.0.0.1 localhost\n" + "".join(
             f"{address} {name}\n" for name, addresses in hosts.items()
@@ -53,7 +54,7 @@ class Proxy:
         os.write(memory, settings.encode())
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in (theirs.fileno(), memory)]
         # Descriptors by number: 3 the launcher's socket, 5 the settings. Only bash knows large ones.
-        script = (f"mount --bind {hosts_file} /etc/hosts && "
+        script = (f"mount --bind {hosts_file} /etc/hosts && ulimit -S -n {descriptors} && "
                   f"exec {ENGINE} egress 3<&{high[0]} 5<&{high[1]} {high[0]}<&- {high[1]}<&-")
         words = ["unshare", "-m"] if support.is_root() else ["unshare", "-rm"]
         process = subprocess.Popen(words + ["bash", "-c", script], stderr=self.log,

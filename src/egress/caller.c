@@ -414,6 +414,7 @@ static struct caller *caller_new(struct box *box)
         caller->next->previous = caller;
     box->callers = caller;
     box->caller_count++;
+    box->proxy->caller_count++;
     box->connections++;
     return caller;
 }

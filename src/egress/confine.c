@@ -1,12 +1,13 @@
 /*
- * confine.c - the proxy's own walls, put on before any library is used.
+ * confine.c - the proxy's own walls: system calls first, files once the event loop is there.
  *
  * It reads what boxes and servers send, so it is a part that may be taken over. What it needs is
- * little: to accept, to connect, to look up names. So: no new privileges; Landlock (what
- * getaddrinfo reads, nothing to write, no TCP port of its own, no signals or abstract sockets
- * outside); a filter of its own above the guest's: no processes, no programs, no sockets but
- * inet's. All of it comes before uv_loop_init(): libuv 1.45 and later would make an io_uring there
- * and abort when the filter refuses its use afterwards (see broker/confine.c).
+ * little: to accept, to connect, to look up names. egress_confine_calls() comes before any library
+ * is used: no new privileges, and a filter of its own above the guest's: no processes, no programs,
+ * no sockets but inet's. libuv 1.45 and later would make an io_uring in uv_loop_init() and abort
+ * when a filter that comes afterwards refuses its use (see broker/confine.c).
+ * egress_confine_files() comes when everything is open: Landlock (what getaddrinfo reads, nothing
+ * to write, no TCP port of its own, no signals or abstract sockets outside).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -167,21 +168,27 @@ static int put_on_filters(void)
     return r;
 }
 
-int egress_confine(struct error *err)
+int egress_confine_calls(struct error *err)
 {
     int r;
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_errno(err, "giving up new privileges");
-    r = put_on_landlock();
+    r = put_on_filters();
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "the egress proxy's system call filter: %s",
+                         strerror(-r));
+    return 0;
+}
+
+int egress_confine_files(struct error *err)
+{
+    int r = put_on_landlock();
+
     if (r == -ENOSYS || r == -EOPNOTSUPP)
         log_warning("this kernel has no Landlock, continuing without it around the egress proxy");
     else if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "Landlock around the egress proxy: %s",
-                         strerror(-r));
-    r = put_on_filters();
-    if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "the egress proxy's system call filter: %s",
                          strerror(-r));
     return 0;
 }

@@ -21,7 +21,11 @@
 /* Descriptors as protocol.h says. Returns the exit status. */
 int egress_main(void);
 
-/* confine.c: no new privileges, Landlock, seccomp: names can be resolved, hosts connected to. */
-int egress_confine(struct error *err);
+/*
+ * confine.c. Names can still be resolved and hosts connected to. The first before any library is
+ * used: no new privileges, and seccomp filters. The second when everything is open: Landlock.
+ */
+int egress_confine_calls(struct error *err);
+int egress_confine_files(struct error *err);
 
 #endif

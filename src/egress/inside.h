@@ -28,6 +28,7 @@
 struct proxy {
     uv_loop_t loop;
     uv_poll_t control;
+    unsigned caller_count, caller_max; /* of all boxes */
     struct egress_settings settings;
     struct box *boxes[LIMIT_EGRESS_BOXES];
     struct egress_message *queue; /* verdicts that wait; LIMIT_EGRESS_QUEUE of them */

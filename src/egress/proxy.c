@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #define SETTINGS_MAX (1 * MIB)
 #define BACKLOG 64
+#define OTHER_DESCRIPTORS 32 /* the loop's, the launcher's, those of getaddrinfo(3) */
 
 static void on_control(uv_poll_t *poll, int status, int events);
 
@@ -98,18 +100,34 @@ static void on_listener_closed(uv_handle_t *handle)
         box_free(box);
 }
 
+static bool has_place(const struct box *box)
+{
+    return box->caller_count < LIMIT_EGRESS_CALLERS &&
+           box->proxy->caller_count < box->proxy->caller_max;
+}
+
+/* A place that one box has left may be what another waits for. */
+static void let_in(struct proxy *proxy)
+{
+    for (size_t i = 0; i < LIMIT_EGRESS_BOXES; i++) {
+        struct box *box = proxy->boxes[i];
+
+        if (box && !box->is_closing && box->has_waiting && has_place(box)) {
+            box->has_waiting = false;
+            caller_accept(box);
+        }
+    }
+}
+
 void yard_has_room(struct box *box)
 {
+    struct proxy *proxy = box->proxy;
+
     box->caller_count--;
-    if (box->is_closing) {
-        if (box->caller_count == 0 && !box->listener.data)
-            box_free(box);
-        return;
-    }
-    if (box->has_waiting) {
-        box->has_waiting = false;
-        caller_accept(box);
-    }
+    proxy->caller_count--;
+    if (box->is_closing && box->caller_count == 0 && !box->listener.data)
+        box_free(box);
+    let_in(proxy);
 }
 
 static void box_close(struct box *box)
@@ -129,7 +147,7 @@ static void on_connection(uv_stream_t *listener, int status)
 
     if (status < 0)
         log_warning("egress: box %u: %s", (unsigned)box->number, uv_strerror(status));
-    else if (box->caller_count >= LIMIT_EGRESS_CALLERS)
+    else if (!has_place(box))
         box->has_waiting = true;
     else
         caller_accept(box);
@@ -224,6 +242,23 @@ static int read_settings(struct proxy *proxy, struct error *err)
     return egress_settings_read(buf_text(&text), text.length, &proxy->settings, err);
 }
 
+/*
+ * Those that the process has descriptors for: one for each side of a caller, two for each box (what
+ * it listens on, and the one that waits), some for the loop and for getaddrinfo(3). Without
+ * descriptors libuv would turn without end: its own spare for that is opened by its path, which
+ * Landlock refuses.
+ */
+static unsigned most_callers(void)
+{
+    const rlim_t kept = 2 * LIMIT_EGRESS_BOXES + OTHER_DESCRIPTORS;
+    const rlim_t most = LIMIT_EGRESS_BOXES * LIMIT_EGRESS_CALLERS;
+    struct rlimit limit = {0};
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < kept + 2)
+        return 1;
+    return (unsigned)MIN((limit.rlim_cur - kept) / 2, most);
+}
+
 static int open_all(struct proxy *proxy, struct error *err)
 {
     int r = read_settings(proxy, err);
@@ -241,6 +276,7 @@ static int open_all(struct proxy *proxy, struct error *err)
         return error_set(err, r, ERROR_ENGINE, "the egress proxy needs a socket at descriptor %d",
                          EGRESS_CONTROL_FD);
     fcntl(EGRESS_CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    proxy->caller_max = most_callers();
     return 0;
 }
 
@@ -255,9 +291,11 @@ int egress_main(void)
     prctl(PR_SET_DUMPABLE, 0);
     if (!proxy)
         return 1;
-    r = egress_confine(&err);
+    r = egress_confine_calls(&err);
     if (r == 0)
         r = open_all(proxy, &err);
+    if (r == 0)
+        r = egress_confine_files(&err);
     if (r < 0) {
         log_error("%s", err.text);
         return 1;

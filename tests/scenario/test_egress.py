@@ -231,6 +231,22 @@ def test_tls_for_the_host_that_was_asked_for():
                 assert came == hello
 
 
+def test_callers_without_a_descriptor_wait_for_their_turn():
+    """Of either box: the proxy neither turns without end nor forgets who waits."""
+    with Proxy([entry("a.test")], descriptors=106) as proxy:  # for five callers
+        proxy.add(8)
+        silent = [proxy.connect(number) for _ in range(55) for number in (7, 8)]
+        callers = [proxy.connect(number) for number in (7, 8, 7, 8)]
+        for caller in callers:
+            caller.sendall(b"GET http://b.test/x HTTP/1.1\r\n\r\n")
+        for caller in silent:
+            caller.close()
+        for caller in callers:
+            assert read_all(caller).startswith(b"HTTP/1.1 403 ")
+            caller.close()
+        assert "too many open files" not in proxy.logged()
+
+
 def test_boxes_come_and_go():
     with server(echo) as there, Proxy([entry("127.0.0.1", there.port)]) as proxy:
         proxy.add(8)
