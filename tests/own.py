@@ -23,7 +23,6 @@ MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
 PREFIX = "yard-group-"
 LEAF = "tests"  # v2: a group with members may not give controllers to its children
 CONTROLLERS = ("memory", "pids", "cpu")
-SHARES = {"cpu.shares": "10240", "cpu.weight": "1000"}  # a group weighs as much as one task otherwise
 
 _libc = ctypes.CDLL(None, use_errno=True)
 groups = []  # folders of this test run, one for each hierarchy
@@ -119,9 +118,10 @@ def _sweep(parent):
 
 
 def _weigh(group):
-    for name, text in SHARES.items():
-        if os.path.exists(os.path.join(group, name)):
-            _write(os.path.join(group, name), text)
+    """v1: a group weighs as much as one task beside it; a test run has a few at work."""
+    path = os.path.join(group, "cpu.shares")
+    if os.path.exists(path):
+        _write(path, str(1024 * (os.cpu_count() or 1)))
 
 
 def _enter(home, parent, is_v2):
