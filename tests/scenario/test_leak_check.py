@@ -1,4 +1,5 @@
 """The leak check of conftest.py: it sees what a test leaves, and nothing of a neighbour."""
+import fcntl
 import os
 import subprocess
 import tempfile
@@ -14,9 +15,12 @@ def seen(before, word):
 
 def test_a_process_is_seen():
     before = support.snapshot()
-    with subprocess.Popen(["sleep", "600"]) as process:
+    process = subprocess.Popen(["sleep", "600"])
+    try:
         assert seen(before, f"process {process.pid} ")
+    finally:
         process.kill()
+        process.wait()
 
 
 def test_an_orphan_in_another_session_is_seen():
@@ -108,14 +112,28 @@ def test_groups_of_boxes_are_in_the_test_runs_own():
         process.communicate(timeout=support.PATIENCE)
 
 
-def test_a_folder_is_seen_and_a_neighbours_is_not(room):
+@pytest.fixture
+def child():
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_a_folder_is_seen_and_a_neighbours_is_not(room, child):
     before = support.snapshot()
     (room.tmp / "left").mkdir()
     assert seen(before, "in TMPDIR")
     (room.tmp / "left").rmdir()
     top = os.environ.get("TMPDIR", "/tmp")
-    with subprocess.Popen(["sleep", "600"]) as process:
-        for pid, is_ours in ((os.getppid(), False), (process.pid, True)):
-            with tempfile.TemporaryDirectory(prefix=f"bailey-n{own.pid_namespace()}-{pid}-box_", dir=top) as path:
-                assert bool(seen(before, path)) == is_ours
-        process.kill()
+    for pid, is_ours in ((os.getppid(), False), (child, True)):
+        name = os.path.join(top, f"bailey-n{own.pid_namespace()}-{pid}-box_test")
+        with tempfile.TemporaryDirectory(dir=top) as path:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # or a neighbour's sweep takes it
+            os.rename(path, name)
+            try:
+                assert bool(seen(before, name)) == is_ours
+            finally:
+                os.rename(name, path)
+                os.close(lock)
