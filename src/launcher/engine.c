@@ -214,7 +214,8 @@ static int open_loop(struct engine *engine)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_SETMASK, &set, NULL);
+    if (r == 0 && sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+        r = -errno;
     signal(SIGPIPE, SIG_IGN);
     if (r == 0)
         r = watch(engine, &engine->stub, ENGINE_STUB_FD, on_stub);

@@ -73,7 +73,9 @@ static int signals_open(struct warden *warden)
     int fd;
 
     sigfillset(&mask);
-    sigprocmask(SIG_SETMASK, &mask, NULL);
+    /* A signal that is not blocked does not come by the signalfd: the end of a child is missed. */
+    if (sigprocmask(SIG_SETMASK, &mask, NULL) < 0)
+        return -errno;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
