@@ -31,6 +31,7 @@ class Proxy:
     """`bailey-engine egress` with one list, and one box (number 7) unless told otherwise."""
 
     def __init__(self, entries, upstream=None, hosts=None, patience=None, with_box=True):
+        support.need_namespaces()
         self.room = support.Room()
         settings = {"policies": {"installer": entries}, "upstream": upstream}
         if patience:
