@@ -16,12 +16,18 @@ LEAK_CHECKED = {"scenario", "escape", "conformance"}
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "needs_namespaces: a plain run has to get a box with namespaces")
     # A shell starts what it puts in the background deaf to these, and tests ask what they do.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     own.settle()
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("needs_namespaces"):
+        support.need_namespaces()
 
 
 def pytest_sessionfinish(session):

@@ -32,6 +32,7 @@ class Proxy:
 
     def __init__(self, entries, upstream=None, hosts=None, patience=None, with_box=True,
                  descriptors=1024):
+        support.need_namespaces()
         self.room = support.Room()
         settings = {"policies": {"installer": entries}, "upstream": upstream}
         if patience:

@@ -200,7 +200,7 @@ def bailey(*args, stdin=None, env=None, user=None, cwd=None, timeout=PATIENCE, r
         out, err = process.communicate()
         raise AssertionError(f"bailey hung for {timeout} s: "
                              f"{Done(process.args, None, out, err, room)!r}") from None
-    if not deny and args[0] != "doctor" and any(words in out + err for words in REFUSED_NAMESPACES):
+    if not deny and args[:1] != ("doctor",) and any(words in out + err for words in REFUSED_NAMESPACES):
         need_sessions(user)
     return Done(process.args, process.returncode, out, err, room)
 
@@ -227,6 +227,13 @@ def need_sessions(user=None):
     reason = session_refusal(user)
     if reason:
         pytest.skip(reason)
+
+
+def need_namespaces(user=None):
+    """The same for a test that needs a box with namespaces, or makes one by itself."""
+    reason = session_refusal(user)
+    if reason:
+        pytest.skip(reason.replace("sessions need namespaces of their own", "the test needs namespaces"))
 
 
 def need_mounts():

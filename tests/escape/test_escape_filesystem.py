@@ -254,6 +254,7 @@ done()
 
 def test_10_sparse_file_costs_nothing_outside(box):
     """A terabyte of nothing in the output folder, which is a disk of 64 MB here."""
+    support.need_mounts()
     out = box.folder / "out"
     out.mkdir()
     small_disk = ["unshare", "-m", "sh", "-c",

@@ -69,6 +69,7 @@ def place():
 
 @pytest.fixture
 def fake_place():
+    support.need_namespaces()  # its boxes are bubblewrap's
     made = Place()
     made.use_fake()
     yield made

@@ -1,6 +1,7 @@
 """Scenario 1: print('Hello') gives its output, exit 0 and a measured duration, with no daemon."""
 import time
 
+import pytest
 import support
 
 
@@ -25,6 +26,7 @@ def test_no_daemon_stays_behind():
     assert support.processes() - before == set()
 
 
+@pytest.mark.needs_namespaces
 def test_each_run_is_a_fresh_box(room):
     first = support.run_json("open('seen', 'w').write('1'); open('/tmp/seen', 'w').write('1')",
                              room=room)

@@ -28,6 +28,7 @@ def hidden(request):
     return way, room, home
 
 
+@pytest.mark.needs_namespaces
 def test_a_venv_in_a_closed_home_works(hidden):
     way, room, home = hidden
     code = "import sys, only_here; print(only_here.word, sys.prefix)"
@@ -35,6 +36,7 @@ def test_a_venv_in_a_closed_home_works(hidden):
     assert (result["exit_code"], result["stdout"]) == (0, f"found {home}/venv\n"), result
 
 
+@pytest.mark.needs_namespaces
 def test_nothing_else_of_that_home_is_seen(hidden):
     way, room, home = hidden
     code = (f"import os\ntry: print(open({str(home / 'diary.txt')!r}).read())\n"
@@ -46,6 +48,7 @@ def test_nothing_else_of_that_home_is_seen(hidden):
     assert result["stdout"].startswith("refused\n"), result
 
 
+@pytest.mark.needs_namespaces
 def test_the_environment_cannot_be_written_from_inside(hidden):
     way, room, home = hidden
     code = ("import only_here\n"

@@ -14,6 +14,7 @@ def test_code_with_top_level_await():
     ("a.mjs", "import os from 'node:os'; console.log(os.hostname())"),
     ("a.cjs", "console.log(require('node:os').hostname())"),
 ])
+@pytest.mark.needs_namespaces
 def test_a_file_by_its_extension(room, name, code):
     room.write(name, code)
     done = support.bailey("run", name, room=room)
@@ -27,6 +28,7 @@ def test_its_own_exit_status_and_an_uncaught_error():
     assert "TypeError" in done.stderr
 
 
+@pytest.mark.needs_namespaces
 def test_it_is_walled_in_like_everything_else(room):
     code = ("import fs from 'node:fs'; import cp from 'node:child_process';"
             "try { fs.writeFileSync('/usr/x', '1'); console.log('written') }"

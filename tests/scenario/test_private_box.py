@@ -165,6 +165,7 @@ def test_only_the_boxs_own_processes_are_visible(seen_walled):
     assert seen_walled["pid"] in seen_walled["pids"]
 
 
+@pytest.mark.needs_namespaces
 def test_two_boxes_do_not_see_each_other(room):
     code = ("import os\nfor d in ('/tmp', '/dev/shm', '/workspace'):\n"
             "    open(d + '/mine', 'w').write('x')\nprint('written', flush=True)\ninput()")

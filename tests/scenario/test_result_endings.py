@@ -69,6 +69,7 @@ def test_disk_full(walled):
     assert_only(result, "disk_full")
 
 
+@pytest.mark.needs_namespaces
 @pytest.mark.parametrize("place", ["/tmp/big", "/home/user/big", "/dev/shm/big"])
 def test_disk_full_in_every_private_folder(place):
     result = support.run_json(FILL.replace("'big'", repr(place)), "--disk", "8m")
@@ -76,6 +77,7 @@ def test_disk_full_in_every_private_folder(place):
     assert_only(result, "disk_full")
 
 
+@pytest.mark.needs_namespaces
 def test_disk_full_of_inodes():
     code = "for n in range(200000): open(f'f{n}', 'w').close()"
     result = support.run_json(code, "--disk", "4m")

@@ -142,11 +142,13 @@ def test_out_fetches_what_the_code_left(walled):
     assert names(result) == ["a.csv", "deep/b.bin"]
 
 
+@pytest.mark.needs_namespaces
 def test_out_makes_the_folder(room):
     support.run_json(WRITE, "--out", "new", room=room)
     assert (room.work / "new" / "a.csv").exists()
 
 
+@pytest.mark.needs_namespaces
 def test_out_works_after_a_failure_too(room):
     result = support.run_json(WRITE + "1/0", "--out", "got", room=room)
     assert result["exit_code"] == 1
@@ -158,6 +160,7 @@ def test_out_with_nothing_left_is_no_error(room):
     assert (result.status, result.meta["total_output_files"]) == (0, 0)
 
 
+@pytest.mark.needs_namespaces
 def test_out_never_follows_a_link_on_either_side(room):
     outside = room.path / "outside.txt"
     outside.write_text("canary")

@@ -1,9 +1,11 @@
 """When the best way is refused the next best is taken, and nothing more is given up than has to be."""
+import pytest
 import support
 
 NAMESPACES = {"userns", "mountns", "pidns", "netns", "ipcns", "utsns"}
 
 
+@pytest.mark.needs_namespaces
 def test_a_refused_setns_costs_no_namespace():
     result = support.run_json("print(open('/proc/net/dev').read().count(':'))", deny=("setns",))
     assert result["exit_code"] == 0, result
@@ -33,6 +35,7 @@ def test_a_wrong_request_is_no_execution_to_keep(room):
     assert list(room.work.iterdir()) == []
 
 
+@pytest.mark.needs_namespaces
 def test_limits_say_who_holds_them():
     limits = support.run_json("pass", "--disk", "64m")["meta"]["resource_limits"]
     assert limits["timeout_by"] == limits["output_by"] == "engine"

@@ -88,6 +88,7 @@ class Manager:
         self.room.remove()
 
 
+@pytest.mark.needs_namespaces
 @pytest.mark.parametrize("name", ["notify", "@bailey-notify"])
 def test_ready_and_stopping(name):
     with Manager(name) as manager:
@@ -111,6 +112,7 @@ def test_a_start_that_fails_never_says_ready():
             manager.heard()
 
 
+@pytest.mark.needs_namespaces
 def test_the_watchdog_is_fed_while_the_launcher_lives():
     with Manager(WATCHDOG_USEC="200000") as manager:
         manager.start()
@@ -132,6 +134,7 @@ def test_the_watchdog_is_fed_while_the_launcher_lives():
         assert manager.end()[0] == 0
 
 
+@pytest.mark.needs_namespaces
 def test_somebody_elses_watchdog_is_not_fed():
     with Manager(WATCHDOG_USEC="100000", WATCHDOG_PID="1") as manager:
         manager.start()
@@ -148,6 +151,7 @@ def listening(path):
     return made
 
 
+@pytest.mark.needs_namespaces
 def test_a_socket_that_is_open_already():
     """Who connects before the start is served; the file stays the manager's."""
     with Manager() as manager:
@@ -167,6 +171,7 @@ def test_a_socket_that_is_open_already():
             assert manager.end()[0] == 0
 
 
+@pytest.mark.needs_namespaces
 def test_sockets_of_another_process_are_left_alone():
     with Manager() as manager:
         other = manager.room.path / "other.sock"
@@ -186,6 +191,7 @@ def test_a_socket_that_is_none():
             assert status == 125 and "no listening stream socket" in said, said
 
 
+@pytest.mark.needs_namespaces
 @pytest.mark.skipif(not support.is_root(), reason="the unit starts as root")
 def test_the_capabilities_of_the_unit_are_enough():
     """Under exactly its bounding set, and without new privileges, boxes have all their walls."""
