@@ -74,7 +74,11 @@ static int put_on_landlock(int folder_fd)
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(call), 0, 1), \
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-/* What walking, hashing and removing needs, and how a process ends. Everything else is EPERM. */
+/*
+ * What walking, hashing and removing needs, and how a process ends. Everything else does not exist
+ * (ENOSYS): a C library that is newer than this list then does what it did before the call was
+ * invented, where EPERM would be its answer.
+ */
 static const struct sock_filter calls[] = {
     LOAD(arch),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0),
@@ -121,7 +125,7 @@ static const struct sock_filter calls[] = {
     ALLOW(SYS_gettid),
     ALLOW(SYS_sigaltstack), /* sanitizers, at the end */
     ALLOW(SYS_exit_group),
-    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
 };
 
 static int put_on_filter(void)
