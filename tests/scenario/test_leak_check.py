@@ -98,6 +98,22 @@ def test_a_control_group_is_seen_and_a_neighbours_is_not():
                 os.rmdir(folder)
 
 
+def test_a_control_group_of_another_user_is_a_neighbours(monkeypatch):
+    """Also where this test run has no groups of its own, as an ordinary user's."""
+    if not own.groups or not support.is_root():
+        pytest.skip("needs a control group of another user: only root can make one")
+    path = os.path.join(own.groups[0], f"bailey-test-{os.getpid()}")
+    monkeypatch.setattr(own, "groups", [])
+    before = support.snapshot()
+    os.mkdir(path)
+    try:
+        assert seen(before, path) == [f"cgroup {path}"]
+        os.chown(path, support.ORDINARY_UID, support.ORDINARY_UID)
+        assert not seen(before, path)
+    finally:
+        os.rmdir(path)
+
+
 def test_groups_of_boxes_are_in_the_test_runs_own():
     """Or the check looks where nothing is."""
     if not own.groups:
