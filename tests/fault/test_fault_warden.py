@@ -9,6 +9,7 @@ import pytest
 import support
 
 MOST = 400
+pytestmark = pytest.mark.needs_namespaces  # the warden is found as the first of a pid namespace
 
 PARTIAL = ["/bin/sh", "-c", "echo partial; echo more >&2; cat /dev/null; exit 0"]
 

@@ -96,6 +96,7 @@ def test_every_limit_says_what_holds_it(way):
         assert limits[name] and limits[name] != "none", name
 
 
+@pytest.mark.needs_namespaces
 def test_missing_landlock_alone_is_said():
     if not support.is_root():
         pytest.skip("has to be started as root")
