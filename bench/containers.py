@@ -39,7 +39,7 @@ DOCKER_PYTHON = "docker exec, python3 -c"
 LLM_LIVE = "llm-sandbox: run in an open session"
 
 
-class Yard(Docker):
+class BaileyInDocker(Docker):
     """A dockerd whose image is what `bailey image build` makes."""
 
     image = "bailey-sandbox:latest"
@@ -74,7 +74,7 @@ class World:
             found["no_llm_sandbox"] = str(error)
         bench.tell("dockerd, and its image")
         try:
-            self.docker = self.open(Yard(bench))
+            self.docker = self.open(BaileyInDocker(bench))
             self.pooled = self.open(Serve(bench, self.docker.settings()))
             self.unpooled = self.open(Serve(bench, self.docker.settings(DOCKER_POOL_SIZE="0")))
         except BaseException:

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/layer.h"
-#include "runtime/docker/inside.h"
+#include "base/isolation.h"
+#include "runtime/docker/docker_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,11 +18,11 @@ static void check(int is_true)
         abort();
 }
 
-static struct docker_wall_spec wall = {.image = "i:1", .host = "unix:///s"};
+static struct docker_host_spec docker = {.image = "i:1", .host = "unix:///s"};
 
 static void look_at(const json_t *json)
 {
-    struct container_spec spec = {.wall = &wall,
+    struct container_spec spec = {.docker = &docker,
                                   .engine = "e1",
                                   .state = "s1",
                                   .key = "k1",
@@ -37,7 +37,8 @@ static void look_at(const json_t *json)
     struct error err = {0};
 
     if (create_check(json, &spec, false, &facts, &err) == 0)
-        check(facts.layers & LAYER_BIT(LAYER_NETNS) && facts.layers & LAYER_BIT(LAYER_CAPS));
+        check(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS) &&
+              facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CAPS));
     else
         check(err.num < 0 && facts.layers == 0);
     if (api_negotiate(&api, json, &err) == 0)
@@ -127,8 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json)
         look_at(json);
     json_decref(json);
-    docked_group_parse(text, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-                       &group);
+    container_group_parse(text, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                          &group);
     free(text);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "boxes/boxes.h"
 #include "launcher/handover.h"
-#include "launcher/launcher.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,12 +18,12 @@ static void check(int is_true)
         abort();
 }
 
-static int hear_engine(void *ctx, const struct handover_engine *engine)
+static int hear_launcher(void *ctx, const struct handover_launcher *launcher)
 {
     check((*(int *)ctx)++ == 0);
-    check(strnlen(engine->layer, sizeof(engine->layer)) < sizeof(engine->layer));
-    check(strnlen(engine->reason, sizeof(engine->reason)) < sizeof(engine->reason));
-    check(engine->former_self_fd == -1 || engine->former_self_fd >= 3);
+    check(strnlen(launcher->layer, sizeof(launcher->layer)) < sizeof(launcher->layer));
+    check(strnlen(launcher->reason, sizeof(launcher->reason)) < sizeof(launcher->reason));
+    check(launcher->former_self_fd == -1 || launcher->former_self_fd >= 3);
     return 0;
 }
 
@@ -49,7 +49,7 @@ static int hear_kernel(void *ctx, const struct handover_kernel *kernel)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int heard = 0;
-    struct handover_reader reader = {hear_engine, hear_box, hear_kernel, &heard};
+    struct handover_reader reader = {hear_launcher, hear_box, hear_kernel, &heard};
     struct error err = {0};
 
     if (handover_read(data, size, &reader, &err) == 0)

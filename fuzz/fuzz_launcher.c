@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "launcher/protocol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

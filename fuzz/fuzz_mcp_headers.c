@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/str.h"
 
 #define LINES 6

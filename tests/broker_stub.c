@@ -27,9 +27,10 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "launcher/launcher.h"
 #include "launcher/protocol.h"
-#include "launcher/serve.h"
 #include "stub_box.h"
+#include "supervisor/supervisor.h"
 #include "wire/message.h"
 
 #define BOXES_MAX 256
@@ -162,7 +163,7 @@ static void make(FILE *client, const char *key)
     tell_box(client, &message);
 }
 
-static void make_furnished(FILE *client, const char *key, const char *layer, uint8_t staging)
+static void make_with_template(FILE *client, const char *key, const char *layer, uint8_t staging)
 {
     struct launcher_message message = {.type = LAUNCHER_MAKE, .make = sample_make};
 
@@ -237,24 +238,24 @@ static void ask_kernel(FILE *client, uint32_t number, const char *id, const char
             message.kernel_made.num);
 }
 
-static void seal(FILE *client, enum launcher_type type, const char *key)
+static void commit_layer(FILE *client, enum launcher_type type, const char *key)
 {
-    struct launcher_message message = {.type = type, .seal = {.serial = 9}};
-    const struct launcher_sealed *sealed = &message.sealed;
+    struct launcher_message message = {.type = type, .commit_layer = {.serial = 9}};
+    const struct launcher_layer_committed *layer_committed = &message.layer_committed;
 
-    snprintf(message.seal.key, sizeof(message.seal.key), "%s", key);
+    snprintf(message.commit_layer.key, sizeof(message.commit_layer.key), "%s", key);
     send_message(&message);
     if (type == LAUNCHER_DISCARD) {
         fprintf(client, "asked\n");
         return;
     }
-    hear(&message, LAUNCHER_SEALED, LAUNCHER_SEALED);
-    if (sealed->error.num)
-        fprintf(client, "failed %s %s\n", sealed->error.code, sealed->error.text);
+    hear(&message, LAUNCHER_LAYER_COMMITTED, LAUNCHER_LAYER_COMMITTED);
+    if (layer_committed->error.num)
+        fprintf(client, "failed %s %s\n", layer_committed->error.code, layer_committed->error.text);
     else
-        fprintf(client, "sealed %u %s %llu %llu %d\n", sealed->serial, sealed->layer,
-                (unsigned long long)sealed->files, (unsigned long long)sealed->bytes,
-                sealed->was_there);
+        fprintf(client, "sealed %u %s %llu %llu %d\n", layer_committed->serial,
+                layer_committed->layer, (unsigned long long)layer_committed->files,
+                (unsigned long long)layer_committed->bytes, layer_committed->was_there);
 }
 
 /* How a kernel ended, once the launcher has said so. */
@@ -461,13 +462,13 @@ static void make_something(FILE *client, const char *word, const char *argument,
     else if (strcmp(word, "look") == 0)
         look(client);
     else if (strcmp(word, "stage") == 0)
-        make_furnished(client, argument, "", STAGING_TEMPLATE);
+        make_with_template(client, argument, "", STAGING_TEMPLATE);
     else if (strcmp(word, "layer") == 0)
-        make_furnished(client, "furnished", argument, STAGING_NONE);
+        make_with_template(client, "furnished", argument, STAGING_NONE);
     else if (strcmp(word, "seal") == 0)
-        seal(client, LAUNCHER_SEAL, argument);
+        commit_layer(client, LAUNCHER_COMMIT_LAYER, argument);
     else if (strcmp(word, "discard") == 0)
-        seal(client, LAUNCHER_DISCARD, argument);
+        commit_layer(client, LAUNCHER_DISCARD, argument);
     if (strcmp(word, "vanish") == 0) {
         ask_for_many(number);
         exit(0);
@@ -551,7 +552,7 @@ static int be_daemon(int argc, char **argv)
     struct launch_bind binds[8];
     char *env[4] = {NULL}, layer[128];
     size_t count = 0;
-    struct serve_spec spec = {
+    struct supervisor_spec spec = {
         .log_level = LOG_WARNING,
         .state = argv[1],
         .socket = argv[2],
@@ -581,7 +582,7 @@ static int be_daemon(int argc, char **argv)
     if (getenv("STUBBORN"))
         env[count++] = "STUBBORN=1";
     close(STDOUT_FILENO);
-    if (serve_run(&spec, &err) == 0)
+    if (supervisor_run(&spec, &err) == 0)
         return 0;
     log_error("%s: %s", err.code, err.text);
     return err.code == ERROR_REFUSED ? 126 : 125;
@@ -589,9 +590,9 @@ static int be_daemon(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    launcher_remember_arguments(argc, argv, environ);
-    if (argc == 2 && strcmp(argv[1], SERVE_INSIDE_WORD) == 0)
-        serve_inside();
+    launch_remember_arguments(argc, argv, environ);
+    if (argc == 2 && strcmp(argv[1], LAUNCHER_INSIDE_WORD) == 0)
+        launcher_inside();
     if (argc == 2 && strcmp(argv[1], "broker") == 0)
         return be_broker();
     if (argc < 3)

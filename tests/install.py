@@ -70,7 +70,7 @@ def names(listed):
 
 
 def left_packages(daemon):
-    """Of sessions and runs; folders of boxes that are made ahead are the launcher's."""
+    """Of sessions and runs; folders of prewarmed boxes are the launcher's."""
     return [name for name in os.listdir(daemon.state / "packages") if not name.startswith("p_")]
 
 

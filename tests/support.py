@@ -382,7 +382,7 @@ def ways():
 
 # As sys/owner.c names their maker: its pid namespace, and its pid there.
 MADE = re.compile(r"bailey-n(?P<namespace>\d+)-(?P<pid>\d+)-")
-BOX_FOLDER = re.compile(MADE.pattern + "box_")  # launcher/private.c
+BOX_FOLDER = re.compile(MADE.pattern + "box_")  # boxes/private.c
 
 
 def _read(path):

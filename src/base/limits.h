@@ -72,7 +72,7 @@
 #define LIMIT_AUDIT_FILES 20000          /* that are looked at */
 #define LIMIT_AUDIT_CODE (64 * KIB)      /* of code in a line, where SANDBOX_STORE_CODE says so */
 #define LIMIT_AUDIT_LINE (1 * MIB)       /* of it: a longer line is kept without its fields */
-#define LIMIT_DENIALS 300 /* of one tenant that have a line of their own in a minute */
+#define LIMIT_REFUSAL_LINES 300 /* of one tenant that have a line of their own in a minute */
 
 /* kernels, templates, layers */
 #define LIMIT_POOL 256   /* SANDBOX_POOL_SIZE may not exceed it */
@@ -84,7 +84,7 @@
 #define LIMIT_ZYGOTE_START_MS 30000 /* then it is given up */
 #define LIMIT_ZYGOTE_FORK_MS 5000
 #define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
-#define LIMIT_MAKES_AT_ONCE 8        /* boxes that the maker is asked for at once */
+#define LIMIT_MAKES_AT_ONCE 8        /* boxes that the provider is asked for at once */
 #define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */
 #define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
@@ -99,11 +99,11 @@
 #define LIMIT_WS_PTY (1 * MIB)       /* of one message of a terminal */
 #define LIMIT_WS_PING_MS 20000
 #define LIMIT_WS_CLOSE_MS 3000                    /* so long a client's last word is waited for */
-#define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, made ahead or not */
-#define LIMIT_MAKINGS 8                           /* boxes being made at once; others wait */
-#define LIMIT_SHELVES 16                          /* kinds of boxes that are made ahead */
-#define LIMIT_GRAVES 256                          /* control groups whose removal may wait */
-#define LIMIT_MOVED_DATASETS 64                   /* into the folder of a box that was made ahead */
+#define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, prewarmed or not */
+#define LIMIT_BRINGUPS 8                          /* boxes being made at once; others wait */
+#define LIMIT_POOL_BUCKETS 16                     /* kinds of prewarmed boxes */
+#define LIMIT_DEAD_GROUPS 256                     /* control groups whose removal may wait */
+#define LIMIT_MOVED_DATASETS 64                   /* into the folder of a prewarmed box */
 #define LIMIT_CONTEXTS 32                         /* of one session */
 #define LIMIT_CELL_EVENTS (64 * MIB)              /* bytes of one cell's events that are kept */
 #define LIMIT_CELL_RESULTS 1000                   /* events in one result */
@@ -144,20 +144,20 @@
 #define LIMIT_EGRESS_DROP (64 * KIB) /* sent by a caller behind what it may send */
 
 /* one HTTP request */
-#define LIMIT_HTTP_HEADERS (64 * KIB) /* its line and headers */
-#define LIMIT_HTTP_TARGET (8 * KIB)   /* path and query */
-#define LIMIT_HTTP_SEGMENTS 64        /* of the path */
-#define LIMIT_HTTP_ARGUMENTS 64       /* of the query */
-#define LIMIT_HTTP_PARAMS 8           /* {x} in one pattern */
-#define LIMIT_HTTP_DROP (64 * KIB)    /* a body that nobody asked for */
-#define LIMIT_HTTP_CUT (1 * MIB)      /* sent behind a body that was too long already */
-#define LIMIT_HTTP_HEAD (16 * KIB)    /* of a reply that the static program reads */
-#define LIMIT_EXECUTE_BODY (10 * MIB) /* of POST /execute */
-#define LIMIT_ARTIFACTS_LISTED 1000   /* by one GET /v1/artifacts */
-#define LIMIT_EXECUTE_FILES 1000      /* that come with it */
-#define LIMIT_TLS_FILE (256 * KIB)    /* a certificate with its chain, or a key */
-#define LIMIT_LOG_BYTES (16 * MIB)    /* daemon.log is begun anew above */
-#define LIMIT_REPLY_JSON (64 * MIB)   /* a reply of the daemon that a client reads whole */
+#define LIMIT_HTTP_HEADERS (64 * KIB)    /* its line and headers */
+#define LIMIT_HTTP_TARGET (8 * KIB)      /* path and query */
+#define LIMIT_HTTP_SEGMENTS 64           /* of the path */
+#define LIMIT_HTTP_ARGUMENTS 64          /* of the query */
+#define LIMIT_HTTP_PARAMS 8              /* {x} in one pattern */
+#define LIMIT_HTTP_DROP (64 * KIB)       /* a body that nobody asked for */
+#define LIMIT_HTTP_EARLY_REPLY (1 * MIB) /* sent behind a body that was too long already */
+#define LIMIT_HTTP_HEAD (16 * KIB)       /* of a reply that the static program reads */
+#define LIMIT_EXECUTE_BODY (10 * MIB)    /* of POST /execute */
+#define LIMIT_ARTIFACTS_LISTED 1000      /* by one GET /v1/artifacts */
+#define LIMIT_EXECUTE_FILES 1000         /* that come with it */
+#define LIMIT_TLS_FILE (256 * KIB)       /* a certificate with its chain, or a key */
+#define LIMIT_LOG_BYTES (16 * MIB)       /* daemon.log is begun anew above */
+#define LIMIT_REPLY_JSON (64 * MIB)      /* a reply of the daemon that a client reads whole */
 
 /* MCP */
 #define LIMIT_MCP_LINE (40 * MIB)           /* one message: a JSON body and its frame */
@@ -215,7 +215,7 @@
 #define DOCKER_PULL_MS 1800000      /* an image comes */
 #define DOCKER_PULL_TELL_MS 200     /* how far it is is told so often */
 #define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */
-#define DOCKER_LEAVE_MS 10000       /* containers are removed before the wall leaves */
+#define DOCKER_LEAVE_MS 10000       /* containers are removed before the provider host leaves */
 #define DOCKER_LOOK_MS 250          /* a Docker that is not there is looked for: first pause, */
 #define DOCKER_LOOK_MAX_MS 4000     /* which doubles up to this one */
 #define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */

@@ -8,7 +8,7 @@
  *
  * The folder's names and bytes are a guest's: everything goes by descriptor, nothing is followed,
  * depth, number and bytes have ceilings (base/limits.h). Blocks while it reads. Called by the
- * launcher's sealing child and by whoever verifies a layer.
+ * launcher's committing child and by whoever verifies a layer.
  */
 #ifndef BAILEY_BASE_MANIFEST_H
 #define BAILEY_BASE_MANIFEST_H

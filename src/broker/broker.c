@@ -22,17 +22,17 @@
 #include "broker/reload.h"
 #include "broker/uv_reactor.h"
 #include "config/config.h"
+#include "interpreter/language.h"
+#include "launcher/launcher.h"
 #include "launcher/protocol.h"
-#include "launcher/serve.h"
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/bus.h"
 #include "observe/metrics.h"
-#include "runtime/maker.h"
-#include "runtime/walls.h"
-#include "session/engine.h"
+#include "runtime/mux.h"
+#include "runtime/provider.h"
+#include "session/session_manager.h"
 #include "store/index.h"
-#include "tool/language.h"
 
 #define LANGUAGES_MAX 8
 #define FOLDERS_MAX 64
@@ -59,13 +59,13 @@ struct broker {
     struct bus *bus;
     struct audit *audit;
     struct metrics *metrics;
-    struct engine *engine;
-    struct maker *maker;
+    struct session_manager *manager;
+    struct provider *provider;
     struct rest *rest;
     struct http_server *server; /* its own */
     struct rest_info info;
     struct listeners listeners;
-    struct engine_language languages[LANGUAGES_MAX];
+    struct session_language languages[LANGUAGES_MAX];
     size_t language_count;
     const char *dataset_folders[FOLDERS_MAX + 1];
     int dataset_fds[FOLDERS_MAX];
@@ -124,7 +124,7 @@ static void read_languages(struct broker *broker)
 
         if (broker->language_count == LANGUAGES_MAX)
             break;
-        broker->languages[broker->language_count++] = (struct engine_language){
+        broker->languages[broker->language_count++] = (struct session_language){
             .name = name,
             .script = row ? row->script : "main",
             .driver = row ? row->driver : NULL,
@@ -216,9 +216,9 @@ static uint64_t idle_look_ms(const struct broker *broker)
 static void quit(struct broker *broker)
 {
     if (config_is_docker(&broker->config))
-        walls_quit(broker->maker);
+        mux_quit(broker->provider);
     else
-        launched_quit(broker->maker);
+        launched_quit(broker->provider);
 }
 
 static void on_idle(void *ctx)
@@ -227,8 +227,8 @@ static void on_idle(void *ctx)
     uint64_t now = clock_now_ms();
     struct http_server *server = broker->server; /* NULL: it says goodbye already */
     uint64_t clients = server ? http_server_clients_ever(server) : 0;
-    bool is_idle = server && engine_is_idle(broker->engine) && http_server_clients(server) == 0 &&
-                   clients == broker->clients_seen;
+    bool is_idle = server && session_manager_is_idle(broker->manager) &&
+                   http_server_clients(server) == 0 && clients == broker->clients_seen;
 
     broker->clients_seen = clients;
 
@@ -250,7 +250,7 @@ static void on_found(void *ctx, const struct made *made)
 {
     struct broker *broker = ctx;
 
-    engine_found(broker->engine, made);
+    session_manager_found(broker->manager, made);
 }
 
 /* For the broker that takes over from this one some day. */
@@ -277,7 +277,7 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
         .config = &broker->config,
         .settings = broker->settings,
         .listeners = &broker->listeners,
-        .engine = broker->engine,
+        .manager = broker->manager,
         .rest = broker->rest,
     };
 
@@ -313,7 +313,7 @@ static int open_doors(struct broker *broker, struct error *err)
                      : 0;
 
     if (r == 0)
-        r = rest_serve(broker->reactor, broker->engine, BROKER_LISTEN_FD, &broker->info,
+        r = rest_serve(broker->reactor, broker->manager, BROKER_LISTEN_FD, &broker->info,
                        &broker->rest, err);
     if (r == 0)
         r = listeners_start(&broker->listeners, broker->settings, broker->rest, err);
@@ -325,7 +325,7 @@ static int open_doors(struct broker *broker, struct error *err)
     return r;
 }
 
-static void on_engine_ready(void *ctx)
+static void on_manager_ready(void *ctx)
 {
     struct broker *broker = ctx;
     struct error err = {0};
@@ -343,9 +343,9 @@ static void on_engine_ready(void *ctx)
             broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
     }
     if (config_is_docker(&broker->config))
-        walls_say_ready(broker->maker);
+        mux_say_ready(broker->provider);
     else
-        launched_say_ready(broker->maker);
+        launched_say_ready(broker->provider);
 }
 
 static void on_ready(void *ctx, uint32_t generation)
@@ -355,21 +355,21 @@ static void on_ready(void *ctx, uint32_t generation)
     broker->info.generation = generation;
     if (generation > 1)
         metrics_add(broker->metrics, METRIC_RETRIES, &(const char *){"broker"}, generation - 1);
-    engine_start(broker->engine, generation, on_engine_ready, broker);
+    session_manager_start(broker->manager, generation, on_manager_ready, broker);
 }
 
 static void on_box_ended(void *ctx, uint32_t number, const struct box_facts *facts)
 {
     struct broker *broker = ctx;
 
-    engine_box_ended(broker->engine, number, facts->why);
+    session_manager_box_ended(broker->manager, number, facts->why);
 }
 
 static void on_kernel_ended(void *ctx, const struct kernel_end *end)
 {
     struct broker *broker = ctx;
 
-    engine_kernel_ended(broker->engine, end);
+    session_manager_kernel_ended(broker->manager, end);
 }
 
 /* What the proxy let through and what not: the only trace that a box's network leaves. */
@@ -380,9 +380,9 @@ static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *
 
     audit_write(broker->audit, "egress",
                 json_pack("{s:s*, s:i, s:b, s:o*, s:i, s:o*}", "tenant",
-                          engine_box_tenant(broker->engine, number), "box", (int)number, "allowed",
-                          is_allowed, "host", text_to_json(host, strlen(host)), "port", (int)port,
-                          "reason", text_to_json(reason, strlen(reason))));
+                          session_manager_box_tenant(broker->manager, number), "box", (int)number,
+                          "allowed", is_allowed, "host", text_to_json(host, strlen(host)), "port",
+                          (int)port, "reason", text_to_json(reason, strlen(reason))));
 }
 
 static void on_stopped(void *ctx)
@@ -400,7 +400,7 @@ static void on_stopping(void *ctx, uint32_t grace_ms)
     struct broker *broker = ctx;
 
     rest_quiesce(broker->rest);
-    engine_stop(broker->engine, grace_ms, on_stopped, broker);
+    session_manager_stop(broker->manager, grace_ms, on_stopped, broker);
 }
 
 static void on_launcher_gone(void *ctx)
@@ -432,7 +432,7 @@ static int number_of(const char *variable)
 
 static int start(struct broker *broker, struct error *err)
 {
-    struct engine_spec spec = {
+    struct session_manager_spec spec = {
         .config = &broker->config,
         .folders =
             {
@@ -469,26 +469,26 @@ static int start(struct broker *broker, struct error *err)
         .has_fixtures = number_of("BAILEY_MCP_CONFORMANCE_FIXTURES") == 1,
     };
     if (r == 0)
-        r = engine_new(&spec, &broker->engine, err);
+        r = session_manager_new(&spec, &broker->manager, err);
     if (r == 0 && config_is_docker(&broker->config))
-        r = walls_open(broker->reactor, LAUNCHER_CONTROL_FD, broker->config.falls_back,
-                       &launched_events, broker, &broker->maker, err);
+        r = mux_open(broker->reactor, LAUNCHER_CONTROL_FD, broker->config.falls_back,
+                     &launched_events, broker, &broker->provider, err);
     else if (r == 0)
         r = launched_open(broker->reactor, LAUNCHER_CONTROL_FD, &launched_events, broker,
-                          &broker->maker, err);
+                          &broker->provider, err);
     if (r == 0)
-        engine_set_maker(broker->engine, broker->maker);
+        session_manager_set_provider(broker->manager, broker->provider);
     return r;
 }
 
 static void broker_free(struct broker *broker)
 {
     rest_stop(broker->rest);
-    engine_free(broker->engine);
-    if (broker->maker && config_is_docker(&broker->config))
-        walls_close(broker->maker);
+    session_manager_free(broker->manager);
+    if (broker->provider && config_is_docker(&broker->config))
+        mux_close(broker->provider);
     else
-        launched_close(broker->maker);
+        launched_close(broker->provider);
     if (broker->reactor) {
         broker->reactor->ops->timer_remove(broker->idle);
         uv_reactor_free(broker->reactor);

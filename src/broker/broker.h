@@ -1,10 +1,10 @@
 /*
  * broker.h - the broker: the process with the event loop, the sessions and the doors.
  *
- * Started by the launcher (launcher/serve.h has its descriptors), in the engine's namespaces,
- * without a privilege. It confines its system calls at once and its files when they are open,
- * before the first client. May be killed at any moment: the launcher starts another, which takes
- * everything over.
+ * Started by the launcher (supervisor/supervisor.h has its descriptors), in the engine's
+ * namespaces, without a privilege. It confines its system calls at once and its files when they are
+ * open, before the first client. May be killed at any moment: the launcher starts another, which
+ * takes everything over.
  */
 #ifndef BAILEY_BROKER_BROKER_H
 #define BAILEY_BROKER_BROKER_H

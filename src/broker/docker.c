@@ -1,4 +1,5 @@
-/* docker.c - `bailey-engine docker`: reads the settings and runs the Docker wall; see docker.h. */
+/* docker.c - `bailey-engine docker`: reads the settings and runs the Docker provider host; see
+ * docker.h. */
 #include "broker/docker.h"
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include "base/str.h"
 #include "broker/uv_reactor.h"
 #include "config/config.h"
-#include "runtime/docker/wall.h"
+#include "runtime/docker/docker_host.h"
 
 #define TELL_MS 30000 /* where there is no terminal, while it goes on */
 
@@ -32,7 +33,8 @@ static void on_left(void *ctx)
 
 /* ---- an image that comes ---- */
 
-/* The name was checked, the words are the wall's own: nothing in them that a terminal obeys. */
+/* The name was checked, the words are the provider host's own: nothing in them that a terminal
+ * obeys. */
 static void write_line(struct job *job, const char *image, const char *words)
 {
     char text[512];
@@ -81,10 +83,10 @@ static void on_pulling(void *ctx, enum docker_pulling what, const char *image, c
     }
 }
 
-static void fill_spec(struct docker_wall_spec *spec, const struct config *config)
+static void fill_spec(struct docker_host_spec *spec, const struct config *config)
 {
-    *spec = (struct docker_wall_spec){
-        .meeting_fd = DOCKER_MEETING_FD,
+    *spec = (struct docker_host_spec){
+        .rendezvous_fd = DOCKER_RENDEZVOUS_FD,
         .program_fd = DOCKER_PROGRAM_FD,
         .image = config->docker.image,
         .host = config->docker.host,
@@ -112,8 +114,8 @@ static void fill_spec(struct docker_wall_spec *spec, const struct config *config
 /* Its status, or negative. */
 static int run(const struct config *config, struct error *err)
 {
-    struct docker_wall_spec spec;
-    struct docker_wall *wall;
+    struct docker_host_spec spec;
+    struct docker_host *provider_host;
     struct reactor *reactor;
     struct job job = {.shows = getenv("BAILEY_WALL_PROGRESS") != NULL,
                       .is_terminal = isatty(STDERR_FILENO)};
@@ -124,12 +126,12 @@ static int run(const struct config *config, struct error *err)
     job.reactor = reactor;
     fill_spec(&spec, config);
     spec.ctx = &job;
-    r = docker_wall_open(reactor, &spec, &wall, err);
+    r = docker_host_open(reactor, &spec, &provider_host, err);
     if (r == 0) {
         r = uv_reactor_run(reactor);
-        if (r == 0 && docker_wall_is_outdated(wall))
+        if (r == 0 && docker_host_is_outdated(provider_host))
             r = DOCKER_STATUS_OUTDATED;
-        docker_wall_close(wall);
+        docker_host_close(provider_host);
         clear_line(&job);
     }
     uv_reactor_free(reactor);
@@ -145,7 +147,7 @@ int docker_main(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a terminal's: whoever started us says when it is over */
     prctl(PR_SET_DUMPABLE, 0);
-    fcntl(DOCKER_MEETING_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(DOCKER_RENDEZVOUS_FD, F_SETFD, FD_CLOEXEC);
     fcntl(DOCKER_PROGRAM_FD, F_SETFD, FD_CLOEXEC);
     r = config_load_text(&config, "", 0, "settings", environ, &err);
     if (r == 0)

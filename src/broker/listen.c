@@ -56,7 +56,7 @@ int listeners_open(struct listeners *listeners, json_t *settings, struct error *
     json_int_t count = json_integer_value(json_object_get(settings, "tcp"));
     struct http_tls tls;
 
-    if (count < 0 || count > SERVE_LISTEN_MAX)
+    if (count < 0 || count > BROKER_TCP_MAX)
         return error_set(err, -EINVAL, ERROR_ENGINE, "the settings' number of addresses");
     listeners->is_tls = listeners_tls(settings, &tls);
     listeners->count = (size_t)count;

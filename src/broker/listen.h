@@ -1,8 +1,8 @@
 /*
  * listen.h - the broker's TCP addresses: which they are, who may reach them, the first key.
  *
- * The descriptors are the launcher's (launcher/serve.h); what they are bound to is asked of the
- * kernel. Owns its lists. One thread; blocks for the index only.
+ * The descriptors are the launcher's (supervisor/supervisor.h); what they are bound to is asked of
+ * the kernel. Owns its lists. One thread; blocks for the index only.
  */
 #ifndef BAILEY_BROKER_LISTEN_H
 #define BAILEY_BROKER_LISTEN_H
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "http/server.h"
-#include "launcher/serve.h"
+#include "launcher/launcher.h"
 #include "store/keys.h"
 
 struct config;
@@ -26,7 +26,7 @@ struct listener {
 };
 
 struct listeners {
-    struct listener rows[SERVE_LISTEN_MAX];
+    struct listener rows[BROKER_TCP_MAX];
     size_t count;
     char **hosts; /* strv: localhost, and what is configured */
     bool is_tls;

@@ -1,6 +1,7 @@
 /*
- * main.c - bailey-engine: the broker, the egress proxy or the Docker wall when the daemon starts
- * it, else the commands that speak to one. `bailey` executes it with the arguments it was given.
+ * main.c - bailey-engine: the broker, the egress proxy or the Docker provider host when the daemon
+ * starts it, else the commands that speak to one. `bailey` executes it with the arguments it was
+ * given.
  */
 #include "cli/client/main.h"
 
@@ -12,7 +13,7 @@
 #include "broker/broker.h"
 #include "broker/docker.h"
 #include "egress/egress.h"
-#include "launcher/serve.h"
+#include "launcher/launcher.h"
 
 int main(int argc, char **argv)
 {
@@ -23,6 +24,7 @@ int main(int argc, char **argv)
     if (argc == 2 && str_equal(argv[1], "egress"))
         return egress_main();
     if (argc == 2 && str_equal(argv[1], "probe")) /* its libraries were found, or it is not here */
-        return fd_write_all(STDOUT_FILENO, SERVE_PROBE_ANSWER, strlen(SERVE_PROBE_ANSWER)) < 0;
+        return fd_write_all(STDOUT_FILENO, LAUNCHER_PROBE_ANSWER, strlen(LAUNCHER_PROBE_ANSWER)) <
+               0;
     return client_main(argc, argv);
 }

@@ -8,11 +8,12 @@
 #include "api/rest/rest.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "model/text.h"
 #include "observe/audit.h"
-#include "session/engine.h"
+#include "session/session_manager.h"
 #include "session/tenant.h"
 
 /* Keys that are looked at whenever they are needed, so that a new value is all it takes. */
@@ -195,8 +196,8 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
         note_difference(reload, &fresh, key, changed, restart);
     take_over(reload, &fresh);
     log_set_level(reload->config->log_level);
-    tenants_configure(engine_tenants(reload->engine), reload->config);
-    audit_configure(engine_audit(reload->engine), reload->config->audit_bytes,
+    tenants_configure(session_manager_tenants(reload->manager), reload->config);
+    audit_configure(session_manager_audit(reload->manager), reload->config->audit_bytes,
                     reload->config->audit_keep);
     write_down(reload);
     tell(changed, restart, has_certificate > 0);

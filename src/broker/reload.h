@@ -13,7 +13,7 @@
 #include "broker/listen.h"
 #include "config/config.h"
 
-struct engine;
+struct session_manager;
 
 struct reload {
     struct config *config; /* the one that everybody reads: changed in place */
@@ -21,7 +21,7 @@ struct reload {
      */
     json_t *settings;
     struct listeners *listeners;
-    struct engine *engine;
+    struct session_manager *manager;
     struct rest *rest;
 };
 

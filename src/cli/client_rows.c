@@ -12,10 +12,10 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client_request.h"
-#include "cli/take.h"
+#include "cli/option_setters.h"
 
-#define TEXT(member) TAKE_TEXT(take_##member, struct client_request, member)
-#define SWITCH(member) TAKE_SWITCH(take_##member, struct client_request, member)
+#define TEXT(member) OPTION_SETS_TEXT(take_##member, struct client_request, member)
+#define SWITCH(member) OPTION_SETS_SWITCH(take_##member, struct client_request, member)
 
 TEXT(session)
 TEXT(name)

@@ -5,9 +5,9 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/str.h"
-#include "tool/language.h"
+#include "interpreter/language.h"
 #include "tool/tool.h"
 
 const struct command *const command_table[] = {

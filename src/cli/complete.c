@@ -10,8 +10,8 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/help.h"
+#include "cli/message.h"
 #include "cli/options.h"
-#include "cli/say.h"
 
 /* What fills COMPREPLY for a kind of word in bash; NULL: a list of words does. */
 static const char *const bash_generators[_WORDS_MAX] = {
@@ -214,12 +214,12 @@ static int run_completion(const struct invocation *invocation)
     } else if (str_equal(shell, "zsh")) {
         result = complete_zsh(&text);
     } else {
-        say("no completion for the shell '%.60s'; usage: bailey completion bash|zsh",
-            shell ? shell : "");
+        message_print("no completion for the shell '%.60s'; usage: bailey completion bash|zsh",
+                      shell ? shell : "");
         return STATUS_BAD_INPUT;
     }
     if (result < 0) {
-        say("out of memory printing the script");
+        message_print("out of memory printing the script");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

@@ -40,7 +40,7 @@
 
 struct call {
     const struct oneshot *shot;
-    const struct place *place;
+    const struct paths *paths;
     struct result *result;
     int fd;
     struct buf request; /* what is not sent yet */
@@ -106,7 +106,7 @@ static json_t *body_json(const struct call *call, const struct oneshot_found *fo
     CLEANUP(buf_free) struct buf like = BUF_INIT(SHAPE_MAX);
     const struct oneshot *shot = call->shot;
     const char *slash = found->layer ? strrchr(found->layer, '/') : NULL;
-    struct shape shape = {.state = call->place->state,
+    struct shape shape = {.state = call->paths->state,
                           .fingerprint = found->fingerprint,
                           .layer = slash ? slash + 1 : found->layer};
 
@@ -249,7 +249,7 @@ static void stop(struct call *call)
 
     call->is_stopped = true;
     str_format(path, sizeof(path), "/v1/run/%s", call->reply.execution);
-    if (plain_connect(call->place->socket, &fd, &ignored) == 0 &&
+    if (plain_connect(call->paths->socket, &fd, &ignored) == 0 &&
         plain_head_write(&text, "DELETE", path, NULL, 0) == 0 && send_some(fd, &text) == 0) {
         struct pollfd answer = {.fd = fd, .events = POLLIN};
 
@@ -336,7 +336,7 @@ int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_fo
                   struct result *result)
 {
     struct call call = {.shot = shot,
-                        .place = ctx,
+                        .paths = ctx,
                         .result = result,
                         .fd = -1,
                         .request = BUF_INIT(LIMIT_REQUEST_JSON + LIMIT_HTTP_HEAD),
@@ -348,7 +348,7 @@ int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_fo
 
     if (unfit)
         return stay(unfit);
-    if (place_adopt(ctx, &err) < 0 || plain_connect(call.place->socket, &call.fd, &err) < 0)
+    if (paths_adopt(ctx, &err) < 0 || plain_connect(call.paths->socket, &call.fd, &err) < 0)
         return stay(err.text);
     if (write_request(&call, found) < 0)
         r = stay("the code or an argument is not UTF-8");

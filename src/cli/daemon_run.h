@@ -7,10 +7,10 @@
 #ifndef BAILEY_CLI_DAEMON_RUN_H
 #define BAILEY_CLI_DAEMON_RUN_H
 
-#include "cli/place.h"
-#include "tool/oneshot.h"
+#include "cli/paths.h"
+#include "oneshot/oneshot.h"
 
-/* As struct oneshot_elsewhere has it; ctx is the place (struct place) where it may be. */
+/* As struct oneshot_elsewhere has it; ctx is the place (struct paths) where it may be. */
 int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
                   struct result *result);
 

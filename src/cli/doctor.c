@@ -15,14 +15,14 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/message.h"
 #include "cli/options.h"
-#include "cli/place.h"
+#include "cli/paths.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "cli/signals.h"
+#include "oneshot/built.h"
+#include "oneshot/oneshot.h"
 #include "template/template.h"
-#include "tool/built.h"
-#include "tool/oneshot.h"
 
 #define TRIAL_TIMEOUT_MS 10000
 
@@ -51,11 +51,11 @@ static void note_template(void *ctx, const char *name, const char *problem)
 /* Those that were built; the boxes that are tried have none. */
 static void find_templates(struct doctor *doctor, struct config *config, char *const *env)
 {
-    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(paths_free) struct paths paths = {0};
     struct error ignored = {0};
 
-    if (place_choose(&place, config, env, NULL, NULL, &ignored) == 0)
-        built_each(config, place.state, note_template, doctor);
+    if (paths_choose(&paths, config, env, NULL, NULL, &ignored) == 0)
+        built_each(config, paths.state, note_template, doctor);
     config->template_name = TEMPLATE_PLAIN;
 }
 
@@ -157,10 +157,10 @@ bool doctor_is_fine(const struct doctor *doctor)
 /* What was refused, by the first probe that failed; else what the real box says. */
 static const char *refusal(const struct doctor *doctor, uint32_t lacking)
 {
-    for (size_t i = 0; !doctor->probe_err.code && i < _LAYER_MAX; i++) {
+    for (size_t i = 0; !doctor->probe_err.code && i < _ISOLATION_LAYER_MAX; i++) {
         const struct probe_row *row = &doctor->rows[i];
 
-        if (row->result < 0 && row->detail[0] && lacking & LAYER_BIT(row->layer))
+        if (row->result < 0 && row->detail[0] && lacking & ISOLATION_LAYER_BIT(row->layer))
             return row->detail;
     }
     return doctor->box.error.code ? doctor->box.error.text : "see the layers";
@@ -168,8 +168,9 @@ static const char *refusal(const struct doctor *doctor, uint32_t lacking)
 
 bool doctor_has_sessions(const struct doctor *doctor, char *reason, size_t size)
 {
-    static const uint32_t needed = LAYER_BIT(LAYER_USERNS) | LAYER_BIT(LAYER_MOUNTNS) |
-                                   LAYER_BIT(LAYER_PIDNS) | LAYER_BIT(LAYER_NETNS);
+    static const uint32_t needed =
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS) |
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_PIDNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS);
     uint32_t lacking = needed & ~doctor->box.layers;
 
     str_copy(reason, size, "");
@@ -224,7 +225,7 @@ static int print_report(const struct doctor *doctor, const struct report_request
     if (request->is_json) {
         status = print_json(doctor_json(doctor));
     } else if (doctor_text(doctor, is_utf8_terminal(env), &text) < 0) {
-        say("out of memory printing the report");
+        message_print("out of memory printing the report");
         return STATUS_BAD_INPUT;
     } else {
         status = print_guest_text(&text);
@@ -247,7 +248,7 @@ static int run_doctor(const struct invocation *invocation)
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
         signals_open(&cancel_fd, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
 
     outer_find(&doctor.outer);
     doctor_ask_docker(&doctor, &config, request.config_file, invocation->env);
@@ -259,7 +260,7 @@ static int run_doctor(const struct invocation *invocation)
     try_interpreters(&doctor, &config, cancel_fd);
     signal = signals_taken(cancel_fd);
     if (signal) {
-        say("interrupted");
+        message_print("interrupted");
         return 128 + signal;
     }
     return print_report(&doctor, &request, invocation->env);

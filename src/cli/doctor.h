@@ -8,13 +8,13 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/limits.h"
 #include "config/config.h"
+#include "interpreter/language.h"
 #include "model/result.h"
 #include "sys/outer.h"
 #include "sys/probe.h"
-#include "tool/language.h"
 
 #define DOCTOR_LANGUAGES_MAX 16
 #define DOCTOR_TEMPLATES_MAX 32
@@ -39,7 +39,7 @@ typedef struct json_t json_t;
 struct doctor {
     struct probe_host host;
     struct outer outer; /* the container that this machine is */
-    struct probe_row rows[_LAYER_MAX];
+    struct probe_row rows[_ISOLATION_LAYER_MAX];
     struct error probe_err; /* .code set: the probes themselves could not be run */
     struct result box;      /* of a real run: its layers are what counts */
     enum isolation wanted;  /* SANDBOX_ISOLATION */

@@ -11,7 +11,7 @@
 /* The probe of a layer; NULL when there is none. */
 static const struct probe_row *probe_of(const struct doctor *doctor, int layer)
 {
-    for (size_t i = 0; !doctor->probe_err.code && i < _LAYER_MAX; i++)
+    for (size_t i = 0; !doctor->probe_err.code && i < _ISOLATION_LAYER_MAX; i++)
         if ((int)doctor->rows[i].layer == layer)
             return &doctor->rows[i];
     return NULL;
@@ -19,26 +19,27 @@ static const struct probe_row *probe_of(const struct doctor *doctor, int layer)
 
 static bool is_held(const struct doctor *doctor, int layer)
 {
-    return (doctor->box.layers & LAYER_BIT(layer)) != 0;
+    return (doctor->box.layers & ISOLATION_LAYER_BIT(layer)) != 0;
 }
 
 static json_t *layers_json(const struct doctor *doctor)
 {
     json_t *list = json_array();
 
-    for (int i = 0; i < _LAYER_MAX; i++) {
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++) {
         const struct probe_row *probe = probe_of(doctor, i);
         bool held = is_held(doctor, i);
 
         json_array_append_new(list,
                               json_pack("{s:s, s:b, s:b, s:s, s:s?, s:s?, s:s?}", "name",
-                                        layer_table[i].name, "held", held, "strict",
-                                        layer_table[i].strict, "what", layer_table[i].what, "tried",
+                                        isolation_layer_table[i].name, "held", held, "strict",
+                                        isolation_layer_table[i].strict, "what",
+                                        isolation_layer_table[i].what, "tried",
                                         !probe              ? NULL
                                         : probe->result < 0 ? error_name(-probe->result)
                                                             : "ok",
                                         "detail", probe && probe->detail[0] ? probe->detail : NULL,
-                                        "remedy", held ? NULL : layer_table[i].remedy));
+                                        "remedy", held ? NULL : isolation_layer_table[i].remedy));
     }
     return list;
 }
@@ -98,7 +99,8 @@ static const char *outer_remedy(const struct doctor *doctor)
 
     if (!doctor->outer.row)
         return NULL;
-    if (doctor_has_sessions(doctor, reason, sizeof(reason)) && is_held(doctor, LAYER_PROC))
+    if (doctor_has_sessions(doctor, reason, sizeof(reason)) &&
+        is_held(doctor, ISOLATION_LAYER_PROC))
         return NULL;
     return doctor->outer.row->remedy;
 }
@@ -143,7 +145,7 @@ static const char *mark(bool is_good, bool is_utf8)
 static int layer_lines(const struct doctor *doctor, int layer, bool is_utf8, struct buf *to)
 {
     const struct probe_row *probe = probe_of(doctor, layer);
-    const struct layer_row *row = &layer_table[layer];
+    const struct isolation_layer_row *row = &isolation_layer_table[layer];
     bool held = is_held(doctor, layer);
     int failed = 0;
 
@@ -186,7 +188,8 @@ static int verdict(const struct doctor *doctor, struct buf *to)
     if (doctor_is_fine(doctor))
         return buf_printf(to, "level: %s, and %s is asked for: runs are allowed\n",
                           doctor_level(doctor), wanted);
-    layer_list(isolation_lacking(doctor->box.layers, doctor->wanted), lacking, sizeof(lacking));
+    isolation_layer_list(isolation_lacking(doctor->box.layers, doctor->wanted), lacking,
+                         sizeof(lacking));
     return buf_printf(to, "level: %s, but %s is asked for: runs are refused; lacking: %s\n",
                       doctor_level(doctor), wanted, lacking);
 }
@@ -232,7 +235,7 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
                                       "fresh one\n");
     failed |= buf_append_text(to, "\n");
     failed |= buf_append_text(to, "layers (what a run really gets here)\n");
-    for (int i = 0; i < _LAYER_MAX; i++)
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++)
         failed |= layer_lines(doctor, i, is_utf8, to);
     if (doctor->probe_err.code)
         failed |= buf_printf(to, "  the layers could not be tried one by one: %s\n",

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 static int own_path(char path[PATH_MAX], struct error *err)
 {
@@ -91,8 +91,8 @@ int engine_execute(char *const *argv, char *const *env)
     char path[PATH_MAX];
 
     if (engine_program(path, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     execve(path, argv, env);
     error_errno(&err, "executing %s", path);
-    return say_bad_input(&err);
+    return message_bad_input(&err);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/str.h"
 
 #define CELL_MAX 64
@@ -79,8 +79,8 @@ int explain_result(const struct result *result, struct buf *to)
     char layers[256], missing[256];
     int failed = 0;
 
-    layer_list(result->layers, layers, sizeof(layers));
-    layer_list(result->missing, missing, sizeof(missing));
+    isolation_layer_list(result->layers, layers, sizeof(layers));
+    isolation_layer_list(result->missing, missing, sizeof(missing));
 
     failed |= buf_printf(to, "what held this run\n");
     failed |= buf_printf(to, "  %-10s %s\n", "runtime", result->runtime ? result->runtime : "none");

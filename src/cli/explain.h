@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "model/result.h"
-#include "tool/oneshot.h"
+#include "oneshot/oneshot.h"
 
 int explain_result(const struct result *result, struct buf *to);
 int explain_timing(const struct oneshot_extra *extra, struct buf *to);

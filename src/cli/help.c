@@ -6,8 +6,8 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/message.h"
 #include "cli/options.h"
-#include "cli/say.h"
 
 #define HELP_WIDTH 80
 #define HELP_COLUMN 28
@@ -132,10 +132,10 @@ static int run_help(const struct invocation *invocation)
 
     if (name && !command) {
         command_unknown(name, &err);
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     }
     if ((command ? help_command_text(command, &text) : help_overview(&text)) < 0) {
-        say("out of memory printing the help");
+        message_print("out of memory printing the help");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

@@ -2,12 +2,12 @@
 #include "base/cleanup.h"
 #include "cli/client_request.h"
 #include "cli/command.h"
-#include "cli/take.h"
+#include "cli/option_setters.h"
 
-TAKE_TEXT(take_template, struct client_request, template_name)
-TAKE_TEXT(take_config, struct client_request, config_file)
-TAKE_SWITCH(take_quiet, struct client_request, is_quiet)
-TAKE_SWITCH(take_json, struct client_request, is_json)
+OPTION_SETS_TEXT(take_template, struct client_request, template_name)
+OPTION_SETS_TEXT(take_config, struct client_request, config_file)
+OPTION_SETS_SWITCH(take_quiet, struct client_request, is_quiet)
+OPTION_SETS_SWITCH(take_json, struct client_request, is_json)
 
 /* --tag and --package are read where they are needed: option_given(). */
 static const struct option_row image_options[] = {

@@ -9,13 +9,13 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "boxes/boxes.h"
 #include "cli/engine.h"
 #include "cli/help.h"
+#include "cli/message.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/say.h"
 #include "launcher/launcher.h"
-#include "launcher/serve.h"
 
 /*
  * A descriptor 0-2 that is closed would be given to the next file that is opened, and output would
@@ -52,7 +52,7 @@ static int show_help(const struct command *command)
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
 
     if (help_command_text(command, &text) < 0) {
-        say("out of memory printing the help");
+        message_print("out of memory printing the help");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);
@@ -79,7 +79,7 @@ static bool wants_json(const char *const *words)
 static int bad_arguments(const struct command *command, const char *const *words,
                          const struct error *err)
 {
-    return command->refuse && wants_json(words) ? command->refuse(err) : say_bad_input(err);
+    return command->refuse && wants_json(words) ? command->refuse(err) : message_bad_input(err);
 }
 
 /* Here, or in bailey-engine, which parses the same arguments by the same rows again. */
@@ -101,21 +101,21 @@ int main(int argc, char **argv)
     if (stdin_is_closed < 0)
         return STATUS_BAD_INPUT;
     invocation.stdin_is_closed = stdin_is_closed > 0;
-    launcher_remember_arguments(argc, argv, environ); /* for wardens, which wipe their copy */
+    launch_remember_arguments(argc, argv, environ); /* for wardens, which wipe their copy */
     signal(SIGPIPE, SIG_IGN); /* a reader that left is an errno here, not the end */
     if (argc < 2)
         return no_command();
-    if (argc == 2 && str_equal(argv[1], SERVE_INSIDE_WORD))
-        serve_inside(); /* the launcher, executed by `bailey serve` */
+    if (argc == 2 && str_equal(argv[1], LAUNCHER_INSIDE_WORD))
+        launcher_inside(); /* the launcher, executed by `bailey serve` */
     if (argc == 2 && str_equal(argv[1], WARDEN_INSIDE_WORD))
         warden_inside(); /* the warden, executed by a container's maker */
-    if (argc == 2 && str_equal(argv[1], SERVE_PROBE_WORD))
-        return serve_probe(); /* may this program take a launcher's place? */
+    if (argc == 2 && str_equal(argv[1], LAUNCHER_PROBE_WORD))
+        return launcher_probe(); /* may this program take a launcher's place? */
 
     invocation.command = command_find(command_name(argv[1]));
     if (!invocation.command) {
         command_unknown(argv[1], &err);
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     }
     if (options_parse(invocation.command, argc - 2, (const char *const *)argv + 2,
                       &invocation.parsed, &err) < 0)

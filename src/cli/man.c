@@ -6,8 +6,8 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/help.h"
+#include "cli/message.h"
 #include "cli/options.h"
-#include "cli/say.h"
 #include "cli/version.h"
 
 /*
@@ -178,10 +178,10 @@ static int run_man(const struct invocation *invocation)
 
     if (name && !command) {
         command_unknown(name, &err);
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     }
     if ((command ? man_command_page(command, &text) : man_overview(&text)) < 0) {
-        say("out of memory printing the page");
+        message_print("out of memory printing the page");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

@@ -20,7 +20,7 @@ struct pip_policy {
     char *no_proxy;
 };
 
-struct place {
+struct paths {
     struct host host;
     uint16_t port;
     bool is_tls;
@@ -62,7 +62,7 @@ static const char *find_authority(const char *url, size_t *ret_length, size_t *r
     return start;
 }
 
-static bool read_url(const char *url, struct place *ret)
+static bool read_url(const char *url, struct paths *ret)
 {
     size_t length, user;
     const char *authority = find_authority(url, &length, &user);
@@ -102,16 +102,16 @@ bool pip_policy_add_url(struct pip_policy *policy, const char *url)
         {"pypi.org", "files.pythonhosted.org"},
         {"test.pypi.org", "test-files.pythonhosted.org"},
     };
-    struct place place;
+    struct paths paths;
 
-    if (!read_url(url, &place))
+    if (!read_url(url, &paths))
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(public); i++) {
-        if (str_equal(place.host.name, public[i][0]))
-            return add(policy, public[i][0], place.port, false, place.is_tls) &&
+        if (str_equal(paths.host.name, public[i][0]))
+            return add(policy, public[i][0], paths.port, false, paths.is_tls) &&
                    add(policy, public[i][1], 443, false, true);
     }
-    return add(policy, place.host.name, place.port, true, place.is_tls);
+    return add(policy, paths.host.name, paths.port, true, paths.is_tls);
 }
 
 /* A name or address with its port, or without one: the two that the web has. */
@@ -120,22 +120,22 @@ bool pip_policy_add_listed(struct pip_policy *policy, const char *text)
     bool has_below = str_starts(text, "*.");
     const char *name = text + (has_below ? 2 : 0);
     char bracketed[ADDRESS_TEXT_MAX + 2], host[HOST_TEXT_MAX + 2];
-    struct place place;
+    struct paths paths;
 
     if (strchr(name, ':') != strrchr(name, ':') && name[0] != '[') { /* IPv6 as it is */
         if (str_format(bracketed, sizeof(bracketed), "[%s]", name) < 0)
             return false;
         name = bracketed;
     }
-    if (host_parse(name, strlen(name), &place.host) == 0)
-        place.port = 0;
-    else if (host_parse_port(name, strlen(name), 0, &place.host, &place.port) < 0)
+    if (host_parse(name, strlen(name), &paths.host) == 0)
+        paths.port = 0;
+    else if (host_parse_port(name, strlen(name), 0, &paths.host, &paths.port) < 0)
         return false;
-    if (has_below && place.host.is_address)
+    if (has_below && paths.host.is_address)
         return false;
-    str_format(host, sizeof(host), "%s%s", has_below ? "*." : "", place.host.name);
-    if (place.port)
-        return add(policy, host, place.port, false, place.port == 443);
+    str_format(host, sizeof(host), "%s%s", has_below ? "*." : "", paths.host.name);
+    if (paths.port)
+        return add(policy, host, paths.port, false, paths.port == 443);
     return add(policy, host, 443, false, true) && add(policy, host, 80, false, false);
 }
 
@@ -174,15 +174,15 @@ bool pip_policy_set_proxy(struct pip_policy *policy, const char *url, const char
     CLEANUP(buf_free) struct buf authorization = BUF_INIT(8 * KIB);
     size_t length, user;
     const char *authority = find_authority(url, &length, &user);
-    struct place place;
+    struct paths paths;
 
     if (strstr(url, "://") && strncasecmp(url, "http://", 7) != 0)
         return false;
-    if (host_parse_port(authority, length, 80, &place.host, &place.port) < 0)
+    if (host_parse_port(authority, length, 80, &paths.host, &paths.port) < 0)
         return false;
     if (user > 0 && write_authorization(authority - user - 1, user, &authorization) < 0)
         return false;
-    policy->upstream = json_pack("{s:s, s:i}", "host", place.host.name, "port", (int)place.port);
+    policy->upstream = json_pack("{s:s, s:i}", "host", paths.host.name, "port", (int)paths.port);
     if (user > 0)
         json_object_set_new(policy->upstream, "authorization",
                             json_string(buf_text(&authorization)));

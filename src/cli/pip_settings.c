@@ -149,7 +149,7 @@ static bool is_printable(const char *text)
 }
 
 /* One address as the box has it, appended to `to`; nothing for one that cannot be used. */
-static int write_place(struct work *work, enum pip_option option, const char *text, struct buf *to)
+static int write_paths(struct work *work, enum pip_option option, const char *text, struct buf *to)
 {
     const char *path = str_starts(text, "file://") ? text + 7 : text;
     char box[64];
@@ -186,7 +186,7 @@ static int write_places(struct work *work, enum pip_option option, const char *v
         if (!one)
             return -ENOMEM;
         if (length > 0)
-            r = write_place(work, option, one, &list);
+            r = write_paths(work, option, one, &list);
         at += blanks + length;
     }
     if (r < 0 || list.length == 0)

@@ -14,8 +14,8 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "boxes/boxes.h"
 #include "cli/pip_ini.h"
-#include "launcher/launcher.h"
 
 /* In an installer box; its environment has PIP_CONFIG_FILE=/bailey/pip/pip.conf and no more. */
 #define PIP_FILE_CONF "pip/pip.conf"

@@ -1,8 +1,8 @@
 /* prompt_command.c - `bailey prompt`: the system prompt that teaches a model the tools. */
 #include "base/cleanup.h"
+#include "cli/message.h"
 #include "cli/options.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "tool/prompt.h"
 
 static int run_prompt(const struct invocation *invocation)
@@ -15,9 +15,9 @@ static int run_prompt(const struct invocation *invocation)
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     if (prompt_write(&config, &text) < 0) {
-        say("out of memory printing the prompt");
+        message_print("out of memory printing the prompt");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

@@ -15,11 +15,11 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client_request.h"
+#include "cli/option_setters.h"
 #include "cli/run.h"
-#include "cli/take.h"
 
-#define TEXT(member) TAKE_TEXT(take_##member, struct request, member)
-#define SWITCH(member) TAKE_SWITCH(take_##member, struct request, member)
+#define TEXT(member) OPTION_SETS_TEXT(take_##member, struct request, member)
+#define SWITCH(member) OPTION_SETS_SWITCH(take_##member, struct request, member)
 
 TEXT(code)
 TEXT(language)
@@ -225,8 +225,8 @@ const struct command exec_command = {
     .refuse = run_refuse,
 };
 
-TAKE_SWITCH(report_json, struct report_request, is_json)
-TAKE_TEXT(report_config, struct report_request, config_file)
+OPTION_SETS_SWITCH(report_json, struct report_request, is_json)
+OPTION_SETS_TEXT(report_config, struct report_request, config_file)
 
 const struct option_row report_options[REPORT_OPTION_COUNT] = {
     {"json", 'j', NULL, WORDS_ANY, "print JSON", .take = report_json},

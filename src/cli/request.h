@@ -11,7 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
-#include "tool/oneshot.h"
+#include "oneshot/oneshot.h"
 
 struct request {
     char *const *caller_env; /* where `--env NAME` looks */

@@ -3,7 +3,7 @@
  *
  * Everything that may be wrong with the request is found before signals are blocked and before
  * anything is made: until then the default action of a signal is the right one. Then one call of
- * oneshot_run(), then the report (ending.c).
+ * oneshot_run(), then the report (run_report.c).
  */
 #include "cli/run.h"
 
@@ -19,12 +19,12 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/daemon_run.h"
-#include "cli/ending.h"
 #include "cli/engine.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/place.h"
+#include "cli/paths.h"
 #include "cli/request.h"
-#include "cli/say.h"
+#include "cli/run_report.h"
 #include "cli/signals.h"
 #include "cli/source.h"
 #include "template/template.h"
@@ -36,7 +36,7 @@ struct job {
     const struct source *source;         /* NULL: exec */
     const struct language_row *language; /* NULL: exec */
     const char *const *argv;
-    struct place place;
+    struct paths paths;
     bool asks_daemon;
 };
 
@@ -100,17 +100,18 @@ static void say_missing_module(const struct job *job, const struct result *resul
     length = missing_module(result, &module);
     if (length == 0 || interpreter_find(job->language, job->config, &interpreter, &ignored) < 0)
         return;
-    say("the interpreter %s has no module '%.*s'; activate a venv that has it, or name one with "
+    message_print(
+        "the interpreter %s has no module '%.*s'; activate a venv that has it, or name one with "
         "SANDBOX_PYTHON=/VENV/bin/python",
         interpreter.path, (int)MIN(length, (size_t)100), module);
 }
 
 static int execute(struct job *job)
 {
-    const struct oneshot_elsewhere elsewhere = {.run = run_in_daemon, .ctx = &job->place};
+    const struct oneshot_elsewhere elsewhere = {.run = run_in_daemon, .ctx = &job->paths};
     CLEANUP(fd_closep) int cancel_fd = -1;
     const struct request *request = job->request;
-    struct ending ending = {.request = request};
+    struct run_report report = {.request = request};
     struct oneshot_extra extra = {0};
     struct oneshot_sink sink;
     struct result result;
@@ -120,14 +121,14 @@ static int execute(struct job *job)
 
     log_set_level(job->config->log_level);
     if (config_is_docker(job->config) && engine_program(engine, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     if (signals_open(&cancel_fd, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     if (job->config->auto_install && job->language && !request->is_quiet)
         log_warning(ONESHOT_NO_INSTALL);
-    output_init(&ending.output, request->is_raw, cancel_fd);
+    output_init(&report.output, request->is_raw, cancel_fd);
     sink = (struct oneshot_sink){
-        .write = output_write, .ctx = &ending.output, .fd = {STDOUT_FILENO, STDERR_FILENO}};
+        .write = output_write, .ctx = &report.output, .fd = {STDOUT_FILENO, STDERR_FILENO}};
     result_init(&result, &job->config->limits);
 
     oneshot_run(
@@ -148,17 +149,18 @@ static int execute(struct job *job)
             .keep_artifact = true,
             .shows_progress = !request->is_quiet && (!request->is_json || isatty(STDERR_FILENO)),
             .elsewhere = job->asks_daemon ? &elsewhere : NULL,
-            .state = job->place.state,
+            .state = job->paths.state,
             .engine = engine,
             .warden = "/proc/self/exe",
         },
         &result, &extra);
 
-    output_finish(&ending.output);
-    ending.signal = signals_taken(cancel_fd);
-    status = ending_report(&ending, &result, &extra);
+    output_finish(&report.output);
+    report.signal = signals_taken(cancel_fd);
+    status = run_report_print(&report, &result, &extra);
     if (result.fallback && !request->is_quiet && !request->is_json)
-        say("%s. It ran on this machine instead, as SANDBOX_FALLBACK says", result.fallback);
+        message_print("%s. It ran on this machine instead, as SANDBOX_FALLBACK says",
+                      result.fallback);
     say_missing_module(job, &result);
     oneshot_extra_free(&extra);
     result_free(&result);
@@ -170,7 +172,7 @@ static int refuse(const struct request *request, const struct config *config,
                   const struct error *err)
 {
     CLEANUP(config_free) struct config defaults = {0};
-    struct ending ending = {.request = request};
+    struct run_report report = {.request = request};
     struct oneshot_extra extra = {0};
     struct error ignored = {0};
     struct result result;
@@ -185,7 +187,7 @@ static int refuse(const struct request *request, const struct config *config,
     id_make(result.execution_id, "exec");
     result.exit_code = 1;
     result.error = *err;
-    status = ending_report(&ending, &result, &extra);
+    status = run_report_print(&report, &result, &extra);
     result_free(&result);
     return status;
 }
@@ -242,7 +244,7 @@ static int find_place(struct job *job, const struct invocation *invocation, stru
     job->asks_daemon = job->language && !request->is_alone && !request->has_timing;
     if (!has_template && !job->asks_daemon)
         return 0;
-    result = place_choose(&job->place, job->config, invocation->env, NULL, NULL,
+    result = paths_choose(&job->paths, job->config, invocation->env, NULL, NULL,
                           has_template ? err : &ignored);
     if (result == 0 || has_template)
         return result;
@@ -254,7 +256,7 @@ static int finish(struct job *job)
 {
     int status = execute(job);
 
-    place_free(&job->place);
+    paths_free(&job->paths);
     return status;
 }
 

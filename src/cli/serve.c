@@ -2,7 +2,7 @@
  * serve.c - `bailey serve`: decides where the daemon lives and what it gets, then starts it.
  *
  * Everything that reads the caller's configuration, environment or host files happens here; what
- * serve_run() gets is a constant specification. Whoever started the daemon on demand waits on
+ * supervisor_run() gets is a constant specification. Whoever started the daemon on demand waits on
  * --ready-fd: it gets "ready", or the error's text, and then the end of the file.
  */
 #include <errno.h>
@@ -21,19 +21,20 @@
 #include "base/str.h"
 #include "cli/activation.h"
 #include "cli/engine.h"
+#include "cli/message.h"
+#include "cli/option_setters.h"
 #include "cli/options.h"
+#include "cli/paths.h"
 #include "cli/pip_settings.h"
-#include "cli/place.h"
 #include "cli/request.h"
-#include "cli/say.h"
-#include "cli/take.h"
 #include "cli/tls_files.h"
 #include "config/config.h"
-#include "launcher/serve.h"
+#include "interpreter/language.h"
+#include "launcher/launcher.h"
 #include "model/text.h"
+#include "oneshot/built.h"
+#include "supervisor/supervisor.h"
 #include "sys/notify.h"
-#include "tool/built.h"
-#include "tool/language.h"
 
 #define LANGUAGES_MAX 8
 #define BINDS_MAX (LANGUAGES_MAX * INTERPRETER_BINDS_MAX)
@@ -45,18 +46,18 @@ struct serve_request {
     int ready_fd;
 };
 
-TAKE_TEXT(take_socket, struct serve_request, socket)
-TAKE_TEXT(take_state, struct serve_request, state)
-TAKE_SWITCH(take_on_demand, struct serve_request, is_on_demand)
-TAKE_TEXT(take_config, struct serve_request, config_file)
+OPTION_SETS_TEXT(take_socket, struct serve_request, socket)
+OPTION_SETS_TEXT(take_state, struct serve_request, state)
+OPTION_SETS_SWITCH(take_on_demand, struct serve_request, is_on_demand)
+OPTION_SETS_TEXT(take_config, struct serve_request, config_file)
 
 static int take_listen(void *target, const char *value, struct error *err)
 {
     struct serve_request *request = target;
 
-    if (strv_length(request->listen) > SERVE_LISTEN_MAX || strv_push(&request->listen, value) < 0)
+    if (strv_length(request->listen) > BROKER_TCP_MAX || strv_push(&request->listen, value) < 0)
         return error_set(err, -E2BIG, ERROR_BAD_INPUT, "--listen: more than %d addresses",
-                         SERVE_LISTEN_MAX);
+                         BROKER_TCP_MAX);
     return 0;
 }
 
@@ -72,18 +73,18 @@ static int take_ready_fd(void *target, const char *value, struct error *err)
     return 0;
 }
 
-/* Everything that serve_run() borrows. */
+/* Everything that supervisor_run() borrows. */
 struct preparation {
     struct serve_request request;
     struct config config;
-    struct place place;
+    struct paths paths;
     struct interpreter interpreters[LANGUAGES_MAX];
     size_t interpreter_count;
     const char *python; /* path of its interpreter; NULL: none was found */
     struct launch_bind binds[BINDS_MAX];
     size_t bind_count;
     char **env;                /* strv */
-    char **wall_env;           /* strv; NULL: no wall of containers */
+    char **host_env;           /* strv; NULL: no provider host */
     const char *const *listen; /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
@@ -100,11 +101,11 @@ static void preparation_free(struct preparation *made)
 {
     strv_free(made->request.listen);
     config_free(&made->config);
-    place_free(&made->place);
+    paths_free(&made->paths);
     for (size_t i = 0; i < made->interpreter_count; i++)
         interpreter_free(&made->interpreters[i]);
     strv_free(made->env);
-    strv_free(made->wall_env);
+    strv_free(made->host_env);
     buf_free(&made->settings);
     pip_settings_free(&made->pip);
     activation_free(&made->activation);
@@ -199,8 +200,8 @@ static int make_settings(struct preparation *made, struct error *err)
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
     settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version",
-                         BAILEY_VERSION, "socket", text_json(made->place.socket), "state",
-                         text_json(made->place.state), "on_demand", made->request.is_on_demand,
+                         BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
+                         text_json(made->paths.state), "on_demand", made->request.is_on_demand,
                          "languages", find_languages(made), "dataset_folders", folders, "tcp",
                          (int)tcp_count, "flags", flags_json(&made->config), "tls", tls);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
@@ -232,7 +233,7 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
     int result = 0;
 
     for (size_t i = 0; i < _KEY_MAX && result == 0; i++) {
-        const char *value = i == KEY_STATE_DIR ? made->place.state : made->config.values[i].text;
+        const char *value = i == KEY_STATE_DIR ? made->paths.state : made->config.values[i].text;
 
         if (config_table[i].env)
             result = push_env(made, config_table[i].env, value, err);
@@ -245,31 +246,31 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
 }
 
 /*
- * The wall of containers has the same; HOME, where certificates may be; the state folder, that an
+ * The provider host has the same; HOME, where certificates may be; the state folder, that an
  * earlier daemon's containers are known by; and an id that stays while this daemon lives.
  */
-static int make_wall_env(struct preparation *made, char *const *env, struct error *err)
+static int make_host_env(struct preparation *made, char *const *env, struct error *err)
 {
     char id[ID_MAX + 32], name[ID_MAX], state[PATH_MAX + 32], identity[ID_MAX + 32];
     int failed;
 
     if (!config_is_docker(&made->config))
         return 0;
-    failed = place_identity(&made->place, name, err);
+    failed = paths_identity(&made->paths, name, err);
     if (failed < 0)
         return failed;
     str_format(identity, sizeof(identity), "BAILEY_WALL_IDENTITY=%s", name);
     id_make(name, "e");
     str_format(id, sizeof(id), "BAILEY_WALL_ENGINE=%s", name);
-    failed = str_format(state, sizeof(state), "BAILEY_WALL_STATE=%s", made->place.state);
+    failed = str_format(state, sizeof(state), "BAILEY_WALL_STATE=%s", made->paths.state);
     for (char **text = made->env; text && *text; text++)
-        failed |= strv_push(&made->wall_env, *text);
+        failed |= strv_push(&made->host_env, *text);
     for (; *env; env++)
         if (str_starts(*env, "HOME="))
-            failed |= strv_push(&made->wall_env, *env);
-    failed |= strv_push(&made->wall_env, id);
-    failed |= strv_push(&made->wall_env, state);
-    failed |= strv_push(&made->wall_env, identity);
+            failed |= strv_push(&made->host_env, *env);
+    failed |= strv_push(&made->host_env, id);
+    failed |= strv_push(&made->host_env, state);
+    failed |= strv_push(&made->host_env, identity);
     if (failed < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the wall's settings");
     return 0;
@@ -313,10 +314,10 @@ static int open_log(struct preparation *made, struct error *err)
 {
     char path[PATH_MAX], older[PATH_MAX];
     struct stat status;
-    int result = place_path(&made->place, "daemon.log", path, sizeof(path), err);
+    int result = paths_path(&made->paths, "daemon.log", path, sizeof(path), err);
 
     if (result == 0)
-        result = place_path(&made->place, "daemon.log.1", older, sizeof(older), err);
+        result = paths_path(&made->paths, "daemon.log.1", older, sizeof(older), err);
     if (result < 0)
         return result;
     if (lstat(path, &status) == 0 && (uint64_t)status.st_size > LIMIT_LOG_BYTES &&
@@ -335,7 +336,7 @@ static void find_layer(struct preparation *made)
 
     if (config_is_docker(&made->config))
         return; /* the image's business */
-    if (built_find(&made->config, made->place.state, &built, &missing) < 0)
+    if (built_find(&made->config, made->paths.state, &built, &missing) < 0)
         log_warning("%s, continuing without it", missing.text);
     else if (built.layer)
         str_copy(made->layer, sizeof(made->layer), strrchr(built.layer, '/') + 1);
@@ -398,14 +399,14 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = find_manager(made, invocation->env, err);
     if (result == 0)
-        result = place_choose(&made->place, &made->config, invocation->env, request->state,
+        result = paths_choose(&made->paths, &made->config, invocation->env, request->state,
                               request->socket, err);
     if (result == 0)
         result = engine_program(made->engine, err);
     if (result == 0)
-        result = place_make(&made->place, err);
+        result = paths_make(&made->paths, err);
     if (result == 0)
-        result = place_lock(&made->place, made->lock_fds, err);
+        result = paths_lock(&made->paths, made->lock_fds, err);
     if (result == 0 && request->is_on_demand)
         result = open_log(made, err);
     if (result == 0)
@@ -413,13 +414,13 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = make_env(made, invocation->env, err);
     if (result == 0)
-        result = make_wall_env(made, invocation->env, err);
+        result = make_host_env(made, invocation->env, err);
     if (result == 0)
         result = read_pip_settings(made, invocation->env, err);
     if (result == 0)
         find_layer(made);
     if (result == 0)
-        result = place_write_record(&made->place, request->is_on_demand, err);
+        result = paths_write_record(&made->paths, request->is_on_demand, err);
     return result;
 }
 
@@ -434,15 +435,15 @@ static int serve(struct preparation *made, struct error *err)
         return error_errno(err, "leaving the working folder");
     if (has_log && dup2(made->log_fd, STDERR_FILENO) < 0)
         return error_errno(err, "opening the log");
-    result = serve_run(
-        &(struct serve_spec){
-            .state = made->place.state,
-            .socket = made->place.socket,
+    result = supervisor_run(
+        &(struct supervisor_spec){
+            .state = made->paths.state,
+            .socket = made->paths.socket,
             .engine = made->engine,
             .settings = buf_text(&made->settings),
             .settings_length = made->settings.length,
             .broker_env = (const char *const *)made->env,
-            .wall_env = (const char *const *)made->wall_env,
+            .host_env = (const char *const *)made->host_env,
             .dataset_folders = (const char *const *)config->dataset_folders,
             .listen = made->listen,
             .listen_fds = made->activation.tcp_fd,
@@ -476,7 +477,7 @@ static int serve(struct preparation *made, struct error *err)
             .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
         },
         err);
-    place_remove_record(&made->place);
+    paths_remove_record(&made->paths);
     return result;
 }
 
@@ -500,13 +501,13 @@ static int run_serve(const struct invocation *invocation)
     if (options_take(&invocation->parsed, &made.request, &err) < 0 ||
         prepare(&made, invocation, &err) < 0) {
         tell_waiting(made.request.ready_fd, &err);
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     }
     if (serve(&made, &err) < 0) {
-        if (str_ends(err.text, SERVE_LOG_SAYS_WHY)) /* that log is this standard error */
-            str_copy(err.text + strlen(err.text) - strlen(SERVE_LOG_SAYS_WHY),
-                     sizeof(SERVE_LOG_SAYS_WHY), ": see above");
-        say_error(&err);
+        if (str_ends(err.text, LOG_SAYS_WHY)) /* that log is this standard error */
+            str_copy(err.text + strlen(err.text) - strlen(LOG_SAYS_WHY), sizeof(LOG_SAYS_WHY),
+                     ": see above");
+        message_error(&err);
         return str_equal(err.code, ERROR_REFUSED) ? STATUS_REFUSED : STATUS_BAD_INPUT;
     }
     return 0;

@@ -6,10 +6,10 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/message.h"
 #include "cli/options.h"
 #include "cli/request.h"
 #include "cli/sanitize.h"
-#include "cli/say.h"
 #include "cli/show_config.h"
 #include "config/config.h"
 
@@ -73,11 +73,11 @@ static int run_config(const struct invocation *invocation)
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         options_configure(&invocation->parsed, &config, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     if (request.is_json)
         return print_json(show_config_json(&config));
     if (show_config_text(&config, &text) < 0) {
-        say("out of memory printing the configuration");
+        message_print("out of memory printing the configuration");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "tool/language.h"
+#include "interpreter/language.h"
 
 struct config;
 

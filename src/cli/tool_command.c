@@ -9,12 +9,12 @@
 #include "base/str.h"
 #include "cli/client_request.h"
 #include "cli/engine.h"
+#include "cli/message.h"
+#include "cli/option_setters.h"
 #include "cli/options.h"
-#include "cli/place.h"
+#include "cli/paths.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "cli/signals.h"
-#include "cli/take.h"
 #include "tool/tool.h"
 
 static int unknown_tool(const char *name)
@@ -28,12 +28,12 @@ static int unknown_tool(const char *name)
         buf_printf(&known, "%s%s", i > 0 ? ", " : "", names[i]);
     nearest = name ? str_nearest(name, names) : NULL;
     if (!name)
-        say("which tool? known are: %s", buf_text(&known));
+        message_print("which tool? known are: %s", buf_text(&known));
     else if (nearest)
-        say("unknown tool '%.60s'; did you mean '%s'? known are: %s", name, nearest,
-            buf_text(&known));
+        message_print("unknown tool '%.60s'; did you mean '%s'? known are: %s", name, nearest,
+                      buf_text(&known));
     else
-        say("unknown tool '%.60s'; known are: %s", name, buf_text(&known));
+        message_print("unknown tool '%.60s'; known are: %s", name, buf_text(&known));
     return STATUS_BAD_INPUT;
 }
 
@@ -81,7 +81,7 @@ static int run_tool(const struct invocation *invocation)
     CLEANUP(buf_free) struct buf input = BUF_INIT(TOOL_INPUT_MAX);
     CLEANUP(buf_free) struct buf reply = BUF_INIT(TOOL_REPLY_MAX);
     CLEANUP(config_free) struct config config = {0};
-    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(paths_free) struct paths paths = {0};
     CLEANUP(fd_closep) int cancel_fd = -1;
     const struct tool_row *tool = tool_find(invocation->parsed.operands[0]);
     struct report_request request = {0};
@@ -96,30 +96,30 @@ static int run_tool(const struct invocation *invocation)
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
-        place_choose(&place, &config, invocation->env, NULL, NULL, &err) < 0 ||
+        paths_choose(&paths, &config, invocation->env, NULL, NULL, &err) < 0 ||
         (config_is_docker(&config) && engine_program(engine, &err) < 0) ||
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
 
     if (tool_call(tool, buf_text(&input), input.length,
                   &(struct tool_context){.config = &config,
                                          .cancel_fd = cancel_fd,
-                                         .state = place.state,
+                                         .state = paths.state,
                                          .engine = engine,
                                          .warden = "/proc/self/exe"},
                   &reply) < 0) {
-        say("out of memory writing the reply");
+        message_print("out of memory writing the reply");
         return STATUS_BAD_INPUT;
     }
     signal = signals_taken(cancel_fd);
     if (signal) {
-        say("interrupted");
+        message_print("interrupted");
         return 128 + signal;
     }
     return print_guest_text(&reply);
 }
 
-TAKE_TEXT(take_config, struct report_request, config_file)
+OPTION_SETS_TEXT(take_config, struct report_request, config_file)
 
 /* Only bailey-engine looks at the other options. */
 static int take_nothing(void *target, const char *value, struct error *err)

@@ -2,7 +2,7 @@
  * upgrade.c - `bailey upgrade`: the running daemon goes on with this program, or another one.
  *
  * The programs are read here, with the caller's rights, and handed over as descriptors
- * (launcher/serve.h). No broker is asked: it must not be able to bring programs in.
+ * (supervisor/supervisor.h). No broker is asked: it must not be able to bring programs in.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -12,24 +12,24 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "cli/engine.h"
+#include "cli/message.h"
+#include "cli/option_setters.h"
 #include "cli/options.h"
-#include "cli/place.h"
+#include "cli/paths.h"
 #include "cli/request.h"
-#include "cli/say.h"
-#include "cli/take.h"
 #include "config/config.h"
-#include "launcher/serve.h"
+#include "supervisor/supervisor.h"
 
 struct upgrade_request {
     const char *program, *socket, *state, *config_file;
     bool is_json;
 };
 
-TAKE_TEXT(take_program, struct upgrade_request, program)
-TAKE_TEXT(take_socket, struct upgrade_request, socket)
-TAKE_TEXT(take_state, struct upgrade_request, state)
-TAKE_TEXT(take_config, struct upgrade_request, config_file)
-TAKE_SWITCH(take_json, struct upgrade_request, is_json)
+OPTION_SETS_TEXT(take_program, struct upgrade_request, program)
+OPTION_SETS_TEXT(take_socket, struct upgrade_request, socket)
+OPTION_SETS_TEXT(take_state, struct upgrade_request, state)
+OPTION_SETS_TEXT(take_config, struct upgrade_request, config_file)
+OPTION_SETS_SWITCH(take_json, struct upgrade_request, is_json)
 
 static int find_programs(const struct upgrade_request *request, char program[PATH_MAX],
                          char engine[PATH_MAX], struct error *err)
@@ -41,17 +41,17 @@ static int find_programs(const struct upgrade_request *request, char program[PAT
 }
 
 /* Whoever serves the state folder, wherever its socket is. */
-static int find_daemon(const struct upgrade_request *request, char *const *env, struct place *place,
+static int find_daemon(const struct upgrade_request *request, char *const *env, struct paths *paths,
                        struct error *err)
 {
     CLEANUP(config_free) struct config config = {0};
     int result = request_config(&config, request->config_file, env, err);
 
     if (result == 0)
-        result = place_choose(place, &config, env, request->state, request->socket, err);
+        result = paths_choose(paths, &config, env, request->state, request->socket, err);
     if (result == 0 && !request->socket)
-        result = place_adopt(place, err);
-    if (result == 0 && !place_is_locked(place))
+        result = paths_adopt(paths, err);
+    if (result == 0 && !paths_is_locked(paths))
         return error_set(err, -ESRCH, ERROR_NO_DAEMON,
                          "no daemon is running; the next start has this program anyway");
     return result;
@@ -59,7 +59,7 @@ static int find_daemon(const struct upgrade_request *request, char *const *env, 
 
 static int run_upgrade(const struct invocation *invocation)
 {
-    CLEANUP(place_free) struct place place = {0};
+    CLEANUP(paths_free) struct paths paths = {0};
     CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
     struct upgrade_request request = {0};
     char program[PATH_MAX], engine[PATH_MAX], version[64];
@@ -69,11 +69,11 @@ static int run_upgrade(const struct invocation *invocation)
     if (result == 0)
         result = find_programs(&request, program, engine, &err);
     if (result == 0)
-        result = find_daemon(&request, invocation->env, &place, &err);
+        result = find_daemon(&request, invocation->env, &paths, &err);
     if (result == 0)
-        result = serve_upgrade(place.socket, program, engine, version, sizeof(version), &err);
+        result = supervisor_upgrade(paths.socket, program, engine, version, sizeof(version), &err);
     if (result < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     if (request.is_json)
         return print_json(json_pack("{s:s, s:s}", "version", version, "program", program));
     if (buf_printf(&text, "bailey %s has taken over\n", version) < 0)

@@ -5,9 +5,9 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "cli/message.h"
 #include "cli/options.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "wire/frame.h"
 
 static int run_version(const struct invocation *invocation)
@@ -17,12 +17,12 @@ static int run_version(const struct invocation *invocation)
     struct error err = {0};
 
     if (options_take(&invocation->parsed, &request, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     if (request.is_json)
         return print_json(
             json_pack("{s:s, s:i}", "version", BAILEY_VERSION, "wire_version", WIRE_VERSION));
     if (buf_printf(&text, "bailey %s (wire %d)\n", BAILEY_VERSION, WIRE_VERSION) < 0) {
-        say("out of memory");
+        message_print("out of memory");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

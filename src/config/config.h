@@ -14,7 +14,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/log.h"
 #include "model/spec.h"
 
@@ -128,7 +128,7 @@ struct config {
     const char *node;          /* the same for JavaScript */
     const char *template_name; /* "python": the host's own */
     bool is_warm;              /* zygotes */
-    uint32_t pool_size;        /* boxes made ahead, at most; 0: no pool */
+    uint32_t pool_size;        /* prewarmed boxes, at most; 0: no pool */
     uint64_t pool_memory_bytes;
     char **index_hosts; /* strv of names an installer may reach besides those pip's settings name */
     char **install_allow, **install_deny; /* strv of distribution names, normalised by whoever
@@ -142,7 +142,7 @@ struct config {
         const char *cert_path; /* folder of ca.pem, cert.pem and key.pem; NULL: none */
         bool verifies_tls;
         bool has_network;
-        uint32_t pool_size;    /* containers started ahead */
+        uint32_t pool_size;    /* prewarmed containers */
         uint64_t pull_wait_ms; /* for an image that the daemon pulls */
     } docker;
 

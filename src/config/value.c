@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/image_name.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "config/image_name.h"
 #include "config/internal.h"
 
 enum field_type { FIELD_NONE, FIELD_U64, FIELD_U32, FIELD_INT, FIELD_BOOL, FIELD_LIST, FIELD_TEXT };

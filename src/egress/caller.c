@@ -13,8 +13,8 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "egress/egress_private.h"
 #include "egress/hello.h"
-#include "egress/inside.h"
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk);
 
@@ -43,7 +43,7 @@ static void caller_free(struct caller *caller)
     buf_free(&caller->up.rest);
     buf_free(&caller->down.rest);
     free(caller);
-    yard_has_room(box);
+    proxy_has_room(box);
 }
 
 void caller_release(struct caller *caller)

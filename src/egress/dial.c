@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "egress/inside.h"
+#include "egress/egress_private.h"
 
 static void try_next(struct caller *caller);
 

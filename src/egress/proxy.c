@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "egress/egress.h"
-#include "egress/inside.h"
+#include "egress/egress_private.h"
 
 #define SETTINGS_MAX (1 * MIB)
 #define BACKLOG 64
@@ -119,7 +119,7 @@ static void let_in(struct proxy *proxy)
     }
 }
 
-void yard_has_room(struct box *box)
+void proxy_has_room(struct box *box)
 {
     struct proxy *proxy = box->proxy;
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "egress/inside.h"
+#include "egress/egress_private.h"
 
 static void flow_read(struct flow *flow);
 

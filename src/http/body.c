@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "http/inside.h"
+#include "http/http_private.h"
 
 /* A larger body is not read to its end before its client is told that nobody wants it. */
 #define PATIENT_BODY (64 * MIB)
@@ -13,7 +13,7 @@
  * And of one that does not say how long it is, as much is read and dropped before it is cut off; a
  * little where the client has its answer.
  */
-#define PATIENT_DROP(request) ((request)->cut_ms ? LIMIT_HTTP_CUT : 1 * GIB)
+#define PATIENT_DROP(request) ((request)->early_reply_ms ? LIMIT_HTTP_EARLY_REPLY : 1 * GIB)
 
 static bool has_body(const struct http_request *request)
 {
@@ -96,7 +96,7 @@ static void refuse_long(struct http_request *request)
                    body_limit(request));
     /* One that says its length ends: its client gets to read the answer behind it. */
     if (request->body_length < 0)
-        request->is_cutting = request->must_close = true;
+        request->is_early_reply = request->must_close = true;
     http_request_refuse(request, 413, why);
 }
 
@@ -232,7 +232,7 @@ enum MHD_Result http_request_data(struct http_request *request, const char *data
 enum MHD_Result http_request_end(struct http_request *request)
 {
     request->is_body_whole = true;
-    if (request->cut_ms)
+    if (request->early_reply_ms)
         return MHD_NO; /* it has its answer */
     if (!request->was_answered) {
         if (request->body_kind != HTTP_STREAM_BODY && !request->was_handled) {

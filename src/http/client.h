@@ -1,6 +1,6 @@
 /*
  * client.h - HTTP over a unix socket, TCP or TLS, for the command line, the MCP door and the Docker
- * wall: calls that wait and exchanges that go on beside other descriptors.
+ * provider host: calls that wait and exchanges that go on beside other descriptors.
  *
  * libcurl's multi interface. One thread. Callbacks come from http_client_wait() or, when the client
  * has a reactor, from its loop only; they may start and cancel exchanges.

@@ -222,7 +222,7 @@ void exchange_end(struct http_exchange *exchange, CURLcode code)
     if (exchange->is_cancelled)
         return;
     if (code != CURLE_OK)
-        client_trouble(exchange->client, exchange->easy, code, exchange->why, &err);
+        client_curl_error(exchange->client, exchange->easy, code, exchange->why, &err);
     exchange->client->has_called_back = true;
     if (exchange->events->done)
         exchange->events->done(exchange->ctx, exchange->status, &err);

@@ -54,9 +54,9 @@ int client_place_set(struct http_client *client, const struct http_place *place,
 bool client_place_apply(const struct http_client *client, CURL *easy, const char *path);
 void client_place_free(struct http_client *client);
 
-/* trouble.c: a failure of libcurl and its words as an error; returns its number */
-int client_trouble(const struct http_client *client, CURL *easy, CURLcode code, const char *said,
-                   struct error *err);
+/* curl_error.c: a failure of libcurl and its words as an error; returns its number */
+int client_curl_error(const struct http_client *client, CURL *easy, CURLcode code, const char *said,
+                      struct error *err);
 
 /* client.c */
 int client_settle(struct http_client *client);

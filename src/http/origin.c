@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "http/head.h"
-#include "http/inside.h"
+#include "http/http_private.h"
 
 static enum MHD_Result add(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_length,
                            const char *value, size_t value_length)

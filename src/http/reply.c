@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "http/inside.h"
+#include "http/http_private.h"
 #include "http/websocket.h"
 
 /* Bytes that more() is asked for at once. Measured from 64 to 512 KiB: no difference that repeats.
@@ -50,7 +50,7 @@ void http_request_answer(struct http_request *request, unsigned status, const ch
     if (request->id[0])
         MHD_add_response_header(response, "X-Request-Id", request->id);
     request->response = response;
-    if (!http_hold(request))
+    if (!http_refusal_delay(request))
         http_request_wake(request);
 }
 
@@ -63,8 +63,8 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
     http_request_answer(request, status, type, headers,
                         MHD_create_response_from_buffer(
                             length, length > 0 ? (void *)data : (void *)"", MHD_RESPMEM_MUST_COPY));
-    if (request->is_cutting)
-        http_request_cut(request, data, length);
+    if (request->is_early_reply)
+        http_request_reply_early(request, data, length);
 }
 
 void http_request_refuse(struct http_request *request, unsigned status, const char *why)

@@ -1,11 +1,12 @@
-/* request.c - a request's life, its waiting, and what a handler can ask of it; see inside.h. */
+/* request.c - a request's life, its waiting, and what a handler can ask of it; see http_private.h.
+ */
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
-#include "http/inside.h"
+#include "http/http_private.h"
 
 struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,
                                       const char *target)

@@ -28,10 +28,10 @@ struct route_match {
 /* {x*} joins the segments it takes in the target's memory: nobody reads those afterwards. */
 void route_find(const struct http_route *routes, size_t count, const char *method,
                 struct http_target *target, struct route_match *ret);
-#define ROUTE_NEAREST_MAX 256
+#define ROUTE_SUGGEST_MAX 256
 /* The path that was probably meant by one that fits no row; "": none is near. */
-void route_nearest(const struct http_route *routes, size_t count, const char *path,
-                   char ret[ROUTE_NEAREST_MAX]);
+void route_suggest(const struct http_route *routes, size_t count, const char *path,
+                   char ret[ROUTE_SUGGEST_MAX]);
 const char *route_param(const struct route_match *match, const char *name); /* or NULL */
 
 #endif

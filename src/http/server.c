@@ -1,12 +1,13 @@
 /*
- * server.c - libmicrohttpd on a reactor: starting, turning, connections, stopping; see inside.h.
+ * server.c - libmicrohttpd on a reactor: starting, turning, connections, stopping; see
+ * http_private.h.
  *
  * libmicrohttpd keeps its connections in an epoll set; the reactor watches that set, and a timer
  * does what libmicrohttpd wants to do later or at once again.
  *
  * A client is gone when its socket says hang-up. On a unix socket that is the end of both
  * directions, so one that only ended its sending (as `nc -N` does) still gets its reply, unless its
- * request is not whole (patience.c); TCP cannot tell the two apart, there the end of its sending
+ * request is not whole (timeouts.c); TCP cannot tell the two apart, there the end of its sending
  * counts.
  */
 #include "http/server.h"
@@ -25,7 +26,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "http/inside.h"
+#include "http/http_private.h"
 #include "http/tls.h"
 
 /*
@@ -71,7 +72,7 @@ static void turn(struct http_server *server)
         else
             wait_ms = UINT64_MAX;
         if (wait_ms == 0 && !server->is_woken)
-            http_patience_still(server);
+            http_timeouts_idle_round(server);
         else
             server->still_rounds = 0;
     }
@@ -122,7 +123,7 @@ static void on_goodbye(void *ctx, short events)
     struct reactor_watch *watch;
 
     if (link->server->is_local && !(events & (POLLHUP | POLLERR)) && !link->half_ms) {
-        link->half_ms = clock_now_ms(); /* patience.c */
+        link->half_ms = clock_now_ms(); /* timeouts.c */
         link->server->reactor->ops->watch_change(link->watch, 0);
         return;
     }
@@ -195,7 +196,7 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
         link->next->previous = link;
     server->links = link;
     name_peer(link);
-    http_patience_look(server);
+    http_timeouts_watch(server);
     return link;
 }
 
@@ -325,7 +326,8 @@ static int attach(struct http_server *server)
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
     server->timer = reactor_timer(server->reactor, on_due, server);
-    if (!info || !server->timer || !http_patience_start(server) || !http_hold_start(server))
+    if (!info || !server->timer || !http_timeouts_start(server) ||
+        !http_refusal_delay_start(server))
         return -ENOMEM;
     server->watch = reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server);
     return server->watch ? 0 : -ENOMEM;

@@ -336,7 +336,7 @@ bool streams_done(struct http_client *client, CURL *easy, CURLcode code)
     if (code == CURLE_OK) {
         connected(stream);
     } else {
-        client_trouble(client, easy, code, stream->why, &err);
+        client_curl_error(client, easy, code, stream->why, &err);
         fail_with(stream, &err);
     }
     return true;

@@ -4,7 +4,7 @@
  *
  * Theory of operation. libmicrohttpd hands its socket over once the 101 is out and wants it back by
  * MHD_upgrade_action(). With TLS it hands over one end of a pair that it moves the bytes to and
- * from; that is left alone, and the connection used as it is (line.h). Everything that
+ * from; that is left alone, and the connection used as it is (raw_conn.h). Everything that
  * happens goes through pump(), which moves what can be moved in both directions, tells what is to
  * be told and ends the socket when it is over. Callbacks may call anything of websocket.h; they are
  * only made from pump(), and only pump() and websocket_leave() end it, so that whoever calls
@@ -22,12 +22,12 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "http/inside.h"
-#include "http/line.h"
+#include "http/http_private.h"
+#include "http/raw_conn.h"
 #include "http/ws_frames.h"
 #include "http/ws_handshake.h"
 
-#define READ_BLOCK (64 * KIB) /* not below LINE_BLOCK */
+#define READ_BLOCK (64 * KIB) /* not below RAW_CONN_BLOCK */
 #define WRITE_BLOCK (64 * KIB)
 /* What was read and not taken: a block, or what libmicrohttpd had read behind the request. */
 #define IN_MAX (512 * KIB)
@@ -40,7 +40,7 @@ struct websocket {
     struct ws_frames *frames;
 
     struct MHD_UpgradeResponseHandle *handle; /* NULL: the 101 is not out yet */
-    struct line line;
+    struct raw_conn conn;
     struct reactor_watch *watch;
     short watched;
     struct reactor_timer *timer; /* until the next ping, or the patience after a close frame */
@@ -123,7 +123,7 @@ static void write_out(struct websocket *socket)
                 return;
             }
         }
-        count = line_send(&socket->line, socket->out.data, socket->out.length);
+        count = raw_conn_send(&socket->conn, socket->out.data, socket->out.length);
         if (count < 0) {
             socket->is_broken = count != -EAGAIN;
             return;
@@ -153,7 +153,7 @@ static void read_in(struct websocket *socket)
         socket->is_broken = true;
         return;
     }
-    count = line_receive(&socket->line, block, READ_BLOCK);
+    count = raw_conn_receive(&socket->conn, block, READ_BLOCK);
     if (count == -EAGAIN)
         return;
     if (count <= 0 || buf_append(&socket->in, block, (size_t)count) < 0) {
@@ -205,7 +205,7 @@ static void look_for_end(struct websocket *socket)
         if (ws_frames_was_closed(socket->frames))
             socket->is_broken = true; /* both have said all */
         else if (!socket->has_shut)
-            line_shut(&socket->line);
+            raw_conn_shut(&socket->conn);
         socket->has_shut = true;
     }
     if (ws_frames_has_closed(socket->frames) && !socket->is_waiting) {
@@ -323,15 +323,15 @@ static void on_upgraded(void *cls, struct MHD_Connection *connection, void *cont
     /* One descriptor is watched once. */
     socket->server->reactor->ops->watch_remove(ptr_take(&link->watch));
     socket->handle = handle;
-    socket->line = line_of(connection);
+    socket->conn = raw_conn_of(connection);
     socket->watched = POLLIN | POLLOUT;
     socket->watch =
-        reactor_watch(socket->server->reactor, socket->line.fd, socket->watched, on_ready, socket);
-    line_take(&socket->line);
+        reactor_watch(socket->server->reactor, socket->conn.fd, socket->watched, on_ready, socket);
+    raw_conn_take(&socket->conn);
     if (!socket->watch || (extra_length > 0 && buf_append(&socket->in, extra, extra_length) < 0)) {
         socket->is_broken = true;
         set_timer(socket, 0);
-    } else if (line_waiting(&socket->line) > 0) {
+    } else if (raw_conn_waiting(&socket->conn) > 0) {
         read_in(socket);
     }
 }

@@ -8,7 +8,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "http/inside.h"
+#include "http/http_private.h"
 #include "http/sha1.h"
 #include "http/websocket.h"
 

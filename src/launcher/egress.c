@@ -18,22 +18,22 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "egress/protocol.h"
-#include "launcher/engine.h"
+#include "launcher/launcher_private.h"
 
 #define MESSAGES_PER_TURN 16
 
-static void hang_up(struct engine *engine, const char *why)
+static void hang_up(struct launcher *launcher, const char *why)
 {
     CLEANUP(fd_closep) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     log_warning("the egress proxy %s, continuing without network for installations", why);
-    loop_remove(&engine->loop, &engine->egress);
+    loop_remove(&launcher->loop, &launcher->egress);
     /* The number stays taken: a program that takes over looks there. */
-    if (null_fd < 0 || dup3(null_fd, ENGINE_EGRESS_FD, O_CLOEXEC) < 0)
-        shutdown(ENGINE_EGRESS_FD, SHUT_RDWR);
+    if (null_fd < 0 || dup3(null_fd, LAUNCHER_EGRESS_FD, O_CLOEXEC) < 0)
+        shutdown(LAUNCHER_EGRESS_FD, SHUT_RDWR);
 }
 
-static void pass_on(struct engine *engine, const struct egress_message *from)
+static void pass_on(struct launcher *launcher, const struct egress_message *from)
 {
     struct launcher_message message = {.type = LAUNCHER_VERDICT,
                                        .verdict = {.number = from->number,
@@ -42,13 +42,13 @@ static void pass_on(struct engine *engine, const struct egress_message *from)
 
     str_copy(message.verdict.host, sizeof(message.verdict.host), from->verdict.host);
     str_copy(message.verdict.reason, sizeof(message.verdict.reason), from->verdict.reason);
-    if (engine->has_said_hello)
-        broker_send(engine, &message, -1);
+    if (launcher->has_said_hello)
+        broker_send(launcher, &message, -1);
 }
 
 static void on_egress(struct loop_source *source, uint32_t events)
 {
-    struct engine *engine = CONTAINER_OF(source, struct engine, egress);
+    struct launcher *launcher = CONTAINER_OF(source, struct launcher, egress);
 
     (void)events;
     for (int i = 0; i < MESSAGES_PER_TURN; i++) {
@@ -60,10 +60,10 @@ static void on_egress(struct loop_source *source, uint32_t events)
             return;
         fd_closep(&fd);
         if (r < 0 || message.type != EGRESS_VERDICT) {
-            hang_up(engine, r == -EPIPE ? "is gone" : "sent nonsense");
+            hang_up(launcher, r == -EPIPE ? "is gone" : "sent nonsense");
             return;
         }
-        pass_on(engine, &message);
+        pass_on(launcher, &message);
     }
 }
 
@@ -75,16 +75,16 @@ static bool is_socket(int fd)
     return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-int egress_open(struct engine *engine)
+int egress_open(struct launcher *launcher)
 {
-    engine->egress.fd = -1;
-    engine->egress.ready = on_egress;
-    if (!engine->plan->has_egress || !is_socket(ENGINE_EGRESS_FD))
+    launcher->egress.fd = -1;
+    launcher->egress.ready = on_egress;
+    if (!launcher->plan->has_egress || !is_socket(LAUNCHER_EGRESS_FD))
         return 0;
-    return loop_add(&engine->loop, &engine->egress, ENGINE_EGRESS_FD, EPOLLIN);
+    return loop_add(&launcher->loop, &launcher->egress, LAUNCHER_EGRESS_FD, EPOLLIN);
 }
 
-void egress_add(struct engine *engine, struct engine_box *box)
+void egress_add(struct launcher *launcher, struct managed_box *box)
 {
     struct egress_message message = {
         .type = EGRESS_ADD, .number = box->facts.number, .policy = EGRESS_INSTALLER};
@@ -92,19 +92,19 @@ void egress_add(struct engine *engine, struct engine_box *box)
 
     if (box->launched.egress_fd < 0)
         return;
-    if (engine->egress.fd >= 0)
-        r = egress_send(engine->egress.fd, &message, box->launched.egress_fd);
+    if (launcher->egress.fd >= 0)
+        r = egress_send(launcher->egress.fd, &message, box->launched.egress_fd);
     if (r <= 0)
         log_warning("box %u gets no network: the egress proxy %s", (unsigned)box->facts.number,
                     r < 0 ? "is gone" : "does not answer");
     fd_closep(&box->launched.egress_fd); /* the proxy's alone now, or nobody listens */
 }
 
-void egress_remove(struct engine *engine, uint32_t number)
+void egress_remove(struct launcher *launcher, uint32_t number)
 {
     struct egress_message message = {.type = EGRESS_REMOVE, .number = number};
 
     /* One that is not told finds out: the box's end closes every connection in it. */
-    if (engine->egress.fd >= 0)
-        egress_send(engine->egress.fd, &message, -1);
+    if (launcher->egress.fd >= 0)
+        egress_send(launcher->egress.fd, &message, -1);
 }

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "launcher/engine.h"
+#include "launcher/hand.h"
 #include "sys/calls.h"
 
 #ifndef MFD_EXEC

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "wire/frame.h"
 #include "wire/pack.h"
 
@@ -17,7 +17,7 @@
 #define RECORD_HEAD 5
 #define RECORD_MAX 4096
 
-enum record { RECORD_ENGINE = 1, RECORD_BOX, RECORD_KERNEL };
+enum record { RECORD_LAUNCHER = 1, RECORD_BOX, RECORD_KERNEL };
 
 /* ---- to bytes ---- */
 
@@ -48,7 +48,7 @@ static int add_record(struct buf *buf, enum record type, const struct pack *fiel
     return r < 0 ? r : buf_append(buf, fields->data, fields->length);
 }
 
-int handover_begin(struct buf *buf, const struct handover_engine *engine)
+int handover_begin(struct buf *buf, const struct handover_launcher *launcher)
 {
     uint8_t head[HEAD_BYTES] = MAGIC, data[RECORD_MAX];
     struct pack pack = {.data = data, .capacity = sizeof(data)};
@@ -59,16 +59,16 @@ int handover_begin(struct buf *buf, const struct handover_engine *engine)
     r = buf_append(buf, head, sizeof(head));
     if (r < 0)
         return r;
-    pack_u32(&pack, engine->generation);
-    pack_u32(&pack, engine->next_number);
-    pack_u32(&pack, engine->next_slot);
-    pack_u32(&pack, engine->next_kernel);
-    put_text(&pack, engine->layer, sizeof(engine->layer));
-    pack_u32(&pack, (uint32_t)engine->former_self_fd);
-    pack_u32(&pack, (uint32_t)engine->former_engine_fd);
-    pack_u8(&pack, engine->is_return);
-    put_text(&pack, engine->reason, sizeof(engine->reason));
-    return add_record(buf, RECORD_ENGINE, &pack);
+    pack_u32(&pack, launcher->generation);
+    pack_u32(&pack, launcher->next_number);
+    pack_u32(&pack, launcher->next_slot);
+    pack_u32(&pack, launcher->next_kernel);
+    put_text(&pack, launcher->layer, sizeof(launcher->layer));
+    pack_u32(&pack, (uint32_t)launcher->former_self_fd);
+    pack_u32(&pack, (uint32_t)launcher->former_engine_fd);
+    pack_u8(&pack, launcher->is_return);
+    put_text(&pack, launcher->reason, sizeof(launcher->reason));
+    return add_record(buf, RECORD_LAUNCHER, &pack);
 }
 
 static void put_facts(struct pack *pack, const struct launcher_box *facts)
@@ -100,7 +100,7 @@ int handover_add_box(struct buf *buf, const struct handover_box *box)
     put_facts(&pack, &box->facts);
     pack_u32(&pack, box->slot);
     pack_u8(&pack, box->was_asked);
-    pack_u8(&pack, box->was_ahead);
+    pack_u8(&pack, box->was_prewarmed);
     pack_u8(&pack, box->staging);
     pack_u32(&pack, (uint32_t)box->pid);
     pack_u32(&pack, (uint32_t)box->pid_fd);
@@ -183,20 +183,20 @@ static bool take_bool(struct unpack *unpack)
     return value == 1;
 }
 
-static int read_engine(struct unpack *unpack, const struct handover_reader *reader)
+static int read_launcher(struct unpack *unpack, const struct handover_reader *reader)
 {
-    struct handover_engine engine = {0};
+    struct handover_launcher launcher = {0};
 
-    engine.generation = unpack_u32(unpack);
-    engine.next_number = unpack_u32(unpack);
-    engine.next_slot = unpack_u32(unpack);
-    engine.next_kernel = unpack_u32(unpack);
-    take_text(unpack, engine.layer, sizeof(engine.layer));
-    engine.former_self_fd = take_fd(unpack, true);
-    engine.former_engine_fd = take_fd(unpack, true);
-    engine.is_return = take_bool(unpack);
-    take_text(unpack, engine.reason, sizeof(engine.reason));
-    return unpack->failed ? -EBADMSG : reader->engine(reader->ctx, &engine);
+    launcher.generation = unpack_u32(unpack);
+    launcher.next_number = unpack_u32(unpack);
+    launcher.next_slot = unpack_u32(unpack);
+    launcher.next_kernel = unpack_u32(unpack);
+    take_text(unpack, launcher.layer, sizeof(launcher.layer));
+    launcher.former_self_fd = take_fd(unpack, true);
+    launcher.former_engine_fd = take_fd(unpack, true);
+    launcher.is_return = take_bool(unpack);
+    take_text(unpack, launcher.reason, sizeof(launcher.reason));
+    return unpack->failed ? -EBADMSG : reader->launcher(reader->ctx, &launcher);
 }
 
 static void take_facts(struct unpack *unpack, struct launcher_box *facts)
@@ -231,7 +231,7 @@ static int read_box(struct unpack *unpack, const struct handover_reader *reader)
     take_facts(unpack, &box.facts);
     box.slot = unpack_u32(unpack);
     box.was_asked = take_bool(unpack);
-    box.was_ahead = take_bool(unpack);
+    box.was_prewarmed = take_bool(unpack);
     box.staging = unpack_u8(unpack);
     box.pid = take_pid(unpack);
     box.pid_fd = take_fd(unpack, false);
@@ -260,8 +260,8 @@ static int read_kernel(struct unpack *unpack, const struct handover_reader *read
 static int read_record(uint8_t type, struct unpack *fields, const struct handover_reader *reader)
 {
     switch ((enum record)type) {
-    case RECORD_ENGINE:
-        return read_engine(fields, reader);
+    case RECORD_LAUNCHER:
+        return read_launcher(fields, reader);
     case RECORD_BOX:
         return read_box(fields, reader);
     case RECORD_KERNEL:
@@ -305,7 +305,7 @@ int handover_read(const void *data, size_t length, const struct handover_reader 
         uint32_t size = unpack_u32(&unpack);
         struct unpack fields = {.data = unpack.data, .left = size};
 
-        if (unpack.failed || size > unpack.left || (type == RECORD_ENGINE) != (i == 0))
+        if (unpack.failed || size > unpack.left || (type == RECORD_LAUNCHER) != (i == 0))
             return error_set(err, -EBADMSG, ERROR_ENGINE, "record %u of the handover is broken",
                              (unsigned)i);
         unpack.data += size;

@@ -24,7 +24,7 @@
 #define HANDOVER_REASON_MAX 256
 #define HANDOVER_BYTES_MAX (32 * MIB)
 
-struct handover_engine {
+struct handover_launcher {
     uint32_t generation, next_number, next_slot, next_kernel;
     char layer[HASH_TEXT_MAX];
     int32_t former_self_fd, former_engine_fd; /* the programs to go back to; -1: none */
@@ -35,7 +35,7 @@ struct handover_engine {
 struct handover_box {
     struct launcher_box facts; /* serial and kernel are not handed over */
     uint32_t slot;
-    bool was_asked, was_ahead;
+    bool was_asked, was_prewarmed;
     uint8_t staging;
     int32_t pid, pid_fd, channel_fd, ruleset_fd;
     enum cgroup_flavour flavour;
@@ -48,14 +48,14 @@ struct handover_kernel {
 };
 
 /* Writing: the engine first, then any number of the others; handover_end() fills in the count. */
-int handover_begin(struct buf *buf, const struct handover_engine *engine);
+int handover_begin(struct buf *buf, const struct handover_launcher *launcher);
 int handover_add_box(struct buf *buf, const struct handover_box *box);
 int handover_add_kernel(struct buf *buf, const struct handover_kernel *kernel);
 void handover_end(struct buf *buf);
 
 /* Reading, in order. A function that returns a negative errno ends it. */
 struct handover_reader {
-    int (*engine)(void *ctx, const struct handover_engine *engine);
+    int (*launcher)(void *ctx, const struct handover_launcher *launcher);
     int (*box)(void *ctx, const struct handover_box *box);
     int (*kernel)(void *ctx, const struct handover_kernel *kernel);
     void *ctx;

@@ -1,144 +1,65 @@
 /*
- * launcher.h - makes boxes and ends them: the only room with privilege.
- *
- * launcher_make() decides everything (plan), clones the warden, does what has to be done from
- * outside (id maps, control group) and waits until the box stands or has failed. The caller owns
- * the result and gives it back through launcher_end(), after which nothing of the box is left:
- * process, mount, control group, folder, descriptor. One thread. Parses nothing that came from a
- * client or a guest but the READY and FAILED frames of a warden that has not met a guest yet.
+ * launcher.h - the launcher as the processes around it know it: the state folders, the descriptors
+ * that it gives to the broker and to provider hosts, and the arguments it is started with.
  */
 #ifndef BAILEY_LAUNCHER_LAUNCHER_H
 #define BAILEY_LAUNCHER_LAUNCHER_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
-#include "base/error.h"
-#include "base/layer.h"
-#include "sys/cgroup.h"
-#include "wire/message.h"
-
-struct launch_bind {
-    const char *host;
-    const char *box; /* absolute path inside */
-};
-
-/* Where a box's ids come from. */
-enum launch_ids {
-    LAUNCH_IDS_CHOOSE, /* from the range that the caller has on this host */
-    LAUNCH_IDS_PAIR, /* these two of the caller's user namespace; the box has namespaces or fails */
-    LAUNCH_IDS_SINGLE, /* the caller's own for both; likewise */
-};
-
-/* Where an installer box has the folder for its result, and that it has a way to the index. */
-enum launch_staging {
-    STAGING_NONE,
-    STAGING_TEMPLATE, /* /bailey/template */
-    STAGING_PACKAGES, /* /bailey/packages */
-    _STAGING_MAX,
-};
-
-/* A small file of ours in the box, read-only; borrowed. */
-struct launch_file {
-    const char *path; /* relative to /bailey */
-    const char *text;
-    size_t length;
-};
-
-struct launch_spec {
-    uint64_t memory_bytes, disk_bytes;
-    uint32_t pids, cpu_millis;
-    enum isolation minimum;
-    const char *root; /* NULL: the host's /usr */
-    const struct launch_bind *binds;
-    size_t bind_count;
-    const char *data;  /* a host folder that is /tmp/data, read-only; NULL: a folder like others */
-    uint64_t id_base;  /* of the range of host ids for boxes of a root start */
-    const char *layer; /* host folder that is /bailey/template, read-only; NULL: none */
-    const char *packages;       /* host folder that is /bailey/packages, read-only; NULL: none */
-    const char *staging;        /* host folder, writable for the guest, at the path `stages` says */
-    enum launch_staging stages; /* not STAGING_NONE: the box listens for the egress proxy, too */
-    const struct launch_file *files; /* below /bailey */
-    size_t file_count;
-    bool wants_ruleset; /* of Landlock, for processes that join the box: launched.ruleset_fd */
-
-    /* of an engine; zero for a box that is made directly */
-    enum launch_ids ids;
-    uint32_t warden_id, guest_id;   /* LAUNCH_IDS_PAIR */
-    const struct cgroup_site *site; /* where its group is made, and nothing swept; NULL: found */
-};
-
-#define LAUNCH_EGRESS_PORT 3128
-
-/* Who holds a limit. */
-enum launch_holder {
-    HELD_BY_NOTHING,
-    HELD_BY_GROUP,
-    HELD_BY_RLIMIT,
-    HELD_BY_WARDEN,
-    HELD_BY_AFFINITY,
-    HELD_BY_TMPFS,
-    HELD_BY_CONTAINER, /* whoever made the container */
-    _HELD_BY_MAX,
-};
-
-#define LAUNCH_TIMINGS_MAX 48
-struct launch_timing {
-    const char *name; /* static */
-    uint64_t ns;
-};
-
-struct launched {
-    pid_t pid;
-    int pid_fd;
-    int channel_fd; /* SOCK_SEQPACKET, nonblocking; the caller may take it (and set -1) */
-    int ruleset_fd; /* the box's Landlock ruleset, for processes that join it; -1: none */
-    int egress_fd;  /* a listening socket on the box's loopback, port LAUNCH_EGRESS_PORT; -1 */
-    struct cgroup_site site;
-    bool has_tried_group;
-    struct cgroup group;
-    int folder_fd;    /* holds the lock on it; -1: none */
-    char folder[256]; /* private folder of a box without namespaces; empty: none */
-    uint32_t layers, missing;
-    enum launch_holder memory, pids, cpu, disk;
-    struct launch_timing timings[LAUNCH_TIMINGS_MAX];
-    size_t timing_count;
-};
-
-struct launch_usage {
-    uint64_t cpu_us;
-    uint64_t max_rss_bytes;
-    uint64_t oom_kills;
-};
-
-/* On failure nothing is left; ret->layers and ret->missing still say what held, as far as known. */
-int launcher_make(const struct launch_spec *spec, struct launched *ret, struct error *err);
-
-/* Ends all that runs in the box and waits for it. NULL is fine; safe twice. */
-void launcher_end(struct launched *launched, struct launch_usage *usage);
-
-/* Read from the control group, while the box lives. */
-uint64_t launcher_oom_kills(const struct launched *launched);
-
-/* The drivers of kernels that this program carries, as files of a box; static. */
-const struct launch_file *launcher_drivers(size_t *ret_count);
-/* The native part of a zygote, for who has one: in boxes of ours there is none. */
-const struct launch_file *launcher_zygote_module(void);
+/* The daemon's folders below the state folder, made (0700) by supervisor_run(), the broker's own.
+ */
+#define STATE_FOLDERS                                                                     \
+    {                                                                                     \
+        "index", "output", "artifacts", "data", "logs", "layers", "templates", "packages" \
+    }
 
 /*
- * `bailey` executed as the first process of a container (docs/design, the Docker wall): argv is
- * {"bailey", WARDEN_INSIDE_WORD}. Frames come on descriptor 0 and go to descriptor 1; why it could
- * not begin goes to 2 as a line, too. The container's environment may say BAILEY_DISK_BYTES, what
- * its shares may hold together; that of its image CONTAINER_VARIABLES, the names of those of its
- * variables that are the guest's. Does not return.
+ * Descriptors of the broker, by number: LAUNCHER_CONTROL_FD, then these. Its argv is
+ * {"bailey-engine", "broker"}; its environment is `broker_env` and nothing else.
  */
-#define WARDEN_INSIDE_WORD "warden-inside"
-#define CONTAINER_VARIABLES "BAILEY_TEMPLATE_ENV"
-_Noreturn void warden_inside(void);
+#define BROKER_LISTEN_FD 4 /* the listening unix socket, nonblocking */
+#define BROKER_SETTINGS_FD                                                \
+    5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
+       */
+#define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
+#define BROKER_LOG_FD 2
+#define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
+#define BROKER_DATASET_FD 32 /* + index: the configured dataset folders */
+#define BROKER_TCP_FD 96 /* + index: listening TCP sockets, nonblocking; settings say how many */
+#define BROKER_TCP_MAX 16
 
-/* argv and environment of this process: a warden must not carry them into its box. */
-void launcher_remember_arguments(int argc, char **argv, char **env);
+/*
+ * Descriptors of the provider host, by number, besides BROKER_LOG_FD. Its argv is {"bailey-engine",
+ * "docker"}; its environment is `host_env` and nothing else. Over the rendezvous socket
+ * (SOCK_SEQPACKET) come packets of one byte, HOST_SAYS_CHANNEL, with one descriptor: a control
+ * channel (launcher/protocol.h) in place of the one before. Its end is the provider host's.
+ */
+#define HOST_RENDEZVOUS_FD 3
+#define HOST_WARDEN_FD 4 /* the program `bailey`, sealed */
+#define HOST_SAYS_CHANNEL 'c'
+#define HOST_STATUS_OUTDATED 3 /* it ends so: a broker of another version came */
+#define HOST_SAYS_AGAIN \
+    'a' /* to the launcher: a provider host was started in place of one that died */
+
+/*
+ * The end of an error's text that gives no reason because a process ended without one. The reason
+ * is among the last lines of the daemon's log: the command that shows the error replaces this end
+ * with the name of the log and those lines.
+ */
+#define LOG_SAYS_WHY "; its log says why"
+
+/* `bailey` executed by itself inside: argv is {"bailey", LAUNCHER_INSIDE_WORD}. Does not return. */
+#define LAUNCHER_INSIDE_WORD "launcher-inside"
+_Noreturn void launcher_inside(void);
+
+/*
+ * Both programs executed by a launcher that is to be replaced by them: {"bailey",
+ * LAUNCHER_PROBE_WORD}, {"bailey-engine", "probe"}. What one says that can take over:
+ */
+#define LAUNCHER_PROBE_WORD "launcher-probe"
+#define LAUNCHER_PROBE_ANSWER "bailey takes over\n"
+int launcher_probe(void); /* the exit status of the first */
 
 #endif

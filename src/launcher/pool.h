@@ -1,8 +1,8 @@
 /*
- * pool.h - boxes made ahead: what is decided, and from what. Private to launcher/.
+ * pool.h - prewarmed boxes: what is decided, and from what. Private to launcher/.
  *
- * A shelf holds boxes of one shape: layer, tier, purpose, limits. How many should stand on it
- * follows the recent demand, at most SANDBOX_POOL_SIZE for all shelves together, and no more than
+ * A bucket holds boxes of one shape: layer, tier, purpose, limits. How many should stand on it
+ * follows the recent demand, at most SANDBOX_POOL_SIZE for all buckets together, and no more than
  * fit under SANDBOX_POOL_MEMORY by what idle boxes were measured to use. The functions here are
  * pure; pool.c does what they say.
  */
@@ -35,7 +35,7 @@ struct pool_demand {
 void pool_demand_note(struct pool_demand *demand, uint64_t now_ms);
 uint32_t pool_demand_milli(const struct pool_demand *demand, uint64_t now_ms);
 
-/* One shelf, as the controller sees it. */
+/* One bucket, as the controller sees it. */
 struct pool_wish {
     uint32_t demand_milli;
     uint32_t least;     /* also without any demand */
@@ -46,20 +46,20 @@ struct pool_wish {
 void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes);
 
 /* ---- the launcher's ---- */
-struct engine_box;
-struct pool_shelf {
+struct managed_box;
+struct pool_bucket {
     bool is_used;
     struct launcher_make shape; /* without serial and key */
     struct pool_demand demand;
     uint32_t least, target;
-    bool is_old;              /* nobody will ask for them any more: what still comes is let go */
-    struct engine_box *boxes; /* the newest first */
-    uint32_t idle_count, making_count;
+    bool is_old;               /* nobody will ask for them any more: what still comes is let go */
+    struct managed_box *boxes; /* the newest first */
+    uint32_t idle_count, bringup_count;
     uint64_t box_bytes;   /* of an idle one */
     uint64_t retry_at_ms; /* not before */
 };
 struct pool {
-    struct pool_shelf shelves[LIMIT_SHELVES];
+    struct pool_bucket buckets[LIMIT_POOL_BUCKETS];
     uint32_t next_folder;
     bool is_due;      /* something changed since the last look */
     uint64_t hold_ms; /* not before */

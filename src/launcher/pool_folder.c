@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "launcher/engine.h"
+#include "launcher/launcher_private.h"
 
 #define PREFIX "p_"
 #define RENAME_TRIES 4
@@ -30,10 +30,10 @@ static void name_of(uint32_t folder, char *ret, size_t size)
     str_format(ret, size, PREFIX "%u", (unsigned)folder);
 }
 
-static int make_one(struct engine *engine, int place, const char *name)
+static int make_one(struct launcher *launcher, int place, const char *name)
 {
-    int fd = engine->folder_fd[place];
-    uid_t owner = engine->plan->broker_id;
+    int fd = launcher->folder_fd[place];
+    uid_t owner = launcher->plan->broker_id;
 
     if (mkdirat(fd, name, 0755) < 0)
         return -errno;
@@ -46,7 +46,7 @@ static int make_one(struct engine *engine, int place, const char *name)
     return 0;
 }
 
-int pool_folder_make(struct engine *engine, const struct launcher_make *make, uint32_t *ret)
+int pool_folder_make(struct launcher *launcher, const struct launcher_make *make, uint32_t *ret)
 {
     char name[ID_MAX];
     int r = -EEXIST;
@@ -54,18 +54,18 @@ int pool_folder_make(struct engine *engine, const struct launcher_make *make, ui
     if (!make->has_data && !make->has_packages)
         return 0;
     for (int tries = 0; tries < NUMBERS_TRIED && r == -EEXIST; tries++) {
-        if (++engine->pool.next_folder == 0)
-            engine->pool.next_folder = 1;
-        name_of(engine->pool.next_folder, name, sizeof(name));
-        r = make->has_data ? make_one(engine, DATA, name) : 0;
+        if (++launcher->pool.next_folder == 0)
+            launcher->pool.next_folder = 1;
+        name_of(launcher->pool.next_folder, name, sizeof(name));
+        r = make->has_data ? make_one(launcher, DATA, name) : 0;
         if (r == 0 && make->has_packages) {
-            r = make_one(engine, PACKAGES, name);
+            r = make_one(launcher, PACKAGES, name);
             if (r < 0 && make->has_data)
-                unlinkat(engine->folder_fd[DATA], name, AT_REMOVEDIR);
+                unlinkat(launcher->folder_fd[DATA], name, AT_REMOVEDIR);
         }
     }
     if (r == 0)
-        *ret = engine->pool.next_folder;
+        *ret = launcher->pool.next_folder;
     return r;
 }
 
@@ -98,9 +98,9 @@ static int move_files(int fd, const char *key, const char *name)
 }
 
 /* The other folder of that name is empty as a rule, and then rename(2) replaces it. */
-static int give_one(struct engine *engine, int place, const char *name, const char *key)
+static int give_one(struct launcher *launcher, int place, const char *name, const char *key)
 {
-    int fd = engine->folder_fd[place];
+    int fd = launcher->folder_fd[place];
 
     for (int tries = 0; tries < RENAME_TRIES; tries++) {
         int r;
@@ -117,34 +117,34 @@ static int give_one(struct engine *engine, int place, const char *name, const ch
 }
 
 /* Moves back what was moved, should it go wrong halfway: the box made instead needs it. */
-int pool_folder_give(struct engine *engine, const struct engine_box *box, const char *key)
+int pool_folder_give(struct launcher *launcher, const struct managed_box *box, const char *key)
 {
     char name[ID_MAX];
     int r = 0;
 
     name_of(box->folder, name, sizeof(name));
     if (box->make.has_data) {
-        r = give_one(engine, DATA, name, key);
+        r = give_one(launcher, DATA, name, key);
         if (r < 0)
-            move_files(engine->folder_fd[DATA], name, key);
+            move_files(launcher->folder_fd[DATA], name, key);
     }
     if (r == 0 && box->make.has_packages) {
-        r = give_one(engine, PACKAGES, name, key);
+        r = give_one(launcher, PACKAGES, name, key);
         if (r < 0)
-            move_files(engine->folder_fd[PACKAGES], name, key);
+            move_files(launcher->folder_fd[PACKAGES], name, key);
     }
     return r;
 }
 
-void pool_folder_remove(struct engine *engine, const struct engine_box *box)
+void pool_folder_remove(struct launcher *launcher, const struct managed_box *box)
 {
     char name[ID_MAX];
 
     if (!box->folder)
         return;
     name_of(box->folder, name, sizeof(name));
-    unlinkat(engine->folder_fd[DATA], name, AT_REMOVEDIR);
-    unlinkat(engine->folder_fd[PACKAGES], name, AT_REMOVEDIR);
+    unlinkat(launcher->folder_fd[DATA], name, AT_REMOVEDIR);
+    unlinkat(launcher->folder_fd[PACKAGES], name, AT_REMOVEDIR);
 }
 
 static void sweep(int folder_fd)
@@ -164,8 +164,8 @@ static void sweep(int folder_fd)
     closedir(folder);
 }
 
-void pool_folder_sweep(struct engine *engine)
+void pool_folder_sweep(struct launcher *launcher)
 {
-    sweep(engine->folder_fd[DATA]);
-    sweep(engine->folder_fd[PACKAGES]);
+    sweep(launcher->folder_fd[DATA]);
+    sweep(launcher->folder_fd[PACKAGES]);
 }

@@ -1,7 +1,7 @@
-/* pool_plan.c - how many boxes are made ahead, and for whom: arithmetic only; see pool.h. */
+/* pool_plan.c - how many boxes are prewarmed, and for whom: arithmetic only; see pool.h. */
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "launcher/pool.h"
 
 bool pool_is_same(const struct launcher_make *made, const struct launcher_make *asked)
@@ -74,7 +74,7 @@ static void give(struct pool_wish *wish, uint32_t wanted, uint32_t most, uint32_
     *memory_bytes -= more * each;
 }
 
-/* One for everybody who asks, so that a busy shelf does not leave others cold; then the rest. */
+/* One for everybody who asks, so that a busy bucket does not leave others cold; then the rest. */
 void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes)
 {
     struct pool_wish *wish;
@@ -83,9 +83,10 @@ void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_
     for (size_t i = 0; i < count; i++)
         wishes[i].target = 0;
     for (int round = 0; round < 2; round++) {
-        bool is_done[LIMIT_SHELVES] = {false};
+        bool is_done[LIMIT_POOL_BUCKETS] = {false};
 
-        while ((wish = greatest_left(wishes, MIN(count, (size_t)LIMIT_SHELVES), is_done, &at))) {
+        while (
+            (wish = greatest_left(wishes, MIN(count, (size_t)LIMIT_POOL_BUCKETS), is_done, &at))) {
             uint32_t asked = (wish->demand_milli + 500) / 1000;
 
             is_done[at] = true;

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/str.h"
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "sandbox/sandbox.h"
 #include "wire/pack.h"
 
@@ -99,7 +99,7 @@ static void pack_box(struct pack *pack, const struct launcher_box *box)
     pack_u8(pack, box->tier);
     pack_u32(pack, box->kernel);
     pack_u8(pack, box->is_pooled);
-    pack_u8(pack, box->kernel_is_wardens);
+    pack_u8(pack, box->warden_owns_kernel);
 }
 
 static void pack_refused(struct pack *pack, const struct launcher_refused *refused)
@@ -130,14 +130,15 @@ static void pack_kernel_ended(struct pack *pack, const struct launcher_kernel_en
     pack_u64(pack, ended->max_rss_bytes);
 }
 
-static void pack_sealed(struct pack *pack, const struct launcher_sealed *sealed)
+static void pack_layer_committed(struct pack *pack,
+                                 const struct launcher_layer_committed *layer_committed)
 {
-    pack_u32(pack, sealed->serial);
-    pack_text(pack, sealed->layer, sizeof(sealed->layer));
-    pack_u64(pack, sealed->bytes);
-    pack_u64(pack, sealed->files);
-    pack_u8(pack, sealed->was_there);
-    pack_error(pack, &sealed->error);
+    pack_u32(pack, layer_committed->serial);
+    pack_text(pack, layer_committed->layer, sizeof(layer_committed->layer));
+    pack_u64(pack, layer_committed->bytes);
+    pack_u64(pack, layer_committed->files);
+    pack_u8(pack, layer_committed->was_there);
+    pack_error(pack, &layer_committed->error);
 }
 
 static void pack_state(struct pack *pack, const struct launcher_state *state)
@@ -180,14 +181,14 @@ static void pack_warm(struct pack *pack, const struct launcher_message *message)
     case LAUNCHER_KERNEL_ENDED:
         pack_kernel_ended(pack, &message->kernel_ended);
         break;
-    case LAUNCHER_SEAL:
+    case LAUNCHER_COMMIT_LAYER:
     case LAUNCHER_DISCARD:
-        pack_u32(pack, message->seal.serial);
-        pack_key(pack, message->seal.key);
-        pack_u8(pack, message->seal.is_packages);
+        pack_u32(pack, message->commit_layer.serial);
+        pack_key(pack, message->commit_layer.key);
+        pack_u8(pack, message->commit_layer.is_packages);
         break;
-    case LAUNCHER_SEALED:
-        pack_sealed(pack, &message->sealed);
+    case LAUNCHER_LAYER_COMMITTED:
+        pack_layer_committed(pack, &message->layer_committed);
         break;
     case LAUNCHER_DEFAULT:
     case LAUNCHER_FORGET:
@@ -238,7 +239,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
-    case LAUNCHER_WALL:
+    case LAUNCHER_PROVIDER_HOST:
     case _LAUNCHER_TYPE_MAX:
         break;
     default:
@@ -369,12 +370,12 @@ static bool unpack_box(struct unpack *unpack, struct launcher_box *box)
         return false;
     box->tier = unpack_u8(unpack);
     box->kernel = unpack_u32(unpack);
-    if (!unpack_bool(unpack, &box->is_pooled) || !unpack_bool(unpack, &box->kernel_is_wardens) ||
-        !is_tier(box->tier) || (box->kernel_is_wardens && box->kernel == 0))
+    if (!unpack_bool(unpack, &box->is_pooled) || !unpack_bool(unpack, &box->warden_owns_kernel) ||
+        !is_tier(box->tier) || (box->warden_owns_kernel && box->kernel == 0))
         return false;
-    return ((box->layers | box->missing) & ~LAYER_ALL) == 0 && box->memory_by < _HELD_BY_MAX &&
-           box->pids_by < _HELD_BY_MAX && box->cpu_by < _HELD_BY_MAX &&
-           box->disk_by < _HELD_BY_MAX && box->group <= CGROUP_V2;
+    return ((box->layers | box->missing) & ~ISOLATION_LAYER_ALL) == 0 &&
+           box->memory_by < _HELD_BY_MAX && box->pids_by < _HELD_BY_MAX &&
+           box->cpu_by < _HELD_BY_MAX && box->disk_by < _HELD_BY_MAX && box->group <= CGROUP_V2;
 }
 
 static bool unpack_refused(struct unpack *unpack, struct launcher_refused *refused)
@@ -382,7 +383,7 @@ static bool unpack_refused(struct unpack *unpack, struct launcher_refused *refus
     refused->serial = unpack_u32(unpack);
     refused->layers = unpack_u32(unpack);
     refused->missing = unpack_u32(unpack);
-    return ((refused->layers | refused->missing) & ~LAYER_ALL) == 0 &&
+    return ((refused->layers | refused->missing) & ~ISOLATION_LAYER_ALL) == 0 &&
            unpack_error(unpack, true, &refused->error);
 }
 
@@ -420,15 +421,16 @@ static bool unpack_kernel_ended(struct unpack *unpack, struct launcher_kernel_en
     return ended->status >= 0 && ended->status <= 0xffff;
 }
 
-static bool unpack_sealed(struct unpack *unpack, struct launcher_sealed *sealed)
+static bool unpack_layer_committed(struct unpack *unpack,
+                                   struct launcher_layer_committed *layer_committed)
 {
-    sealed->serial = unpack_u32(unpack);
-    if (!unpack_hash(unpack, sealed->layer))
+    layer_committed->serial = unpack_u32(unpack);
+    if (!unpack_hash(unpack, layer_committed->layer))
         return false;
-    sealed->bytes = unpack_u64(unpack);
-    sealed->files = unpack_u64(unpack);
-    return unpack_bool(unpack, &sealed->was_there) &&
-           unpack_error(unpack, sealed->layer[0] == 0, &sealed->error);
+    layer_committed->bytes = unpack_u64(unpack);
+    layer_committed->files = unpack_u64(unpack);
+    return unpack_bool(unpack, &layer_committed->was_there) &&
+           unpack_error(unpack, layer_committed->layer[0] == 0, &layer_committed->error);
 }
 
 static bool unpack_state(struct unpack *unpack, struct launcher_state *state)
@@ -483,13 +485,13 @@ static bool unpack_warm(struct unpack *unpack, struct launcher_message *message)
         return unpack_kernel_made(unpack, &message->kernel_made);
     case LAUNCHER_KERNEL_ENDED:
         return unpack_kernel_ended(unpack, &message->kernel_ended);
-    case LAUNCHER_SEAL:
+    case LAUNCHER_COMMIT_LAYER:
     case LAUNCHER_DISCARD:
-        message->seal.serial = unpack_u32(unpack);
-        return unpack_key(unpack, message->seal.key) &&
-               unpack_bool(unpack, &message->seal.is_packages);
-    case LAUNCHER_SEALED:
-        return unpack_sealed(unpack, &message->sealed);
+        message->commit_layer.serial = unpack_u32(unpack);
+        return unpack_key(unpack, message->commit_layer.key) &&
+               unpack_bool(unpack, &message->commit_layer.is_packages);
+    case LAUNCHER_LAYER_COMMITTED:
+        return unpack_layer_committed(unpack, &message->layer_committed);
     case LAUNCHER_DEFAULT:
         return unpack_hash(unpack, message->layer);
     case LAUNCHER_FORGET:
@@ -529,7 +531,7 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
-    case LAUNCHER_WALL:
+    case LAUNCHER_PROVIDER_HOST:
         return true;
     case _LAUNCHER_TYPE_MAX:
         return false;

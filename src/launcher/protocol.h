@@ -34,10 +34,11 @@ enum launcher_type {
     LAUNCHER_END,       /* answered by ENDED; a number that is unknown is answered too */
     LAUNCHER_USAGE,     /* answered by USED */
     LAUNCHER_QUIT,      /* end everything and leave: the daemon is idle, or has said goodbye */
-    LAUNCHER_KERNEL,  /* one more kernel for a living box, from a zygote; answered by KERNEL_MADE */
-    LAUNCHER_SEAL,    /* <state>/layers/.build-<key> of a box that has ended; answered by SEALED */
-    LAUNCHER_DISCARD, /* the same is removed, or <state>/packages/<key>; not answered */
-    LAUNCHER_LOOK,    /* answered by STATE: zygotes and pool */
+    LAUNCHER_KERNEL, /* one more kernel for a living box, from a zygote; answered by KERNEL_MADE */
+    LAUNCHER_COMMIT_LAYER, /* <state>/layers/.build-<key> of a box that has ended; answered by
+                              LAYER_COMMITTED */
+    LAUNCHER_DISCARD,      /* the same is removed, or <state>/packages/<key>; not answered */
+    LAUNCHER_LOOK,         /* answered by STATE: zygotes and pool */
     LAUNCHER_DEFAULT, /* the layer of the default template from now on: it is what is kept warm */
     LAUNCHER_FORGET,  /* nobody names that layer any more: nothing of it is kept warm */
     /* launcher to broker */
@@ -50,13 +51,13 @@ enum launcher_type {
     LAUNCHER_STOPPING, /* SIGTERM: say goodbye, then QUIT; grace_ms */
     LAUNCHER_KERNEL_MADE,
     LAUNCHER_KERNEL_ENDED, /* of a kernel that came from a zygote: what nobody inside can forge */
-    LAUNCHER_SEALED,
-    LAUNCHER_STATE,    /* one for each zygote, then one with tier STATE_END */
-    LAUNCHER_VERDICT,  /* what the egress proxy decided for a box */
-    LAUNCHER_FAILED,   /* broker to launcher, HELLO or not: it cannot start, and why */
-    LAUNCHER_SETTINGS, /* broker to launcher: a sealed memfd, what the next broker is told */
-    LAUNCHER_WALL,     /* launcher to broker: a channel to the wall of containers, in place of any
-                          before */
+    LAUNCHER_LAYER_COMMITTED,
+    LAUNCHER_STATE,         /* one for each zygote, then one with tier STATE_END */
+    LAUNCHER_VERDICT,       /* what the egress proxy decided for a box */
+    LAUNCHER_FAILED,        /* broker to launcher, HELLO or not: it cannot start, and why */
+    LAUNCHER_SETTINGS,      /* broker to launcher: a sealed memfd, what the next broker is told */
+    LAUNCHER_PROVIDER_HOST, /* launcher to broker: a channel to the provider host, in place of any
+                      before */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -82,14 +83,14 @@ struct launcher_box {
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
     uint32_t layers, missing;
-    uint8_t memory_by, pids_by, cpu_by, disk_by; /* enum launch_holder of launcher.h */
+    uint8_t memory_by, pids_by, cpu_by, disk_by; /* enum launch_holder of boxes/boxes.h */
     uint8_t group;                               /* enum cgroup_flavour, for HELD_BY_GROUP */
     uint64_t made_ns;                            /* monotonic */
     char layer[HASH_TEXT_MAX];
     uint8_t tier;    /* TIER_NONE: it was made without a kernel (none asked for, or none warm) */
     uint32_t kernel; /* 0: there is none; never in an inventory: the warden knows what lives */
-    bool is_pooled;  /* it was made ahead */
-    bool kernel_is_wardens; /* the warden started `kernel`, and tells itself how it ended */
+    bool is_pooled;  /* it was prewarmed */
+    bool warden_owns_kernel; /* the warden started `kernel`, and tells itself how it ended */
 };
 
 /* KERNEL: `tier` of the box's own layer */
@@ -110,14 +111,14 @@ struct launcher_kernel_ended {
     uint64_t cpu_us, max_rss_bytes;
 };
 
-/* SEAL and DISCARD; the key is the box's */
-struct launcher_seal {
+/* COMMIT_LAYER and DISCARD; the key is the box's */
+struct launcher_commit_layer {
     uint32_t serial;
     char key[ID_MAX];
     bool is_packages; /* DISCARD: packages/<key>, not the layer being built */
 };
 
-struct launcher_sealed {
+struct launcher_layer_committed {
     uint32_t serial;
     struct error error;        /* num 0: it is <state>/layers/<layer> now */
     char layer[HASH_TEXT_MAX]; /* the hash of its manifest */
@@ -145,11 +146,11 @@ struct launcher_verdict {
 
 struct launcher_refused {
     uint32_t serial;
-    struct error error; /* num, code, stage and text, as launcher_make() gave it */
+    struct error error; /* num, code, stage and text, as launch_make() gave it */
     uint32_t layers, missing;
 };
 
-/* Why a box ended that nobody had asked to, as far as its maker knows. */
+/* Why a box ended that nobody had asked to, as far as its provider knows. */
 enum launcher_why {
     WHY_UNKNOWN,
     WHY_DOCKER_GONE, /* Docker died, or hung up */
@@ -157,7 +158,7 @@ enum launcher_why {
     _WHY_MAX,
 };
 
-/* How much of what a box used its maker has seen. */
+/* How much of what a box used its provider has seen. */
 enum launcher_counted {
     COUNTED_NOTHING, /* nobody outside of it can tell: the numbers are none */
     COUNTED_SOME,    /* Docker's statistics of some moment */
@@ -187,8 +188,8 @@ struct launcher_message {
         struct launcher_kernel kernel;
         struct launcher_kernel_made kernel_made;
         struct launcher_kernel_ended kernel_ended;
-        struct launcher_seal seal;
-        struct launcher_sealed sealed;
+        struct launcher_commit_layer commit_layer;
+        struct launcher_layer_committed layer_committed;
         struct launcher_state state;
         struct launcher_verdict verdict;
         struct error failed;
@@ -204,7 +205,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
  */
 int launcher_message_unpack(const uint8_t *data, size_t length, struct launcher_message *ret);
 
-/* BOX, MADE, SETTINGS and WALL come with a descriptor, all others without. */
+/* BOX, MADE, SETTINGS and PROVIDER_HOST come with a descriptor, all others without. */
 bool launcher_has_fd(enum launcher_type type);
 
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */

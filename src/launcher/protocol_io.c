@@ -9,7 +9,7 @@
 bool launcher_has_fd(enum launcher_type type)
 {
     return type == LAUNCHER_BOX || type == LAUNCHER_MADE || type == LAUNCHER_SETTINGS ||
-           type == LAUNCHER_WALL;
+           type == LAUNCHER_PROVIDER_HOST;
 }
 
 int launcher_send(int fd, const struct launcher_message *message, int with_fd)

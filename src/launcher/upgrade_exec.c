@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "launcher/engine.h"
 #include "launcher/handover.h"
+#include "launcher/launcher_private.h"
 #include "launcher/upgrade.h"
 
 static int close_on_exec(int fd, bool closes)
@@ -34,43 +34,43 @@ static int add_kernel(void *ctx, const struct handover_kernel *kernel)
     return handover_add_kernel(ctx, kernel);
 }
 
-static int write_all(struct engine *engine, const struct handover_engine *head, int *ret_fd)
+static int write_all(struct launcher *launcher, const struct handover_launcher *head, int *ret_fd)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(HANDOVER_BYTES_MAX);
     int r = handover_begin(&text, head);
 
     if (r == 0)
-        r = boxes_hand(engine, add_box, &text);
+        r = boxes_hand(launcher, add_box, &text);
     if (r == 0)
-        r = zygotes_hand_kernels(engine, add_kernel, &text);
+        r = zygotes_hand_kernels(launcher, add_kernel, &text);
     if (r < 0)
         return r;
     handover_end(&text);
     return hand_bytes("handover", text.data, text.length, ret_fd, NULL);
 }
 
-static void fill_head(const struct engine *engine, bool is_return, const char *reason,
-                      struct handover_engine *head)
+static void fill_head(const struct launcher *launcher, bool is_return, const char *reason,
+                      struct handover_launcher *head)
 {
-    *head = (struct handover_engine){
-        .generation = engine->generation,
-        .next_number = engine->next_number,
-        .next_slot = engine->next_slot,
-        .next_kernel = engine->next_kernel,
+    *head = (struct handover_launcher){
+        .generation = launcher->generation,
+        .next_number = launcher->next_number,
+        .next_slot = launcher->next_slot,
+        .next_kernel = launcher->next_kernel,
         .former_self_fd = -1,
         .former_engine_fd = -1,
         .is_return = is_return,
     };
-    str_copy(head->layer, sizeof(head->layer), engine->layer);
+    str_copy(head->layer, sizeof(head->layer), launcher->layer);
     str_copy(head->reason, sizeof(head->reason), reason);
 }
 
-int upgrade_write(struct engine *engine, bool is_return, const char *reason, int *ret_fd)
+int upgrade_write(struct launcher *launcher, bool is_return, const char *reason, int *ret_fd)
 {
-    struct handover_engine head;
+    struct handover_launcher head;
 
-    fill_head(engine, is_return, reason, &head);
-    return write_all(engine, &head, ret_fd);
+    fill_head(launcher, is_return, reason, &head);
+    return write_all(launcher, &head, ret_fd);
 }
 
 /* ---- executed ---- */
@@ -90,56 +90,56 @@ static int keep_kernel(void *ctx, const struct handover_kernel *kernel)
     return close_on_exec(kernel->pid_fd, *(const bool *)ctx);
 }
 
-static int keep_all(struct engine *engine, bool closes)
+static int keep_all(struct launcher *launcher, bool closes)
 {
-    int r = boxes_hand(engine, keep_box, &closes);
+    int r = boxes_hand(launcher, keep_box, &closes);
 
     if (r == 0)
-        r = zygotes_hand_kernels(engine, keep_kernel, &closes);
-    engine_close_on_exec(engine->plan, closes);
+        r = zygotes_hand_kernels(launcher, keep_kernel, &closes);
+    launcher_close_on_exec(launcher->plan, closes);
     return r;
 }
 
 /* Both programs change places with those that are kept for the way back. */
 static int replace(const int program_fd[_UPGRADE_PROGRAM_MAX], int handover_fd)
 {
-    if (dup2(program_fd[UPGRADE_SELF], ENGINE_SELF_FD) < 0 ||
-        dup2(program_fd[UPGRADE_ENGINE], ENGINE_PROGRAM_FD) < 0 ||
-        dup2(handover_fd, ENGINE_HANDOVER_FD) < 0)
+    if (dup2(program_fd[UPGRADE_SELF], LAUNCHER_SELF_FD) < 0 ||
+        dup2(program_fd[UPGRADE_ENGINE], LAUNCHER_PROGRAM_FD) < 0 ||
+        dup2(handover_fd, LAUNCHER_HANDOVER_FD) < 0)
         return -errno;
     return 0;
 }
 
-int upgrade_exec(struct engine *engine, const int program_fd[_UPGRADE_PROGRAM_MAX], bool is_return,
-                 const char *reason)
+int upgrade_exec(struct launcher *launcher, const int program_fd[_UPGRADE_PROGRAM_MAX],
+                 bool is_return, const char *reason)
 {
-    static char *argv[] = {"bailey", SERVE_INSIDE_WORD, NULL};
-    CLEANUP(fd_closep) int self_fd = fcntl(ENGINE_SELF_FD, F_DUPFD_CLOEXEC, ENGINE_LAST_FD + 1);
+    static char *argv[] = {"bailey", LAUNCHER_INSIDE_WORD, NULL};
+    CLEANUP(fd_closep) int self_fd = fcntl(LAUNCHER_SELF_FD, F_DUPFD_CLOEXEC, LAUNCHER_LAST_FD + 1);
     CLEANUP(fd_closep)
-    int engine_fd = fcntl(ENGINE_PROGRAM_FD, F_DUPFD_CLOEXEC, ENGINE_LAST_FD + 1);
+    int engine_fd = fcntl(LAUNCHER_PROGRAM_FD, F_DUPFD_CLOEXEC, LAUNCHER_LAST_FD + 1);
     CLEANUP(fd_closep) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     CLEANUP(fd_closep) int handover_fd = -1;
-    struct handover_engine head;
+    struct handover_launcher head;
     int r = self_fd < 0 || engine_fd < 0 || null_fd < 0 ? -errno : 0;
 
     if (r < 0)
         return r;
-    fill_head(engine, is_return, reason, &head);
+    fill_head(launcher, is_return, reason, &head);
     if (!is_return) {
         head.former_self_fd = self_fd;
         head.former_engine_fd = engine_fd;
     }
-    r = write_all(engine, &head, &handover_fd);
+    r = write_all(launcher, &head, &handover_fd);
     if (r == 0)
-        r = keep_all(engine, false);
+        r = keep_all(launcher, false);
     if (r == 0 && !is_return)
         r = close_on_exec(self_fd, false) < 0 || close_on_exec(engine_fd, false) < 0 ? -errno : 0;
     if (r == 0)
         r = replace(program_fd, handover_fd);
     if (r == 0)
-        r = hand_exec(ENGINE_SELF_FD, argv, environ);
+        r = hand_exec(LAUNCHER_SELF_FD, argv, environ);
     replace((const int[]){self_fd, engine_fd}, null_fd);
-    keep_all(engine, true);
+    keep_all(launcher, true);
     return r;
 }
 
@@ -147,22 +147,22 @@ int upgrade_exec(struct engine *engine, const int program_fd[_UPGRADE_PROGRAM_MA
 
 bool upgrade_is_taken(void)
 {
-    return fcntl(ENGINE_HANDOVER_FD, F_GET_SEALS) > 0; /* /dev/null has none */
+    return fcntl(LAUNCHER_HANDOVER_FD, F_GET_SEALS) > 0; /* /dev/null has none */
 }
 
-static int take_engine(void *ctx, const struct handover_engine *head)
+static int take_launcher(void *ctx, const struct handover_launcher *head)
 {
-    struct engine *engine = ctx;
-    struct upgrade *upgrade = &engine->upgrade;
+    struct launcher *launcher = ctx;
+    struct upgrade *upgrade = &launcher->upgrade;
 
-    engine->generation = head->generation;
-    engine->next_number = head->next_number;
-    engine->next_slot = head->next_slot;
-    engine->next_kernel = head->next_kernel;
-    engine->was_ready = true;
-    str_copy(engine->layer, sizeof(engine->layer), head->layer);
+    launcher->generation = head->generation;
+    launcher->next_number = head->next_number;
+    launcher->next_slot = head->next_slot;
+    launcher->next_kernel = head->next_kernel;
+    launcher->was_ready = true;
+    str_copy(launcher->layer, sizeof(launcher->layer), head->layer);
     if (head->is_return) {
-        engine_say(engine, ENGINE_SAYS_KEPT, head->reason);
+        launcher_say(launcher, LAUNCHER_SAYS_KEPT, head->reason);
         return 0;
     }
     upgrade->program_fd[UPGRADE_SELF] = head->former_self_fd;
@@ -191,18 +191,18 @@ static int take_kernel(void *ctx, const struct handover_kernel *kernel)
     return r < 0 ? r : zygotes_take_kernel(ctx, kernel);
 }
 
-int upgrade_take(struct engine *engine, struct error *err)
+int upgrade_take(struct launcher *launcher, struct error *err)
 {
-    const struct handover_reader reader = {take_engine, take_box, take_kernel, engine};
+    const struct handover_reader reader = {take_launcher, take_box, take_kernel, launcher};
     CLEANUP(buf_free) struct buf text = BUF_INIT(HANDOVER_BYTES_MAX);
     CLEANUP(fd_closep) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int r = buf_read_fd(&text, ENGINE_HANDOVER_FD);
+    int r = buf_read_fd(&text, LAUNCHER_HANDOVER_FD);
 
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "reading the handover: %s", strerror(-r));
     r = handover_read(buf_text(&text), text.length, &reader, err);
     /* Read once: it says nothing about the next one. */
-    if (r == 0 && (null_fd < 0 || dup3(null_fd, ENGINE_HANDOVER_FD, O_CLOEXEC) < 0))
+    if (r == 0 && (null_fd < 0 || dup3(null_fd, LAUNCHER_HANDOVER_FD, O_CLOEXEC) < 0))
         r = error_errno(err, "closing the handover");
     return r;
 }

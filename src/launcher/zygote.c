@@ -49,10 +49,10 @@ static void start_later(struct zygote *zygote)
 
 static void start(struct zygote *zygote)
 {
-    struct engine *engine = zygote->engine;
+    struct launcher *launcher = zygote->launcher;
     struct error err = {0};
     int pid_fd = -1, control_fd = -1;
-    int r = zygote_spawn(engine, zygote, &zygote->pid, &pid_fd, &control_fd, &err);
+    int r = zygote_spawn(launcher, zygote, &zygote->pid, &pid_fd, &control_fd, &err);
 
     if (r < 0) {
         log_warning("starting a zygote: %s, continuing without it", err.text);
@@ -64,9 +64,9 @@ static void start(struct zygote *zygote)
     zygote->started_ns = clock_now_ns();
     zygote->ready_ns = 0;
     zygote->at_ms = clock_now_ms() + START_PATIENCE_MS;
-    if (loop_add(&engine->loop, &zygote->control, control_fd, EPOLLIN) < 0)
+    if (loop_add(&launcher->loop, &zygote->control, control_fd, EPOLLIN) < 0)
         fd_closep(&control_fd); /* it finds its socket closed and ends */
-    if (loop_add(&engine->loop, &zygote->end, pid_fd, EPOLLIN) < 0) {
+    if (loop_add(&launcher->loop, &zygote->end, pid_fd, EPOLLIN) < 0) {
         kill(zygote->pid, SIGKILL);
         zygote->end.fd = pid_fd;
         on_end(&zygote->end, 0);
@@ -77,12 +77,12 @@ static void start(struct zygote *zygote)
 static void retire(struct zygote *zygote);
 
 /* Room for one more: the one that was not used for the longest time goes. */
-static bool make_room(struct engine *engine)
+static bool make_room(struct launcher *launcher)
 {
     struct zygote *oldest = NULL;
     size_t count = 0;
 
-    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+    for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         count++;
         if (zygote->state != ZYGOTE_IS_RETIRED && (!oldest || zygote->used_ms < oldest->used_ms))
             oldest = zygote;
@@ -94,23 +94,23 @@ static bool make_room(struct engine *engine)
     return false; /* the next who asks finds it gone */
 }
 
-static void add(struct engine *engine, const char *layer, uint8_t tier)
+static void add(struct launcher *launcher, const char *layer, uint8_t tier)
 {
     struct zygote *zygote;
 
-    if (!make_room(engine))
+    if (!make_room(launcher))
         return;
     zygote = calloc(1, sizeof(*zygote));
     if (!zygote)
         return;
     *zygote = (struct zygote){.control = {.fd = -1, .ready = on_control},
                               .end = {.fd = -1, .ready = on_end},
-                              .engine = engine,
-                              .next = engine->zygotes,
+                              .launcher = launcher,
+                              .next = launcher->zygotes,
                               .tier = tier,
                               .used_ms = clock_now_ms()};
     str_copy(zygote->layer, sizeof(zygote->layer), layer);
-    engine->zygotes = zygote;
+    launcher->zygotes = zygote;
     start(zygote);
 }
 
@@ -118,7 +118,7 @@ static void add(struct engine *engine, const char *layer, uint8_t tier)
 
 static void drop(struct zygote *zygote)
 {
-    struct zygote **at = &zygote->engine->zygotes;
+    struct zygote **at = &zygote->launcher->zygotes;
 
     while (*at != zygote)
         at = &(*at)->next;
@@ -131,7 +131,7 @@ static void unwatch(struct zygote *zygote, struct loop_source *source)
     int fd = source->fd;
 
     if (fd >= 0)
-        loop_remove(&zygote->engine->loop, source);
+        loop_remove(&zygote->launcher->loop, source);
     fd_closep(&fd);
     source->fd = -1;
 }
@@ -154,7 +154,7 @@ static bool hear(struct zygote *zygote);
  * A process that has not joined its box yet is of the zygote's own process group, and goes with it;
  * those that have are ours from now on.
  */
-static void bury(struct zygote *zygote, int *ret_status)
+static void reap(struct zygote *zygote, int *ret_status)
 {
     kill(zygote->pid, SIGKILL); /* it may not be its group's leader yet */
     kill(-zygote->pid, SIGKILL);
@@ -176,7 +176,7 @@ static void on_end(struct loop_source *source, uint32_t events)
     int status = 0;
 
     (void)events;
-    bury(zygote, &status);
+    reap(zygote, &status);
     if (zygote->state == ZYGOTE_IS_RETIRED) {
         drop(zygote);
         return;
@@ -200,13 +200,13 @@ static void ready(struct zygote *zygote)
         return;
     zygote->state = ZYGOTE_IS_READY;
     zygote->ready_ns = clock_now_ns();
-    for (struct zygote *other = zygote->engine->zygotes; other; other = next) {
+    for (struct zygote *other = zygote->launcher->zygotes; other; other = next) {
         next = other->next;
         if (other != zygote && other->state == ZYGOTE_IS_READY &&
             is_of(other, zygote->layer, zygote->tier))
             retire(other);
     }
-    pool_wake(zygote->engine);
+    pool_wake(zygote->launcher);
 }
 
 /* False: nothing more was said, or never will be. */
@@ -254,43 +254,44 @@ static void on_control(struct loop_source *source, uint32_t events)
 
 /* ---- asked ---- */
 
-void zygotes_start(struct engine *engine)
+void zygotes_start(struct launcher *launcher)
 {
-    const struct engine_plan *plan = engine->plan;
+    const struct launcher_plan *plan = launcher->plan;
 
-    if (plan->has_zygotes && !engine->zygotes && (engine->layer[0] || plan->python[0]))
-        add(engine, engine->layer, 0);
+    if (plan->has_zygotes && !launcher->zygotes && (launcher->layer[0] || plan->python[0]))
+        add(launcher, launcher->layer, 0);
 }
 
 /* Must: come before the boxes' ends are waited for, which needs that all kernels are reaped. */
-void zygotes_end(struct engine *engine)
+void zygotes_end(struct launcher *launcher)
 {
-    zygotes_leave(engine);
-    zygote_kernels_end(engine);
+    zygotes_leave(launcher);
+    zygote_kernels_end(launcher);
 }
 
-void zygotes_leave(struct engine *engine)
+void zygotes_leave(struct launcher *launcher)
 {
-    while (engine->zygotes) {
+    while (launcher->zygotes) {
         int status;
 
-        if (engine->zygotes->pid > 0)
-            bury(engine->zygotes, &status);
-        drop(engine->zygotes);
+        if (launcher->zygotes->pid > 0)
+            reap(launcher->zygotes, &status);
+        drop(launcher->zygotes);
     }
 }
 
-int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kernel, uint8_t tier)
+int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t kernel,
+                   uint8_t tier)
 {
     const char *layer = box->facts.layer;
     struct zygote *found = NULL;
     bool is_coming = false;
 
-    if (!engine->plan->has_zygotes || engine->is_stopping)
+    if (!launcher->plan->has_zygotes || launcher->is_stopping)
         return -EOPNOTSUPP;
-    if (!layer[0] && !engine->plan->python[0])
+    if (!layer[0] && !launcher->plan->python[0])
         return -ENOENT;
-    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+    for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         if (!is_of(zygote, layer, tier) || zygote->state == ZYGOTE_IS_RETIRED)
             continue;
         zygote->used_ms = clock_now_ms();
@@ -300,43 +301,44 @@ int zygotes_kernel(struct engine *engine, struct engine_box *box, uint32_t kerne
             is_coming = true;
     }
     if (!is_coming && (!found || found->forks >= FORKS_MAX))
-        add(engine, layer, tier);
+        add(launcher, layer, tier);
     return found ? zygote_ask(found, box, kernel) : -EAGAIN;
 }
 
-uint32_t zygotes_serving(struct engine *engine, const char *layer, uint8_t tier)
+uint32_t zygotes_serving(struct launcher *launcher, const char *layer, uint8_t tier)
 {
-    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+    for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         if (zygote->state == ZYGOTE_IS_READY && is_of(zygote, layer, tier))
             return (uint32_t)zygote->pid;
     }
     return 0;
 }
 
-static bool is_there(const struct engine *engine, const char *layer, uint8_t tier)
+static bool is_there(const struct launcher *launcher, const char *layer, uint8_t tier)
 {
-    for (const struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+    for (const struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         if (zygote->state != ZYGOTE_IS_RETIRED && is_of(zygote, layer, tier))
             return true;
     }
     return false;
 }
 
-void zygotes_renew(struct engine *engine, const char *from, const char *to)
+void zygotes_renew(struct launcher *launcher, const char *from, const char *to)
 {
-    if (!engine->plan->has_zygotes || (!to[0] && !engine->plan->python[0]))
+    if (!launcher->plan->has_zygotes || (!to[0] && !launcher->plan->python[0]))
         return;
     for (uint8_t tier = 0; tier < TIERS_MAX; tier++) {
-        if ((tier == 0 || (to[0] && is_there(engine, from, tier))) && !is_there(engine, to, tier))
-            add(engine, to, tier);
+        if ((tier == 0 || (to[0] && is_there(launcher, from, tier))) &&
+            !is_there(launcher, to, tier))
+            add(launcher, to, tier);
     }
 }
 
-void zygotes_forget(struct engine *engine, const char *layer)
+void zygotes_forget(struct launcher *launcher, const char *layer)
 {
     struct zygote *next;
 
-    for (struct zygote *zygote = engine->zygotes; zygote; zygote = next) {
+    for (struct zygote *zygote = launcher->zygotes; zygote; zygote = next) {
         next = zygote->next;
         if (zygote->state == ZYGOTE_IS_RETIRED || !str_equal(zygote->layer, layer))
             continue;
@@ -350,9 +352,9 @@ void zygotes_forget(struct engine *engine, const char *layer)
  * Since Linux forks in milliseconds, one that does not answer is stuck: it goes, and starts anew.
  * One that has forked is not: a guest may stop whoever joins its box, and loses that process alone.
  */
-static void end_stuck(struct engine *engine, uint64_t now_ms)
+static void end_stuck(struct launcher *launcher, uint64_t now_ms)
 {
-    for (struct zygote_kernel *kernel = engine->asked_kernels; kernel; kernel = kernel->next) {
+    for (struct zygote_kernel *kernel = launcher->asked_kernels; kernel; kernel = kernel->next) {
         if (now_ms < kernel->at_ms || kernel->is_late)
             continue;
         log_warning("a %s (tier %u) did not %s in %d s, ending it",
@@ -363,13 +365,13 @@ static void end_stuck(struct engine *engine, uint64_t now_ms)
     }
 }
 
-void zygotes_tick(struct engine *engine, uint64_t now_ms)
+void zygotes_tick(struct launcher *launcher, uint64_t now_ms)
 {
     struct zygote *next;
 
-    end_stuck(engine, now_ms);
+    end_stuck(launcher, now_ms);
 
-    for (struct zygote *zygote = engine->zygotes; zygote; zygote = next) {
+    for (struct zygote *zygote = launcher->zygotes; zygote; zygote = next) {
         next = zygote->next;
         if (now_ms < zygote->at_ms)
             continue;
@@ -384,16 +386,16 @@ void zygotes_tick(struct engine *engine, uint64_t now_ms)
     }
 }
 
-uint64_t zygotes_deadline(const struct engine *engine)
+uint64_t zygotes_deadline(const struct launcher *launcher)
 {
     uint64_t first = 0;
 
-    for (const struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+    for (const struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         if ((zygote->state == ZYGOTE_IS_WAITING || zygote->state == ZYGOTE_IS_STARTING) &&
             zygote->at_ms != UINT64_MAX && (!first || zygote->at_ms < first))
             first = zygote->at_ms;
     }
-    for (const struct zygote_kernel *kernel = engine->asked_kernels; kernel;
+    for (const struct zygote_kernel *kernel = launcher->asked_kernels; kernel;
          kernel = kernel->next) {
         if (!kernel->is_late && (!first || kernel->at_ms < first))
             first = kernel->at_ms;
@@ -417,10 +419,10 @@ static uint64_t private_bytes(const struct zygote *zygote)
     return sum * 1024;
 }
 
-void zygotes_each(struct engine *engine,
+void zygotes_each(struct launcher *launcher,
                   void (*each)(void *ctx, const struct launcher_state *state), void *ctx)
 {
-    for (struct zygote *zygote = engine->zygotes; zygote; zygote = zygote->next) {
+    for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         struct launcher_state state = {
             .tier = zygote->tier,
             .is_ready = zygote->state == ZYGOTE_IS_READY,

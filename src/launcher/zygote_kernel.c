@@ -32,29 +32,29 @@ static void on_orphan_end(struct loop_source *source, uint32_t events);
 
 /* ---- the list ---- */
 
-static struct zygote_kernel **bucket_of(struct engine *engine, pid_t pid)
+static struct zygote_kernel **bucket_of(struct launcher *launcher, pid_t pid)
 {
-    return &engine->kernels[(uint32_t)pid % ENGINE_BUCKETS];
+    return &launcher->kernels[(uint32_t)pid % LAUNCHER_BUCKETS];
 }
 
-static struct zygote_kernel **find_serial(struct engine *engine, uint32_t serial)
+static struct zygote_kernel **find_serial(struct launcher *launcher, uint32_t serial)
 {
-    struct zygote_kernel **at = &engine->asked_kernels;
+    struct zygote_kernel **at = &launcher->asked_kernels;
 
     while (*at && (*at)->serial != serial)
         at = &(*at)->next;
     return at;
 }
 
-static struct zygote_kernel **find_pid(struct engine *engine, pid_t pid)
+static struct zygote_kernel **find_pid(struct launcher *launcher, pid_t pid)
 {
-    struct zygote_kernel **at = bucket_of(engine, pid);
+    struct zygote_kernel **at = bucket_of(launcher, pid);
 
     while (*at && (*at)->pid != pid)
         at = &(*at)->next;
     if (*at)
         return at;
-    at = &engine->asked_kernels;
+    at = &launcher->asked_kernels;
     while (*at && (*at)->pid != pid)
         at = &(*at)->next;
     return at;
@@ -75,7 +75,7 @@ static void forget(struct zygote_kernel **at)
 
     *at = kernel->next;
     if (pid_fd >= 0)
-        loop_remove(&kernel->engine->loop, &kernel->end);
+        loop_remove(&kernel->launcher->loop, &kernel->end);
     fd_closep(&pid_fd);
     close_ends(kernel);
     if (kernel->zygote)
@@ -115,9 +115,9 @@ static int open_ends(struct ends *ends)
 }
 
 /* The limits that the warden gives its own guests. */
-static void choose_limits(const struct engine_box *box, struct zygote_request *request)
+static void choose_limits(const struct managed_box *box, struct zygote_request *request)
 {
-    struct draft scratch; /* its plan and limits only */
+    struct plan_builder scratch; /* its plan and limits only */
     const struct launched *launched = &box->launched;
     struct launch_spec spec = {.memory_bytes = box->facts.memory_bytes,
                                .disk_bytes = box->facts.disk_bytes,
@@ -126,9 +126,9 @@ static void choose_limits(const struct engine_box *box, struct zygote_request *r
     struct launched unused;
 
     scratch.plan = (struct sandbox_plan){.has_namespaces = true};
-    draft_limits(&scratch, &spec, &unused);
+    plan_builder_limits(&scratch, &spec, &unused);
     if (launched->group.flavour != CGROUP_NONE)
-        draft_grouped(&scratch.plan, &launched->group);
+        plan_builder_grouped(&scratch.plan, &launched->group);
     request->cpu_count = scratch.plan.cpu_count;
     request->rlimit_count = (uint32_t)MIN(scratch.plan.rlimit_count, (size_t)ZYGOTE_RLIMITS_MAX);
     memcpy(request->rlimits, scratch.rlimits, request->rlimit_count * sizeof(request->rlimits[0]));
@@ -149,11 +149,12 @@ static int send_request(struct zygote *zygote, struct zygote_request *request,
     return packet_send(zygote->control.fd, request, sizeof(*request), sent, count, MSG_DONTWAIT);
 }
 
-static int ask_for(struct zygote *zygote, struct engine_box *box, struct zygote_kernel *kernel)
+static int ask_for(struct zygote *zygote, struct managed_box *box, struct zygote_kernel *kernel)
 {
     CLEANUP(close_all_ends) struct ends ends = {{-1, -1, -1}, {-1, -1, -1}};
-    struct zygote_request request = {
-        .serial = kernel->serial, .layers = box->launched.layers, .is_ahead = box->is_ahead};
+    struct zygote_request request = {.serial = kernel->serial,
+                                     .layers = box->launched.layers,
+                                     .is_prewarmed = box->is_prewarmed};
     int fds[_ZYGOTE_FD_MAX];
     int r = open_ends(&ends);
 
@@ -175,22 +176,23 @@ static int ask_for(struct zygote *zygote, struct engine_box *box, struct zygote_
     return r;
 }
 
-int zygote_ask(struct zygote *zygote, struct engine_box *box, uint32_t kernel_id)
+int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel_id)
 {
     CLEANUP(freep) struct zygote_kernel *kernel = calloc(1, sizeof(*kernel));
-    struct engine *engine = zygote->engine;
+    struct launcher *launcher = zygote->launcher;
     int r;
 
     if (!kernel)
         return -ENOMEM;
     /* A box that restricts its guests must be able to restrict this one. */
-    if (box->launched.layers & LAYER_BIT(LAYER_LANDLOCK) && box->launched.ruleset_fd < 0)
+    if (box->launched.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK) &&
+        box->launched.ruleset_fd < 0)
         return -EOPNOTSUPP;
     *kernel = (struct zygote_kernel){
         .end = {.fd = -1, .ready = on_orphan_end},
-        .engine = engine,
+        .launcher = launcher,
         .zygote = zygote,
-        .serial = ++engine->next_kernel,
+        .serial = ++launcher->next_kernel,
         .number = box->facts.number,
         .kernel = kernel_id,
         .fds = {-1, -1, -1},
@@ -201,8 +203,8 @@ int zygote_ask(struct zygote *zygote, struct engine_box *box, uint32_t kernel_id
         return r;
     zygote->forks++;
     zygote->kernels++;
-    kernel->next = engine->asked_kernels;
-    engine->asked_kernels = kernel;
+    kernel->next = launcher->asked_kernels;
+    launcher->asked_kernels = kernel;
     ptr_take(&kernel);
     return 0;
 }
@@ -210,7 +212,7 @@ int zygote_ask(struct zygote *zygote, struct engine_box *box, uint32_t kernel_id
 /* ---- given ---- */
 
 /* One frame with three descriptors. A warden that does not read loses its kernel, not our time. */
-static int give(const struct engine_box *box, const struct zygote_kernel *kernel, int32_t pid)
+static int give(const struct managed_box *box, const struct zygote_kernel *kernel, int32_t pid)
 {
     uint8_t data[FRAME_HEADER + 16];
     struct message_kernel given = {.pid = pid};
@@ -224,9 +226,9 @@ static int give(const struct engine_box *box, const struct zygote_kernel *kernel
 static void joined(struct zygote_kernel **at, const struct zygote_word *word, pid_t sender)
 {
     struct zygote_kernel *kernel = *at;
-    struct engine *engine = kernel->engine;
-    struct engine_box *box = boxes_find(engine, kernel->number);
-    struct zygote_kernel **bucket = bucket_of(engine, sender);
+    struct launcher *launcher = kernel->launcher;
+    struct managed_box *box = boxes_find(launcher, kernel->number);
+    struct zygote_kernel **bucket = bucket_of(launcher, sender);
     int r = box ? give(box, kernel, word->pid) : -ESRCH;
 
     *at = kernel->next;
@@ -239,7 +241,7 @@ static void joined(struct zygote_kernel **at, const struct zygote_word *word, pi
     kernel->next = *bucket;
     *bucket = kernel;
     close_ends(kernel); /* one that nobody has finds its socket closed, and ends */
-    boxes_kernel_made(engine, kernel->number, kernel->kernel, r);
+    boxes_kernel_made(launcher, kernel->number, kernel->kernel, r);
     if (r < 0)
         kernel->number = 0; /* nobody will be told of its end */
 }
@@ -249,7 +251,7 @@ static void joined(struct zygote_kernel **at, const struct zygote_word *word, pi
 static void ended(struct zygote_kernel **at, int status, uint64_t cpu_us, uint64_t max_rss_bytes)
 {
     struct zygote_kernel *kernel = *at;
-    struct engine *engine = kernel->engine;
+    struct launcher *launcher = kernel->launcher;
     struct launcher_kernel_ended told = {.number = kernel->number,
                                          .kernel = kernel->kernel,
                                          .status = status,
@@ -259,25 +261,25 @@ static void ended(struct zygote_kernel **at, int status, uint64_t cpu_us, uint64
 
     forget(at);
     if (was_given)
-        boxes_kernel_ended(engine, &told);
+        boxes_kernel_ended(launcher, &told);
     else
-        boxes_kernel_made(engine, told.number, told.kernel, -EAGAIN);
+        boxes_kernel_made(launcher, told.number, told.kernel, -EAGAIN);
 }
 
 static void not_forked(struct zygote_kernel **at, int r)
 {
     struct zygote_kernel *kernel = *at;
-    struct engine *engine = kernel->engine;
+    struct launcher *launcher = kernel->launcher;
     uint32_t number = kernel->number, id = kernel->kernel;
 
     forget(at);
-    boxes_kernel_made(engine, number, id, r);
+    boxes_kernel_made(launcher, number, id, r);
 }
 
 void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t sender)
 {
-    struct engine *engine = zygote->engine;
-    struct zygote_kernel **at = find_serial(engine, word->serial);
+    struct launcher *launcher = zygote->launcher;
+    struct zygote_kernel **at = find_serial(launcher, word->serial);
 
     switch ((enum zygote_word_type)word->type) {
     case ZYGOTE_FORKED:
@@ -298,7 +300,7 @@ void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t s
         }
         return;
     case ZYGOTE_ENDED:
-        at = find_pid(engine, word->pid);
+        at = find_pid(launcher, word->pid);
         if (*at && (*at)->zygote == zygote)
             ended(at, word->status, word->cpu_us, word->max_rss_bytes);
         return;
@@ -310,7 +312,7 @@ void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t s
 /* ---- orphans ---- */
 
 /* Waits for one that is our own child by now; the kernel of the machine has its status. */
-static void bury(struct zygote_kernel **at)
+static void reap(struct zygote_kernel **at)
 {
     struct rusage usage = {0};
     int status = SIGKILL; /* unknown: somebody else has waited for it, which cannot be */
@@ -328,7 +330,7 @@ static void on_orphan_end(struct loop_source *source, uint32_t events)
     struct zygote_kernel *kernel = CONTAINER_OF(source, struct zygote_kernel, end);
 
     (void)events;
-    bury(find_pid(kernel->engine, kernel->pid));
+    reap(find_pid(kernel->launcher, kernel->pid));
 }
 
 /* One that cannot be watched is ended: better known than lost. */
@@ -339,17 +341,17 @@ static void adopt(struct zygote_kernel **at)
 
     kernel->zygote->kernels--;
     kernel->zygote = NULL;
-    if (pid_fd >= 0 && loop_add(&kernel->engine->loop, &kernel->end, pid_fd, EPOLLIN) == 0)
+    if (pid_fd >= 0 && loop_add(&kernel->launcher->loop, &kernel->end, pid_fd, EPOLLIN) == 0)
         return;
     fd_closep(&pid_fd);
     kill(kernel->pid, SIGKILL);
-    bury(at);
+    reap(at);
 }
 
 void zygote_orphans(struct zygote *zygote)
 {
-    struct engine *engine = zygote->engine;
-    struct zygote_kernel **at = &engine->asked_kernels;
+    struct launcher *launcher = zygote->launcher;
+    struct zygote_kernel **at = &launcher->asked_kernels;
 
     while (*at) { /* asked for and not in a box: the zygote's group was killed, they with it */
         if ((*at)->zygote != zygote) {
@@ -363,8 +365,8 @@ void zygote_orphans(struct zygote *zygote)
         }
         not_forked(at, -EAGAIN);
     }
-    for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
-        for (at = &engine->kernels[i]; *at;) {
+    for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
+        for (at = &launcher->kernels[i]; *at;) {
             struct zygote_kernel *kernel = *at;
 
             if (kernel->zygote == zygote)
@@ -375,12 +377,12 @@ void zygote_orphans(struct zygote *zygote)
     }
 }
 
-void zygote_kernels_end(struct engine *engine)
+void zygote_kernels_end(struct launcher *launcher)
 {
-    for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
-        while (engine->kernels[i]) {
-            kill(engine->kernels[i]->pid, SIGKILL);
-            bury(&engine->kernels[i]);
+    for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
+        while (launcher->kernels[i]) {
+            kill(launcher->kernels[i]->pid, SIGKILL);
+            reap(&launcher->kernels[i]);
         }
     }
 }
@@ -388,13 +390,13 @@ void zygote_kernels_end(struct engine *engine)
 /* ---- handed over ---- */
 
 /* One that a zygote waits for is left out: it becomes ours before it comes to that. */
-int zygotes_hand_kernels(struct engine *engine,
+int zygotes_hand_kernels(struct launcher *launcher,
                          int (*each)(void *ctx, const struct handover_kernel *kernel), void *ctx)
 {
     int r = 0;
 
-    for (size_t i = 0; i < ENGINE_BUCKETS; i++) {
-        for (struct zygote_kernel *kernel = engine->kernels[i]; kernel && r == 0;
+    for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
+        for (struct zygote_kernel *kernel = launcher->kernels[i]; kernel && r == 0;
              kernel = kernel->next) {
             struct handover_kernel told = {.number = kernel->number,
                                            .kernel = kernel->kernel,
@@ -408,23 +410,23 @@ int zygotes_hand_kernels(struct engine *engine,
     return r;
 }
 
-int zygotes_take_kernel(struct engine *engine, const struct handover_kernel *from)
+int zygotes_take_kernel(struct launcher *launcher, const struct handover_kernel *from)
 {
     CLEANUP(freep) struct zygote_kernel *kernel = calloc(1, sizeof(*kernel));
-    struct zygote_kernel **bucket = bucket_of(engine, from->pid);
+    struct zygote_kernel **bucket = bucket_of(launcher, from->pid);
     int r;
 
     if (!kernel)
         return -ENOMEM;
     *kernel = (struct zygote_kernel){
         .end = {.fd = -1, .ready = on_orphan_end},
-        .engine = engine,
+        .launcher = launcher,
         .number = from->number,
         .kernel = from->kernel,
         .pid = from->pid,
         .fds = {-1, -1, -1},
     };
-    r = loop_add(&engine->loop, &kernel->end, from->pid_fd, EPOLLIN);
+    r = loop_add(&launcher->loop, &kernel->end, from->pid_fd, EPOLLIN);
     if (r < 0)
         return r;
     kernel->next = *bucket;

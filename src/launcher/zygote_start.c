@@ -33,7 +33,7 @@
 
 /* Everything that the child needs, and its memory. */
 struct zygote_plan {
-    struct draft draft;
+    struct plan_builder builder;
     struct launched launched;
     char layer[PATH_MAX + HASH_TEXT_MAX + 16];
     char tiers[LIMIT_TIERS_BYTES];
@@ -46,7 +46,7 @@ struct zygote_plan {
 static void plan_free(struct zygote_plan **plan)
 {
     if (*plan)
-        draft_close(&(*plan)->draft);
+        plan_builder_close(&(*plan)->builder);
     free(*plan);
 }
 
@@ -79,11 +79,11 @@ static void reset_process(void)
 
 static int enter_root(struct zygote_plan *plan)
 {
-    const char *name = plan->draft.plan.hostname;
+    const char *name = plan->builder.plan.hostname;
     struct sandbox sandbox;
     int r;
 
-    sandbox_init(&sandbox, &plan->draft.plan);
+    sandbox_init(&sandbox, &plan->builder.plan);
     if (sethostname(name, strlen(name)) < 0)
         return -errno;
     r = sandbox_enter_root(&sandbox);
@@ -114,7 +114,7 @@ static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd)
     if (r == 0)
         r = hand_fds(moves, ARRAY_SIZE(moves));
     if (r == 0) {
-        execve(plan->python, argv, (char *const *)plan->draft.env);
+        execve(plan->python, argv, (char *const *)plan->builder.env);
         r = -errno;
     }
     log_warning("starting a zygote with %s: %s", plan->python, strerror(-r));
@@ -123,7 +123,7 @@ static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd)
 
 /* ---- in the launcher ---- */
 
-static void thread_counts(struct draft *draft, uint32_t cpu_millis)
+static void thread_counts(struct plan_builder *builder, uint32_t cpu_millis)
 {
     static const char *const names[] = {ZYGOTE_THREAD_NAMES};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -134,17 +134,18 @@ static void thread_counts(struct draft *draft, uint32_t cpu_millis)
     if (count == 0 || count > cores)
         count = cores;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        draft_env(draft, "%s=%ld", names[i], count);
+        plan_builder_env(builder, "%s=%ld", names[i], count);
 }
 
 /* The list of modules is the broker's file: text of a length, read and handed on. */
-static size_t read_tiers(const struct engine *engine, struct zygote_plan *plan, const char *layer)
+static size_t read_tiers(const struct launcher *launcher, struct zygote_plan *plan,
+                         const char *layer)
 {
     char path[PATH_MAX + HASH_TEXT_MAX + 32];
     CLEANUP(fd_closep) int fd = -1;
     ssize_t length;
 
-    str_format(path, sizeof(path), "%s/layers/%s.tiers", engine->plan->state, layer);
+    str_format(path, sizeof(path), "%s/layers/%s.tiers", launcher->plan->state, layer);
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     length = fd < 0 ? 0 : fd_read_all(fd, plan->tiers, sizeof(plan->tiers));
     return length < 0 ? 0 : (size_t)length;
@@ -160,8 +161,8 @@ static void add_file(struct zygote_plan *plan, const char *path, const void *dat
 static void choose_files(struct zygote_plan *plan, size_t tiers_length)
 {
     size_t count;
-    const struct launch_file *drivers = launcher_drivers(&count);
-    const struct launch_file *module = launcher_zygote_module();
+    const struct launch_file *drivers = launch_drivers(&count);
+    const struct launch_file *module = launch_zygote_module();
 
     for (size_t i = 0; i < count; i++)
         add_file(plan, drivers[i].path, drivers[i].text, drivers[i].length);
@@ -169,16 +170,16 @@ static void choose_files(struct zygote_plan *plan, size_t tiers_length)
     add_file(plan, ZYGOTE_TIERS, plan->tiers, tiers_length);
 }
 
-static int write_plan(struct engine *engine, const struct zygote *zygote, struct zygote_plan *plan,
-                      struct error *err)
+static int write_plan(struct launcher *launcher, const struct zygote *zygote,
+                      struct zygote_plan *plan, struct error *err)
 {
-    const struct engine_plan *limits = engine->plan;
+    const struct launcher_plan *limits = launcher->plan;
     struct launch_spec spec = {
         .memory_bytes = ZYGOTE_DISK,
         .disk_bytes = ZYGOTE_DISK,
         .pids = LIMIT_PIDS_MIN,
         .root = limits->root[0] ? limits->root : NULL,
-        .binds = engine->binds,
+        .binds = launcher->binds,
         .bind_count = limits->bind_count,
         .files = plan->files,
     };
@@ -190,24 +191,24 @@ static int write_plan(struct engine *engine, const struct zygote *zygote, struct
         str_format(plan->layer, sizeof(plan->layer), "%s/layers/%s", limits->state, zygote->layer);
         spec.layer = plan->layer;
         str_copy(plan->python, sizeof(plan->python), "/bailey/template/bin/python");
-        tiers_length = read_tiers(engine, plan, zygote->layer);
+        tiers_length = read_tiers(launcher, plan, zygote->layer);
     }
     if (!plan->python[0])
         return error_set(err, -ENOENT, ERROR_NOT_FOUND, "there is no Python");
     str_format(plan->tier, sizeof(plan->tier), "%u", zygote->tier);
     choose_files(plan, tiers_length);
     spec.file_count = plan->file_count;
-    r = root_draft(&plan->draft, &spec, err);
+    r = root_plan(&plan->builder, &spec, err);
     if (r < 0)
         return r;
-    draft_common(&plan->draft, &spec, &plan->launched);
-    thread_counts(&plan->draft, limits->cpu_millis);
-    return plan->draft.is_full
+    plan_builder_common(&plan->builder, &spec, &plan->launched);
+    thread_counts(&plan->builder, limits->cpu_millis);
+    return plan->builder.is_full
                ? error_set(err, -E2BIG, ERROR_TOO_LARGE, "the zygote's root has too many parts")
                : 0;
 }
 
-int zygote_spawn(struct engine *engine, const struct zygote *zygote, pid_t *ret_pid,
+int zygote_spawn(struct launcher *launcher, const struct zygote *zygote, pid_t *ret_pid,
                  int *ret_pid_fd, int *ret_control_fd, struct error *err)
 {
     CLEANUP(plan_free) struct zygote_plan *plan = calloc(1, sizeof(*plan));
@@ -220,7 +221,7 @@ int zygote_spawn(struct engine *engine, const struct zygote *zygote, pid_t *ret_
 
     if (!plan)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    r = write_plan(engine, zygote, plan, err);
+    r = write_plan(launcher, zygote, plan, err);
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

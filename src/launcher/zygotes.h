@@ -1,5 +1,5 @@
 /*
- * zygotes.h - what the files about zygotes share; the rest of launcher/ sees engine.h.
+ * zygotes.h - what the files about zygotes share; the rest of launcher/ sees launcher_private.h.
  *
  * A zygote belongs to a (layer, tier). States: WAITING (to be started, after a pause), STARTING
  * (it imports; killed when it takes too long), READY, RETIRED (forks no more, lives while it has
@@ -11,7 +11,7 @@
 #ifndef BAILEY_LAUNCHER_ZYGOTES_H
 #define BAILEY_LAUNCHER_ZYGOTES_H
 
-#include "launcher/engine.h"
+#include "launcher/launcher_private.h"
 #include "zygote/zygote.h"
 
 #define FORK_PATIENCE_MS 10000
@@ -20,7 +20,7 @@ enum zygote_state { ZYGOTE_IS_WAITING, ZYGOTE_IS_STARTING, ZYGOTE_IS_READY, ZYGO
 
 struct zygote {
     struct loop_source control, end; /* its socket; its pidfd. Both are owned */
-    struct engine *engine;
+    struct launcher *launcher;
     struct zygote *next;
     char layer[HASH_TEXT_MAX];
     uint8_t tier;
@@ -35,7 +35,7 @@ struct zygote {
 
 struct zygote_kernel {
     struct loop_source end; /* its pidfd, once it is our own child; else -1 */
-    struct engine *engine;
+    struct launcher *launcher;
     struct zygote *zygote; /* its parent; NULL: we are */
     struct zygote_kernel *next;
     uint32_t serial;
@@ -47,14 +47,14 @@ struct zygote_kernel {
 };
 
 /* zygote_start.c: the process. 0, or a negative errno with nothing left. */
-int zygote_spawn(struct engine *engine, const struct zygote *zygote, pid_t *ret_pid,
+int zygote_spawn(struct launcher *launcher, const struct zygote *zygote, pid_t *ret_pid,
                  int *ret_pid_fd, int *ret_control_fd, struct error *err);
 
 /* zygote_kernel.c */
-int zygote_ask(struct zygote *zygote, struct engine_box *box, uint32_t kernel);
+int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel);
 /* What a zygote said of one of its kernels; `sender`: who sent it, by the kernel's word. */
 void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t sender);
-void zygote_orphans(struct zygote *zygote);     /* it is gone: its kernels are ours now */
-void zygote_kernels_end(struct engine *engine); /* all are killed and waited for */
+void zygote_orphans(struct zygote *zygote);         /* it is gone: its kernels are ours now */
+void zygote_kernels_end(struct launcher *launcher); /* all are killed and waited for */
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/id.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/trace.h"
 #include "model/spec.h"
 
@@ -71,7 +71,7 @@ struct result {
     struct usage usage;
     struct limits limits;
     enum limit_by memory_by, pids_by, cpu_by, disk_by;
-    uint32_t layers;  /* that held: LAYER_BIT()s */
+    uint32_t layers;  /* that held: ISOLATION_LAYER_BIT()s */
     uint32_t missing; /* that were wanted and could not be had */
     json_t
         *install; /* object: members of meta about a missing module (docs/templates.md); or NULL */

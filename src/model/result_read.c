@@ -343,9 +343,9 @@ static int take_layer_names(const char *name, json_t *json, uint32_t *ret, struc
 
         if (!word)
             return wrong(err, name, "a list of texts");
-        for (int layer = 0; layer < _LAYER_MAX; layer++) {
-            if (str_equal(word, layer_table[layer].name))
-                mask |= LAYER_BIT(layer);
+        for (int layer = 0; layer < _ISOLATION_LAYER_MAX; layer++) {
+            if (str_equal(word, isolation_layer_table[layer].name))
+                mask |= ISOLATION_LAYER_BIT(layer);
         }
     }
     *ret = mask;

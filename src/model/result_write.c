@@ -265,9 +265,9 @@ static json_t *layer_names(uint32_t mask)
 {
     json_t *array = json_array();
 
-    for (int layer = 0; array && layer < _LAYER_MAX; layer++) {
-        if (mask & LAYER_BIT(layer))
-            array = append(array, text(layer_table[layer].name));
+    for (int layer = 0; array && layer < _ISOLATION_LAYER_MAX; layer++) {
+        if (mask & ISOLATION_LAYER_BIT(layer))
+            array = append(array, text(isolation_layer_table[layer].name));
     }
     return array;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/layer.h"
+#include "base/isolation.h"
 
 /* The limits of a box and of one command in it. Checked by config/ before anybody sees them. */
 struct limits {

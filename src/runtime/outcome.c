@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 
-void outcome_walls(struct result *result, const struct box_facts *facts)
+void outcome_isolation(struct result *result, const struct box_facts *facts)
 {
     result->layers = facts->layers;
     result->missing = facts->missing;

@@ -1,6 +1,6 @@
 /*
  * outcome.h - what is known of a box, and of the end of a command in it, as the one result says it.
- * Pure. Called by whoever runs something: session/ and tool/.
+ * Pure. Called by whoever runs something: session/ and oneshot/.
  */
 #ifndef BAILEY_RUNTIME_OUTCOME_H
 #define BAILEY_RUNTIME_OUTCOME_H
@@ -10,7 +10,7 @@
 #include "runtime/runtime.h"
 
 /* Which layers hold, and what holds each limit. */
-void outcome_walls(struct result *result, const struct box_facts *facts);
+void outcome_isolation(struct result *result, const struct box_facts *facts);
 
 /* What the whole box used, and whether memory ended something in it: nobody inside can forge it. */
 void outcome_usage(struct result *result, const struct box_facts *facts);

@@ -1,5 +1,5 @@
 /*
- * runtime.h - how a box is made, one small vtable per wall.
+ * runtime.h - how a box is made, one small vtable per provider.
  *
  * A runtime makes boxes and ends them; what happens inside goes over box.h, the same for all. One
  * thread; create may block for the bring-up of a box and no longer.

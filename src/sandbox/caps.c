@@ -65,9 +65,9 @@ int stage_warden_caps(struct sandbox *sandbox)
     if (r < 0)
         return r;
     if (sandbox->has_bounding_set)
-        sandbox_lack(sandbox, LAYER_CAPS, -EPERM);
+        sandbox_lack(sandbox, ISOLATION_LAYER_CAPS, -EPERM);
     else
-        sandbox_have(sandbox, LAYER_CAPS);
+        sandbox_have(sandbox, ISOLATION_LAYER_CAPS);
     return 0;
 }
 
@@ -75,7 +75,7 @@ int stage_no_new_privs(struct sandbox *sandbox)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
-    sandbox_have(sandbox, LAYER_NO_NEW_PRIVS);
+    sandbox_have(sandbox, ISOLATION_LAYER_NO_NEW_PRIVS);
     return 0;
 }
 

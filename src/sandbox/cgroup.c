@@ -21,14 +21,15 @@ int stage_cgroup(struct sandbox *sandbox)
     if (r < 0)
         return r;
     if (sandbox->plan->group)
-        sandbox_have(sandbox, LAYER_CGROUP);
+        sandbox_have(sandbox, ISOLATION_LAYER_CGROUP);
     else
-        sandbox_lack(sandbox, LAYER_CGROUP, sandbox->plan->has_container ? -ENODATA : -EACCES);
+        sandbox_lack(sandbox, ISOLATION_LAYER_CGROUP,
+                     sandbox->plan->has_container ? -ENODATA : -EACCES);
     if (!plan_makes_box(sandbox->plan))
         return 0;
     if (unshare(CLONE_NEWCGROUP) < 0)
-        sandbox_lack(sandbox, LAYER_CGROUPNS, -errno);
+        sandbox_lack(sandbox, ISOLATION_LAYER_CGROUPNS, -errno);
     else
-        sandbox_have(sandbox, LAYER_CGROUPNS);
+        sandbox_have(sandbox, ISOLATION_LAYER_CGROUPNS);
     return 0;
 }

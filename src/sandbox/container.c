@@ -130,12 +130,14 @@ static int see_one_id(struct sandbox *sandbox)
 
 /* What the stages do not find out by doing it. */
 static const struct {
-    enum layer layer;
+    enum isolation_layer layer;
     int (*see)(struct sandbox *sandbox); /* 0: it holds */
 } sights[] = {
-    {LAYER_USERNS, see_ids},      {LAYER_MOUNTNS, see_root},  {LAYER_PIDNS, see_pids},
-    {LAYER_NETNS, see_network},   {LAYER_IPCNS, see_nothing}, {LAYER_UTSNS, see_nothing},
-    {LAYER_CGROUPNS, see_groups}, {LAYER_PROC, see_proc},     {LAYER_UID_SPLIT, see_one_id},
+    {ISOLATION_LAYER_USERNS, see_ids},       {ISOLATION_LAYER_MOUNTNS, see_root},
+    {ISOLATION_LAYER_PIDNS, see_pids},       {ISOLATION_LAYER_NETNS, see_network},
+    {ISOLATION_LAYER_IPCNS, see_nothing},    {ISOLATION_LAYER_UTSNS, see_nothing},
+    {ISOLATION_LAYER_CGROUPNS, see_groups},  {ISOLATION_LAYER_PROC, see_proc},
+    {ISOLATION_LAYER_UID_SPLIT, see_one_id},
 };
 
 void container_note(struct sandbox *sandbox)

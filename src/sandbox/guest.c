@@ -14,8 +14,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/guest_stage.h"
 #include "base/str.h"
+#include "sandbox/guest_stage.h"
 #include "sandbox/stage.h"
 #include "sys/calls.h"
 

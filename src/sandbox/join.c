@@ -45,9 +45,9 @@ static int join_namespaces(struct sandbox *sandbox, struct guest_join *join)
 
     if (join->box_fd < 0)
         return 0; /* a guest's own child */
-    if (sandbox->layers & LAYER_BIT(LAYER_NETNS))
+    if (sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS))
         flags |= CLONE_NEWNET;
-    if (sandbox->layers & LAYER_BIT(LAYER_CGROUPNS))
+    if (sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUPNS))
         flags |= CLONE_NEWCGROUP;
     return setns(join->box_fd, flags) < 0 ? -errno : 0;
 }
@@ -155,10 +155,10 @@ static int join_filters(struct sandbox *sandbox, struct guest_join *join)
     int r;
 
     (void)join;
-    if (!(sandbox->layers & LAYER_BIT(LAYER_SECCOMP)))
+    if (!(sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP)))
         return 0;
     r = stage_warden_filter(sandbox);
-    if (r == 0 && sandbox->missing & LAYER_BIT(LAYER_SECCOMP))
+    if (r == 0 && sandbox->missing & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP))
         r = -EPERM; /* the warden has it: never weaker */
     return r < 0 ? r : guest_filter(sandbox, NULL);
 }

@@ -84,12 +84,12 @@ int stage_ruleset(struct sandbox *sandbox)
     int r = make_ruleset(sandbox->plan, &sandbox->ruleset_fd);
 
     if (r == -ENOSYS || r == -EOPNOTSUPP || r == -EPERM) {
-        sandbox_lack(sandbox, LAYER_LANDLOCK, r);
+        sandbox_lack(sandbox, ISOLATION_LAYER_LANDLOCK, r);
         return 0;
     }
     if (r < 0)
         return r;
-    sandbox_have(sandbox, LAYER_LANDLOCK);
+    sandbox_have(sandbox, ISOLATION_LAYER_LANDLOCK);
     return 0;
 }
 
@@ -104,8 +104,8 @@ int guest_landlock(const struct sandbox *sandbox, const struct guest_start *star
 
 /*
  * Without a pid namespace: the warden enters a domain of its own that no signal leaves. Its guests
- * are nested in it, so kill(-1) then ends all of them at once, which walking a crowd that forks
- * cannot. Believed only after it was seen: the engine, our parent, must be out of reach.
+ * are nested in it, so kill(-1) then ends all of them at once, which walking a process tree that
+ * forks cannot. Believed only after it was seen: the engine, our parent, must be out of reach.
  */
 int stage_scope(struct sandbox *sandbox)
 {

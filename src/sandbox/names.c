@@ -64,7 +64,7 @@ static int use_cloned_network(struct sandbox *sandbox)
 {
     CLEANUP(fd_closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    sandbox_have(sandbox, LAYER_NETNS);
+    sandbox_have(sandbox, ISOLATION_LAYER_NETNS);
     return fd < 0 ? -errno : loopback_up(fd);
 }
 
@@ -114,7 +114,7 @@ int stage_network_end(struct sandbox *sandbox)
     network_fd = fd;
     if (setns(network_fd, CLONE_NEWNET) < 0)
         return -errno;
-    sandbox_have(sandbox, LAYER_NETNS);
+    sandbox_have(sandbox, ISOLATION_LAYER_NETNS);
     return 0;
 }
 

@@ -26,7 +26,7 @@ enum step_kind {
     STEP_DEVICE,    /* a host device node */
     STEP_SHARE,     /* a folder of the box's disk that is writable */
     STEP_DEVPTS,    /* pseudo terminals of its own */
-    STEP_PROC,      /* /proc; its failure makes LAYER_PROC missing, not the box */
+    STEP_PROC,      /* /proc; its failure makes ISOLATION_LAYER_PROC missing, not the box */
     STEP_MASK_FILE, /* nothing (/dev/null) over a file of /proc */
     STEP_MASK_DIR,  /* an empty folder over a folder of /proc */
     STEP_PROC_SEAL, /* /proc becomes read-only */

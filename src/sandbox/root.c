@@ -203,7 +203,7 @@ static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
     int r = mount_at(sandbox, "proc", "proc", step, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 
     if (r == -EPERM) {
-        sandbox_lack(sandbox, LAYER_PROC, r);
+        sandbox_lack(sandbox, ISOLATION_LAYER_PROC, r);
         keep_outer_proc(sandbox);
         return 0;
     }
@@ -213,7 +213,7 @@ static int step_proc(struct sandbox *sandbox, const struct plan_step *step)
         sys_open_tree(sandbox->root_fd, step->target, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (sandbox->proc_fd < 0)
         return -errno;
-    sandbox_have(sandbox, LAYER_PROC);
+    sandbox_have(sandbox, ISOLATION_LAYER_PROC);
     return 0;
 }
 

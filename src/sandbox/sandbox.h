@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "sandbox/plan.h"
 
 #define SANDBOX_STAGES_MAX 32
@@ -33,7 +33,7 @@ struct sandbox {
     const struct sandbox_host *host; /* during bring-up */
     uint32_t layers;
     uint32_t missing;
-    uint16_t lack_errno[_LAYER_MAX];
+    uint16_t lack_errno[_ISOLATION_LAYER_MAX];
     uint32_t stage_ns[SANDBOX_STAGES_MAX];
     unsigned stage_count;
     uint16_t failed_stage, failed_step; /* valid when bring-up returned an error */
@@ -76,7 +76,8 @@ struct guest_start {
     int note_fd;     /* gets the monotonic time (8 bytes) right before the exec */
 };
 
-/* Only returns on failure: the negative errno, with the stage (base/guest_stage.h) in *ret_stage.
+/* Only returns on failure: the negative errno, with the stage (sandbox/guest_stage.h) in
+ * *ret_stage.
  */
 int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start *start,
                         uint16_t *ret_stage);

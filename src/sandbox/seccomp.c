@@ -23,12 +23,12 @@ int stage_warden_filter(struct sandbox *sandbox)
     int r = put_on(sandbox->plan->warden_filter);
 
     if (r == -ENOSYS || r == -EINVAL || r == -EPERM || r == -EACCES) {
-        sandbox_lack(sandbox, LAYER_SECCOMP, r);
+        sandbox_lack(sandbox, ISOLATION_LAYER_SECCOMP, r);
         return 0;
     }
     if (r < 0)
         return r;
-    sandbox_have(sandbox, LAYER_SECCOMP);
+    sandbox_have(sandbox, ISOLATION_LAYER_SECCOMP);
     return 0;
 }
 
@@ -36,7 +36,7 @@ int stage_warden_filter(struct sandbox *sandbox)
 int guest_filter(const struct sandbox *sandbox, const struct guest_start *start)
 {
     (void)start;
-    if (!(sandbox->layers & LAYER_BIT(LAYER_SECCOMP)))
+    if (!(sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP)))
         return 0;
     return put_on(sandbox->plan->guest_filter);
 }

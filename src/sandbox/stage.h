@@ -10,8 +10,8 @@
 
 #include "sandbox/sandbox.h"
 
-void sandbox_have(struct sandbox *sandbox, enum layer layer);
-void sandbox_lack(struct sandbox *sandbox, enum layer layer, int negative_errno);
+void sandbox_have(struct sandbox *sandbox, enum isolation_layer layer);
+void sandbox_lack(struct sandbox *sandbox, enum isolation_layer layer, int negative_errno);
 
 /* container.c: which layers hold that were there before us, as far as they can be seen. */
 void container_note(struct sandbox *sandbox);

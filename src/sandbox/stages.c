@@ -57,14 +57,14 @@ const char *sandbox_stage_name(unsigned stage)
     return stage < ARRAY_SIZE(stages) ? stages[stage].name : "unknown stage";
 }
 
-void sandbox_have(struct sandbox *sandbox, enum layer layer)
+void sandbox_have(struct sandbox *sandbox, enum isolation_layer layer)
 {
-    sandbox->layers |= LAYER_BIT(layer);
+    sandbox->layers |= ISOLATION_LAYER_BIT(layer);
 }
 
-void sandbox_lack(struct sandbox *sandbox, enum layer layer, int negative_errno)
+void sandbox_lack(struct sandbox *sandbox, enum isolation_layer layer, int negative_errno)
 {
-    sandbox->missing |= LAYER_BIT(layer);
+    sandbox->missing |= ISOLATION_LAYER_BIT(layer);
     sandbox->lack_errno[layer] = (uint16_t)-negative_errno;
 }
 
@@ -88,8 +88,9 @@ void sandbox_init(struct sandbox *sandbox, const struct sandbox_plan *plan)
 /* What the clone itself gave, or could not give. */
 static void note_namespaces(struct sandbox *sandbox)
 {
-    static const enum layer namespaces[] = {LAYER_USERNS, LAYER_MOUNTNS, LAYER_PIDNS, LAYER_IPCNS,
-                                            LAYER_UTSNS};
+    static const enum isolation_layer namespaces[] = {
+        ISOLATION_LAYER_USERNS, ISOLATION_LAYER_MOUNTNS, ISOLATION_LAYER_PIDNS,
+        ISOLATION_LAYER_IPCNS, ISOLATION_LAYER_UTSNS};
 
     for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
         if (sandbox->plan->has_namespaces)
@@ -98,14 +99,14 @@ static void note_namespaces(struct sandbox *sandbox)
             sandbox_lack(sandbox, namespaces[i], -EPERM);
     }
     if (!sandbox->plan->has_namespaces) {
-        sandbox_lack(sandbox, LAYER_NETNS, -EPERM);
-        sandbox_lack(sandbox, LAYER_CGROUPNS, -EPERM);
-        sandbox_lack(sandbox, LAYER_PROC, -EPERM);
+        sandbox_lack(sandbox, ISOLATION_LAYER_NETNS, -EPERM);
+        sandbox_lack(sandbox, ISOLATION_LAYER_CGROUPNS, -EPERM);
+        sandbox_lack(sandbox, ISOLATION_LAYER_PROC, -EPERM);
     }
     if (sandbox->plan->has_split)
-        sandbox_have(sandbox, LAYER_UID_SPLIT);
+        sandbox_have(sandbox, ISOLATION_LAYER_UID_SPLIT);
     else
-        sandbox_lack(sandbox, LAYER_UID_SPLIT, -EPERM);
+        sandbox_lack(sandbox, ISOLATION_LAYER_UID_SPLIT, -EPERM);
 }
 
 int stage_wait_maps(struct sandbox *sandbox)

@@ -6,27 +6,27 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/str.h"
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
 #include "runtime/outcome.h"
-#include "session/missing_job.h"
+#include "session/run_private.h"
 
 /* ---- what was asked for ---- */
 
-static struct account *make(struct engine *engine, const char *data, size_t length)
+static struct account *make(struct session_manager *manager, const char *data, size_t length)
 {
     struct account *account = calloc(1, sizeof(*account));
     uint8_t digest[SHA256_BYTES];
 
     if (!account)
         return NULL;
-    account->caller = *engine_caller(engine);
+    account->caller = *session_manager_caller(manager);
     sha256(data, length, digest);
     sha256_text(digest, account->hash);
-    if (engine->spec.config->store_code != STORE_NEVER && length <= LIMIT_AUDIT_CODE) {
+    if (manager->spec.config->store_code != STORE_NEVER && length <= LIMIT_AUDIT_CODE) {
         account->code = malloc(length + 1);
         account->length = length;
         if (account->code)
@@ -35,12 +35,12 @@ static struct account *make(struct engine *engine, const char *data, size_t leng
     return account;
 }
 
-struct account *account_new(struct engine *engine, const char *code, size_t length)
+struct account *account_new(struct session_manager *manager, const char *code, size_t length)
 {
-    return make(engine, code, length);
+    return make(manager, code, length);
 }
 
-struct account *account_words(struct engine *engine, const char *const *words)
+struct account *account_words(struct session_manager *manager, const char *const *words)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
     struct account *account;
@@ -49,7 +49,7 @@ struct account *account_words(struct engine *engine, const char *const *words)
         if (buf_append(&text, *words, strlen(*words) + 1) < 0)
             return NULL;
     }
-    account = make(engine, buf_text(&text), text.length);
+    account = make(manager, buf_text(&text), text.length);
     if (account)
         account->is_words = true;
     return account;
@@ -64,20 +64,20 @@ void account_free(struct account *account)
 }
 
 /* Takes over `fields`. */
-static void record_start(struct engine *engine, const char *action, const struct account *account,
-                         json_t *fields)
+static void record_start(struct session_manager *manager, const char *action,
+                         const struct account *account, json_t *fields)
 {
     if (fields && account) {
         json_object_set_new(fields, "code_sha256", json_string(account->hash));
         caller_describe(&account->caller, fields);
     }
     if (fields)
-        audit_write(engine->spec.audit, action, fields);
+        audit_write(manager->spec.audit, action, fields);
 }
 
 void account_run_started(struct run *run)
 {
-    record_start(run->engine, "run.started", run->account,
+    record_start(run->manager, "run.started", run->account,
                  json_pack("{s:s, s:s, s:s}", "execution_id", run->result.execution_id, "language",
                            run->language->name, "tenant", run->tenant));
 }
@@ -88,7 +88,7 @@ void account_execution_started(struct execution *execution)
     char id[ID_MAX];
 
     str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
-    record_start(session->engine, execution->cell ? "cell.started" : "exec.started",
+    record_start(session->manager, execution->cell ? "cell.started" : "exec.started",
                  execution->account,
                  json_pack("{s:s, s:s, s:s}", "execution_id", id, "session_id", session->id,
                            "tenant", session_tenant(session)));
@@ -129,9 +129,9 @@ static const char *result_word(const struct ending *ending)
     return ending->error || ending->exit_code != 0 || ending->signal ? "error" : "ok";
 }
 
-static void count(struct engine *engine, const struct ending *ending)
+static void count(struct session_manager *manager, const struct ending *ending)
 {
-    struct metrics *metrics = engine->spec.metrics;
+    struct metrics *metrics = manager->spec.metrics;
     const char *const times[] = {ending->kind, ending->tenant};
     const char *const results[] = {ending->kind, result_word(ending), ending->tenant};
 
@@ -141,13 +141,13 @@ static void count(struct engine *engine, const struct ending *ending)
     metrics_add(metrics, METRIC_OUTPUT_BYTES, &ending->tenant, ending->bytes);
 }
 
-int account_refused(struct engine *engine, const char *kind, const char *tenant,
+int account_refused(struct session_manager *manager, const char *kind, const char *tenant,
                     const struct error *err)
 {
     const char *const values[] = {kind, "refused", tenant ? tenant : TENANT_LOCAL};
 
     if (is_refusal(err->code))
-        metrics_add(engine->spec.metrics, METRIC_RESULTS, values, 1);
+        metrics_add(manager->spec.metrics, METRIC_RESULTS, values, 1);
     return err->num;
 }
 
@@ -155,9 +155,9 @@ static json_t *layers_json(uint32_t layers)
 {
     json_t *array = json_array();
 
-    for (int i = 0; array && i < _LAYER_MAX; i++)
-        if (layers & LAYER_BIT(i))
-            json_array_append_new(array, json_string(layer_table[i].name));
+    for (int i = 0; array && i < _ISOLATION_LAYER_MAX; i++)
+        if (layers & ISOLATION_LAYER_BIT(i))
+            json_array_append_new(array, json_string(isolation_layer_table[i].name));
     return array;
 }
 
@@ -179,10 +179,10 @@ static json_t *code_json(const struct account *account)
 }
 
 /* The code itself, where it is configured and was kept. */
-static void add_code(json_t *fields, const struct engine *engine, const struct account *account,
-                     const char *result)
+static void add_code(json_t *fields, const struct session_manager *manager,
+                     const struct account *account, const char *result)
 {
-    enum store_code wanted = engine->spec.config->store_code;
+    enum store_code wanted = manager->spec.config->store_code;
 
     if (account->code &&
         (wanted == STORE_ALWAYS || (wanted == STORE_ON_ERROR && !str_equal(result, "ok"))))
@@ -190,7 +190,7 @@ static void add_code(json_t *fields, const struct engine *engine, const struct a
 }
 
 /* Takes over `fields`: what this kind has besides. */
-static void record(struct engine *engine, const struct account *account,
+static void record(struct session_manager *manager, const struct account *account,
                    const struct ending *ending, json_t *fields)
 {
     const char *result = result_word(ending);
@@ -206,11 +206,11 @@ static void record(struct engine *engine, const struct account *account,
         json_object_set_new(all, "signal", json_integer(ending->signal));
     if (all && account) {
         caller_describe(&account->caller, all);
-        add_code(all, engine, account, result);
+        add_code(all, manager, account, result);
     }
     json_decref(fields);
     if (all)
-        audit_write(engine->spec.audit, ending->kind, all);
+        audit_write(manager->spec.audit, ending->kind, all);
 }
 
 void account_run(struct run *run)
@@ -232,8 +232,8 @@ void account_run(struct run *run)
 
     if (account)
         str_copy(result->trace_id, sizeof(result->trace_id), account->caller.trace.id);
-    count(run->engine, &ending);
-    record(run->engine, account, &ending,
+    count(run->manager, &ending);
+    record(run->manager, account, &ending,
            json_pack("{s:s, s:s, s:s*}", "execution_id", result->execution_id, "language",
                      run->language->name, "warm", result->warm));
 }
@@ -258,8 +258,8 @@ void account_execution(struct execution *execution)
     char id[ID_MAX];
 
     str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
-    count(session->engine, &ending);
-    record(session->engine, execution->account, &ending,
+    count(session->manager, &ending);
+    record(session->manager, execution->account, &ending,
            json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "execution_id", id, "language",
                      execution->cell ? execution->cell->language : NULL));
     account_free(ptr_take(&execution->account)); /* its trace stays, for results */
@@ -267,12 +267,12 @@ void account_execution(struct execution *execution)
 
 /* ---- boxes and sessions ---- */
 
-void account_box(struct engine *engine, const struct made *made, uint64_t asked_ns)
+void account_box(struct session_manager *manager, const struct made *made, uint64_t asked_ns)
 {
     const char *origin = made->is_pooled ? "pool" : made->kernel ? "zygote" : "cold";
 
     if (asked_ns > 0)
-        metrics_observe(engine->spec.metrics, METRIC_BOX_MADE, &origin,
+        metrics_observe(manager->spec.metrics, METRIC_BOX_MADE, &origin,
                         (double)(clock_now_ns() - asked_ns) / 1e9);
 }
 
@@ -283,5 +283,5 @@ void account_session(const struct session *session, const char *action, const st
 
     caller_describe(caller, fields);
     if (fields)
-        audit_write(session->engine->spec.audit, action, fields);
+        audit_write(session->manager->spec.audit, action, fields);
 }

@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 #include "model/caller.h"
 
-struct engine;
+struct session_manager;
 struct execution;
 struct made;
 struct run;
@@ -29,8 +29,8 @@ struct account {
 };
 
 /* The caller is the engine's of this moment. NULL: no memory, and it is told without. */
-struct account *account_new(struct engine *engine, const char *code, size_t length);
-struct account *account_words(struct engine *engine, const char *const *words);
+struct account *account_new(struct session_manager *manager, const char *code, size_t length);
+struct account *account_words(struct session_manager *manager, const char *const *words);
 void account_free(struct account *account); /* NULL is fine */
 
 /* It is under way: told before it runs, so that nothing runs unseen should the broker die. */
@@ -38,7 +38,7 @@ void account_run_started(struct run *run);
 void account_execution_started(struct execution *execution);
 
 /* It was not begun ("run", "exec" or "cell"); the door tells the audit. Returns err->num. */
-int account_refused(struct engine *engine, const char *kind, const char *tenant,
+int account_refused(struct session_manager *manager, const char *kind, const char *tenant,
                     const struct error *err);
 
 /* Its result is complete. */
@@ -46,7 +46,7 @@ void account_run(struct run *run);
 /* It has ended. */
 void account_execution(struct execution *execution);
 /* A box stands; asked_ns: when it was asked for (0: nobody knows). */
-void account_box(struct engine *engine, const struct made *made, uint64_t asked_ns);
+void account_box(struct session_manager *manager, const struct made *made, uint64_t asked_ns);
 /* Something about a session: "session.created", "session.ended". Borrows. */
 void account_session(const struct session *session, const char *action,
                      const struct caller *caller);

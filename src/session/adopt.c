@@ -21,35 +21,35 @@ struct found {
     struct made made;
 };
 
-void engine_found(struct engine *engine, const struct made *made)
+void session_manager_found(struct session_manager *manager, const struct made *made)
 {
     struct found *found = calloc(1, sizeof(*found));
 
     if (!found || str_starts(made->key, "r_") || str_starts(made->key, "i_")) {
         /* A one-shot run whose client is gone with the broker that served it. */
-        engine->maker->ops->end(engine->maker, made->number, made->box, NULL, NULL);
+        manager->provider->ops->end(manager->provider, made->number, made->box, NULL, NULL);
         free(found);
         return;
     }
     found->made = *made;
-    found->next = engine->found;
-    engine->found = found;
+    found->next = manager->found;
+    manager->found = found;
 }
 
-void found_free(struct engine *engine)
+void found_free(struct session_manager *manager)
 {
-    while (engine->found) {
-        struct found *found = engine->found;
+    while (manager->found) {
+        struct found *found = manager->found;
 
-        engine->found = found->next;
+        manager->found = found->next;
         box_free(found->made.box);
         free(found);
     }
 }
 
-static struct found *take_found(struct engine *engine, const char *key)
+static struct found *take_found(struct session_manager *manager, const char *key)
 {
-    for (struct found **at = &engine->found; *at; at = &(*at)->next) {
+    for (struct found **at = &manager->found; *at; at = &(*at)->next) {
         if (str_equal((*at)->made.key, key)) {
             struct found *found = *at;
 
@@ -79,7 +79,7 @@ static const char *known_reason(const char *reason)
 static void count_running(struct session *session)
 {
     session->running++;
-    tenant_hold(session->engine->tenants, session->tenant, QUOTA_RUNS, 1);
+    tenant_hold(session->manager->tenants, session->tenant, QUOTA_RUNS, 1);
 }
 
 static void load_execution(void *ctx, const struct index_execution *row)
@@ -142,8 +142,8 @@ static void load_execution(void *ctx, const struct index_execution *row)
 
 static void load_session(void *ctx, const struct index_session *row)
 {
-    struct engine *engine = ctx;
-    struct session *session = session_new(engine);
+    struct session_manager *manager = ctx;
+    struct session *session = session_new(manager);
     json_t *env = json_loads(row->env, 0, NULL);
 
     if (!session)
@@ -163,27 +163,27 @@ static void load_session(void *ctx, const struct index_session *row)
     session->idle_ms = row->idle_ms;
     session->next_execution = row->next_execution;
     session->has_box = row->has_box;
-    session->limits = engine->spec.config->limits;
+    session->limits = manager->spec.config->limits;
     session->ended_ms = row->ended_ms;
-    session->is_draft = str_equal(row->reason, DRAFT_REASON);
+    session->is_provisional = str_equal(row->reason, PROVISIONAL_REASON);
     if (row->ended_ms) {
         session->reason = known_reason(row->reason);
         session->state = SESSION_ENDED;
-        engine->ended++;
+        manager->ended++;
     } else {
-        engine->alive++;
+        manager->alive++;
     }
     usage_adopt(session);
 }
 
 /* ---- boxes ---- */
 
-static void adopted(struct engine *engine)
+static void adopted(struct session_manager *manager)
 {
-    if (--engine->adopting > 0)
+    if (--manager->adopting > 0)
         return;
-    engine_expect(engine);
-    engine->ready(engine->ready_ctx);
+    session_manager_expect(manager);
+    manager->ready(manager->ready_ctx);
 }
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
@@ -194,7 +194,7 @@ static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 static void take_over(struct session *session, struct execution *execution,
                       const struct box_found *found)
 {
-    uint64_t now = engine_now_ms(), timeout_ms = execution->timeout_ms;
+    uint64_t now = session_manager_now_ms(), timeout_ms = execution->timeout_ms;
     const uint64_t kept[BOX_STREAMS] = {UINT64_MAX, UINT64_MAX, LIMIT_CELL_EVENTS};
     uint64_t offset[BOX_STREAMS] = {0};
     struct error err = {0};
@@ -267,13 +267,13 @@ static void on_baseline(void *ctx, const struct box_facts *facts)
  */
 static void ask_baseline(struct session *session)
 {
-    struct maker *maker = session->engine->maker;
+    struct provider *provider = session->manager->provider;
 
     for (const struct execution *at = session->executions; at; at = at->next) {
         if (!execution_has_ended(at) || !(at->flags & EXECUTION_OOM))
             continue;
         session->asked++;
-        maker->ops->usage(maker, session->number, on_baseline, session);
+        provider->ops->usage(provider, session->number, on_baseline, session);
         return;
     }
 }
@@ -298,7 +298,7 @@ static void on_done(void *ctx, const struct error *err)
 
     if (err->num < 0) {
         session_lost(session, err);
-        adopted(session->engine);
+        adopted(session->manager);
         return;
     }
     ask_baseline(session);
@@ -306,30 +306,30 @@ static void on_done(void *ctx, const struct error *err)
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
-        if (session->is_wall) /* one may have come while nobody was there to put it in */
+        if (session->has_provider_host) /* one may have come while nobody was there to put it in */
             datasets_push(session, false);
         if (!session->push)
             session_tell_box(session, session->box, NULL);
     }
-    adopted(session->engine);
+    adopted(session->manager);
 }
 
 static const struct adopt_events adopt_events = {.found = on_found, .done = on_done};
 
 static void adopt(struct session *session, const struct made *made)
 {
-    struct engine *engine = session->engine;
-    struct engine_template furniture;
+    struct session_manager *manager = session->manager;
+    struct session_template found_template;
     struct error err = {0};
 
     session_become(session, SESSION_STARTING);
-    if (session_furnish(session, &furniture, &err) < 0)
+    if (session_apply_template(session, &found_template, &err) < 0)
         log_warning("session %s: %s, continuing without it", session->id, err.text);
     session_stand(session, made);
     session->held_memory = session->limits.memory_bytes;
-    tenant_hold(engine->tenants, session->tenant, QUOTA_MEMORY, session->held_memory);
-    engine->adopting++;
-    if (box_hello(session->box, engine->generation, &adopt_events, session, &err) < 0)
+    tenant_hold(manager->tenants, session->tenant, QUOTA_MEMORY, session->held_memory);
+    manager->adopting++;
+    if (box_hello(session->box, manager->generation, &adopt_events, session, &err) < 0)
         on_done(session, &err);
 }
 
@@ -340,29 +340,30 @@ static void begin_without_box(struct session *session)
     fail_unknown(session);
 }
 
-void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void *ctx), void *ctx)
+void session_manager_start(struct session_manager *manager, uint32_t generation,
+                           void (*ready)(void *ctx), void *ctx)
 {
     struct error err = {0};
 
-    engine->generation = generation;
-    engine->ready = ready;
-    engine->ready_ctx = ctx;
-    engine->adopting = 1; /* until every box was asked */
-    if (index_each_session(engine->spec.index, load_session, engine, &err) < 0)
+    manager->generation = generation;
+    manager->ready = ready;
+    manager->ready_ctx = ctx;
+    manager->adopting = 1; /* until every box was asked */
+    if (index_each_session(manager->spec.index, load_session, manager, &err) < 0)
         log_error("reading the index: %s", err.text);
     else
-        engine_sweep_old(engine);
-    for (struct session *session = engine->sessions; session; session = session->next) {
+        session_manager_sweep_old(manager);
+    for (struct session *session = manager->sessions; session; session = session->next) {
         CLEANUP(freep) struct found *found = NULL;
 
         if (session->state == SESSION_ENDED)
             continue;
-        found = take_found(engine, session->id);
+        found = take_found(manager, session->id);
         contexts_load(session);
-        if (index_each_execution(engine->spec.index, session->id, load_execution, session, &err) <
+        if (index_each_execution(manager->spec.index, session->id, load_execution, session, &err) <
             0)
             log_error("commands of %s: %s, continuing without them", session->id, err.text);
-        if (session->is_draft && !found)
+        if (session->is_provisional && !found)
             session_end(session, "deleted", NULL, NULL); /* who asked for it has no answer */
         else if (found)
             adopt(session, &found->made);
@@ -373,15 +374,16 @@ void engine_start(struct engine *engine, uint32_t generation, void (*ready)(void
         else
             begin_without_box(session);
     }
-    while (engine->found) {
-        struct found *found = engine->found;
+    while (manager->found) {
+        struct found *found = manager->found;
 
         log_warning("a box for '%s' that nobody knows is ended", found->made.key);
-        engine->found = found->next;
-        engine->maker->ops->end(engine->maker, found->made.number, found->made.box, NULL, NULL);
+        manager->found = found->next;
+        manager->provider->ops->end(manager->provider, found->made.number, found->made.box, NULL,
+                                    NULL);
         free(found);
     }
-    layers_start(engine);
-    artifacts_adopt(engine);
-    adopted(engine);
+    layers_start(manager);
+    artifacts_adopt(manager);
+    adopted(manager);
 }

@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 /* Beside the folders of sessions: no file has a second name in another mount (linkat(2)). */
 #define FOLDER ".by-id"
@@ -22,9 +22,9 @@
 #define LOOK_MS 900000 /* the wall clock may be set: it is looked at now and then */
 #define AGAIN_MS 60000 /* after something that could not be removed */
 
-static int open_store(const struct engine *engine, bool makes_it)
+static int open_store(const struct session_manager *manager, bool makes_it)
 {
-    int output_fd = engine->spec.folders.output_fd;
+    int output_fd = manager->spec.folders.output_fd;
     int fd;
 
     if (makes_it && mkdirat(output_fd, FOLDER, 0700) < 0 && errno != EEXIST)
@@ -64,13 +64,13 @@ static void note_id(void *ctx, const struct output_row *row)
 }
 
 /* False: not all of them. */
-static bool remove_all(struct engine *engine, char *const *ids)
+static bool remove_all(struct session_manager *manager, char *const *ids)
 {
     struct error err = {0};
     bool is_done = true;
 
     for (size_t i = 0; ids && ids[i]; i++) {
-        if (artifact_remove(engine, ids[i], &err) == 0)
+        if (artifact_remove(manager, ids[i], &err) == 0)
             continue;
         log_warning("output %s: %s, continuing with it", ids[i], err.text);
         is_done = false;
@@ -79,69 +79,69 @@ static bool remove_all(struct engine *engine, char *const *ids)
 }
 
 /* The timer goes to the first one whose time is over. */
-static void expect(struct engine *engine, uint64_t least_ms)
+static void expect(struct session_manager *manager, uint64_t least_ms)
 {
     uint64_t now_ms = clock_wall_ms(), next_ms, wait_ms = LOOK_MS;
 
-    if (output_row_next(engine->spec.index, &next_ms, NULL) == 0) {
+    if (output_row_next(manager->spec.index, &next_ms, NULL) == 0) {
         wait_ms = next_ms > now_ms ? MIN(next_ms - now_ms, (uint64_t)LOOK_MS) : 0;
         wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : wait_ms; /* nothing to wait for */
     }
-    engine->spec.reactor->ops->timer_set(engine->artifacts, MAX(wait_ms, least_ms));
+    manager->spec.reactor->ops->timer_set(manager->artifacts, MAX(wait_ms, least_ms));
 }
 
 /* Some in each turn. */
 static void on_due(void *ctx)
 {
-    struct engine *engine = ctx;
+    struct session_manager *manager = ctx;
     CLEANUP(strv_freep) char **ids = strv_new();
     bool is_done =
-        ids && output_row_due(engine->spec.index, clock_wall_ms(), note_id, &ids, NULL) == 0;
+        ids && output_row_due(manager->spec.index, clock_wall_ms(), note_id, &ids, NULL) == 0;
 
-    is_done = is_done && remove_all(engine, ids);
-    expect(engine, is_done ? 0 : AGAIN_MS);
+    is_done = is_done && remove_all(manager, ids);
+    expect(manager, is_done ? 0 : AGAIN_MS);
 }
 
-int artifact_remove(struct engine *engine, const char *id, struct error *err)
+int artifact_remove(struct session_manager *manager, const char *id, struct error *err)
 {
-    CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    CLEANUP(fd_closep) int store_fd = open_store(manager, false);
     struct output_row row;
-    int r = output_row_get(engine->spec.index, id, &row, err);
+    int r = output_row_get(manager->spec.index, id, &row, err);
 
     if (r <= 0)
         return r;
     if (store_fd >= 0 && unlinkat(store_fd, id, 0) < 0 && errno != ENOENT)
         return error_errno(err, "removing the output '%s'", id);
-    r = output_row_drop(engine->spec.index, id, err);
+    r = output_row_drop(manager->spec.index, id, err);
     if (r == 0 && row.is_kept)
-        artifacts_recount(engine, row.tenant);
+        artifacts_recount(manager, row.tenant);
     return r;
 }
 
 void artifacts_end(struct session *session)
 {
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
     CLEANUP(strv_freep) char **ids = strv_new();
 
-    if (!engine->spec.index)
+    if (!manager->spec.index)
         return;
-    if (ids && output_row_each(engine->spec.index, session->id, note_id, &ids, NULL) == 0)
-        remove_all(engine, ids);
-    if (tenant_keeps(engine->tenants, session->tenant))
-        artifacts_recount(engine, session->tenant);
+    if (ids && output_row_each(manager->spec.index, session->id, note_id, &ids, NULL) == 0)
+        remove_all(manager, ids);
+    if (tenant_keeps(manager->tenants, session->tenant))
+        artifacts_recount(manager, session->tenant);
 }
 
 /* ---- what is kept ---- */
 
 struct keeping {
-    struct engine *engine;
+    struct session_manager *manager;
     uint64_t bytes;
 };
 
 /* Whether a session that lives counts it: it is the newest of its name. */
-static bool is_held(const struct engine *engine, const struct output_row *row)
+static bool is_held(const struct session_manager *manager, const struct output_row *row)
 {
-    struct session *session = engine->sessions;
+    struct session *session = manager->sessions;
 
     while (session && !str_equal(session->id, row->session))
         session = session->next;
@@ -152,20 +152,20 @@ static void add_kept(void *ctx, const struct output_row *row)
 {
     struct keeping *keeping = ctx;
 
-    if (!is_held(keeping->engine, row))
+    if (!is_held(keeping->manager, row))
         keeping->bytes += row->bytes;
 }
 
-void artifacts_recount(struct engine *engine, const char *tenant)
+void artifacts_recount(struct session_manager *manager, const char *tenant)
 {
-    struct keeping keeping = {.engine = engine};
+    struct keeping keeping = {.manager = manager};
     struct error err = {0};
 
-    if (output_row_kept(engine->spec.index, tenant, add_kept, &keeping, &err) < 0)
+    if (output_row_kept(manager->spec.index, tenant, add_kept, &keeping, &err) < 0)
         log_warning("outputs that '%s' keeps: %s, continuing with what was counted before", tenant,
                     err.text);
     else
-        tenant_keep(engine->tenants, tenant, keeping.bytes);
+        tenant_keep(manager->tenants, tenant, keeping.bytes);
 }
 
 static void note_tenant(void *ctx, const struct output_row *row)
@@ -178,14 +178,14 @@ static void note_tenant(void *ctx, const struct output_row *row)
     strv_push(tenants, row->tenant);
 }
 
-void artifacts_adopt(struct engine *engine)
+void artifacts_adopt(struct session_manager *manager)
 {
     CLEANUP(strv_freep) char **tenants = strv_new();
 
-    if (tenants && engine->spec.index)
-        output_row_kept(engine->spec.index, NULL, note_tenant, &tenants, NULL);
+    if (tenants && manager->spec.index)
+        output_row_kept(manager->spec.index, NULL, note_tenant, &tenants, NULL);
     for (size_t i = 0; tenants && tenants[i]; i++)
-        artifacts_recount(engine, tenants[i]);
+        artifacts_recount(manager, tenants[i]);
 }
 
 /* ---- a new one ---- */
@@ -211,9 +211,10 @@ static void look_at(void *ctx, const struct output_row *row)
     }
 }
 
-static int add_link(const struct engine *engine, int folder_fd, const char *name, const char *id)
+static int add_link(const struct session_manager *manager, int folder_fd, const char *name,
+                    const char *id)
 {
-    CLEANUP(fd_closep) int store_fd = open_store(engine, true);
+    CLEANUP(fd_closep) int store_fd = open_store(manager, true);
 
     if (store_fd < 0)
         return store_fd;
@@ -229,7 +230,7 @@ static void fill_row(const struct session *session, const char *name,
     *row = (struct output_row){
         .bytes = digest->bytes,
         .created_ms = now_ms,
-        .expires_ms = now_ms + session->engine->spec.config->artifact_ms,
+        .expires_ms = now_ms + session->manager->spec.config->artifact_ms,
     };
     sha256_end(&digest->hash, bytes);
     sha256_text(bytes, row->sha256);
@@ -242,7 +243,7 @@ static void fill_row(const struct session *session, const char *name,
 int artifact_save(struct session *session, int folder_fd, const char *name,
                   struct artifact_digest *digest, struct output_row *ret, struct error *err)
 {
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
     struct output_row row, same;
     struct looking looking = {.name = name, .same = &same};
     CLEANUP(strv_freep) char **old = NULL;
@@ -251,7 +252,7 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
     fill_row(session, name, digest, &row);
     looking.sha256 = row.sha256;
     looking.old = strv_new();
-    r = looking.old ? output_row_each(engine->spec.index, session->id, look_at, &looking, err)
+    r = looking.old ? output_row_each(manager->spec.index, session->id, look_at, &looking, err)
                     : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     old = looking.old;
     if (r < 0)
@@ -262,16 +263,16 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
     } else {
         r = id_make(row.id, "a");
         if (r == 0)
-            r = add_link(engine, folder_fd, name, row.id);
+            r = add_link(manager, folder_fd, name, row.id);
         if (r < 0)
             return error_set(err, r, ERROR_ENGINE, "naming '%.100s' by an id: %s", name,
                              strerror(-r));
     }
-    r = output_row_put(engine->spec.index, &row, err);
+    r = output_row_put(manager->spec.index, &row, err);
     if (r < 0)
         return r;
-    remove_all(engine, old);
-    expect(engine, 0);
+    remove_all(manager, old);
+    expect(manager, 0);
     *ret = row;
     return 0;
 }
@@ -292,9 +293,10 @@ static bool is_id(const char *id)
            strspn(id + 2, "0123456789abcdef") == length - 2;
 }
 
-int artifact_find(struct engine *engine, const char *id, struct output_row *ret, struct error *err)
+int artifact_find(struct session_manager *manager, const char *id, struct output_row *ret,
+                  struct error *err)
 {
-    int r = is_id(id) ? output_row_get(engine->spec.index, id, ret, err) : 0;
+    int r = is_id(id) ? output_row_get(manager->spec.index, id, ret, err) : 0;
 
     if (r < 0)
         return r;
@@ -303,9 +305,9 @@ int artifact_find(struct engine *engine, const char *id, struct output_row *ret,
     return r > 0 ? 0 : not_found(id, err);
 }
 
-int artifact_open(struct engine *engine, const char *id, struct error *err)
+int artifact_open(struct session_manager *manager, const char *id, struct error *err)
 {
-    CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    CLEANUP(fd_closep) int store_fd = open_store(manager, false);
     int fd = is_id(id) && store_fd >= 0
                  ? openat(store_fd, id, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
                  : -1;
@@ -313,26 +315,27 @@ int artifact_open(struct engine *engine, const char *id, struct error *err)
     return fd < 0 ? not_found(id, err) : fd;
 }
 
-int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err)
+int artifact_keep(struct session_manager *manager, struct output_row *row, bool is_kept,
+                  struct error *err)
 {
     uint64_t now_ms = clock_wall_ms();
-    bool is_more = is_kept && !row->is_kept && !is_held(engine, row);
-    int r = is_more ? tenant_take(engine->tenants, row->tenant, QUOTA_DISK, row->bytes, err) : 0;
+    bool is_more = is_kept && !row->is_kept && !is_held(manager, row);
+    int r = is_more ? tenant_take(manager->tenants, row->tenant, QUOTA_DISK, row->bytes, err) : 0;
 
     if (r < 0)
         return r;
     row->is_kept = is_kept;
-    row->expires_ms = MAX(row->expires_ms, now_ms + engine->spec.config->artifact_ms);
-    r = output_row_put(engine->spec.index, row, err);
+    row->expires_ms = MAX(row->expires_ms, now_ms + manager->spec.config->artifact_ms);
+    r = output_row_put(manager->spec.index, row, err);
     if (is_more) /* only asked for: what is kept is counted as a whole */
-        tenant_give(engine->tenants, row->tenant, QUOTA_DISK, row->bytes);
+        tenant_give(manager->tenants, row->tenant, QUOTA_DISK, row->bytes);
     if (r == 0)
-        artifacts_recount(engine, row->tenant);
-    expect(engine, 0);
+        artifacts_recount(manager, row->tenant);
+    expect(manager, 0);
     return r;
 }
 
-int artifacts_list(struct engine *engine, const char *tenant, bool only_kept,
+int artifacts_list(struct session_manager *manager, const char *tenant, bool only_kept,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err)
 {
@@ -341,27 +344,28 @@ int artifacts_list(struct engine *engine, const char *tenant, bool only_kept,
                                    .now_ms = clock_wall_ms(),
                                    .maximum = LIMIT_ARTIFACTS_LISTED};
 
-    return output_row_list(engine->spec.index, &filter, each, ctx, err);
+    return output_row_list(manager->spec.index, &filter, each, ctx, err);
 }
 
-int artifacts_each(struct engine *engine, const char *session,
+int artifacts_each(struct session_manager *manager, const char *session,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err)
 {
-    return output_row_each(engine->spec.index, session, each, ctx, err);
+    return output_row_each(manager->spec.index, session, each, ctx, err);
 }
 
-int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err)
+int artifacts_secret(struct session_manager *manager, uint8_t secret[SHA256_BYTES],
+                     struct error *err)
 {
-    return index_secret(engine->spec.index, SECRET, secret, err);
+    return index_secret(manager->spec.index, SECRET, secret, err);
 }
 
 /* ---- the engine's own ---- */
 
 /* A broker that died between the two left bytes that no row speaks of. */
-static void remove_strays(struct engine *engine)
+static void remove_strays(struct session_manager *manager)
 {
-    CLEANUP(fd_closep) int store_fd = open_store(engine, false);
+    CLEANUP(fd_closep) int store_fd = open_store(manager, false);
     DIR *folder = store_fd < 0 ? NULL : fdopendir(store_fd);
     struct dirent *entry;
     struct output_row row;
@@ -371,25 +375,25 @@ static void remove_strays(struct engine *engine)
     fd_take(&store_fd);
     while ((entry = readdir(folder))) {
         if (is_id(entry->d_name) &&
-            output_row_get(engine->spec.index, entry->d_name, &row, NULL) == 0)
+            output_row_get(manager->spec.index, entry->d_name, &row, NULL) == 0)
             unlinkat(dirfd(folder), entry->d_name, 0);
     }
     closedir(folder);
 }
 
-int artifacts_start(struct engine *engine)
+int artifacts_start(struct session_manager *manager)
 {
-    if (!engine->spec.index)
+    if (!manager->spec.index)
         return 0;
-    engine->artifacts = reactor_timer(engine->spec.reactor, on_due, engine);
-    if (!engine->artifacts)
+    manager->artifacts = reactor_timer(manager->spec.reactor, on_due, manager);
+    if (!manager->artifacts)
         return -ENOMEM;
-    remove_strays(engine);
-    expect(engine, 0);
+    remove_strays(manager);
+    expect(manager, 0);
     return 0;
 }
 
-void artifacts_stop(struct engine *engine)
+void artifacts_stop(struct session_manager *manager)
 {
-    engine->spec.reactor->ops->timer_remove(ptr_take(&engine->artifacts));
+    manager->spec.reactor->ops->timer_remove(ptr_take(&manager->artifacts));
 }

@@ -15,7 +15,7 @@
 #include "session/output_sniff.h"
 #include "store/output_row.h"
 
-struct engine;
+struct session_manager;
 struct session;
 
 /* Bytes on their way to the disk. */
@@ -33,15 +33,18 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
                   struct artifact_digest *digest, struct output_row *ret, struct error *err);
 
 /* Errors: -ENOENT (no_route): there is none, or its time is over. */
-int artifact_find(struct engine *engine, const char *id, struct output_row *ret, struct error *err);
-int artifact_open(struct engine *engine, const char *id, struct error *err); /* a descriptor */
-int artifact_keep(struct engine *engine, struct output_row *row, bool is_kept, struct error *err);
-int artifact_remove(struct engine *engine, const char *id, struct error *err);
+int artifact_find(struct session_manager *manager, const char *id, struct output_row *ret,
+                  struct error *err);
+int artifact_open(struct session_manager *manager, const char *id,
+                  struct error *err); /* a descriptor */
+int artifact_keep(struct session_manager *manager, struct output_row *row, bool is_kept,
+                  struct error *err);
+int artifact_remove(struct session_manager *manager, const char *id, struct error *err);
 /* The newest of a tenant's (NULL: of everybody's). */
-int artifacts_list(struct engine *engine, const char *tenant, bool only_kept,
+int artifacts_list(struct session_manager *manager, const char *tenant, bool only_kept,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);
-int artifacts_each(struct engine *engine, const char *session,
+int artifacts_each(struct session_manager *manager, const char *session,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);
 /* The session has ended: what is not kept goes. */
@@ -51,12 +54,13 @@ void artifacts_end(struct session *session);
  * session that lives, which counts it already. Done by the calls above; outputs.c does it after a
  * newer one came, and a new broker for everybody.
  */
-void artifacts_recount(struct engine *engine, const char *tenant);
-void artifacts_adopt(struct engine *engine);
+void artifacts_recount(struct session_manager *manager, const char *tenant);
+void artifacts_adopt(struct session_manager *manager);
 /* Every artifact whose bytes have no row goes, and from then on those whose time is over. */
-int artifacts_start(struct engine *engine);
-void artifacts_stop(struct engine *engine); /* safe twice */
+int artifacts_start(struct session_manager *manager);
+void artifacts_stop(struct session_manager *manager); /* safe twice */
 /* What links are signed with. */
-int artifacts_secret(struct engine *engine, uint8_t secret[SHA256_BYTES], struct error *err);
+int artifacts_secret(struct session_manager *manager, uint8_t secret[SHA256_BYTES],
+                     struct error *err);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 bool execution_is_cell(const struct execution *execution)
 {
@@ -34,10 +34,10 @@ void cell_free(struct execution *execution)
         return;
     if (cell->kernel)
         cell->kernel->cell = NULL;
-    check_leave(cell->check);
+    import_check_leave(cell->import_check);
     cell_install_free(execution);
     if (cell->timer)
-        execution->session->engine->spec.reactor->ops->timer_remove(cell->timer);
+        execution->session->manager->spec.reactor->ops->timer_remove(cell->timer);
     request_free(cell);
     json_decref(cell->install_meta);
     free(cell);
@@ -131,8 +131,8 @@ void cell_over(struct execution *execution)
     struct context *context = cell->context;
 
     if (cell->timer)
-        execution->session->engine->spec.reactor->ops->timer_remove(ptr_take(&cell->timer));
-    check_leave(ptr_take(&cell->check));
+        execution->session->manager->spec.reactor->ops->timer_remove(ptr_take(&cell->timer));
+    import_check_leave(ptr_take(&cell->import_check));
     cell_install_free(execution);
     request_free(cell);
     unqueue(execution);
@@ -173,7 +173,7 @@ static void settle(struct execution *execution)
     cell->is_settled = true;
     if (!end->kernel_died && cell_install_begin(execution))
         return;
-    if (end->kernel_died && (kernel ? kernel->has_status : end->is_unseen)) {
+    if (end->kernel_died && (kernel ? kernel->has_status : end->status_external)) {
         int signal = kernel ? kernel->signal : -1, exit_code = kernel ? kernel->exit_code : -1;
 
         end->signal = MAX(signal, 0);
@@ -265,7 +265,7 @@ static void on_started(void *ctx)
         execution->cell->kernel->is_placed = true;
     if (!execution->cell->install) /* else it may run again */
         request_free(execution->cell);
-    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
+    bus_publish(session->manager->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     execution_tell(execution, true);
 }
@@ -301,7 +301,7 @@ static void on_grace(void *ctx)
 {
     struct execution *execution = ctx;
     struct cell *cell = execution->cell;
-    struct reactor *reactor = execution->session->engine->spec.reactor;
+    struct reactor *reactor = execution->session->manager->spec.reactor;
 
     if (cell->was_asked_twice || !cell->timer) {
         execution_signal(execution, SIGKILL, NULL);
@@ -314,7 +314,7 @@ static void on_grace(void *ctx)
 
 void cell_abandon(struct execution *execution)
 {
-    struct reactor *reactor = execution->session->engine->spec.reactor;
+    struct reactor *reactor = execution->session->manager->spec.reactor;
     struct cell *cell = execution->cell;
 
     if (execution->state == EXECUTION_CLOSING || cell->timer)
@@ -386,7 +386,7 @@ static void on_checked(void *ctx, const struct error *err)
     struct cell *cell = execution->cell;
     struct context *context = cell->context;
 
-    cell->check = NULL;
+    cell->import_check = NULL;
     cell->is_checked = true;
     if (err) {
         execution_fail(execution, err);
@@ -405,19 +405,20 @@ bool cell_check(struct execution *execution)
     struct context *context = cell->context;
     struct error err = {0};
 
-    if (cell->is_checked || !session->engine->spec.config->block_imports ||
+    if (cell->is_checked || !session->manager->spec.config->block_imports ||
         !str_equal(cell->language, "python"))
         return false;
     context->waiting = cell->next;
     cell->next = NULL;
     context->running = execution;
-    if (check_start(session->engine, session->box,
-                    &(struct check_spec){.program = session_program(session, context->language),
-                                         .code = cell->code,
-                                         .length = cell->code_length,
-                                         .done = on_checked,
-                                         .ctx = execution},
-                    &cell->check, &err) < 0)
+    if (import_check_start(
+            session->manager, session->box,
+            &(struct import_check_spec){.program = session_program(session, context->language),
+                                        .code = cell->code,
+                                        .length = cell->code_length,
+                                        .done = on_checked,
+                                        .ctx = execution},
+            &cell->import_check, &err) < 0)
         execution_fail(execution, &err);
     return true;
 }
@@ -470,7 +471,7 @@ static void queue(struct execution *execution, struct context *context)
     *at = execution;
     execution->cell->context = context;
     context->cells++;
-    context->used_ms = engine_now_ms();
+    context->used_ms = session_manager_now_ms();
 }
 
 int session_cell(struct session *session, const struct cell_request *request,
@@ -485,7 +486,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     if (r == 0)
         r = execution_may_start(session, err);
     if (r < 0)
-        return account_refused(session->engine, "cell", session_tenant(session), err);
+        return account_refused(session->manager, "cell", session_tenant(session), err);
     execution = execution_new(session, session->next_execution);
     if (!execution || cell_new(execution, request) < 0) {
         usage_execution_over(session, NULL);
@@ -493,7 +494,7 @@ int session_cell(struct session *session, const struct cell_request *request,
             execution_free(execution);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    execution_by(execution, account_new(session->engine, request->code, request->code_length));
+    execution_by(execution, account_new(session->manager, request->code, request->code_length));
     session->next_execution++;
     session->running++;
     session_touch(session);

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/missing_job.h"
+#include "session/run_private.h"
 
 #define BEGINNING "{\"type\":\"error\",\"name\":\"ModuleNotFoundError\","
 #define HELD_MAX (4 * MIB) /* a longer one is not held */
@@ -34,8 +34,8 @@ int cell_install_new(struct execution *execution)
 {
     struct cell *cell = execution->cell;
 
-    if (!execution->session->engine->spec.config->auto_install ||
-        config_is_docker(execution->session->engine->spec.config) ||
+    if (!execution->session->manager->spec.config->auto_install ||
+        config_is_docker(execution->session->manager->spec.config) ||
         !str_equal(cell->language, "python"))
         return 0;
     cell->install = calloc(1, sizeof(*cell->install));
@@ -163,7 +163,7 @@ static void tell_refusal(const struct execution *execution, const char *word,
     const struct session *session = execution->session;
     const struct account *account = execution->account;
 
-    install_audit(session->engine,
+    install_audit(session->manager,
                   &(struct asked_install){.caller = account ? &account->caller : NULL,
                                           .tenant = session->tenant,
                                           .session = session->id,
@@ -228,14 +228,14 @@ static int start_install(struct execution *execution, struct error *err)
     static const struct install_events events = {.done = on_installed};
     struct cell_install *install = execution->cell->install;
     const char *const packages[] = {install->package, NULL};
-    struct engine *engine = execution->session->engine;
-    struct caller before = *engine_caller(engine);
+    struct session_manager *manager = execution->session->manager;
+    struct caller before = *session_manager_caller(manager);
     int r;
 
-    engine_set_caller(engine, execution->account ? &execution->account->caller : NULL);
+    session_manager_set_caller(manager, execution->account ? &execution->account->caller : NULL);
     r = session_install(execution->session, packages, &events, execution, &install->installation,
                         err);
-    engine_set_caller(engine, &before);
+    session_manager_set_caller(manager, &before);
     if (r < 0)
         tell_refusal(execution, install->package, err);
     return r;
@@ -274,7 +274,7 @@ static bool find_module(const struct execution *execution)
     if (!line_end || install->is_off || end->exit_code != 1 || end->signal || end->timed_out ||
         !execution->cell->code || !execution->cell->context || execution->was_killed ||
         execution->is_abandoned || execution->session->state >= SESSION_ENDING ||
-        execution->session->engine->is_stopping)
+        execution->session->manager->is_stopping)
         return false;
     event = cell_event_parse(line, (size_t)(line_end - line));
     value = json_object_get(event, "value");
@@ -285,7 +285,7 @@ static bool find_module(const struct execution *execution)
 
 bool cell_install_begin(struct execution *execution)
 {
-    const struct config *config = execution->session->engine->spec.config;
+    const struct config *config = execution->session->manager->spec.config;
     struct cell_install *install = execution->cell->install;
     struct error err = {0};
 

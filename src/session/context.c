@@ -12,11 +12,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define LOST_NOTE "the kernel ended while the engine was being restarted; its variables are gone"
 
-struct context *context_new(struct session *session, const struct engine_language *language,
+struct context *context_new(struct session *session, const struct session_language *language,
                             uint32_t number)
 {
     struct context *context = calloc(1, sizeof(*context));
@@ -78,7 +78,7 @@ static int record(struct context *context, struct error *err)
     };
 
     str_copy(row.session, sizeof(row.session), context->session->id);
-    return index_put_context(context->session->engine->spec.index, &row, err);
+    return index_put_context(context->session->manager->spec.index, &row, err);
 }
 
 void context_save(struct context *context)
@@ -95,15 +95,15 @@ void context_save(struct context *context)
 /* ---- making and finding ---- */
 
 static int find_language(struct session *session, const char *name,
-                         const struct engine_language **ret, struct error *err)
+                         const struct session_language **ret, struct error *err)
 {
     const char *wanted = name ? name : "python";
-    const struct config *config = session->engine->spec.config;
+    const struct config *config = session->manager->spec.config;
     bool is_enabled = false;
 
     for (size_t i = 0; i < strv_length(config->languages); i++)
         is_enabled |= str_equal(config->languages[i], wanted);
-    *ret = engine_language(session->engine, wanted);
+    *ret = session_manager_language(session->manager, wanted);
     if (!*ret)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "language: '%.40s' is not one that may run here", wanted);
@@ -166,7 +166,7 @@ static int check_spec(struct session *session, const struct context_spec *spec, 
 static int create(struct session *session, const struct context_spec *spec, bool is_default,
                   struct context **ret, struct error *err)
 {
-    const struct engine_language *language = NULL;
+    const struct session_language *language = NULL;
     struct context *context;
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err) : 0;
 
@@ -184,7 +184,7 @@ static int create(struct session *session, const struct context_spec *spec, bool
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
     context->is_default = is_default;
-    context->used_ms = engine_now_ms();
+    context->used_ms = session_manager_now_ms();
     r = record(context, err);
     if (r < 0) {
         context_free(context);
@@ -366,7 +366,7 @@ void context_remove(struct context *context)
 
     session_touch(session);
     give_up_kernel(context, "the context was removed before the cell began");
-    if (index_drop_context(session->engine->spec.index, session->id, context->number, &err) < 0)
+    if (index_drop_context(session->manager->spec.index, session->id, context->number, &err) < 0)
         log_error("context c%u of %s could not be removed from the index: %s", context->number,
                   session->id, err.text);
     context_free(context);
@@ -377,7 +377,8 @@ void context_remove(struct context *context)
 static void load(void *ctx, const struct index_context *row)
 {
     struct session *session = ctx;
-    const struct engine_language *language = engine_language(session->engine, row->language);
+    const struct session_language *language =
+        session_manager_language(session->manager, row->language);
     struct context *context = language ? context_new(session, language, row->number) : NULL;
 
     if (!context)
@@ -397,7 +398,7 @@ void contexts_load(struct session *session)
 {
     struct error err = {0};
 
-    if (index_each_context(session->engine->spec.index, session->id, load, session, &err) < 0)
+    if (index_each_context(session->manager->spec.index, session->id, load, session, &err) < 0)
         log_error("contexts of %s: %s, continuing without them", session->id, err.text);
 }
 
@@ -408,7 +409,7 @@ void contexts_found(struct session *session, const struct box_found *found)
             continue;
         if (found->is_forked && at->found_warm == WARM_COLD)
             at->found_warm = WARM_ZYGOTE; /* the row is older */
-        kernel_adopt(at, found->id, found->is_given, at->found_warm);
+        kernel_adopt(at, found->id, found->from_zygote, at->found_warm);
     }
 }
 

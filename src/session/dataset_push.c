@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/box/files.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define PIECE (128 * 1024)
 
@@ -122,7 +122,7 @@ static int open_next(struct dataset_push *push)
     char path[ID_MAX + LIMIT_NAME + 16];
 
     str_format(path, sizeof(path), "%s/%s", push->session->id, push->names[push->at]);
-    push->fd = openat(push->session->engine->spec.folders.data_fd, path,
+    push->fd = openat(push->session->manager->spec.folders.data_fd, path,
                       O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     return push->fd < 0 ? -errno : 0;
 }
@@ -235,7 +235,7 @@ void dataset_push(struct session *session, const char *file)
     bool is_new = !session->push;
     struct dataset_push *push;
 
-    if (!session->is_wall || !session->box || session->state != SESSION_READY)
+    if (!session->has_provider_host || !session->box || session->state != SESSION_READY)
         return; /* a box that is to come gets them all */
     push = push_of(session);
     if (!push || strv_push(&push->names, file) < 0) {
@@ -250,7 +250,7 @@ void dataset_push(struct session *session, const char *file)
 
 void datasets_push(struct session *session, bool is_new)
 {
-    int data_fd = session->engine->spec.folders.data_fd;
+    int data_fd = session->manager->spec.folders.data_fd;
     int fd = openat(data_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct dataset_push *push = NULL;
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);

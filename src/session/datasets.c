@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 #include "sys/calls.h"
 
 #define COPY_PIECE (8 * MIB) /* in one turn of the loop */
@@ -75,7 +75,7 @@ static int disk_error(int r, struct error *err)
 
 int datasets_prepare(struct session *session, struct error *err)
 {
-    int data_fd = session->engine->spec.folders.data_fd;
+    int data_fd = session->manager->spec.folders.data_fd;
 
     if (mkdirat(data_fd, session->id, 0755) < 0 && errno != EEXIST)
         return disk_error(-errno, err);
@@ -87,8 +87,8 @@ int datasets_prepare(struct session *session, struct error *err)
 
 void datasets_remove(struct session *session)
 {
-    struct engine *engine = session->engine;
-    int r = engine_discard(engine, engine->spec.folders.data_fd, session->id);
+    struct session_manager *manager = session->manager;
+    int r = session_manager_discard(manager, manager->spec.folders.data_fd, session->id);
 
     if (r < 0)
         log_warning("datasets of %s: %s, continuing without removing them", session->id,
@@ -120,8 +120,8 @@ static int check_clash(struct session *session, const char *name, const char *fi
                        uint64_t *ret_replaced, struct error *err)
 {
     struct clash clash = {.name = name, .file = file};
-    int r =
-        index_each_file(session->engine->spec.index, session->id, 'd', look_for_clash, &clash, err);
+    int r = index_each_file(session->manager->spec.index, session->id, 'd', look_for_clash, &clash,
+                            err);
 
     if (r < 0)
         return r;
@@ -140,7 +140,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
                   struct error *err)
 {
     CLEANUP(freep) struct dataset_upload *upload = calloc(1, sizeof(*upload));
-    int data_fd = session->engine->spec.folders.data_fd;
+    int data_fd = session->manager->spec.folders.data_fd;
     uint64_t replaced;
     int r;
 
@@ -157,7 +157,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
         return r;
     str_copy(upload->name, sizeof(upload->name), name);
     str_format(upload->temporary, sizeof(upload->temporary), ".%s-%u", session->id,
-               session->engine->next_upload++);
+               session->manager->next_upload++);
     upload->fd = openat(data_fd, upload->temporary,
                         O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (upload->fd < 0)
@@ -174,7 +174,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
 /* In a container it is part of the box's disk: known before it is copied there. */
 static int check_room(const struct dataset_upload *upload, uint64_t length, struct error *err)
 {
-    const struct config *config = upload->session->engine->spec.config;
+    const struct config *config = upload->session->manager->spec.config;
     uint64_t disk = config->limits.disk_bytes;
     char text[32];
 
@@ -212,16 +212,16 @@ void dataset_cancel(struct dataset_upload *upload)
     session = upload->session;
     if (upload->temporary[0]) {
         usage_data_over(session, upload->bytes);
-        unlinkat(session->engine->spec.folders.data_fd, upload->temporary, 0);
+        unlinkat(session->manager->spec.folders.data_fd, upload->temporary, 0);
     }
     fd_closep(&upload->fd);
     fd_closep(&upload->from_fd);
     if (upload->timer)
-        session->engine->spec.reactor->ops->timer_remove(upload->timer);
+        session->manager->spec.reactor->ops->timer_remove(upload->timer);
     session->uploads--;
     if (session->state < SESSION_ENDING) {
         session_touch(session);
-        engine_expect(session->engine); /* its idle time counts again */
+        session_manager_expect(session->manager); /* its idle time counts again */
     }
     free(upload);
 }
@@ -229,7 +229,7 @@ void dataset_cancel(struct dataset_upload *upload)
 int dataset_end(struct dataset_upload *upload, struct error *err)
 {
     struct session *session = upload->session;
-    int data_fd = session->engine->spec.folders.data_fd;
+    int data_fd = session->manager->spec.folders.data_fd;
     char path[ID_MAX + LIMIT_NAME + 16];
     struct index_file row = {.kind = 'd', .name = upload->name, .bytes = upload->bytes};
     uint64_t replaced = 0;
@@ -240,7 +240,7 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
     str_copy(row.session, sizeof(row.session), session->id);
     str_format(path, sizeof(path), "%s/%s", session->id, upload->file);
     if (r == 0)
-        r = index_put_file(session->engine->spec.index, &row, err);
+        r = index_put_file(session->manager->spec.index, &row, err);
     if (r == 0 && renameat(data_fd, upload->temporary, data_fd, path) < 0)
         r = disk_error(-errno, err);
     else if (r == 0)
@@ -251,7 +251,7 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
     }
     if (r == 0)
         bus_publish(
-            session->engine->spec.bus, EVENT_FILE_CHANGED, session->tenant, session->id,
+            session->manager->spec.bus, EVENT_FILE_CHANGED, session->tenant, session->id,
             json_pack("{s:s, s:s+}", "kind", "dataset", "path", "/tmp/data/", upload->file));
     dataset_cancel(upload);
     return r;
@@ -260,7 +260,7 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
 /* A path below one of the configured folders, opened beneath it by the kernel's rules. */
 static int open_in_folders(struct session *session, const char *path, struct error *err)
 {
-    const struct engine_folders *folders = &session->engine->spec.folders;
+    const struct session_folders *folders = &session->manager->spec.folders;
     struct open_how how = {
         .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
@@ -334,7 +334,7 @@ static void on_copy(void *ctx)
     else
         r = copy_piece(upload, &err);
     if (r > 0) {
-        upload->session->engine->spec.reactor->ops->timer_set(upload->timer, 0);
+        upload->session->manager->spec.reactor->ops->timer_set(upload->timer, 0);
         return;
     }
     if (err.num < 0)
@@ -354,7 +354,7 @@ int dataset_from_folder(struct session *session, const char *name, const char *p
 
     if (r < 0)
         return r;
-    upload->timer = reactor_timer(session->engine->spec.reactor, on_copy, upload);
+    upload->timer = reactor_timer(session->manager->spec.reactor, on_copy, upload);
     if (!upload->timer) {
         dataset_cancel(upload);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -362,7 +362,7 @@ int dataset_from_folder(struct session *session, const char *name, const char *p
     upload->from_fd = fd_take(&fd);
     upload->done = done;
     upload->ctx = ctx;
-    session->engine->spec.reactor->ops->timer_set(upload->timer, 0);
+    session->manager->spec.reactor->ops->timer_set(upload->timer, 0);
     *ret = upload;
     return 0;
 }
@@ -381,6 +381,6 @@ json_t *session_datasets_json(struct session *session)
     json_t *list = json_array();
 
     if (list && session->state < SESSION_ENDING)
-        index_each_file(session->engine->spec.index, session->id, 'd', add_json, list, NULL);
+        index_each_file(session->manager->spec.index, session->id, 'd', add_json, list, NULL);
     return list;
 }

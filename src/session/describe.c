@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "model/text.h"
 #include "runtime/outcome.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 json_t *time_json(uint64_t ms)
 {
@@ -29,9 +29,9 @@ static json_t *layer_names(uint32_t layers)
 {
     json_t *list = json_array();
 
-    for (int i = 0; i < _LAYER_MAX; i++) {
-        if (layers & LAYER_BIT(i))
-            json_array_append_new(list, json_string(layer_table[i].name));
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++) {
+        if (layers & ISOLATION_LAYER_BIT(i))
+            json_array_append_new(list, json_string(isolation_layer_table[i].name));
     }
     return list;
 }
@@ -57,8 +57,8 @@ json_t *session_json(struct session *session)
         "id", session->id, "tenant", session->tenant, "name", session->name, "template",
         session->template_name, "state", session_state_name(session->state), "created_at",
         time_json(session->created_ms), "last_used_at",
-        time_json(MIN(session->used_ms, engine_now_ms())), "expires_at", time_json(expires),
-        "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
+        time_json(MIN(session->used_ms, session_manager_now_ms())), "expires_at",
+        time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
         session->reason, "env", session->env, "datasets", session_datasets_json(session), "running",
         (json_int_t)session->running, "executions", (json_int_t)(session->next_execution - 1),
@@ -165,7 +165,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.timeout_ms = execution->timeout_ms;
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
-    result->runtime = session->fallback ? "local" : session->engine->spec.config->type;
+    result->runtime = session->fallback ? "local" : session->manager->spec.config->type;
     if (session->fallback)
         result_set_fallback(result, session->fallback);
     execution_id(execution, result->execution_id);
@@ -173,7 +173,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     str_copy(result->trace_id, sizeof(result->trace_id), execution->trace);
     fill_capture(execution, 1, output_bytes, &result->out);
     fill_capture(execution, 2, output_bytes, &result->err);
-    outcome_walls(result, &session->facts);
+    outcome_isolation(result, &session->facts);
     fill_end(execution, result);
     if (execution->cell)
         result->install = json_incref(execution->cell->install_meta);

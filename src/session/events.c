@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define DEPTH_MAX 64
 #define BUNDLE_MAX 32 /* kinds of one value */

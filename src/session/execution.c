@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define OUTPUT_EVENT_MS 250
 
@@ -72,7 +72,7 @@ void execution_free(struct execution *execution)
         free(watcher);
     }
     while (execution->input_waiters) { /* none is being called: then it has a user */
-        struct mourner *waiter = execution->input_waiters;
+        struct completion *waiter = execution->input_waiters;
 
         execution->input_waiters = waiter->next;
         free(waiter);
@@ -93,7 +93,7 @@ int execution_record(struct execution *execution, struct error *err)
     CLEANUP(freep) char *cell = execution->cell ? cell_text(execution) : NULL;
     CLEANUP(freep)
     char *argv = execution->argv ? NULL
-                                 : index_read_argv(execution->session->engine->spec.index,
+                                 : index_read_argv(execution->session->manager->spec.index,
                                                    execution->session->id, execution->number);
     const struct exec_end *end = &execution->end;
     struct index_execution row = {
@@ -125,7 +125,7 @@ int execution_record(struct execution *execution, struct error *err)
         row.data[i].bytes = execution->early[i].data;
         row.data[i].length = execution->early[i].length;
     }
-    r = index_put_execution(execution->session->engine->spec.index, &row, err);
+    r = index_put_execution(execution->session->manager->spec.index, &row, err);
     for (int i = 0; i < BOX_STREAMS && r == 0; i++)
         execution->is_in_row[i] |= row.data[i].bytes != NULL;
     return r;
@@ -173,7 +173,7 @@ void execution_end(struct execution *execution, enum execution_state state)
     struct session *session = execution->session;
 
     execution->state = state;
-    execution->ended_ms = engine_now_ms();
+    execution->ended_ms = session_manager_now_ms();
     if (execution->cell)
         cell_install_flush(execution);
     fd_closep(&execution->input_fd);
@@ -189,16 +189,16 @@ void execution_end(struct execution *execution, enum execution_state state)
     if (session->box && execution->call)
         box_forget(session->box, execution->call);
     session_touch(session);
-    engine_expect(session->engine);
-    bus_publish(session->engine->spec.bus, EVENT_EXEC_EXITED, session->tenant, session->id,
+    session_manager_expect(session->manager);
+    bus_publish(session->manager->spec.bus, EVENT_EXEC_EXITED, session->tenant, session->id,
                 execution_json(execution));
     input_tell(execution);
     execution_tell(execution, false);
     if (execution->cell)
         cell_over(execution);
     execution_forget(execution);
-    if (session->engine->is_stopping)
-        engine_later(session->engine);
+    if (session->manager->is_stopping)
+        session_manager_later(session->manager);
 }
 
 void execution_fail(struct execution *execution, const struct error *err)
@@ -225,11 +225,11 @@ static void on_usage(void *ctx, const struct box_facts *facts)
 
 void execution_ask_memory(struct execution *execution)
 {
-    struct maker *maker = execution->session->engine->maker;
+    struct provider *provider = execution->session->manager->provider;
 
     execution->state = EXECUTION_CLOSING;
     execution->users++;
-    maker->ops->usage(maker, execution->session->number, on_usage, execution);
+    provider->ops->usage(provider, execution->session->number, on_usage, execution);
 }
 
 static void on_ended(void *ctx, const struct exec_end *end)
@@ -273,7 +273,7 @@ static void on_started(void *ctx)
 
     execution->state = EXECUTION_RUNNING;
     execution->flags |= EXECUTION_STARTED;
-    bus_publish(session->engine->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
+    bus_publish(session->manager->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     if (execution->rows)
         box_resize(session->box, execution->call, execution->rows, execution->columns);
@@ -286,14 +286,14 @@ static void on_started(void *ctx)
 static void tell_output(struct execution *execution)
 {
     struct session *session = execution->session;
-    uint64_t now = engine_now_ms();
+    uint64_t now = session_manager_now_ms();
     char id[ID_MAX];
 
     if (now - execution->told_ms < OUTPUT_EVENT_MS)
         return;
     execution->told_ms = now;
     str_format(id, sizeof(id), "%s.%u", session->id, execution->number);
-    bus_publish(session->engine->spec.bus, EVENT_OUTPUT, session->tenant, session->id,
+    bus_publish(session->manager->spec.bus, EVENT_OUTPUT, session->tenant, session->id,
                 json_pack("{s:s, s:I, s:I}", "execution_id", id, "stdout_bytes",
                           (json_int_t)execution->out[0].length, "stderr_bytes",
                           (json_int_t)execution->out[1].length));
@@ -346,7 +346,7 @@ const struct exec_events execution_exec_events = {
 void execution_number_now(struct execution *execution, const struct box *box)
 {
     execution->call = box_next_id(box);
-    execution->started_ms = engine_now_ms();
+    execution->started_ms = session_manager_now_ms();
 }
 
 static void on_box(void *ctx, struct box *box, const struct error *err)
@@ -432,7 +432,7 @@ int execution_may_start(struct session *session, struct error *err)
 {
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
-    if (session->engine->is_stopping)
+    if (session->manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     if (session->running >= LIMIT_COMMANDS)
         return error_set(err, -EAGAIN, ERROR_BAD_INPUT,
@@ -457,7 +457,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     int r = execution_may_start(session, err);
 
     if (r < 0)
-        return account_refused(session->engine, "exec", session_tenant(session), err);
+        return account_refused(session->manager, "exec", session_tenant(session), err);
     execution = execution_new(session, session->next_execution);
     if (!execution) {
         usage_execution_over(session, NULL);
@@ -467,7 +467,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
     execution->timeout_ms = spec->timeout_ms;
-    execution_by(execution, account_words(session->engine, spec->argv));
+    execution_by(execution, account_words(session->manager, spec->argv));
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");

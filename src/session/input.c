@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 static int open_file(struct execution *execution, int flags)
 {
@@ -112,7 +112,7 @@ void input_remove(struct execution *execution)
 
 void input_tell(struct execution *execution)
 {
-    struct mourner *waiter;
+    struct completion *waiter;
 
     if (execution->input_called || !execution->input_waiters)
         return; /* from inside of one of them: the others are on their way */
@@ -128,10 +128,10 @@ void input_tell(struct execution *execution)
     execution->users--;
 }
 
-static void drop_waiter(struct mourner **list, const void *ctx)
+static void drop_waiter(struct completion **list, const void *ctx)
 {
-    for (struct mourner **at = list; *at;) {
-        struct mourner *waiter = *at;
+    for (struct completion **at = list; *at;) {
+        struct completion *waiter = *at;
 
         if (waiter->ctx != ctx) {
             at = &waiter->next;
@@ -144,8 +144,8 @@ static void drop_waiter(struct mourner **list, const void *ctx)
 
 void execution_stdin_wait(struct execution *execution, void (*ready)(void *ctx), void *ctx)
 {
-    struct mourner **at = &execution->input_waiters;
-    struct mourner *waiter;
+    struct completion **at = &execution->input_waiters;
+    struct completion *waiter;
 
     drop_waiter(&execution->input_called, ctx);
     drop_waiter(at, ctx); /* one call for each, whoever asked twice */
@@ -154,7 +154,7 @@ void execution_stdin_wait(struct execution *execution, void (*ready)(void *ctx),
         return;
     while (*at)
         at = &(*at)->next;
-    *waiter = (struct mourner){.done = ready, .ctx = ctx};
+    *waiter = (struct completion){.done = ready, .ctx = ctx};
     *at = waiter;
 }
 

@@ -22,13 +22,13 @@
 
 /* ---- in ---- */
 
-static json_t *order_json(struct engine *engine, const struct install_spec *spec)
+static json_t *order_json(struct session_manager *manager, const struct install_spec *spec)
 {
     json_t *modules = json_array();
 
     for (const char *const *module = spec->modules; module && *module; module++)
         json_array_append_new(modules, json_string(*module));
-    (void)engine;
+    (void)manager;
     return json_pack("{s:s, s:s?, s:s, s:b, s:o, s:O?, s:s?}", "kind",
                      spec->is_template ? "template" : "packages", "layer", spec->layer,
                      "requirements", spec->requirements ? spec->requirements : "", "hashes",
@@ -36,12 +36,12 @@ static json_t *order_json(struct engine *engine, const struct install_spec *spec
                      spec->python);
 }
 
-int install_inputs(struct engine *engine, const struct install_spec *spec, char inputs[LAYER_TEXT],
-                   struct error *err)
+int install_inputs(struct session_manager *manager, const struct install_spec *spec,
+                   char inputs[LAYER_TEXT], struct error *err)
 {
-    CLEANUP(json_decrefpp) json_t *order = order_json(engine, spec);
+    CLEANUP(json_decrefpp) json_t *order = order_json(manager, spec);
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_TEMPLATE_FILES * 2 + 4 * MIB);
-    const char *interpreter = engine_language(engine, "python")->fingerprint;
+    const char *interpreter = session_manager_language(manager, "python")->fingerprint;
     int r = order ? text_of_json(order, JSON_COMPACT | JSON_SORT_KEYS, &text) : -ENOMEM;
 
     if (r == 0)
@@ -57,7 +57,7 @@ int install_inputs(struct engine *engine, const struct install_spec *spec, char 
 
 int job_write_order(struct install_job *job, const struct install_spec *spec, struct error *err)
 {
-    CLEANUP(json_decrefpp) json_t *order = order_json(job->engine, spec);
+    CLEANUP(json_decrefpp) json_t *order = order_json(job->manager, spec);
     int r;
 
     if (order && !spec->files)
@@ -77,11 +77,11 @@ static bool take_note(struct install_job *job, const char *layer)
     json_int_t bytes, files;
 
     layer_describe(layer, "json", name);
-    note = note_read(job->engine->spec.folders.layers_fd, name);
+    note = note_read(job->manager->spec.folders.layers_fd, name);
     if (!note ||
         json_unpack(note, "{s:s, s:s, s:I, s:I, s:o}", "inputs", &inputs, "python", &python,
                     "bytes", &bytes, "files", &files, "packages", &packages) < 0 ||
-        !str_equal(inputs, job->inputs) || !layer_is_there(job->engine, layer))
+        !str_equal(inputs, job->inputs) || !layer_is_there(job->manager, layer))
         return false;
     str_copy(job->made_layer, sizeof(job->made_layer), layer);
     str_copy(job->python, sizeof(job->python), python);
@@ -93,7 +93,7 @@ static bool take_note(struct install_job *job, const char *layer)
 
 bool job_find_layer(struct install_job *job)
 {
-    int fd = openat(job->engine->spec.folders.layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(job->manager->spec.folders.layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     bool is_found = false;
@@ -192,7 +192,7 @@ static json_t *checked_packages(json_t *list)
 /* What is denied does not come as somebody's need either. */
 static void check_denied(struct install_job *job)
 {
-    char *const *deny = job->engine->spec.config->install_deny;
+    char *const *deny = job->manager->spec.config->install_deny;
     char name[LIMIT_REQUIREMENT + 1];
     json_t *item;
     size_t i;
@@ -282,7 +282,7 @@ void job_over_size(struct install_job *job)
  */
 void job_look_at_size(struct install_job *job)
 {
-    int layers_fd = job->engine->spec.folders.layers_fd;
+    int layers_fd = job->manager->spec.folders.layers_fd;
     struct measure measure = {.maximum = job->bytes_max};
     char name[ID_MAX + 16];
     struct statvfs disk;

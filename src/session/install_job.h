@@ -12,7 +12,7 @@ enum job_state {
     JOB_THERE,   /* nothing had to be done */
     JOB_OVER,    /* the box is to be given back; err says whether it went well */
     JOB_ENDING,
-    JOB_SEALING,
+    JOB_COMMITTING,
     JOB_TOLD,
 };
 
@@ -27,7 +27,7 @@ struct installation {
 
 struct install_job {
     struct install_job *next;
-    struct engine *engine;
+    struct session_manager *manager;
     enum job_state state;
     char key[ID_MAX];
     char tenant[TENANT_MAX];
@@ -60,8 +60,8 @@ struct install_job {
 void job_over(struct install_job *job, const struct error *err);
 
 /* install_job.c: its words */
-int install_inputs(struct engine *engine, const struct install_spec *spec, char inputs[LAYER_TEXT],
-                   struct error *err);
+int install_inputs(struct session_manager *manager, const struct install_spec *spec,
+                   char inputs[LAYER_TEXT], struct error *err);
 int job_write_order(struct install_job *job, const struct install_spec *spec, struct error *err);
 /* A layer made from the same inputs, with what is known of it; false: there is none. */
 bool job_find_layer(struct install_job *job);

@@ -1,12 +1,12 @@
 /*
- * installer.c - an installation's way: a box of its own, the script in it, its end, the seal; see
- * installer.h.
+ * installer.c - an installation's way: a box of its own, the script in it, its end, the commit of
+ * its layer; see installer.h.
  *
  * Theory of operation. A job is one installer box; those who asked for the same thing at the same
  * time hang on one job as its installations, and it is given up when the last of them has left. As
  * with runs, whatever ends a job only notes why and is done in a turn of its own: the box is given
- * back first, then its folder is sealed (or thrown away), then everybody is told. Nothing that the
- * box says is believed but in words for people: the layer's name, its bytes and files are the
+ * back first, then its folder is committed (or thrown away), then everybody is told. Nothing that
+ * the box says is believed but in words for people: the layer's name, its bytes and files are the
  * launcher's.
  */
 #include "session/installer.h"
@@ -38,17 +38,17 @@ static void installation_unlink(struct installation *installation)
 
 static void job_free(struct install_job *job)
 {
-    const struct reactor_ops *ops = job->engine->spec.reactor->ops;
-    struct maker *maker = job->engine->maker;
+    const struct reactor_ops *ops = job->manager->spec.reactor->ops;
+    struct provider *provider = job->manager->provider;
 
-    for (struct install_job **at = &job->engine->installs; *at; at = &(*at)->next) {
+    for (struct install_job **at = &job->manager->installs; *at; at = &(*at)->next) {
         if (*at == job) {
             *at = job->next;
             break;
         }
     }
-    if (maker && maker->ops->forget)
-        maker->ops->forget(maker, job);
+    if (provider && provider->ops->forget)
+        provider->ops->forget(provider, job);
     ops->timer_remove(job->turn);
     ops->timer_remove(job->watch);
     pump_stop(&job->pump);
@@ -67,16 +67,16 @@ static void job_free(struct install_job *job)
     free(job);
 }
 
-void installs_free(struct engine *engine)
+void installs_free(struct session_manager *manager)
 {
-    while (engine->installs)
-        job_free(engine->installs);
+    while (manager->installs)
+        job_free(manager->installs);
 }
 
 /* Everybody hears it; then there is no job any more. */
 static void job_tell(struct install_job *job)
 {
-    struct engine *engine = job->engine;
+    struct session_manager *manager = job->manager;
     struct install_end end = {.packages = job->packages,
                               .python = job->python,
                               .bytes = job->bytes,
@@ -94,8 +94,8 @@ static void job_tell(struct install_job *job)
         free(first);
     }
     job_free(job);
-    engine_later(engine); /* a stop waits for it */
-    layers_collect(engine);
+    session_manager_later(manager); /* a stop waits for it */
+    layers_collect(manager);
 }
 
 static json_t *layer_note(const struct install_job *job)
@@ -105,10 +105,11 @@ static json_t *layer_note(const struct install_job *job)
                      job->python, "template", job->layer[0] ? job->layer : NULL, "interpreter",
                      job->interpreter ? job->interpreter : "", "packages", job->packages, "bytes",
                      (json_int_t)job->bytes, "files", (json_int_t)job->files, "built_at",
-                     time_json(engine_now_ms()));
+                     time_json(session_manager_now_ms()));
 }
 
-static void on_sealed(void *ctx, const struct sealed *sealed, const struct error *err)
+static void on_layer_committed(void *ctx, const struct layer_committed *layer_committed,
+                               const struct error *err)
 {
     struct install_job *job = ctx;
     CLEANUP(json_decrefpp) json_t *note = NULL;
@@ -120,44 +121,44 @@ static void on_sealed(void *ctx, const struct sealed *sealed, const struct error
         job_tell(job);
         return;
     }
-    str_copy(job->made_layer, sizeof(job->made_layer), sealed->layer);
-    job->bytes = sealed->bytes;
-    job->files = sealed->files;
+    str_copy(job->made_layer, sizeof(job->made_layer), layer_committed->layer);
+    job->bytes = layer_committed->bytes;
+    job->files = layer_committed->files;
     if (job->bytes > job->bytes_max) {
         job_over_size(job);
         job_tell(job); /* nobody names the layer: it is collected */
         return;
     }
     note = layer_note(job);
-    layer_describe(sealed->layer, "json", name);
-    note_write(job->engine->spec.folders.layers_fd, name, note, &job->err);
+    layer_describe(layer_committed->layer, "json", name);
+    note_write(job->manager->spec.folders.layers_fd, name, note, &job->err);
     job_tell(job);
 }
 
 static void on_box_gone(void *ctx, const struct box_facts *facts)
 {
     struct install_job *job = ctx;
-    struct maker *maker = job->engine->maker;
+    struct provider *provider = job->manager->provider;
 
     if (job->err.num < 0 && facts && facts->oom_kills > 0)
         error_set(&job->err, -ENOMEM, ERROR_INSTALL_FAILED,
                   "the installation needed more memory than the box has (%llu MB)",
                   (unsigned long long)(job->memory_bytes / MIB));
     if (job->err.num < 0) {
-        if (maker->ops->discard)
-            maker->ops->discard(maker, job->key, false);
+        if (provider->ops->discard)
+            provider->ops->discard(provider, job->key, false);
         job_tell(job);
         return;
     }
-    job->state = JOB_SEALING;
-    maker->ops->seal(maker, job->key, on_sealed, job);
+    job->state = JOB_COMMITTING;
+    provider->ops->commit_layer(provider, job->key, on_layer_committed, job);
 }
 
 /* In a turn of its own: the box may not be freed under its callbacks. */
 static void on_turn(void *ctx)
 {
     struct install_job *job = ctx;
-    struct maker *maker = job->engine->maker;
+    struct provider *provider = job->manager->provider;
 
     if (job->state == JOB_THERE) {
         job_tell(job);
@@ -168,10 +169,10 @@ static void on_turn(void *ctx)
     job->state = JOB_ENDING;
     pump_stop(&job->pump);
     if (job->make_serial)
-        turns_cancel(job->engine->turns, job->make_serial);
+        fair_queue_cancel(job->manager->fair_queue, job->make_serial);
     job->make_serial = 0;
     if (job->box)
-        maker->ops->end(maker, job->number, ptr_take(&job->box), on_box_gone, job);
+        provider->ops->end(provider, job->number, ptr_take(&job->box), on_box_gone, job);
     else
         on_box_gone(job, NULL);
 }
@@ -183,8 +184,8 @@ void job_over(struct install_job *job, const struct error *err)
     if (err)
         job->err = *err;
     job->state = JOB_OVER;
-    job->engine->spec.reactor->ops->timer_set(job->watch, UINT64_MAX);
-    job->engine->spec.reactor->ops->timer_set(job->turn, 0);
+    job->manager->spec.reactor->ops->timer_set(job->watch, UINT64_MAX);
+    job->manager->spec.reactor->ops->timer_set(job->turn, 0);
 }
 
 static void on_lost(void *ctx, const struct error *err)
@@ -192,26 +193,26 @@ static void on_lost(void *ctx, const struct error *err)
     job_over(ctx, err);
 }
 
-void installs_fail(struct engine *engine, const struct error *err)
+void installs_fail(struct session_manager *manager, const struct error *err)
 {
-    for (struct install_job *job = engine->installs; job; job = job->next)
+    for (struct install_job *job = manager->installs; job; job = job->next)
         job_over(job, err);
 }
 
-void install_box_ended(struct engine *engine, uint32_t number)
+void install_box_ended(struct session_manager *manager, uint32_t number)
 {
     struct error err = {0};
 
     error_set(&err, -EPIPE, ERROR_BOX_LOST, "the installer box was lost: its warden is gone");
-    for (struct install_job *job = engine->installs; job; job = job->next) {
+    for (struct install_job *job = manager->installs; job; job = job->next) {
         if (job->box && job->number == number && job->state != JOB_RUNNING)
             job_over(job, &err); /* else its channel tells */
     }
 }
 
-bool installs_name(const struct engine *engine, const char *layer)
+bool installs_name(const struct session_manager *manager, const char *layer)
 {
-    for (const struct install_job *job = engine->installs; job; job = job->next) {
+    for (const struct install_job *job = manager->installs; job; job = job->next) {
         if (str_equal(job->layer, layer) || str_equal(job->made_layer, layer))
             return true;
     }
@@ -278,7 +279,7 @@ static void start_script(struct install_job *job)
     /* pip's settings of this host are a file that only installer boxes have. */
     static const char *const env[] = {"PIP_CONFIG_FILE=/bailey/pip/pip.conf", "HOME=/tmp",
                                       "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
-    const struct engine_language *python = engine_language(job->engine, "python");
+    const struct session_language *python = session_manager_language(job->manager, "python");
     const char *argv[] = {python->program, "-I", "-c", NULL, NULL};
     struct exec_spec spec = {
         .argv = argv, .env = env, .ends_box = true, .timeout_ms = job->timeout_ms};
@@ -295,7 +296,7 @@ static void start_script(struct install_job *job)
         return;
     }
     job->state = JOB_RUNNING;
-    job->engine->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
+    job->manager->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
 }
 
 static void on_watch(void *ctx)
@@ -306,7 +307,7 @@ static void on_watch(void *ctx)
         return;
     job_look_at_size(job);
     if (job->state == JOB_RUNNING)
-        job->engine->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
+        job->manager->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
 }
 
 /* ---- what it reads ---- */
@@ -351,7 +352,7 @@ static void on_made(void *ctx, const struct made *made)
     job->box = made->box;
     if (job->state != JOB_MAKING)
         return; /* given up meanwhile: on_turn() gives it back */
-    r = pump_start(&job->pump, job->engine->spec.reactor, job->box, on_lost, job);
+    r = pump_start(&job->pump, job->manager->spec.reactor, job->box, on_lost, job);
     if (r < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0)
@@ -379,8 +380,8 @@ static const struct make_events make_events = {.made = on_made, .refused = on_re
 
 static int job_make(struct install_job *job, struct error *err)
 {
-    const struct config *config = job->engine->spec.config;
-    struct maker *maker = job->engine->maker;
+    const struct config *config = job->manager->spec.config;
+    struct provider *provider = job->manager->provider;
     struct make_request request = {
         .key = job->key,
         .limits = config->limits,
@@ -389,32 +390,32 @@ static int job_make(struct install_job *job, struct error *err)
         .staging = job->is_template ? MAKE_INSTALLER_TEMPLATE : MAKE_INSTALLER_PACKAGES,
     };
 
-    if (!maker->ops->seal)
+    if (!provider->ops->commit_layer)
         return error_set(err, -ENOSYS, ERROR_INSTALL_FAILED,
-                         "boxes of this kind (%s) cannot install packages", maker->ops->name);
+                         "boxes of this kind (%s) cannot install packages", provider->ops->name);
     request.limits.memory_bytes = MAX(request.limits.memory_bytes, INSTALL_MEMORY);
     request.limits.disk_bytes = MAX(request.limits.disk_bytes, INSTALL_MEMORY / 2);
     job->memory_bytes = request.limits.memory_bytes;
     job->state = JOB_MAKING;
-    return turns_make(job->engine->turns, job->tenant, &request, &make_events, job,
-                      &job->make_serial, err);
+    return fair_queue_make(job->manager->fair_queue, job->tenant, &request, &make_events, job,
+                           &job->make_serial, err);
 }
 
-static struct install_job *job_new(struct engine *engine, const struct install_spec *spec,
+static struct install_job *job_new(struct session_manager *manager, const struct install_spec *spec,
                                    const char *inputs)
 {
-    const struct config *config = engine->spec.config;
+    const struct config *config = manager->spec.config;
     struct install_job *job = calloc(1, sizeof(*job));
 
     if (!job)
         return NULL;
-    job->engine = engine;
+    job->manager = manager;
     job->is_template = spec->is_template;
     job->timeout_ms = spec->timeout_ms    ? spec->timeout_ms
                       : spec->is_template ? TEMPLATE_PATIENCE_MS
                                           : config->install_timeout_ms;
     job->bytes_max = spec->bytes ? spec->bytes : config->install_bytes;
-    job->interpreter = engine_language(engine, "python")->fingerprint;
+    job->interpreter = session_manager_language(manager, "python")->fingerprint;
     job->put = BUF_INIT(PUT_MAX);
     job->said = BUF_INIT(MIB);
     job->line = BUF_INIT(INSTALL_LINE);
@@ -422,11 +423,11 @@ static struct install_job *job_new(struct engine *engine, const struct install_s
     str_copy(job->tenant, sizeof(job->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     str_copy(job->inputs, sizeof(job->inputs), inputs);
     str_copy(job->layer, sizeof(job->layer), spec->layer ? spec->layer : "");
-    job->turn = reactor_timer(engine->spec.reactor, on_turn, job);
-    job->watch = reactor_timer(engine->spec.reactor, on_watch, job);
+    job->turn = reactor_timer(manager->spec.reactor, on_turn, job);
+    job->watch = reactor_timer(manager->spec.reactor, on_watch, job);
     job->last = strv_new();
-    job->next = engine->installs;
-    engine->installs = job;
+    job->next = manager->installs;
+    manager->installs = job;
     if (!job->turn || !job->watch || !job->last || id_make(job->key, "i") < 0) {
         job_free(job);
         return NULL;
@@ -435,12 +436,12 @@ static struct install_job *job_new(struct engine *engine, const struct install_s
 }
 
 /* Code that is missing modules must not fill the machine with installers. */
-static int check_count(const struct engine *engine, const struct install_spec *spec,
+static int check_count(const struct session_manager *manager, const struct install_spec *spec,
                        struct error *err)
 {
     unsigned count = 0;
 
-    for (const struct install_job *job = engine->installs; job; job = job->next)
+    for (const struct install_job *job = manager->installs; job; job = job->next)
         count += !job->is_template;
     if (spec->is_template || count < LIMIT_INSTALLS)
         return 0;
@@ -450,9 +451,9 @@ static int check_count(const struct engine *engine, const struct install_spec *s
                      count);
 }
 
-static struct install_job *find_running(struct engine *engine, const char *inputs)
+static struct install_job *find_running(struct session_manager *manager, const char *inputs)
 {
-    for (struct install_job *job = engine->installs; job; job = job->next) {
+    for (struct install_job *job = manager->installs; job; job = job->next) {
         if (job->state < JOB_OVER && str_equal(job->inputs, inputs))
             return job;
     }
@@ -460,10 +461,11 @@ static struct install_job *find_running(struct engine *engine, const char *input
 }
 
 /* A new job, or one that finds its work done; NULL with err. */
-static struct install_job *job_begin(struct engine *engine, const struct install_spec *spec,
-                                     const char *inputs, struct error *err)
+static struct install_job *job_begin(struct session_manager *manager,
+                                     const struct install_spec *spec, const char *inputs,
+                                     struct error *err)
 {
-    struct install_job *job = job_new(engine, spec, inputs);
+    struct install_job *job = job_new(manager, spec, inputs);
     int r = -ENOMEM;
 
     if (!job) {
@@ -474,7 +476,7 @@ static struct install_job *job_begin(struct engine *engine, const struct install
     if ((!spec->is_template || spec->has_hashes) && job_find_layer(job)) {
         job->state = JOB_THERE;
         job->was_there = true;
-        engine->spec.reactor->ops->timer_set(job->turn, 0);
+        manager->spec.reactor->ops->timer_set(job->turn, 0);
         return job;
     }
     r = job_write_order(job, spec, err);
@@ -486,17 +488,17 @@ static struct install_job *job_begin(struct engine *engine, const struct install
     return NULL;
 }
 
-int installer_start(struct engine *engine, const struct install_spec *spec,
+int installer_start(struct session_manager *manager, const struct install_spec *spec,
                     const struct install_events *events, void *ctx, struct installation **ret,
                     struct error *err)
 {
-    const struct engine_language *python = engine_language(engine, "python");
+    const struct session_language *python = session_manager_language(manager, "python");
     struct installation *installation;
     struct install_job *job;
     char inputs[LAYER_TEXT];
     int r;
 
-    if (config_is_docker(engine->spec.config))
+    if (config_is_docker(manager->spec.config))
         return error_set(err, -ENOTSUP, ERROR_INSTALL_FAILED,
                          "packages cannot be installed into a container: put them into its image "
                          "('bailey image build --template NAME', then DOCKER_IMAGE), or set "
@@ -504,17 +506,17 @@ int installer_start(struct engine *engine, const struct install_spec *spec,
     if (!python || !python->program)
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          python && python->missing ? python->missing : "there is no Python");
-    if (engine->is_stopping)
+    if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
-    r = install_inputs(engine, spec, inputs, err);
+    r = install_inputs(manager, spec, inputs, err);
     if (r < 0)
         return r;
     installation = calloc(1, sizeof(*installation));
     if (!installation)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    job = find_running(engine, inputs);
-    if (!job && check_count(engine, spec, err) == 0)
-        job = job_begin(engine, spec, inputs, err);
+    job = find_running(manager, inputs);
+    if (!job && check_count(manager, spec, err) == 0)
+        job = job_begin(manager, spec, inputs, err);
     if (!job) {
         free(installation);
         return err && err->num < 0 ? err->num : -ENOMEM;

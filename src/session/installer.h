@@ -16,7 +16,7 @@
 #include "base/error.h"
 
 typedef struct json_t json_t;
-struct engine;
+struct session_manager;
 struct installation;
 
 struct install_spec {
@@ -46,7 +46,7 @@ struct install_events {
     /* err->num 0: it is there. Codes: install_failed, no_network, too_large, cancelled, ... */
     void (*done)(void *ctx, const struct install_end *end, const struct error *err);
 };
-int installer_start(struct engine *engine, const struct install_spec *spec,
+int installer_start(struct session_manager *manager, const struct install_spec *spec,
                     const struct install_events *events, void *ctx, struct installation **ret,
                     struct error *err);
 void installer_cancel(struct installation *installation); /* no event comes any more */

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 uint64_t execution_kept(const struct execution *execution)
 {
@@ -31,7 +31,7 @@ json_t *execution_words(const struct execution *execution)
     json_t *words;
 
     if (!execution->argv)
-        text = index_read_argv(session->engine->spec.index, session->id, execution->number);
+        text = index_read_argv(session->manager->spec.index, session->id, execution->number);
     words = json_loads(execution->argv ? execution->argv : text ? text : "", 0, NULL);
     return words ? words : json_array();
 }

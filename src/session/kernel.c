@@ -3,7 +3,7 @@
  *
  * Order of fallbacks: the one that came with the box, a zygote's, a cold start; nothing fails
  * because something warm is missing. How a kernel ended is told by the box for one that it started,
- * and by the maker for one that was given: his word may come before or after the box's, and is
+ * and by the provider for one that was given: its word may come before or after the box's, and is
  * waited for STATUS_PATIENCE_MS.
  */
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "observe/metrics.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define STATUS_PATIENCE_MS 1000
 
@@ -39,13 +39,13 @@ static struct kernel *kernel_new(struct session *session, struct context *contex
     kernel->next = session->kernels;
     session->kernels = kernel;
     context->kernel = kernel;
-    context->started_ms = engine_now_ms();
+    context->started_ms = session_manager_now_ms();
     return kernel;
 }
 
 static void kernel_free(struct kernel *kernel)
 {
-    struct engine *engine = kernel->session->engine;
+    struct session_manager *manager = kernel->session->manager;
 
     for (struct kernel **at = &kernel->session->kernels; *at; at = &(*at)->next) {
         if (*at == kernel) {
@@ -53,10 +53,10 @@ static void kernel_free(struct kernel *kernel)
             break;
         }
     }
-    if (kernel->is_asked && engine->maker->ops->forget)
-        engine->maker->ops->forget(engine->maker, kernel);
+    if (kernel->is_asked && manager->provider->ops->forget)
+        manager->provider->ops->forget(manager->provider, kernel);
     if (kernel->timer)
-        engine->spec.reactor->ops->timer_remove(kernel->timer);
+        manager->spec.reactor->ops->timer_remove(kernel->timer);
     free(kernel);
 }
 
@@ -106,11 +106,11 @@ static void on_due(void *ctx)
 
 static void wait_for_status(struct kernel *kernel)
 {
-    const struct reactor *reactor = kernel->session->engine->spec.reactor;
+    const struct reactor *reactor = kernel->session->manager->spec.reactor;
 
     kernel->is_dying = true;
     if (!kernel->has_status && !kernel->timer) {
-        kernel->timer = reactor_timer(kernel->session->engine->spec.reactor, on_due, kernel);
+        kernel->timer = reactor_timer(kernel->session->manager->spec.reactor, on_due, kernel);
         if (kernel->timer)
             reactor->ops->timer_set(kernel->timer, STATUS_PATIENCE_MS);
         else
@@ -131,7 +131,7 @@ static void learn(struct kernel *kernel, int exit_code, int number)
 
 void kernel_died_under(struct kernel *kernel, const struct exec_end *end)
 {
-    if (end && !end->is_unseen && !kernel->is_given)
+    if (end && !end->status_external && !kernel->from_zygote)
         learn(kernel, end->exit_code, end->signal);
     wait_for_status(kernel);
 }
@@ -141,7 +141,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
     struct kernel *kernel = ctx;
 
     kernel->has_ended = true;
-    if (!end->is_unseen && !kernel->is_given)
+    if (!end->status_external && !kernel->from_zygote)
         learn(kernel, end->exit_code, end->signal);
     wait_for_status(kernel);
 }
@@ -153,8 +153,8 @@ static void on_failed(void *ctx, const struct error *err)
 
     kernel->has_ended = true;
     kernel->failure = *err;
-    if (context && furniture_explain(kernel->session->engine, context->language,
-                                     kernel->session->is_wall, &kernel->failure))
+    if (context && template_env_explain(kernel->session->manager, context->language,
+                                        kernel->session->has_provider_host, &kernel->failure))
         err = &kernel->failure;
     learn(kernel, -1, -1);
     /* What waits would fail the same way: they are told why. */
@@ -197,13 +197,13 @@ static const struct exec_events kernel_events = {.forked = on_forked,
                                                  .ended = on_ended,
                                                  .failed = on_failed};
 
-void engine_kernel_ended(struct engine *engine, const struct kernel_end *end)
+void session_manager_kernel_ended(struct session_manager *manager, const struct kernel_end *end)
 {
-    for (struct session *session = engine->sessions; session; session = session->next) {
+    for (struct session *session = manager->sessions; session; session = session->next) {
         if (!session->box || session->number != end->number)
             continue;
         for (struct kernel *kernel = session->kernels; kernel; kernel = kernel->next) {
-            if (kernel->id != end->kernel || !kernel->is_given)
+            if (kernel->id != end->kernel || !kernel->from_zygote)
                 continue;
             kernel->usage = end->usage;
             if (WIFSIGNALED(end->status))
@@ -220,7 +220,7 @@ void engine_kernel_ended(struct engine *engine, const struct kernel_end *end)
         }
         return;
     }
-    run_kernel_ended(engine, end);
+    run_kernel_ended(manager, end);
 }
 
 void kernel_discard(struct kernel *kernel)
@@ -245,7 +245,7 @@ static void start_inside(struct context *context)
         .argv = argv,
         .env = (const char *const *)env,
         .cwd = context->cwd,
-        .may_fork = session->is_wall && session->engine->spec.config->is_warm &&
+        .may_fork = session->has_provider_host && session->manager->spec.config->is_warm &&
                     str_equal(context->language->name, "python"),
     };
     struct kernel *kernel = kernel_new(session, context);
@@ -267,7 +267,7 @@ static void start_inside(struct context *context)
     context_fail_waiting(context, &err);
 }
 
-/* The maker has put it into the box, or start it cold. */
+/* The provider has put it into the box, or start it cold. */
 static void on_given(void *ctx, int num)
 {
     struct kernel *kernel = ctx;
@@ -287,27 +287,28 @@ static void on_given(void *ctx, int num)
         if (session->box)
             box_forget(session->box, kernel->id);
         kernel_free(kernel);
-        metrics_add(session->engine->spec.metrics, METRIC_RETRIES, &(const char *){"zygote"}, 1);
+        metrics_add(session->manager->spec.metrics, METRIC_RETRIES, &(const char *){"zygote"}, 1);
         if (context)
             context_advance(context);
     }
 }
 
-static int ask_maker(struct context *context)
+static int ask_provider(struct context *context)
 {
     struct session *session = context->session;
-    struct maker *maker = session->engine->maker;
+    struct provider *provider = session->manager->provider;
     struct kernel *kernel;
     struct error err = {0};
     int tier = session->tier;
 
-    if (!maker->ops->kernel || session->is_wall || !session->engine->spec.config->is_warm ||
-        !str_equal(context->language->name, "python") || context->was_refused)
+    if (!provider->ops->kernel || session->has_provider_host ||
+        !session->manager->spec.config->is_warm || !str_equal(context->language->name, "python") ||
+        context->was_refused)
         return -ENOTSUP;
     kernel = kernel_new(session, context);
     if (!kernel)
         return -ENOMEM;
-    kernel->is_given = true;
+    kernel->from_zygote = true;
     kernel->warm = WARM_ZYGOTE;
     kernel->id = box_next_id(session->box);
     if (box_kernel_given(session->box, kernel->id, false, &kernel_events, kernel, &err) < 0) {
@@ -318,13 +319,13 @@ static int ask_maker(struct context *context)
     kernel->is_asked = true;
     context->was_refused = true; /* until it is there: the next try is a cold one */
     session->asked++;
-    maker->ops->kernel(maker, session->number, kernel->id, tier, on_given, kernel);
+    provider->ops->kernel(provider, session->number, kernel->id, tier, on_given, kernel);
     return 0;
 }
 
 void kernel_start(struct context *context)
 {
-    if (ask_maker(context) < 0)
+    if (ask_provider(context) < 0)
         start_inside(context);
 }
 
@@ -340,9 +341,9 @@ void kernel_came(struct session *session, const struct made *made)
     if (!kernel)
         return;
     kernel->id = made->kernel;
-    kernel->is_given = !made->kernel_is_wardens;
+    kernel->from_zygote = !made->warden_owns_kernel;
     kernel->warm = made->is_pooled ? WARM_POOL : WARM_ZYGOTE;
-    if (box_kernel_given(session->box, kernel->id, made->kernel_is_wardens, &kernel_events, kernel,
+    if (box_kernel_given(session->box, kernel->id, made->warden_owns_kernel, &kernel_events, kernel,
                          &err) < 0) {
         log_warning("session %s: its kernel: %s, continuing without it", session->id, err.text);
         context->kernel = NULL;
@@ -352,7 +353,7 @@ void kernel_came(struct session *session, const struct made *made)
     context_save(context);
 }
 
-void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm warm)
+void kernel_adopt(struct context *context, uint32_t id, bool from_zygote, enum warm warm)
 {
     uint64_t started_ms = context->started_ms;
     struct kernel *kernel = kernel_new(context->session, context);
@@ -362,9 +363,10 @@ void kernel_adopt(struct context *context, uint32_t id, bool is_given, enum warm
         return;
     context->started_ms = started_ms;
     kernel->id = id;
-    kernel->is_given = is_given;
+    kernel->from_zygote = from_zygote;
     kernel->warm = warm;
-    kernel->has_env = kernel->is_placed = !is_given && warm == WARM_COLD; /* else its cells tell */
+    kernel->has_env = kernel->is_placed =
+        !from_zygote && warm == WARM_COLD; /* else its cells tell */
     kernel->was_adopted = true;
     if (box_adopt_kernel(context->session->box, id, &kernel_events, kernel, &err) < 0) {
         context->kernel = NULL;

@@ -2,7 +2,7 @@
  * layers.c - the folder of layers: what is there, what nothing names any more, and the small files
  * beside them; see layers.h.
  */
-#include "session/missing_job.h"
+#include "session/run_private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,12 +91,12 @@ bool layer_name_is_good(const char *name)
     return strlen(name) == LAYER_TEXT - 1 && strspn(name, "0123456789abcdef") == LAYER_TEXT - 1;
 }
 
-bool layer_is_there(struct engine *engine, const char *layer)
+bool layer_is_there(struct session_manager *manager, const char *layer)
 {
     struct stat status;
 
     return layer_name_is_good(layer) &&
-           fstatat(engine->spec.folders.layers_fd, layer, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(manager->spec.folders.layers_fd, layer, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            S_ISDIR(status.st_mode);
 }
 
@@ -105,17 +105,17 @@ void layer_describe(const char *layer, const char *suffix, char name[LAYER_TEXT 
     str_format(name, LAYER_TEXT + 8, "%s.%s", layer, suffix);
 }
 
-void layers_remember(struct engine *engine, const char *layer, uint64_t bytes)
+void layers_remember(struct session_manager *manager, const char *layer, uint64_t bytes)
 {
-    struct recent_layer *recent = engine->recent;
-    uint64_t left = engine->spec.config->install_bytes;
+    struct recent_layer *recent = manager->recent;
+    uint64_t left = manager->spec.config->install_bytes;
     int at = 0;
 
     while (at < LIMIT_RECENT_LAYERS - 1 && !str_equal(recent[at].layer, layer))
         at++;
     memmove(recent + 1, recent, (size_t)at * sizeof(*recent));
-    recent[0] = (struct recent_layer){.bytes = bytes,
-                                      .until_ms = time_add(engine_now_ms(), RECENT_LAYER_MS)};
+    recent[0] = (struct recent_layer){
+        .bytes = bytes, .until_ms = time_add(session_manager_now_ms(), RECENT_LAYER_MS)};
     str_copy(recent[0].layer, sizeof(recent[0].layer), layer);
     for (int i = 0; i < LIMIT_RECENT_LAYERS; i++) {
         if (recent[i].bytes > left)
@@ -124,22 +124,22 @@ void layers_remember(struct engine *engine, const char *layer, uint64_t bytes)
     }
 }
 
-static bool is_recent(const struct engine *engine, const char *layer)
+static bool is_recent(const struct session_manager *manager, const char *layer)
 {
     for (int i = 0; i < LIMIT_RECENT_LAYERS; i++) {
-        if (str_equal(engine->recent[i].layer, layer) &&
-            engine->recent[i].until_ms > engine_now_ms())
+        if (str_equal(manager->recent[i].layer, layer) &&
+            manager->recent[i].until_ms > session_manager_now_ms())
             return true;
     }
     return false;
 }
 
-static bool is_named(const struct engine *engine, const char *layer)
+static bool is_named(const struct session_manager *manager, const char *layer)
 {
-    if (templates_name(engine, layer) || installs_name(engine, layer) || runs_name(engine, layer) ||
-        is_recent(engine, layer))
+    if (templates_name(manager, layer) || installs_name(manager, layer) ||
+        runs_name(manager, layer) || is_recent(manager, layer))
         return true;
-    for (const struct session *session = engine->sessions; session; session = session->next) {
+    for (const struct session *session = manager->sessions; session; session = session->next) {
         if (session->state != SESSION_ENDED &&
             (str_equal(session->layer, layer) || str_equal(session->package_layer, layer)))
             return true;
@@ -159,9 +159,9 @@ static bool layer_of(const char *name, char layer[LAYER_TEXT])
     return layer_name_is_good(layer) && (dot ? dot - name : (long)strlen(name)) == LAYER_TEXT - 1;
 }
 
-void layers_collect(struct engine *engine)
+void layers_collect(struct session_manager *manager)
 {
-    int folder_fd = engine->spec.folders.layers_fd;
+    int folder_fd = manager->spec.folders.layers_fd;
     int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -170,11 +170,11 @@ void layers_collect(struct engine *engine)
     if (fd >= 0 && !folder)
         close(fd);
     while (folder && (entry = readdir(folder))) {
-        if (!layer_of(entry->d_name, layer) || is_named(engine, layer))
+        if (!layer_of(entry->d_name, layer) || is_named(manager, layer))
             continue;
-        if (str_equal(entry->d_name, layer) && engine->maker->ops->drop_layer)
-            engine->maker->ops->drop_layer(engine->maker, layer);
-        if (engine_discard(engine, folder_fd, entry->d_name) < 0)
+        if (str_equal(entry->d_name, layer) && manager->provider->ops->drop_layer)
+            manager->provider->ops->drop_layer(manager->provider, layer);
+        if (session_manager_discard(manager, folder_fd, entry->d_name) < 0)
             log_warning("the layer %.12s cannot be removed, continuing without that", layer);
         else if (str_equal(entry->d_name, layer))
             log_info("layer %.12s is removed: nothing names it any more", layer);
@@ -184,10 +184,10 @@ void layers_collect(struct engine *engine)
 }
 
 /* Folders of installers whose broker died: only the launcher may remove what is in them. */
-static void discard_builds(struct engine *engine)
+static void discard_builds(struct session_manager *manager)
 {
-    struct maker *maker = engine->maker;
-    int fd = openat(engine->spec.folders.layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct provider *provider = manager->provider;
+    int fd = openat(manager->spec.folders.layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
 
@@ -196,20 +196,20 @@ static void discard_builds(struct engine *engine)
     while (folder && (entry = readdir(folder))) {
         const char *key = entry->d_name + strlen(LAYER_BUILDING);
 
-        if (str_starts(entry->d_name, LAYER_BUILDING) && maker->ops->discard)
-            maker->ops->discard(maker, key, false);
+        if (str_starts(entry->d_name, LAYER_BUILDING) && provider->ops->discard)
+            provider->ops->discard(provider, key, false);
     }
     if (folder)
         closedir(folder);
 }
 
-void layers_start(struct engine *engine)
+void layers_start(struct session_manager *manager)
 {
-    for (struct session *session = engine->sessions; session; session = session->next) {
+    for (struct session *session = manager->sessions; session; session = session->next) {
         if (session->state != SESSION_ENDED)
             packages_load(session);
     }
-    discard_builds(engine);
-    template_tell_default(engine);
-    layers_collect(engine);
+    discard_builds(manager);
+    template_tell_default(manager);
+    layers_collect(manager);
 }

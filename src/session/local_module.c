@@ -1,11 +1,11 @@
-/* local_module.c - whether a module is a file of the session's own; see missing_job.h. */
+/* local_module.c - whether a module is a file of the session's own; see run_private.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "session/missing_job.h"
+#include "session/run_private.h"
 
 #define PLACES 2
 

@@ -1,14 +1,14 @@
-/* measure.c - gauges of the engine: what lives, runs and waits now; see engine.h. */
+/* measure.c - gauges of the engine: what lives, runs and waits now; see session_manager.h. */
 #include "observe/metrics.h"
-#include "session/missing_job.h"
+#include "session/run_private.h"
 
-void engine_measure(struct engine *engine)
+void session_manager_measure(struct session_manager *manager)
 {
-    struct metrics *metrics = engine->spec.metrics;
+    struct metrics *metrics = manager->spec.metrics;
 
     metrics_zero(metrics, METRIC_SESSIONS);
     metrics_zero(metrics, METRIC_RUNNING);
-    for (const struct session *session = engine->sessions; session; session = session->next) {
+    for (const struct session *session = manager->sessions; session; session = session->next) {
         const char *tenant = session_tenant(session);
 
         if (session->state == SESSION_ENDED)
@@ -16,11 +16,11 @@ void engine_measure(struct engine *engine)
         metrics_move(metrics, METRIC_SESSIONS, &tenant, 1);
         metrics_move(metrics, METRIC_RUNNING, &tenant, session->running);
     }
-    for (const struct run *run = engine->runs; run; run = run->next) {
+    for (const struct run *run = manager->runs; run; run = run->next) {
         const char *tenant = run->tenant;
 
         metrics_move(metrics, METRIC_RUNNING, &tenant, run->is_running);
     }
-    metrics_set(metrics, METRIC_QUEUE, NULL, engine_queue_depth(engine));
-    metrics_set(metrics, METRIC_GENERATION, NULL, engine->generation);
+    metrics_set(metrics, METRIC_QUEUE, NULL, session_manager_queue_depth(manager));
+    metrics_set(metrics, METRIC_GENERATION, NULL, manager->generation);
 }

@@ -1,7 +1,7 @@
 /*
  * output.c - what an execution wrote: in memory while it is short, then in files, at last in its
- * row of the index or in the files; see inside.h, and docs/design "Output goes to disk before it is
- * acknowledged".
+ * row of the index or in the files; see session_private.h, and docs/design "Output goes to disk
+ * before it is acknowledged".
  *
  * Files are logs/<session>/<number>.out, .err and .events. Making one is the dearest thing on a
  * command's way (on ext4 35 us, up to 1 ms where inodes were freed lately, and the same again when
@@ -17,13 +17,13 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 _Static_assert(LIMIT_EARLY_OUTPUT < BOX_ACK_BYTES, "the warden still has what is in memory only");
 
 int logs_folder(const struct session *session, bool makes_it)
 {
-    int logs_fd = session->engine->spec.folders.logs_fd;
+    int logs_fd = session->manager->spec.folders.logs_fd;
     int fd;
 
     if (makes_it && mkdirat(logs_fd, session->id, 0700) < 0 && errno != EEXIST)
@@ -128,7 +128,7 @@ void outputs_gone(struct session *session)
             buf_free(&at->early[i]);
         }
     }
-    if (is_any && index_drop_outputs(session->engine->spec.index, session->id, NULL) < 0)
+    if (is_any && index_drop_outputs(session->manager->spec.index, session->id, NULL) < 0)
         log_warning("output of %s stays in the index until it is pruned", session->id);
 }
 
@@ -176,7 +176,7 @@ ssize_t execution_read(const struct execution *execution, int stream, uint64_t o
     }
     if (!execution->is_in_row[stream - 1])
         return read_file(execution, stream - 1, offset, data, size);
-    length = index_read_output(session->engine->spec.index, session->id, execution->number, stream,
+    length = index_read_output(session->manager->spec.index, session->id, execution->number, stream,
                                offset, data, size);
     return length <= 0 ? -ERANGE : length;
 }

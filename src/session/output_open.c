@@ -12,13 +12,13 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 #include "store/output_file.h"
 
 /* The session's folder below output/; a negative errno. */
 int output_folder(struct session *session, bool makes_it)
 {
-    int output_fd = session->engine->spec.folders.output_fd;
+    int output_fd = session->manager->spec.folders.output_fd;
     char name[ID_MAX + 16];
     int fd;
 
@@ -85,7 +85,7 @@ void output_announce(struct session *session, const struct session_output *outpu
         return;
     buf_printf(&path, "%s/%s", session_output_folder(session), output->name);
     buf_printf(&url, "/v1/sessions/%s/outputs/%s", session->id, output->name);
-    bus_publish(session->engine->spec.bus, EVENT_VISUALIZATION, session->tenant, session->id,
+    bus_publish(session->manager->spec.bus, EVENT_VISUALIZATION, session->tenant, session->id,
                 json_pack("{s:o, s:o, s:s, s:I, s:o}", "name",
                           text_to_json(output->name, strlen(output->name)), "path",
                           text_to_json(buf_text(&path), path.length), "mime", output->type, "bytes",
@@ -101,5 +101,5 @@ void outputs_remove(struct session *session)
     if (str_equal(session->tenant, TENANT_LOCAL))
         return;
     str_format(name, sizeof(name), "session_%s", session->id);
-    engine_discard(session->engine, session->engine->spec.folders.output_fd, name);
+    session_manager_discard(session->manager, session->manager->spec.folders.output_fd, name);
 }

@@ -17,8 +17,8 @@
 #include "base/str.h"
 #include "model/text.h"
 #include "session/artifacts.h"
-#include "session/inside.h"
 #include "session/output_type.h"
+#include "session/session_private.h"
 #include "store/output_file.h"
 
 #define OUTPUT_FOLDER "/tmp/output"
@@ -113,11 +113,11 @@ static struct outputs *outputs_of(struct session *session)
     outputs->folder_fd = -1;
     outputs->writer = OUTPUT_WRITER_INIT;
     session->outputs = outputs;
-    if (session->engine->spec.index)
-        index_each_file(session->engine->spec.index, session->id, 'o', load_one, outputs, NULL);
+    if (session->manager->spec.index)
+        index_each_file(session->manager->spec.index, session->id, 'o', load_one, outputs, NULL);
     sort_known(outputs);
-    if (session->engine->spec.index && outputs->count > 0)
-        artifacts_each(session->engine, session->id, load_id, outputs, NULL);
+    if (session->manager->spec.index && outputs->count > 0)
+        artifacts_each(session->manager, session->id, load_id, outputs, NULL);
     return outputs;
 }
 
@@ -145,7 +145,7 @@ static void save_one(struct session *session, const struct output *output)
     struct error err = {0};
 
     str_copy(row.session, sizeof(row.session), session->id);
-    if (index_put_file(session->engine->spec.index, &row, &err) < 0)
+    if (index_put_file(session->manager->spec.index, &row, &err) < 0)
         log_warning("output '%s' of %s: %s, continuing without its record", output->name,
                     session->id, err.text);
 }
@@ -184,7 +184,7 @@ const char *session_output_folder(struct session *session)
         return outputs->folder;
     /* A tenant has no business with the host's folders: it gets what it can ask for. */
     if (str_equal(session->tenant, TENANT_LOCAL)
-            ? buf_printf(&text, "%s/session_%s", session->engine->spec.folders.output,
+            ? buf_printf(&text, "%s/session_%s", session->manager->spec.folders.output,
                          session->id) == 0
             : buf_printf(&text, "/v1/sessions/%s/outputs", session->id) == 0)
         outputs->folder = strdup(buf_text(&text));
@@ -227,7 +227,7 @@ static void finish(struct session *session, const struct error *err)
     struct outputs *outputs = session->outputs;
     struct request *request = ptr_take(&outputs->current);
     CLEANUP(freep) struct session_output *changed = NULL;
-    uint64_t quota = session->engine->spec.config->session_quota_bytes;
+    uint64_t quota = session->manager->spec.config->session_quota_bytes;
     size_t count = 0, saved = 0;
 
     outputs->call = 0;
@@ -242,8 +242,8 @@ static void finish(struct session *session, const struct error *err)
         if (!outputs->known[i].skipped && saved++ < LIMIT_SAVED)
             save_one(session, &outputs->known[i]);
     }
-    if (saved > 0 && tenant_keeps(session->engine->tenants, session->tenant))
-        artifacts_recount(session->engine, session->tenant); /* there may be a newer one */
+    if (saved > 0 && tenant_keeps(session->manager->tenants, session->tenant))
+        artifacts_recount(session->manager, session->tenant); /* there may be a newer one */
     if (request && request->done)
         request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);
     free(request);
@@ -251,8 +251,8 @@ static void finish(struct session *session, const struct error *err)
         session_end(session, "over_quota", NULL, NULL); /* in a turn of its own */
     if (session->outputs)
         start_next(session);
-    if (session->engine->is_stopping)
-        engine_later(session->engine);
+    if (session->manager->is_stopping)
+        session_manager_later(session->manager);
 }
 
 bool outputs_are_collected(const struct session *session)

@@ -57,7 +57,7 @@ void packages_load(struct session *session)
     if (session->packages)
         return;
     note_name(session, name);
-    note = note_read(session->engine->spec.folders.packages_fd, name);
+    note = note_read(session->manager->spec.folders.packages_fd, name);
     if (!note ||
         json_unpack(note, "{s:s, s:o, s:o}", "layer", &layer, "packages", &packages, "asked",
                     &asked) < 0 ||
@@ -81,7 +81,7 @@ json_t *session_packages_json(struct session *session)
 
 int packages_prepare(struct session *session, struct error *err)
 {
-    if (mkdirat(session->engine->spec.folders.packages_fd, session->id, 0755) < 0 &&
+    if (mkdirat(session->manager->spec.folders.packages_fd, session->id, 0755) < 0 &&
         errno != EEXIST)
         return error_errno(err, "making the folder of packages");
     return 0;
@@ -89,22 +89,23 @@ int packages_prepare(struct session *session, struct error *err)
 
 void packages_remove(struct session *session)
 {
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
     char name[ID_MAX + 8];
 
     note_name(session, name);
-    unlinkat(engine->spec.folders.packages_fd, name, 0);
-    engine_discard(engine, engine->spec.folders.packages_fd, session->id);
+    unlinkat(manager->spec.folders.packages_fd, name, 0);
+    session_manager_discard(manager, manager->spec.folders.packages_fd, session->id);
     /* A template that was built again meanwhile has another layer now. */
-    if (session->package_layer[0] || (session->layer[0] && !templates_name(engine, session->layer)))
-        layers_collect(engine);
+    if (session->package_layer[0] ||
+        (session->layer[0] && !templates_name(manager, session->layer)))
+        layers_collect(manager);
 }
 
 /* ---- its end ---- */
 
 static void order_free(struct package_order *order)
 {
-    const struct reactor_ops *ops = order->session->engine->spec.reactor->ops;
+    const struct reactor_ops *ops = order->session->manager->spec.reactor->ops;
     struct package_order *first;
 
     for (struct package_order **at = &order->session->package_orders; *at; at = &(*at)->next) {
@@ -142,7 +143,7 @@ void packages_free(struct session *session)
     session->asked_packages = NULL;
 }
 
-void install_audit(struct engine *engine, const struct asked_install *asked,
+void install_audit(struct session_manager *manager, const struct asked_install *asked,
                    const struct install_end *end, const struct error *err)
 {
     bool is_ok = err->num == 0;
@@ -161,7 +162,7 @@ void install_audit(struct engine *engine, const struct asked_install *asked,
     if (asked->caller)
         caller_describe(asked->caller, fields);
     if (fields)
-        audit_write(engine->spec.audit, "install", fields);
+        audit_write(manager->spec.audit, "install", fields);
 }
 
 static void order_tell(struct package_order *order, const struct error *err)
@@ -171,7 +172,7 @@ static void order_tell(struct package_order *order, const struct error *err)
     struct install_end end = order->end;
     struct error copy = *err;
 
-    install_audit(order->session->engine,
+    install_audit(order->session->manager,
                   &(struct asked_install){.caller = &order->caller,
                                           .tenant = order->session->tenant,
                                           .session = order->session->id,
@@ -205,7 +206,7 @@ static int remember(struct package_order *order, struct error *err)
     note = json_pack("{s:s, s:O, s:o}", "layer", order->end.layer, "packages", order->end.packages,
                      "asked", asked);
     note_name(session, name);
-    return note_write(session->engine->spec.folders.packages_fd, name, note, err);
+    return note_write(session->manager->spec.folders.packages_fd, name, note, err);
 }
 
 static bool has_package(json_t *packages, json_t *wanted)
@@ -263,7 +264,7 @@ static void on_turn(void *ctx)
     }
     r = layer_link_step(order->link, &err);
     if (r > 0) {
-        order->session->engine->spec.reactor->ops->timer_set(order->turn, 0);
+        order->session->manager->spec.reactor->ops->timer_set(order->turn, 0);
         return;
     }
     if (r == 0)
@@ -278,7 +279,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 {
     struct package_order *order = ctx;
     struct session *session = order->session;
-    const struct engine_folders *folders = &session->engine->spec.folders;
+    const struct session_folders *folders = &session->manager->spec.folders;
     struct error failure = *err;
 
     order->installation = NULL;
@@ -296,7 +297,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     if (failure.num < 0)
         order_tell(order, &failure);
     else
-        session->engine->spec.reactor->ops->timer_set(order->turn, 0);
+        session->manager->spec.reactor->ops->timer_set(order->turn, 0);
 }
 
 static void on_progress(void *ctx, const char *line)
@@ -312,7 +313,7 @@ static void on_progress(void *ctx, const char *line)
 static int check_names(const struct session *session, const char *const *packages,
                        struct error *err)
 {
-    const struct config *config = session->engine->spec.config;
+    const struct config *config = session->manager->spec.config;
     char name[LIMIT_REQUIREMENT + 1];
     size_t count = 0;
 
@@ -390,8 +391,8 @@ static struct package_order *order_new(struct session *session, const char *cons
     if (!order)
         return NULL;
     order->session = session;
-    order->caller = *engine_caller(session->engine);
-    order->turn = reactor_timer(session->engine->spec.reactor, on_turn, order);
+    order->caller = *session_manager_caller(session->manager);
+    order->turn = reactor_timer(session->manager->spec.reactor, on_turn, order);
     order->wanted = strv_copy(packages);
     while (*at)
         at = &(*at)->next;
@@ -409,7 +410,7 @@ static int order_begin(struct package_order *order, struct error *err)
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CONFIG_BYTES);
     struct session *session = order->session;
     struct install_spec spec = {.tenant = session->tenant};
-    struct engine_template furniture = {0};
+    struct session_template found_template = {0};
     int r = all_requirements(session, (const char *const *)order->wanted, &order->asked);
 
     order->has_begun = true;
@@ -422,11 +423,12 @@ static int order_begin(struct package_order *order, struct error *err)
                          "%d packages can be asked for in one session; make a template of them",
                          LIMIT_SESSION_PACKAGES);
     if (!session->layer[0])
-        r = engine_template(session->engine, session->template_name, &furniture, err);
+        r = session_manager_template(session->manager, session->template_name, &found_template,
+                                     err);
     spec.requirements = buf_text(&text);
-    spec.layer = session->layer[0] ? session->layer : furniture.layer;
+    spec.layer = session->layer[0] ? session->layer : found_template.layer;
     if (r == 0)
-        r = installer_start(session->engine, &spec, &own_events, order, &order->installation, err);
+        r = installer_start(session->manager, &spec, &own_events, order, &order->installation, err);
     if (r < 0)
         order->installation = NULL;
     return r;

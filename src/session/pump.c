@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define DRAIN_MS 20 /* a lost box whose last output is not taken yet is looked at again */
 

@@ -1,63 +1,68 @@
 /*
  * run.c - a one-shot run in the daemon: a fresh box, the source put into it, the interpreter, the
- * result; then nothing is left. The blocking twin is tool/oneshot.c, which makes its box itself.
+ * result; then nothing is left. The blocking twin is oneshot/oneshot.c, which makes its box itself.
  *
  * A box that came with a warm kernel gets the source as one cell, which ends with its kernel: how
- * is the maker's to say (run_kernel_ended), before or after the box tells that all output is there.
- * One that lacks a module may get it and run a second time, in a second box (run_again.c).
+ * is the provider's to say (run_kernel_ended), before or after the box tells that all output is
+ * there. One that lacks a module may get it and run a second time, in a second box (run_retry.c).
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "runtime/outcome.h"
-#include "session/missing_job.h"
+#include "session/run_private.h"
+#include "store/artifact.h"
+#include "store/output_file.h"
 
-#define STATUS_PATIENCE_MS 1000 /* for the maker's word about a kernel that has ended */
+#define STATUS_PATIENCE_MS 1000 /* for the provider's word about a kernel that has ended */
+#define OUTPUT_FOLDER "/tmp/output"
 
 /* What its tenant may have: one more that runs, and its memory. */
 static int run_take(struct run *run, struct error *err)
 {
     uint64_t memory = run->result.limits.memory_bytes;
-    int r = usage_take(run->engine, run->tenant, QUOTA_CPU, 0, err);
+    int r = usage_take(run->manager, run->tenant, QUOTA_CPU, 0, err);
 
     if (r == 0)
-        r = usage_take(run->engine, run->tenant, QUOTA_MEMORY, memory, err);
+        r = usage_take(run->manager, run->tenant, QUOTA_MEMORY, memory, err);
     if (r < 0)
         return r;
     run->held_memory = memory;
-    r = usage_take(run->engine, run->tenant, QUOTA_RUNS, 1, err);
+    r = usage_take(run->manager, run->tenant, QUOTA_RUNS, 1, err);
     run->is_counted = r == 0;
     return r;
 }
 
 static void run_give_back(struct run *run)
 {
-    tenant_give(run->engine->tenants, run->tenant, QUOTA_MEMORY, run->held_memory);
-    tenant_give(run->engine->tenants, run->tenant, QUOTA_RUNS, run->is_counted);
+    tenant_give(run->manager->tenants, run->tenant, QUOTA_MEMORY, run->held_memory);
+    tenant_give(run->manager->tenants, run->tenant, QUOTA_RUNS, run->is_counted);
     run->held_memory = 0;
     run->is_counted = false;
 }
 
 static void run_free(struct run *run)
 {
-    for (struct run **at = &run->engine->runs; *at; at = &(*at)->next) {
+    for (struct run **at = &run->manager->runs; *at; at = &(*at)->next) {
         if (*at == run) {
             *at = run->next;
             break;
         }
     }
     run_give_back(run);
-    run->engine->spec.reactor->ops->timer_remove(run->timer);
+    run->manager->spec.reactor->ops->timer_remove(run->timer);
     pump_stop(&run->pump);
-    check_leave(run->check);
+    import_check_leave(run->import_check);
     run_leave(run);
-    run_cargo_free(run);
+    run_files_free(run);
     box_free(run->box);
     result_free(&run->result);
     strv_free(run->env);
@@ -68,17 +73,17 @@ static void run_free(struct run *run)
     free(run);
 }
 
-void runs_free(struct engine *engine)
+void runs_free(struct session_manager *manager)
 {
-    while (engine->runs)
-        run_free(engine->runs);
+    while (manager->runs)
+        run_free(manager->runs);
 }
 
 /* ---- the end ---- */
 
 static void tell(struct run *run)
 {
-    struct engine *engine = run->engine;
+    struct session_manager *manager = run->manager;
     struct result *result = &run->result;
 
     usage_run(run);
@@ -92,7 +97,7 @@ static void tell(struct run *run)
     if (run->done)
         run->done(run->ctx, result);
     run_free(run);
-    engine_later(engine);
+    session_manager_later(manager);
 }
 
 /* What the box used: by now, or in all. */
@@ -105,7 +110,7 @@ static void on_used(void *ctx, const struct box_facts *facts)
     tell(run);
 }
 
-/* How a warm kernel ended: the maker's word, or nobody's. */
+/* How a warm kernel ended: the provider's word, or nobody's. */
 static void note_exit(struct run *run)
 {
     struct result *result = &run->result;
@@ -133,11 +138,11 @@ static void run_ended(struct run *run)
 
 /*
  * A control group has counted everything when the program ends, so nobody waits for the box's end,
- * which takes as long as many a program. Both are asked for at once; the maker keeps the order.
+ * which takes as long as many a program. Both are asked for at once; the provider keeps the order.
  */
 static void end_box(struct run *run)
 {
-    struct maker *maker = run->engine->maker;
+    struct provider *provider = run->manager->provider;
     struct box *box = ptr_take(&run->box);
     uint32_t number = run->number;
     bool is_counted = run->result.memory_by == LIMIT_BY_CGROUP_V1 ||
@@ -145,8 +150,8 @@ static void end_box(struct run *run)
                       run->result.memory_by == LIMIT_BY_CONTAINER;
 
     if (is_counted)
-        maker->ops->usage(maker, number, on_used, run); /* it may be freed by this */
-    maker->ops->end(maker, number, box, is_counted ? NULL : on_used, run);
+        provider->ops->usage(provider, number, on_used, run); /* it may be freed by this */
+    provider->ops->end(provider, number, box, is_counted ? NULL : on_used, run);
 }
 
 /* In a turn of its own: the box may not be freed under its callbacks. */
@@ -167,11 +172,11 @@ static void on_turn(void *ctx)
     if (!run->is_over)
         return;
     pump_stop(&run->pump);
-    check_leave(ptr_take(&run->check));
+    import_check_leave(ptr_take(&run->import_check));
     local_module_leave(ptr_take(&run->look));
     run_list_leave(run);
     if (run->make_serial)
-        turns_cancel(run->engine->turns, run->make_serial);
+        fair_queue_cancel(run->manager->fair_queue, run->make_serial);
     run->make_serial = 0;
     if (run->box)
         end_box(run);
@@ -186,7 +191,7 @@ void run_over(struct run *run, const struct error *err)
     if (err)
         run->result.error = *err;
     run->is_over = true;
-    run->engine->spec.reactor->ops->timer_set(run->timer, 0);
+    run->manager->spec.reactor->ops->timer_set(run->timer, 0);
 }
 
 static void on_lost(void *ctx, const struct error *err)
@@ -196,7 +201,7 @@ static void on_lost(void *ctx, const struct error *err)
     run_over(run, run->look || run->list ? NULL : err); /* the program had ended before */
 }
 
-void engine_run_cancel(struct run *run)
+void session_manager_run_cancel(struct run *run)
 {
     struct error err = {0};
 
@@ -205,17 +210,17 @@ void engine_run_cancel(struct run *run)
     run_over(run, &err);
 }
 
-void runs_fail(struct engine *engine, const struct error *err)
+void runs_fail(struct session_manager *manager, const struct error *err)
 {
-    for (struct run *run = engine->runs; run; run = run->next)
+    for (struct run *run = manager->runs; run; run = run->next)
         run_over(run, err);
 }
 
-void run_box_ended(struct engine *engine, uint32_t number, unsigned why)
+void run_box_ended(struct session_manager *manager, uint32_t number, unsigned why)
 {
     struct error err = {0};
 
-    for (struct run *run = engine->runs; run; run = run->next) {
+    for (struct run *run = manager->runs; run; run = run->next) {
         if (!run->box || run->number != number)
             continue;
         box_blame(run->box, why);
@@ -269,7 +274,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
     usage_told(run, &end->usage);
     run->is_running = false;
     run->has_output = end->has_output;
-    if (!run->kernel || run->kernel_is_wardens || (!end->is_unseen && !end->kernel_died)) {
+    if (!run->kernel || run->warden_owns_kernel || (!end->status_external && !end->kernel_died)) {
         run_ended(run);
         return;
     }
@@ -278,14 +283,14 @@ static void on_ended(void *ctx, const struct exec_end *end)
         note_exit(run);
         run_ended(run);
     } else {
-        run->engine->spec.reactor->ops->timer_set(run->timer, STATUS_PATIENCE_MS);
+        run->manager->spec.reactor->ops->timer_set(run->timer, STATUS_PATIENCE_MS);
     }
 }
 
-void run_kernel_ended(struct engine *engine, const struct kernel_end *end)
+void run_kernel_ended(struct session_manager *manager, const struct kernel_end *end)
 {
-    usage_kernel(engine, end); /* of one that is over */
-    for (struct run *run = engine->runs; run; run = run->next) {
+    usage_kernel(manager, end); /* of one that is over */
+    for (struct run *run = manager->runs; run; run = run->next) {
         if (run->number != end->number || run->kernel != end->kernel)
             continue;
         usage_told(run, &end->usage);
@@ -308,7 +313,7 @@ static void on_failed(void *ctx, const struct error *err)
     struct run *run = ctx;
     struct error told = *err;
 
-    furniture_explain(run->engine, run->language, run->is_wall, &told);
+    template_env_explain(run->manager, run->language, run->has_provider_host, &told);
     run_over(run, &told);
 }
 
@@ -368,7 +373,7 @@ static void on_checked(void *ctx, const struct error *err)
 {
     struct run *run = ctx;
 
-    run->check = NULL;
+    run->import_check = NULL;
     if (err)
         run_over(run, err);
     else
@@ -377,17 +382,17 @@ static void on_checked(void *ctx, const struct error *err)
 
 static void check_or_start(struct run *run)
 {
-    struct check_spec spec = {.program = run->program,
-                              .code = run->code,
-                              .length = run->code_length,
-                              .done = on_checked,
-                              .ctx = run,
-                              .modules = &run->result.blocked_imports};
+    struct import_check_spec spec = {.program = run->program,
+                                     .code = run->code,
+                                     .length = run->code_length,
+                                     .done = on_checked,
+                                     .ctx = run,
+                                     .modules = &run->result.blocked_imports};
     struct error err = {0};
 
-    if (!run->engine->spec.config->block_imports || !str_equal(run->language->name, "python"))
+    if (!run->manager->spec.config->block_imports || !str_equal(run->language->name, "python"))
         start(run);
-    else if (check_start(run->engine, run->box, &spec, &run->check, &err) < 0)
+    else if (import_check_start(run->manager, run->box, &spec, &run->import_check, &err) < 0)
         run_over(run, &err);
 }
 
@@ -449,18 +454,18 @@ static void on_made(void *ctx, const struct made *made)
     run->make_serial = 0;
     run->number = made->number;
     run->box = made->box;
-    account_box(run->engine, made, run->make_asked_ns);
-    outcome_walls(&run->result, &made->facts);
-    run->is_wall = made->is_wall;
+    account_box(run->manager, made, run->make_asked_ns);
+    outcome_isolation(&run->result, &made->facts);
+    run->has_provider_host = made->has_provider_host;
     if (made->fallback && run_fall_back(run, made->fallback) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
-    } else if (pump_start(&run->pump, run->engine->spec.reactor, run->box, on_lost, run) < 0) {
+    } else if (pump_start(&run->pump, run->manager->spec.reactor, run->box, on_lost, run) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
     } else {
         run_take_kernel(run, made);
-        run_cargo_put(run);
+        run_files_put(run);
     }
 }
 
@@ -469,16 +474,16 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
     struct run *run = ctx;
 
     run->make_serial = 0;
-    outcome_walls(&run->result, facts);
+    outcome_isolation(&run->result, facts);
     run_over(run, err);
 }
 
 static const struct make_events make_events = {.made = on_made, .refused = on_refused};
 
-static int check_spec(struct engine *engine, const struct run_spec *spec,
-                      const struct engine_language **ret, struct error *err)
+static int check_spec(struct session_manager *manager, const struct run_spec *spec,
+                      const struct session_language **ret, struct error *err)
 {
-    *ret = engine_language(engine, spec->language);
+    *ret = session_manager_language(manager, spec->language);
     if (!*ret)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "language: '%.40s' is not one that may run here", spec->language);
@@ -487,15 +492,15 @@ static int check_spec(struct engine *engine, const struct run_spec *spec,
     if (spec->code_length > LIMIT_CODE_BYTES)
         return error_set(err, -EFBIG, ERROR_TOO_LARGE, "code: at most %llu MB",
                          (unsigned long long)(LIMIT_CODE_BYTES / MIB));
-    if (engine->is_stopping)
+    if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     return 0;
 }
 
 static int copy_spec(struct run *run, const struct run_spec *spec,
-                     const struct engine_template *furniture)
+                     const struct session_template *found_template)
 {
-    CLEANUP(json_decrefp) json_t *given = furniture_env(furniture);
+    CLEANUP(json_decrefp) json_t *given = template_env_json(found_template);
 
     run->env = env_vector(given, spec->env);
     run->words = run_words(run, spec);
@@ -516,46 +521,46 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
 
 int run_make(struct run *run, struct error *err)
 {
-    struct engine *engine = run->engine;
+    struct session_manager *manager = run->manager;
     struct make_request request = {
         .key = run->key,
         .limits = run->result.limits,
-        .minimum = engine->spec.config->isolation,
+        .minimum = manager->spec.config->isolation,
         .has_packages = run->package_layer[0],
         .layer = run->layer[0] ? run->layer : NULL,
-        .is_warm = engine->spec.config->is_warm && run->language->driver &&
+        .is_warm = manager->spec.config->is_warm && run->language->driver &&
                    str_equal(run->language->name, "python"),
     };
 
     request.tier = request.is_warm ? run->tier : 0;
     run->has_input = run->input;
     run->make_asked_ns = clock_now_ns();
-    return turns_make(engine->turns, run->tenant, &request, &make_events, run, &run->make_serial,
-                      err);
+    return fair_queue_make(manager->fair_queue, run->tenant, &request, &make_events, run,
+                           &run->make_serial, err);
 }
 
 static void begin_result(struct run *run, const struct limits *limits)
 {
     result_init(&run->result, limits);
-    run->result.runtime = run->engine->spec.config->type;
+    run->result.runtime = run->manager->spec.config->type;
     run->result.warm = warm_name(WARM_COLD);
     id_make(run->result.execution_id, "exec");
 }
 
-int engine_run(struct engine *engine, const struct run_spec *spec,
-               void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
-               struct error *err)
+int session_manager_run(struct session_manager *manager, const struct run_spec *spec,
+                        void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
+                        struct error *err)
 {
-    struct limits limits = engine->spec.config->limits;
-    const struct engine_language *language;
-    struct engine_template furniture = {0};
+    struct limits limits = manager->spec.config->limits;
+    const struct session_language *language;
+    struct session_template found_template = {0};
     struct run *run;
-    int r = check_spec(engine, spec, &language, err);
+    int r = check_spec(manager, spec, &language, err);
 
     if (r == 0)
-        r = engine_template(engine, spec->template_name, &furniture, err);
+        r = session_manager_template(manager, spec->template_name, &found_template, err);
     if (r < 0)
-        return account_refused(engine, "run", spec->tenant, err);
+        return account_refused(manager, "run", spec->tenant, err);
     run = calloc(1, sizeof(*run));
     if (!run)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -563,34 +568,305 @@ int engine_run(struct engine *engine, const struct run_spec *spec,
         limits.timeout_ms = spec->timeout_ms;
     if (spec->output_bytes)
         limits.output_bytes = spec->output_bytes;
-    run->engine = engine;
+    run->manager = manager;
     str_copy(run->tenant, sizeof(run->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     run->language = language;
-    run->program = furniture_program(language, furniture.layer, false);
-    run->timer = reactor_timer(engine->spec.reactor, on_turn, run);
+    run->program = template_env_program(language, found_template.layer, false);
+    run->timer = reactor_timer(manager->spec.reactor, on_turn, run);
     begin_result(run, &limits);
     id_make(run->key, "r");
-    str_copy(run->layer, sizeof(run->layer), furniture.layer ? furniture.layer : "");
-    run->tier = engine_tier(engine, &furniture, spec->code, spec->code_length);
-    run->account = account_new(engine, spec->code, spec->code_length);
-    run->next = engine->runs;
-    engine->runs = run;
-    r = copy_spec(run, spec, &furniture);
+    str_copy(run->layer, sizeof(run->layer), found_template.layer ? found_template.layer : "");
+    run->tier = session_manager_tier(manager, &found_template, spec->code, spec->code_length);
+    run->account = account_new(manager, spec->code, spec->code_length);
+    run->next = manager->runs;
+    manager->runs = run;
+    r = copy_spec(run, spec, &found_template);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
     else
-        r = run_cargo_new(run, spec, err);
+        r = run_files_new(run, spec, err);
     if (r == 0)
         r = run_take(run, err);
     if (r == 0)
-        r = run_cargo_needs(run) ? run_cargo_install(run, err) : run_make(run, err);
+        r = run_files_needs(run) ? run_files_install(run, err) : run_make(run, err);
     if (r < 0) {
         run_free(run);
-        return account_refused(engine, "run", spec->tenant, err);
+        return account_refused(manager, "run", spec->tenant, err);
     }
     account_run_started(run);
     run->done = done;
     run->ctx = ctx;
     *ret = run;
     return 0;
+}
+
+/* ---- the words ---- */
+
+char **run_words(const struct run *run, const struct run_spec *spec)
+{
+    CLEANUP(strv_freep) char **words = strv_new();
+    int r = words ? strv_push(&words, run->program) : -ENOMEM;
+
+    if (r == 0)
+        r = strv_push(&words, spec->name ? spec->name : run->language->script);
+    for (size_t i = 0; i < json_array_size(spec->arguments) && r == 0; i++)
+        r = strv_push(&words, json_string_value(json_array_get(spec->arguments, i)));
+    return r < 0 ? NULL : ptr_take(&words);
+}
+
+char **run_cell_env(const struct run *run, struct error *err)
+{
+    CLEANUP(strv_freep) char **env = strv_copy((const char *const *)run->env);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
+    int r = env ? 0 : -ENOMEM;
+
+    /* No variable has an empty name: what begins with '=' is a word (docs/kernels.md). */
+    for (char **word = run->words + 1; *word && r == 0; word++) {
+        buf_clear(&text);
+        r = buf_printf(&text, "=%s", *word);
+        if (r == 0)
+            r = strv_push(&env, buf_text(&text));
+    }
+    if (r < 0)
+        error_set(err, r, r == -EFBIG ? ERROR_TOO_LARGE : ERROR_ENGINE, "its arguments: %s",
+                  strerror(-r));
+    return r < 0 ? NULL : ptr_take(&env);
+}
+
+/* ---- the kernel that came with the box ---- */
+
+static size_t on_kernel_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    (void)ctx;
+    (void)stream;
+    (void)data;
+    return length;
+}
+
+static void on_kernel_ended(void *ctx, const struct exec_end *end)
+{
+    (void)ctx, (void)end; /* its end is the cell's, and the provider's to explain */
+}
+
+static void on_kernel_failed(void *ctx, const struct error *err)
+{
+    (void)ctx, (void)err;
+}
+
+const struct exec_events run_kernel_events = {
+    .output = on_kernel_output, .ended = on_kernel_ended, .failed = on_kernel_failed};
+
+void run_take_kernel(struct run *run, const struct made *made)
+{
+    struct error err = {0};
+
+    if (!made->kernel || !str_equal(run->language->name, "python") ||
+        box_kernel_given(run->box, made->kernel, made->warden_owns_kernel, &run_kernel_events, run,
+                         &err) < 0)
+        return;
+    run->warden_owns_kernel = made->warden_owns_kernel;
+    run->kernel = made->kernel;
+    run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);
+}
+
+/* ---- a box of another kind ---- */
+
+int run_fall_back(struct run *run, const char *why)
+{
+    char *program;
+
+    run->result.runtime = "local";
+    result_set_fallback(&run->result, why);
+    run->program = template_env_program(run->language, false, true);
+    program = strdup(run->program);
+    if (!program)
+        return -ENOMEM;
+    free(run->words[0]);
+    run->words[0] = program;
+    return 0;
+}
+
+/* ---- who reads along, and who has enough ---- */
+
+void session_manager_run_resume(struct run *run, int stream)
+{
+    run->has_room[stream - 1] = true;
+    session_manager_later(run->manager); /* we may be inside of a callback of the box */
+}
+
+void runs_resume(struct session_manager *manager)
+{
+    for (struct run *run = manager->runs; run; run = run->next) {
+        for (int i = 0; i < 2; i++) {
+            if (!run->has_room[i])
+                continue;
+            run->has_room[i] = false;
+            if (run->box && run->call && !run->is_over)
+                box_resume(run->box, run->call, (enum box_stream)(i + 1));
+        }
+    }
+}
+
+const char *session_manager_run_id(const struct run *run)
+{
+    return run->result.execution_id;
+}
+
+const char *session_manager_run_tenant(const struct run *run)
+{
+    return run->tenant;
+}
+
+const char *session_manager_box_tenant(const struct session_manager *manager, uint32_t number)
+{
+    for (const struct session *session = manager->sessions; session; session = session->next) {
+        if (session->box && session->number == number)
+            return session->tenant;
+    }
+    for (const struct run *run = manager->runs; run; run = run->next) {
+        if (run->box && run->number == number)
+            return run->tenant;
+    }
+    return NULL;
+}
+
+struct run *session_manager_run_find(struct session_manager *manager, const char *id)
+{
+    struct run *run = manager->runs;
+
+    while (run && !str_equal(run->result.execution_id, id))
+        run = run->next;
+    return run;
+}
+
+static void stopped(struct run *run)
+{
+    struct error err = {0};
+
+    error_set(&err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
+    run_over(run, &err);
+}
+
+void session_manager_run_stop(struct run *run)
+{
+    if (run->is_over || run->is_stopped)
+        return;
+    run->is_stopped = true;
+    if (run->is_running)
+        box_signal(run->box, run->call, SIGKILL);
+    else
+        stopped(run);
+}
+
+/* ---- what is remembered of it ---- */
+
+void run_store(struct run *run)
+{
+    const struct config *config = run->manager->spec.config;
+    const struct result *result = &run->result;
+    CLEANUP(freep) char *path = NULL;
+    struct error err = {0};
+    struct artifact artifact = {
+        .folder = run->manager->spec.folders.artifacts,
+        .folder_fd = &run->manager->spec.folders.artifacts_fd,
+        .language = run->language->name,
+        .code = run->code,
+        .code_length = run->code_length,
+        .env = (const char *const *)run->env,
+        .result = result,
+    };
+    bool failed = result->exit_code != 0 || result->error.code;
+
+    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
+        (config->store_code == STORE_ON_ERROR && !failed))
+        return;
+    if (artifact_write(&artifact, &path, &err) < 0)
+        log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
+}
+
+/* ---- what it left ---- */
+
+struct run_list {
+    uint32_t op;
+    uint64_t bytes; /* of files that could have been fetched */
+    size_t count;
+    bool has_no_memory;
+};
+
+static void on_entry(void *ctx, const struct box_entry *entry)
+{
+    struct run *run = ctx;
+    struct run_list *list = run->list;
+    const char *skipped;
+
+    if (S_ISDIR(entry->mode))
+        return;
+    run->result.total_output_files++;
+    if (run_files_entry(run, entry))
+        return;
+    if (list->count == LIMIT_OUTPUT_FILES)
+        return;
+    list->count++;
+    skipped = output_kind_problem(entry->mode);
+    if (!skipped)
+        skipped = output_name_problem(entry->name);
+    if (!skipped && entry->bytes > run->result.limits.disk_bytes - list->bytes)
+        skipped = OUTPUT_SPARSE;
+    if (!skipped)
+        list->bytes += entry->bytes;
+    else if (result_add_file(&run->result, entry->name, NULL, entry->bytes, skipped) < 0)
+        list->has_no_memory = true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct output_file *)a)->name, ((const struct output_file *)b)->name);
+}
+
+/* A folder that the guest removed has no files: not an error. */
+static void on_listed(void *ctx, const struct error *ignored)
+{
+    struct run *run = ctx;
+
+    (void)ignored;
+    run->list->op = 0;
+    if (!run_files_fetch(run))
+        run_listed(run);
+}
+
+void run_listed(struct run *run)
+{
+    struct result *result = &run->result;
+    struct error err = {0};
+
+    if (result->file_count > 1)
+        qsort(result->files, result->file_count, sizeof(*result->files), compare_names);
+    if (run->list->has_no_memory)
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    free(ptr_take(&run->list));
+    run_over(run, err.num < 0 ? &err : NULL);
+}
+
+bool run_list(struct run *run)
+{
+    static const struct list_events events = {.entry = on_entry, .done = on_listed};
+    struct error err = {0};
+
+    if (run->is_stopped)
+        stopped(run);
+    if (!run->has_output || run->is_over || run->list)
+        return run->is_over || run->list;
+    run->list = calloc(1, sizeof(*run->list));
+    if (run->list && box_list(run->box, OUTPUT_FOLDER, 0, &events, run, &run->list->op, &err) == 0)
+        return true;
+    free(ptr_take(&run->list));
+    return false;
+}
+
+void run_list_leave(struct run *run)
+{
+    if (run->list && run->list->op && run->box)
+        box_cancel(run->box, run->list->op);
+    run_files_leave(run);
+    free(ptr_take(&run->list));
 }

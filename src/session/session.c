@@ -13,19 +13,19 @@
 
 #define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
 
-struct session *session_new(struct engine *engine)
+struct session *session_new(struct session_manager *manager)
 {
     struct session *session = calloc(1, sizeof(*session));
 
     if (!session)
         return NULL;
-    session->engine = engine;
+    session->manager = manager;
     str_copy(session->tenant, sizeof(session->tenant), TENANT_LOCAL);
     session->env = json_object();
-    session->created_ms = session->used_ms = engine_now_ms();
+    session->created_ms = session->used_ms = session_manager_now_ms();
     session->next_execution = 1;
-    session->next = engine->sessions;
-    engine->sessions = session;
+    session->next = manager->sessions;
+    manager->sessions = session;
     return session;
 }
 
@@ -55,7 +55,7 @@ void session_tell_box(struct session *session, struct box *box, const struct err
 void session_free(struct session *session)
 {
     usage_forget(session);
-    for (struct session **at = &session->engine->sessions; *at; at = &(*at)->next) {
+    for (struct session **at = &session->manager->sessions; *at; at = &(*at)->next) {
         if (*at == session) {
             *at = session->next;
             break;
@@ -73,11 +73,11 @@ void session_free(struct session *session)
         session->waiters = waiter->next;
         free(waiter);
     }
-    while (session->mourners) {
-        struct mourner *mourner = session->mourners;
+    while (session->completions) {
+        struct completion *completion = session->completions;
 
-        session->mourners = mourner->next;
-        free(mourner);
+        session->completions = completion->next;
+        free(completion);
     }
     contexts_free(session);
     kernels_free(session);
@@ -105,9 +105,9 @@ enum session_state session_state(const struct session *session)
     return session->state;
 }
 
-struct engine *session_engine(const struct session *session)
+struct session_manager *session_manager_of(const struct session *session)
 {
-    return session->engine;
+    return session->manager;
 }
 
 int session_record(struct session *session, struct error *err)
@@ -123,13 +123,14 @@ int session_record(struct session *session, struct error *err)
         .next_execution = session->next_execution,
         .has_box = session->has_box,
         .ended_ms = session->ended_ms,
-        .reason = session->is_draft && !session->ended_ms ? DRAFT_REASON : session->reason,
+        .reason =
+            session->is_provisional && !session->ended_ms ? PROVISIONAL_REASON : session->reason,
         .template_name = session->template_name,
         .tenant = session->tenant,
     };
 
     str_copy(row.id, sizeof(row.id), session->id);
-    return index_put_session(session->engine->spec.index, &row, err);
+    return index_put_session(session->manager->spec.index, &row, err);
 }
 
 void session_save(struct session *session)
@@ -143,7 +144,7 @@ void session_save(struct session *session)
 
 int session_complete(struct session *session, struct error *err)
 {
-    session->is_draft = false;
+    session->is_provisional = false;
     return session_record(session, err);
 }
 
@@ -158,12 +159,12 @@ uint64_t session_deadline_ms(const struct session *session)
 
 void session_touch(struct session *session)
 {
-    session->used_ms = MAX(session->used_ms, engine_now_ms());
+    session->used_ms = MAX(session->used_ms, session_manager_now_ms());
 }
 
 void session_extend(struct session *session, uint64_t more_ms)
 {
-    uint64_t now = engine_now_ms();
+    uint64_t now = session_manager_now_ms();
 
     /* Idle or not, it lives that long: as if it had been used so much later. */
     session_touch(session);
@@ -171,7 +172,7 @@ void session_extend(struct session *session, uint64_t more_ms)
         session->used_ms = MAX(session->used_ms, time_add(now, more_ms - session->idle_ms));
     session->expires_ms = time_add(session->expires_ms, more_ms);
     session_save(session);
-    engine_expect(session->engine);
+    session_manager_expect(session->manager);
 }
 
 int session_ended_error(const struct session *session, struct error *err)
@@ -200,10 +201,10 @@ void session_stand(struct session *session, const struct made *made)
     session->limits.pids = made->limits.pids;
     session->limits.cpu_millis = made->limits.cpu_millis;
     session->has_box = true;
-    session->is_wall = made->is_wall;
+    session->has_provider_host = made->has_provider_host;
     free(session->fallback);
     session->fallback = made->fallback ? strdup(made->fallback) : NULL;
-    if (pump_start(&session->pump, session->engine->spec.reactor, made->box, session_lost,
+    if (pump_start(&session->pump, session->manager->spec.reactor, made->box, session_lost,
                    session) < 0) {
         struct error err = {0};
 
@@ -217,7 +218,7 @@ static void on_made(void *ctx, const struct made *made)
     struct session *session = ctx;
 
     session->make_serial = 0;
-    account_box(session->engine, made, session->make_asked_ns);
+    account_box(session->manager, made, session->make_asked_ns);
     session_stand(session, made);
     if (session->state != SESSION_STARTING)
         return; /* ended meanwhile: the box is given back by session_settle() */
@@ -225,7 +226,7 @@ static void on_made(void *ctx, const struct made *made)
     session_save(session);
     if (made->kernel)
         kernel_came(session, made);
-    if (session->is_wall)
+    if (session->has_provider_host)
         datasets_push(session, true);
     if (!session->push) /* else when all are there */
         session_tell_box(session, session->box, NULL);
@@ -252,23 +253,23 @@ bool session_is_ready(const struct session *session)
 
 static void start_box(struct session *session)
 {
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
     struct make_request request = {
         .key = session->id,
-        .limits = engine->spec.config->limits,
-        .minimum = engine->spec.config->isolation,
+        .limits = manager->spec.config->limits,
+        .minimum = manager->spec.config->isolation,
         .has_data = true,
         .has_packages = true,
     };
-    const struct engine_language *python = engine_language(engine, "python");
-    struct engine_template furniture = {0};
+    const struct session_language *python = session_manager_language(manager, "python");
+    struct session_template found_template = {0};
     struct error err = {0};
-    int r = session_furnish(session, &furniture, &err);
+    int r = session_apply_template(session, &found_template, &err);
 
     if (r == 0)
         r = datasets_prepare(session, &err);
-    request.layer = furniture.layer;
-    request.is_warm = engine->spec.config->is_warm && python && python->program && python->driver;
+    request.layer = found_template.layer;
+    request.is_warm = manager->spec.config->is_warm && python && python->program && python->driver;
     request.tier = (unsigned)session->tier;
     if (r == 0)
         r = packages_prepare(session, &err);
@@ -277,8 +278,8 @@ static void start_box(struct session *session)
     if (r == 0)
         r = usage_box(session, &err);
     if (r == 0)
-        r = turns_make(engine->turns, session->tenant, &request, &make_events, session,
-                       &session->make_serial, &err);
+        r = fair_queue_make(manager->fair_queue, session->tenant, &request, &make_events, session,
+                            &session->make_serial, &err);
     if (r < 0)
         on_refused(session, &err, &session->facts);
 }
@@ -348,31 +349,31 @@ void session_lost(void *ctx, const struct error *err)
 static void box_gone(void *ctx, const struct box_facts *facts)
 {
     struct session *session = ctx;
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
 
     usage_box_over(session, facts);
     usage_data_over(session, session->held_data);
     session_become(session, SESSION_ENDED);
     datasets_remove(session);
     packages_remove(session);
-    engine_discard(engine, engine->spec.folders.logs_fd, session->id);
+    session_manager_discard(manager, manager->spec.folders.logs_fd, session->id);
     outputs_gone(session);
     usage_outputs_over(session);
     artifacts_end(session);
     outputs_remove(session);
-    index_prune(engine->spec.index, LIMIT_ENDED_SESSIONS, NULL);
+    index_prune(manager->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     account_session(session, "session.ended", &session->ender);
-    bus_publish(engine->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
+    bus_publish(manager->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
                 json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
-    while (session->mourners) {
-        struct mourner *mourner = session->mourners;
+    while (session->completions) {
+        struct completion *completion = session->completions;
 
-        session->mourners = mourner->next;
-        mourner->done(mourner->ctx);
-        free(mourner);
+        session->completions = completion->next;
+        completion->done(completion->ctx);
+        free(completion);
     }
     executions_trim(session, LIMIT_EXECUTIONS_AFTER);
-    engine_later(engine); /* whoever waits for the last to end */
+    session_manager_later(manager); /* whoever waits for the last to end */
 }
 
 /* Whoever held a stream back has read on, or does not count any more. */
@@ -402,16 +403,16 @@ static void hear_last_words(struct session *session)
     }
 }
 
-/* Not from inside box_pump(): this is the turn of its own that engine_later() gives. */
+/* Not from inside box_pump(): this is the turn of its own that session_manager_later() gives. */
 static void leave(struct session *session)
 {
-    struct maker *maker = session->engine->maker;
+    struct provider *provider = session->manager->provider;
     struct error err = {0};
 
     session->is_leaving = true;
     session_ended_error(session, &err);
     if (session->make_serial) {
-        turns_cancel(session->engine->turns, session->make_serial);
+        fair_queue_cancel(session->manager->fair_queue, session->make_serial);
         session->make_serial = 0;
     }
     session_tell_box(session, NULL, &err);
@@ -428,7 +429,7 @@ static void leave(struct session *session)
     outputs_fail(session, &err);
     packages_fail(session, &err);
     if (session->box)
-        maker->ops->end(maker, session->number, ptr_take(&session->box), box_gone, session);
+        provider->ops->end(provider, session->number, ptr_take(&session->box), box_gone, session);
     else
         box_gone(session, &session->facts);
 }
@@ -443,26 +444,26 @@ void session_settle(struct session *session)
 
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx)
 {
-    struct mourner *mourner;
+    struct completion *completion;
 
     if (session->state == SESSION_ENDED) {
         if (done)
             done(ctx);
         return;
     }
-    if (done && (mourner = calloc(1, sizeof(*mourner)))) {
-        *mourner = (struct mourner){.next = session->mourners, .done = done, .ctx = ctx};
-        session->mourners = mourner;
+    if (done && (completion = calloc(1, sizeof(*completion)))) {
+        *completion = (struct completion){.next = session->completions, .done = done, .ctx = ctx};
+        session->completions = completion;
     }
     if (session->state == SESSION_ENDING)
         return;
     session->reason = reason;
-    session->ender = *engine_caller(session->engine);
-    session->ended_ms = engine_now_ms();
+    session->ender = *session_manager_caller(session->manager);
+    session->ended_ms = session_manager_now_ms();
     session_become(session, SESSION_ENDING);
     session_save(session); /* first: whoever finds half of it gone knows that it was to go */
     usage_session_over(session);
-    session->engine->alive--;
-    session->engine->ended++;
-    engine_later(session->engine);
+    session->manager->alive--;
+    session->manager->ended++;
+    session_manager_later(session->manager);
 }

@@ -27,7 +27,7 @@
 #include "runtime/runtime.h"
 
 typedef struct json_t json_t;
-struct engine;
+struct session_manager;
 struct execution;
 struct session;
 
@@ -43,13 +43,13 @@ const char *session_state_name(enum session_state state);
 
 const char *session_id(const struct session *session);
 enum session_state session_state(const struct session *session);
-struct engine *session_engine(const struct session *session);
+struct session_manager *session_manager_of(const struct session *session);
 json_t *session_json(struct session *session); /* as docs/rest.md says; new reference or NULL */
 
 /* Somebody used it: its idle time begins anew. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);
-/* A draft has all that it was to be given. */
+/* A provisional session has all that it was to be given. */
 int session_complete(struct session *session, struct error *err);
 
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once nothing is left. */

@@ -1,6 +1,6 @@
 /* state.c - which state of a session may follow which; the one place where it changes. */
 #include "base/log.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define BIT(state) (1u << (state))
 

@@ -1,6 +1,6 @@
 /*
  * template.c - templates by name: read at the start, found, described, their tiers chosen; see
- * engine.h and template.h. The files are the broker's own, and read as if they were not.
+ * session_manager.h and template.h. The files are the broker's own, and read as if they were not.
  */
 #include "session/template.h"
 
@@ -14,8 +14,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "session/import_scan.h"
 #include "session/layers.h"
-#include "session/look.h"
 #include "template/template.h"
 
 #define SUFFIX ".json"
@@ -129,27 +129,27 @@ static struct template *template_new(json_t *record)
 
 /* ---- all ---- */
 
-struct template *template_find(struct engine *engine, const char *name)
+struct template *template_find(struct session_manager *manager, const char *name)
 {
-    struct template *template = engine->templates;
+    struct template *template = manager->templates;
 
     while (template && !str_equal(template->name, name))
         template = template->next;
     return template;
 }
 
-bool templates_name(const struct engine *engine, const char *layer)
+bool templates_name(const struct session_manager *manager, const char *layer)
 {
-    for (const struct template *at = engine->templates; at; at = at->next) {
+    for (const struct template *at = manager->templates; at; at = at->next) {
         if (str_equal(at->layer, layer))
             return true;
     }
     return false;
 }
 
-void template_forget(struct engine *engine, const char *name)
+void template_forget(struct session_manager *manager, const char *name)
 {
-    for (struct template **at = &engine->templates; *at; at = &(*at)->next) {
+    for (struct template **at = &manager->templates; *at; at = &(*at)->next) {
         if (str_equal((*at)->name, name)) {
             struct template *template = *at;
 
@@ -160,13 +160,13 @@ void template_forget(struct engine *engine, const char *name)
     }
 }
 
-int template_keep(struct engine *engine, json_t *record, struct error *err)
+int template_keep(struct session_manager *manager, json_t *record, struct error *err)
 {
-    struct template *template = template_new(record), **at = &engine->templates;
+    struct template *template = template_new(record), **at = &manager->templates;
 
     if (!template)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    template_forget(engine, template->name);
+    template_forget(manager, template->name);
     while (*at && strcmp((*at)->name, template->name) < 0)
         at = &(*at)->next;
     template->next = *at;
@@ -174,9 +174,9 @@ int template_keep(struct engine *engine, json_t *record, struct error *err)
     return 0;
 }
 
-void templates_load(struct engine *engine)
+void templates_load(struct session_manager *manager)
 {
-    int folder_fd = engine->spec.folders.templates_fd;
+    int folder_fd = manager->spec.folders.templates_fd;
     int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -190,7 +190,7 @@ void templates_load(struct engine *engine)
         if (entry->d_name[0] == '.' || !str_ends(entry->d_name, SUFFIX))
             continue;
         record = note_read(folder_fd, entry->d_name);
-        if (!record || template_keep(engine, record, NULL) < 0)
+        if (!record || template_keep(manager, record, NULL) < 0)
             log_warning("templates/%.80s cannot be read, continuing without it", entry->d_name);
         else
             count++;
@@ -199,28 +199,28 @@ void templates_load(struct engine *engine)
         closedir(folder);
 }
 
-void templates_free(struct engine *engine)
+void templates_free(struct session_manager *manager)
 {
-    while (engine->templates)
-        template_forget(engine, engine->templates->name);
+    while (manager->templates)
+        template_forget(manager, manager->templates->name);
 }
 
 /* ---- described ---- */
 
-bool template_is_stale(const struct engine *engine, const struct template *template)
+bool template_is_stale(const struct session_manager *manager, const struct template *template)
 {
-    const struct engine_language *python = engine_language(engine, "python");
+    const struct session_language *python = session_manager_language(manager, "python");
     const char *interpreter = json_string_value(json_object_get(template->record, "interpreter"));
 
     return !python || !python->program ||
            (python->fingerprint && interpreter && !str_equal(python->fingerprint, interpreter));
 }
 
-unsigned template_users(const struct engine *engine, const struct template *template)
+unsigned template_users(const struct session_manager *manager, const struct template *template)
 {
     unsigned count = 0;
 
-    for (const struct session *session = engine->sessions; session; session = session->next) {
+    for (const struct session *session = manager->sessions; session; session = session->next) {
         bool will_have = !session->has_box && str_equal(session->template_name, template->name);
 
         count += session->state != SESSION_ENDED &&
@@ -229,25 +229,25 @@ unsigned template_users(const struct engine *engine, const struct template *temp
     return count;
 }
 
-static json_t *describe(struct engine *engine, const struct template *template)
+static json_t *describe(struct session_manager *manager, const struct template *template)
 {
     json_t *json = json_copy(template->record);
-    bool is_there = layer_is_there(engine, template->layer);
+    bool is_there = layer_is_there(manager, template->layer);
 
     json_object_del(json, "interpreter");
     json_object_set_new(json, "state",
-                        json_string(!is_there                             ? "not_built"
-                                    : template_is_stale(engine, template) ? "stale"
-                                                                          : "built"));
+                        json_string(!is_there                              ? "not_built"
+                                    : template_is_stale(manager, template) ? "stale"
+                                                                           : "built"));
     json_object_set_new(json, "used_by",
-                        json_integer((json_int_t)template_users(engine, template)));
+                        json_integer((json_int_t)template_users(manager, template)));
     return json;
 }
 
 /* One that ships and is not built, or needs no building. */
-static json_t *describe_shipped(struct engine *engine, const struct shipped *row)
+static json_t *describe_shipped(struct session_manager *manager, const struct shipped *row)
 {
-    const struct engine_language *python = engine_language(engine, "python");
+    const struct session_language *python = session_manager_language(manager, "python");
     bool is_plain = str_equal(row->name, TEMPLATE_PLAIN);
     bool is_there = is_plain && python && python->program;
 
@@ -267,20 +267,20 @@ static const struct shipped *shipped_find(const char *name)
     return NULL;
 }
 
-json_t *template_list_json(struct engine *engine)
+json_t *template_list_json(struct session_manager *manager)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < ARRAY_SIZE(shipped_table); i++) {
-        if (!template_find(engine, shipped_table[i].name))
-            json_array_append_new(list, describe_shipped(engine, &shipped_table[i]));
+        if (!template_find(manager, shipped_table[i].name))
+            json_array_append_new(list, describe_shipped(manager, &shipped_table[i]));
     }
-    for (struct template *at = engine->templates; at; at = at->next)
-        json_array_append_new(list, describe(engine, at));
+    for (struct template *at = manager->templates; at; at = at->next)
+        json_array_append_new(list, describe(manager, at));
     return list;
 }
 
-int template_unknown(struct engine *engine, const char *name, struct error *err)
+int template_unknown(struct session_manager *manager, const char *name, struct error *err)
 {
     const char *names[LIMIT_TEMPLATES + ARRAY_SIZE(shipped_table) + 1] = {0};
     const char *nearest;
@@ -288,7 +288,7 @@ int template_unknown(struct engine *engine, const char *name, struct error *err)
 
     for (size_t i = 0; i < ARRAY_SIZE(shipped_table); i++)
         names[count++] = shipped_table[i].name;
-    for (struct template *at = engine->templates; at && count < ARRAY_SIZE(names) - 1;
+    for (struct template *at = manager->templates; at && count < ARRAY_SIZE(names) - 1;
          at = at->next)
         names[count++] = at->name;
     nearest = str_nearest(name, names);
@@ -298,63 +298,64 @@ int template_unknown(struct engine *engine, const char *name, struct error *err)
                      nearest ? "'?)" : "");
 }
 
-int template_json(struct engine *engine, const char *name, json_t **ret, struct error *err)
+int template_json(struct session_manager *manager, const char *name, json_t **ret,
+                  struct error *err)
 {
-    struct template *template = template_find(engine, name);
+    struct template *template = template_find(manager, name);
     const struct shipped *shipped = shipped_find(name);
 
     if (!template && !shipped)
-        return template_unknown(engine, name, err);
-    *ret = template ? describe(engine, template) : describe_shipped(engine, shipped);
+        return template_unknown(manager, name, err);
+    *ret = template ? describe(manager, template) : describe_shipped(manager, shipped);
     return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
 }
 
 /* ---- for boxes ---- */
 
-/* What a container is furnished with is its image's business: the configured one is what it is. */
-static int in_image(struct engine *engine, const char *name, struct engine_template *ret,
+/* What a container contains is its image's business: the configured one is what it is. */
+static int in_image(struct session_manager *manager, const char *name, struct session_template *ret,
                     struct error *err)
 {
     static const char *const nothing[] = {NULL};
 
-    if (!str_equal(name, engine->spec.config->template_name))
+    if (!str_equal(name, manager->spec.config->template_name))
         return error_set(err, -ENOTSUP, ERROR_BAD_INPUT,
                          "template '%.64s': a container has what its image has; make one with "
                          "'bailey image build --template %.64s' and choose it with DOCKER_IMAGE",
                          name, name);
-    *ret = (struct engine_template){
+    *ret = (struct session_template){
         .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
     return 0;
 }
 
-int engine_template(struct engine *engine, const char *name, struct engine_template *ret,
-                    struct error *err)
+int session_manager_template(struct session_manager *manager, const char *name,
+                             struct session_template *ret, struct error *err)
 {
     static const char *const nothing[] = {NULL};
     struct template *template;
 
     if (!name)
-        name = engine->spec.config->template_name;
+        name = manager->spec.config->template_name;
     if (!name || str_equal(name, TEMPLATE_PLAIN)) {
-        *ret = (struct engine_template){
+        *ret = (struct session_template){
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
         return 0;
     }
-    if (config_is_docker(engine->spec.config))
-        return in_image(engine, name, ret, err);
-    template = template_find(engine, name);
+    if (config_is_docker(manager->spec.config))
+        return in_image(manager, name, ret, err);
+    template = template_find(manager, name);
     if (!template && !shipped_find(name))
-        return template_unknown(engine, name, err);
-    if (!template || !layer_is_there(engine, template->layer))
+        return template_unknown(manager, name, err);
+    if (!template || !layer_is_there(manager, template->layer))
         return error_set(err, -ENOENT, ERROR_TEMPLATE_NOT_BUILT,
                          "the template '%s' is not built yet: bailey template build %s", name,
                          name);
-    if (template_is_stale(engine, template))
+    if (template_is_stale(manager, template))
         return error_set(err, -ESTALE, ERROR_TEMPLATE_NOT_BUILT,
                          "the template '%s' was built for another Python than this machine has "
                          "now: bailey template build %s",
                          name, name);
-    *ret = (struct engine_template){
+    *ret = (struct session_template){
         .name = template->name,
         .layer = template->layer,
         .env = (const char *const *)template->env,
@@ -364,23 +365,24 @@ int engine_template(struct engine *engine, const char *name, struct engine_templ
     return 0;
 }
 
-void template_tell_default(struct engine *engine)
+void template_tell_default(struct session_manager *manager)
 {
-    struct engine_template furniture = {0};
+    struct session_template found_template = {0};
     struct error err = {0};
-    int r = engine_template(engine, NULL, &furniture, &err);
+    int r = session_manager_template(manager, NULL, &found_template, &err);
 
-    if (engine->maker->ops->set_default)
-        engine->maker->ops->set_default(engine->maker, r < 0 ? NULL : furniture.layer);
+    if (manager->provider->ops->set_default)
+        manager->provider->ops->set_default(manager->provider, r < 0 ? NULL : found_template.layer);
 }
 
-unsigned engine_tier(struct engine *engine, const struct engine_template *furniture,
-                     const char *code, size_t length)
+unsigned session_manager_tier(struct session_manager *manager,
+                              const struct session_template *found_template, const char *code,
+                              size_t length)
 {
-    struct template *template = template_find(engine, furniture->name);
+    struct template *template = template_find(manager, found_template->name);
 
-    if (!furniture->layer || !template)
+    if (!found_template->layer || !template)
         return 0;
-    return look_tier(code, length, (const char *const *const *)template->tiers,
-                     template->tier_count + 1);
+    return import_scan_tier(code, length, (const char *const *const *)template->tiers,
+                            template->tier_count + 1);
 }

@@ -13,12 +13,13 @@
 #include "base/error.h"
 
 typedef struct json_t json_t;
-struct engine;
+struct session_manager;
 
 /* docs/rest.md, "template"; new references. Those that are known, built or not, by name. */
-json_t *template_list_json(struct engine *engine);
+json_t *template_list_json(struct session_manager *manager);
 /* Errors: template_not_found. */
-int template_json(struct engine *engine, const char *name, json_t **ret, struct error *err);
+int template_json(struct session_manager *manager, const char *name, json_t **ret,
+                  struct error *err);
 
 struct template_build;
 struct template_build_events {
@@ -27,16 +28,17 @@ struct template_build_events {
     void (*done)(void *ctx, json_t *template, const struct error *err);
 };
 /* `body` as template/template.h says for the wire; borrowed. Errors: bad_input, too_large, ... */
-int template_build(struct engine *engine, json_t *body, const struct template_build_events *events,
-                   void *ctx, struct template_build **ret, struct error *err);
+int template_build(struct session_manager *manager, json_t *body,
+                   const struct template_build_events *events, void *ctx,
+                   struct template_build **ret, struct error *err);
 void template_build_cancel(struct template_build *build); /* no event comes any more */
 
 /* Errors: template_not_found, template_not_built, template_in_use. */
-int template_remove(struct engine *engine, const char *name, struct error *err);
+int template_remove(struct session_manager *manager, const char *name, struct error *err);
 
 /* Everything in its layer is read again; err->num 0: it is what its name says. */
 struct template_verify;
-int template_verify(struct engine *engine, const char *name,
+int template_verify(struct session_manager *manager, const char *name,
                     void (*done)(void *ctx, const struct error *err), void *ctx,
                     struct template_verify **ret, struct error *err);
 void template_verify_cancel(struct template_verify *verify);

@@ -20,7 +20,7 @@
 #include "template/template.h"
 
 struct template_build {
-    struct engine *engine;
+    struct session_manager *manager;
     json_t *body;
     const struct template_build_events *events;
     void *ctx;
@@ -42,7 +42,8 @@ static void build_freep(struct template_build **build)
 /* ---- what is written ---- */
 
 /* A line a tier: its name, then all modules that it has, those of the tiers before it first. */
-static int write_tiers(struct engine *engine, const char *layer, json_t *tiers, struct error *err)
+static int write_tiers(struct session_manager *manager, const char *layer, json_t *tiers,
+                       struct error *err)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(MIB), modules = BUF_INIT(MIB);
     char name[LAYER_TEXT + 8];
@@ -64,7 +65,8 @@ static int write_tiers(struct engine *engine, const char *layer, json_t *tiers, 
     if (r < 0)
         return error_set(err, r, ERROR_TOO_LARGE, "the template's tiers are too long");
     layer_describe(layer, "tiers", name);
-    return note_write_text(engine->spec.folders.layers_fd, name, buf_text(&text), text.length, err);
+    return note_write_text(manager->spec.folders.layers_fd, name, buf_text(&text), text.length,
+                           err);
 }
 
 /* What the layer itself says about its template: two that differ never share a layer. */
@@ -84,16 +86,16 @@ static json_t *identity(json_t *body)
 static json_t *time_built(const struct template_build *build, const struct install_end *end)
 {
     struct template *before =
-        template_find(build->engine, json_string_value(json_object_get(build->body, "name")));
+        template_find(build->manager, json_string_value(json_object_get(build->body, "name")));
 
     if (end->was_there && before && str_equal(before->layer, end->layer))
         return json_incref(json_object_get(before->record, "built_at"));
-    return time_json(engine_now_ms());
+    return time_json(session_manager_now_ms());
 }
 
 static json_t *record_of(const struct template_build *build, const struct install_end *end)
 {
-    const char *interpreter = engine_language(build->engine, "python")->fingerprint;
+    const char *interpreter = session_manager_language(build->manager, "python")->fingerprint;
     json_t *body = build->body;
     json_t *tiers = json_object_get(body, "tiers"), *env = json_object_get(body, "env");
     json_t *record = json_pack("{s:O, s:s, s:s, s:s, s:s, s:O, s:I, s:I, s:o}", "name",
@@ -115,7 +117,7 @@ static json_t *record_of(const struct template_build *build, const struct instal
 
 static int keep(struct template_build *build, const struct install_end *end, struct error *err)
 {
-    struct engine *engine = build->engine;
+    struct session_manager *manager = build->manager;
     CLEANUP(json_decrefpp) json_t *record = record_of(build, end);
     char name[LIMIT_NAME + 8];
     int r;
@@ -124,13 +126,13 @@ static int keep(struct template_build *build, const struct install_end *end, str
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     str_format(name, sizeof(name), "%s.json",
                json_string_value(json_object_get(build->body, "name")));
-    r = write_tiers(engine, end->layer, json_object_get(record, "tiers"), err);
+    r = write_tiers(manager, end->layer, json_object_get(record, "tiers"), err);
     if (r == 0)
-        r = note_write(engine->spec.folders.templates_fd, name, record, err);
+        r = note_write(manager->spec.folders.templates_fd, name, record, err);
     if (r == 0)
-        r = template_keep(engine, json_incref(record), err);
+        r = template_keep(manager, json_incref(record), err);
     if (r == 0)
-        template_tell_default(engine);
+        template_tell_default(manager);
     return r;
 }
 
@@ -154,7 +156,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     if (failure.num == 0)
         keep(build, end, &failure);
     if (failure.num == 0)
-        template_json(build->engine, name, &json, &failure);
+        template_json(build->manager, name, &json, &failure);
     if (failure.num < 0) {
         build->events->done(build->ctx, NULL, &failure);
         return;
@@ -217,21 +219,22 @@ static int modules_of(json_t *body, const char **modules, size_t count)
     return 0;
 }
 
-static int check_count(struct engine *engine, json_t *body, struct error *err)
+static int check_count(struct session_manager *manager, json_t *body, struct error *err)
 {
     unsigned count = 0;
 
-    for (struct template *at = engine->templates; at; at = at->next)
+    for (struct template *at = manager->templates; at; at = at->next)
         count++;
     if (count < LIMIT_TEMPLATES ||
-        template_find(engine, json_string_value(json_object_get(body, "name"))))
+        template_find(manager, json_string_value(json_object_get(body, "name"))))
         return 0;
     return error_set(err, -E2BIG, ERROR_TOO_LARGE,
                      "there are %u templates already; remove one first", count);
 }
 
-int template_build(struct engine *engine, json_t *body, const struct template_build_events *events,
-                   void *ctx, struct template_build **ret, struct error *err)
+int template_build(struct session_manager *manager, json_t *body,
+                   const struct template_build_events *events, void *ctx,
+                   struct template_build **ret, struct error *err)
 {
     static const struct install_events install_events = {.progress = on_progress,
                                                          .done = on_installed};
@@ -243,7 +246,7 @@ int template_build(struct engine *engine, json_t *body, const struct template_bu
     int r = template_check(body, err);
 
     if (r == 0)
-        r = check_count(engine, body, err);
+        r = check_count(manager, body, err);
     if (r < 0)
         return r;
     files = files_of(body);
@@ -256,8 +259,8 @@ int template_build(struct engine *engine, json_t *body, const struct template_bu
     spec.has_hashes = json_object_get(body, "lock") != NULL;
     spec.python = json_string_value(json_object_get(body, "python"));
     *build = (struct template_build){
-        .engine = engine, .body = json_incref(body), .events = events, .ctx = ctx};
-    r = installer_start(engine, &spec, &install_events, build, &build->installation, err);
+        .manager = manager, .body = json_incref(body), .events = events, .ctx = ctx};
+    r = installer_start(manager, &spec, &install_events, build, &build->installation, err);
     if (r < 0)
         return r;
     *ret = ptr_take(&build);
@@ -272,31 +275,31 @@ void template_build_cancel(struct template_build *build)
 
 /* ---- removing ---- */
 
-int template_remove(struct engine *engine, const char *name, struct error *err)
+int template_remove(struct session_manager *manager, const char *name, struct error *err)
 {
-    struct template *template = template_find(engine, name);
+    struct template *template = template_find(manager, name);
     char file[LIMIT_NAME + 8];
     unsigned users;
 
     if (!template) {
         CLEANUP(json_decrefpp) json_t *known = NULL;
-        int r = template_json(engine, name, &known, err);
+        int r = template_json(manager, name, &known, err);
 
         return r < 0
                    ? r
                    : error_set(err, -ENOENT, ERROR_TEMPLATE_NOT_BUILT,
                                "the template '%s' is not built: there is nothing to remove", name);
     }
-    users = template_users(engine, template);
+    users = template_users(manager, template);
     if (users > 0)
         return error_set(err, -EBUSY, ERROR_TEMPLATE_IN_USE,
                          "%u session%s the template '%s'; end %s first ('bailey session ls')",
                          users, users == 1 ? " has" : "s have", name, users == 1 ? "it" : "them");
     str_format(file, sizeof(file), "%s.json", name);
-    if (unlinkat(engine->spec.folders.templates_fd, file, 0) < 0 && errno != ENOENT)
+    if (unlinkat(manager->spec.folders.templates_fd, file, 0) < 0 && errno != ENOENT)
         return error_errno(err, "removing the template '%s'", name);
-    template_forget(engine, template->name);
-    template_tell_default(engine);
-    layers_collect(engine);
+    template_forget(manager, template->name);
+    template_tell_default(manager);
+    layers_collect(manager);
     return 0;
 }

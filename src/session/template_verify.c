@@ -22,7 +22,7 @@
 #include "session/template.h"
 
 struct template_verify {
-    struct engine *engine;
+    struct session_manager *manager;
     int layers_fd;
     char layer[LAYER_TEXT];
     int pipe[2]; /* the thread has the second */
@@ -45,7 +45,7 @@ static void *read_all(void *ctx)
 
 static void verify_free(struct template_verify *verify)
 {
-    verify->engine->spec.reactor->ops->watch_remove(verify->watch);
+    verify->manager->spec.reactor->ops->watch_remove(verify->watch);
     fd_closep(&verify->pipe[0]);
     free(verify);
 }
@@ -74,7 +74,7 @@ static int start(struct template_verify *verify, struct error *err)
     if (pipe2(verify->pipe, O_CLOEXEC) < 0)
         return error_errno(err, "making a pipe");
     verify->watch =
-        reactor_watch(verify->engine->spec.reactor, verify->pipe[0], POLLIN, on_closed, verify);
+        reactor_watch(verify->manager->spec.reactor, verify->pipe[0], POLLIN, on_closed, verify);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
     r = verify->watch ? pthread_create(&verify->thread, NULL, read_all, verify) : ENOMEM;
@@ -85,25 +85,25 @@ static int start(struct template_verify *verify, struct error *err)
     return error_set(err, -r, ERROR_ENGINE, "starting a thread: %s", strerror(r));
 }
 
-int template_verify(struct engine *engine, const char *name,
+int template_verify(struct session_manager *manager, const char *name,
                     void (*done)(void *ctx, const struct error *err), void *ctx,
                     struct template_verify **ret, struct error *err)
 {
-    struct template *template = template_find(engine, name);
+    struct template *template = template_find(manager, name);
     struct template_verify *verify;
     CLEANUP(json_decrefpp) json_t *known = NULL;
-    int r = template ? 0 : template_json(engine, name, &known, err);
+    int r = template ? 0 : template_json(manager, name, &known, err);
 
     if (r < 0)
         return r;
-    if (!template || !layer_is_there(engine, template->layer))
+    if (!template || !layer_is_there(manager, template->layer))
         return error_set(err, -ENOENT, ERROR_TEMPLATE_NOT_BUILT,
                          "the template '%s' is not built: there is nothing to verify", name);
     verify = calloc(1, sizeof(*verify));
     if (!verify)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    *verify = (struct template_verify){.engine = engine,
-                                       .layers_fd = engine->spec.folders.layers_fd,
+    *verify = (struct template_verify){.manager = manager,
+                                       .layers_fd = manager->spec.folders.layers_fd,
                                        .pipe = {-1, -1},
                                        .done = done,
                                        .ctx = ctx};

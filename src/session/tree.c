@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define DEPTH_MAX 128 /* our own folders are never deeper: what is in them was made by us */
 #define FILES_PER_TURN 256
@@ -95,38 +95,38 @@ static bool sweep_folder(int folder_fd, unsigned *budget)
     return is_done;
 }
 
-void engine_sweep(void *ctx)
+void session_manager_sweep(void *ctx)
 {
-    struct engine *engine = ctx;
+    struct session_manager *manager = ctx;
     unsigned budget = FILES_PER_TURN;
-    bool is_done = sweep_folder(engine->spec.folders.data_fd, &budget);
+    bool is_done = sweep_folder(manager->spec.folders.data_fd, &budget);
 
-    is_done &= sweep_folder(engine->spec.folders.logs_fd, &budget);
-    is_done &= sweep_folder(engine->spec.folders.layers_fd, &budget);
-    is_done &= sweep_folder(engine->spec.folders.packages_fd, &budget);
-    is_done &= sweep_folder(engine->spec.folders.output_fd, &budget);
-    engine->is_sweeping = !is_done && budget < FILES_PER_TURN;
-    if (engine->is_sweeping) {
-        engine->spec.reactor->ops->timer_set(engine->sweeper, 0);
+    is_done &= sweep_folder(manager->spec.folders.logs_fd, &budget);
+    is_done &= sweep_folder(manager->spec.folders.layers_fd, &budget);
+    is_done &= sweep_folder(manager->spec.folders.packages_fd, &budget);
+    is_done &= sweep_folder(manager->spec.folders.output_fd, &budget);
+    manager->is_sweeping = !is_done && budget < FILES_PER_TURN;
+    if (manager->is_sweeping) {
+        manager->spec.reactor->ops->timer_set(manager->sweeper, 0);
         return;
     }
     if (!is_done)
         log_warning("something of ended sessions cannot be removed, continuing without that");
-    engine_later(engine); /* a stop waits for it */
+    session_manager_later(manager); /* a stop waits for it */
 }
 
-static void sweep_soon(struct engine *engine)
+static void sweep_soon(struct session_manager *manager)
 {
-    engine->is_sweeping = true;
-    engine->spec.reactor->ops->timer_set(engine->sweeper, 0);
+    manager->is_sweeping = true;
+    manager->spec.reactor->ops->timer_set(manager->sweeper, 0);
 }
 
-int engine_discard(struct engine *engine, int folder_fd, const char *name)
+int session_manager_discard(struct session_manager *manager, int folder_fd, const char *name)
 {
     char hidden[ID_MAX + 32];
 
     for (;;) { /* one of an earlier broker may have the number */
-        str_format(hidden, sizeof(hidden), GONE "%u", engine->next_gone++);
+        str_format(hidden, sizeof(hidden), GONE "%u", manager->next_gone++);
         if (renameat2(folder_fd, name, folder_fd, hidden, RENAME_NOREPLACE) == 0)
             break;
         if (errno == ENOENT)
@@ -136,14 +136,14 @@ int engine_discard(struct engine *engine, int folder_fd, const char *name)
         if (errno != EEXIST && errno != ENOTEMPTY)
             return -errno;
     }
-    sweep_soon(engine);
+    sweep_soon(manager);
     return 0;
 }
 
 /* Its folder, or the note beside it. */
-static bool is_of_a_living_session(const struct engine *engine, const char *name)
+static bool is_of_a_living_session(const struct session_manager *manager, const char *name)
 {
-    for (const struct session *session = engine->sessions; session; session = session->next) {
+    for (const struct session *session = manager->sessions; session; session = session->next) {
         size_t length = strlen(session->id);
 
         if (session->state != SESSION_ENDED && str_starts(name, session->id) &&
@@ -154,7 +154,7 @@ static bool is_of_a_living_session(const struct engine *engine, const char *name
 }
 
 /* Of sessions that ended just when a broker died, and uploads that nobody finishes any more. */
-static void discard_old(struct engine *engine, int folder_fd)
+static void discard_old(struct session_manager *manager, int folder_fd)
 {
     DIR *folder = open_folder(folder_fd, ".");
     struct dirent *entry;
@@ -163,17 +163,17 @@ static void discard_old(struct engine *engine, int folder_fd)
         bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_") ||
                        str_starts(entry->d_name, "r_"); /* packages of a run */
 
-        if (is_ours && !is_of_a_living_session(engine, entry->d_name))
-            engine_discard(engine, folder_fd, entry->d_name);
+        if (is_ours && !is_of_a_living_session(manager, entry->d_name))
+            session_manager_discard(manager, folder_fd, entry->d_name);
     }
     if (folder)
         closedir(folder);
 }
 
-void engine_sweep_old(struct engine *engine)
+void session_manager_sweep_old(struct session_manager *manager)
 {
-    discard_old(engine, engine->spec.folders.data_fd);
-    discard_old(engine, engine->spec.folders.logs_fd);
-    discard_old(engine, engine->spec.folders.packages_fd);
-    sweep_soon(engine);
+    discard_old(manager, manager->spec.folders.data_fd);
+    discard_old(manager, manager->spec.folders.logs_fd);
+    discard_old(manager, manager->spec.folders.packages_fd);
+    sweep_soon(manager);
 }

@@ -10,26 +10,26 @@
 #include "base/str.h"
 #include "runtime/outcome.h"
 #include "session/artifacts.h"
-#include "session/inside.h"
-#include "session/missing_job.h"
+#include "session/run_private.h"
+#include "session/session_private.h"
 #include "store/output_file.h"
 
-int usage_take(struct engine *engine, const char *tenant, enum quota quota, uint64_t amount,
-               struct error *err)
+int usage_take(struct session_manager *manager, const char *tenant, enum quota quota,
+               uint64_t amount, struct error *err)
 {
-    return tenant_take(engine->tenants, tenant, quota, amount, err);
+    return tenant_take(manager->tenants, tenant, quota, amount, err);
 }
 
 static void give(struct session *session, enum quota quota, uint64_t amount)
 {
-    tenant_give(session->engine->tenants, session->tenant, quota, amount);
+    tenant_give(session->manager->tenants, session->tenant, quota, amount);
 }
 
 /* ---- the session ---- */
 
 int usage_session(struct session *session, struct error *err)
 {
-    int r = usage_take(session->engine, session->tenant, QUOTA_SESSIONS, 1, err);
+    int r = usage_take(session->manager, session->tenant, QUOTA_SESSIONS, 1, err);
 
     session->is_counted = r == 0;
     return r;
@@ -46,12 +46,12 @@ void usage_session_over(struct session *session)
 
 int usage_box(struct session *session, struct error *err)
 {
-    uint64_t bytes = session->engine->spec.config->limits.memory_bytes;
+    uint64_t bytes = session->manager->spec.config->limits.memory_bytes;
     int r;
 
     if (session->held_memory)
         return 0;
-    r = usage_take(session->engine, session->tenant, QUOTA_MEMORY, bytes, err);
+    r = usage_take(session->manager, session->tenant, QUOTA_MEMORY, bytes, err);
     if (r == 0)
         session->held_memory = bytes;
     return r;
@@ -63,7 +63,7 @@ void usage_box_over(struct session *session, const struct box_facts *facts)
     uint64_t used = facts ? facts->usage.cpu_us : 0;
 
     if (used > session->counted_cpu_us)
-        tenant_used(session->engine->tenants, session->tenant, QUOTA_CPU,
+        tenant_used(session->manager->tenants, session->tenant, QUOTA_CPU,
                     used - session->counted_cpu_us);
     give(session, QUOTA_MEMORY, session->held_memory);
     session->held_memory = 0;
@@ -74,18 +74,18 @@ void usage_box_over(struct session *session, const struct box_facts *facts)
 
 int usage_execution(struct session *session, struct error *err)
 {
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
     bool has_memory = session->held_memory;
-    int r = usage_take(engine, session->tenant, QUOTA_CPU, 0, err);
+    int r = usage_take(manager, session->tenant, QUOTA_CPU, 0, err);
 
     /* Said here, and not when its box is made: a call that cannot be done is not begun. */
     if (r == 0 && session->state == SESSION_NEW)
-        r = turns_check(engine->turns, session->tenant, err);
+        r = fair_queue_check(manager->fair_queue, session->tenant, err);
     if (r == 0 && session->state == SESSION_NEW)
         r = usage_box(session, err);
     if (r == 0 && !has_memory)
         usage_box_over(session, NULL); /* whoever makes the box takes it again at once */
-    return r < 0 ? r : usage_take(engine, session->tenant, QUOTA_RUNS, 1, err);
+    return r < 0 ? r : usage_take(manager, session->tenant, QUOTA_RUNS, 1, err);
 }
 
 void usage_execution_over(struct session *session, const struct exec_end *end)
@@ -97,7 +97,7 @@ void usage_execution_over(struct session *session, const struct exec_end *end)
         return;
     /* The warden's word; what it kept to itself is counted when the box ends. */
     session->counted_cpu_us += used;
-    tenant_used(session->engine->tenants, session->tenant, QUOTA_CPU, used);
+    tenant_used(session->manager->tenants, session->tenant, QUOTA_CPU, used);
 }
 
 /* ---- runs ---- */
@@ -112,20 +112,20 @@ struct late_kernel {
 
 static void add_late(const struct run *run)
 {
-    struct engine *engine = run->engine;
+    struct session_manager *manager = run->manager;
     struct late_kernel *late = NULL;
 
-    if (engine->late_count < LIMIT_LATE_KERNELS)
+    if (manager->late_count < LIMIT_LATE_KERNELS)
         late = calloc(1, sizeof(*late));
     if (!late)
         return;
-    *late = (struct late_kernel){.next = engine->late,
+    *late = (struct late_kernel){.next = manager->late,
                                  .number = run->number,
                                  .kernel = run->kernel,
                                  .counted_us = run->result.usage.cpu_us};
     str_copy(late->tenant, sizeof(late->tenant), run->tenant);
-    engine->late = late;
-    engine->late_count++;
+    manager->late = late;
+    manager->late_count++;
 }
 
 /* Twice of a warm kernel, in any order. */
@@ -142,7 +142,7 @@ void usage_run(struct run *run)
 
     outcome_told(&run->result, &run->told);
     if (usage->cpu_us > run->counted_cpu_us) /* it is told twice when nothing could be installed */
-        tenant_used(run->engine->tenants, run->tenant, QUOTA_CPU,
+        tenant_used(run->manager->tenants, run->tenant, QUOTA_CPU,
                     usage->cpu_us - run->counted_cpu_us);
     run->counted_cpu_us = MAX(usage->cpu_us, run->counted_cpu_us);
     if (run->kernel && !run->has_status) {
@@ -151,9 +151,9 @@ void usage_run(struct run *run)
     }
 }
 
-void usage_kernel(struct engine *engine, const struct kernel_end *end)
+void usage_kernel(struct session_manager *manager, const struct kernel_end *end)
 {
-    for (struct late_kernel **at = &engine->late; *at; at = &(*at)->next) {
+    for (struct late_kernel **at = &manager->late; *at; at = &(*at)->next) {
         CLEANUP(freep) struct late_kernel *late = *at;
         uint64_t used = end->usage.cpu_us;
 
@@ -162,20 +162,20 @@ void usage_kernel(struct engine *engine, const struct kernel_end *end)
             continue;
         }
         *at = late->next;
-        engine->late_count--;
+        manager->late_count--;
         if (used > late->counted_us)
-            tenant_used(engine->tenants, late->tenant, QUOTA_CPU, used - late->counted_us);
+            tenant_used(manager->tenants, late->tenant, QUOTA_CPU, used - late->counted_us);
         return;
     }
 }
 
-void usage_free(struct engine *engine)
+void usage_free(struct session_manager *manager)
 {
-    while (engine->late) {
-        struct late_kernel *next = engine->late->next;
+    while (manager->late) {
+        struct late_kernel *next = manager->late->next;
 
-        free(engine->late);
-        engine->late = next;
+        free(manager->late);
+        manager->late = next;
     }
 }
 
@@ -183,7 +183,7 @@ void usage_free(struct engine *engine)
 
 int usage_data(struct session *session, uint64_t bytes, struct error *err)
 {
-    int r = usage_take(session->engine, session->tenant, QUOTA_DISK, bytes, err);
+    int r = usage_take(session->manager, session->tenant, QUOTA_DISK, bytes, err);
 
     if (r == 0)
         session->held_data += bytes;
@@ -201,7 +201,7 @@ void usage_data_over(struct session *session, uint64_t bytes)
 int usage_keep(struct session *session, struct output_writer *writer, uint64_t before, uint64_t now)
 {
     uint64_t more = now > before ? now - before : 0, less = before > now ? before - now : 0;
-    int r = usage_take(session->engine, session->tenant, QUOTA_DISK, more, NULL);
+    int r = usage_take(session->manager, session->tenant, QUOTA_DISK, more, NULL);
 
     if (r < 0)
         return r;
@@ -227,7 +227,7 @@ const char *usage_why(int r)
 void usage_packages(struct session *session, uint64_t bytes)
 {
     usage_data_over(session, session->held_packages);
-    tenant_hold(session->engine->tenants, session->tenant, QUOTA_DISK, bytes);
+    tenant_hold(session->manager->tenants, session->tenant, QUOTA_DISK, bytes);
     session->held_data += bytes;
     session->held_packages = bytes;
 }
@@ -247,20 +247,20 @@ static void add_output(void *ctx, const struct index_file *row)
 
 void usage_adopt(struct session *session)
 {
-    struct engine *engine = session->engine;
+    struct session_manager *manager = session->manager;
     struct error err = {0};
     int r;
 
     if (session->state == SESSION_ENDED)
         return; /* its files are gone; what is kept of them artifacts_adopt() counts */
     session->is_counted = true;
-    tenant_hold(engine->tenants, session->tenant, QUOTA_SESSIONS, 1);
-    r = index_each_file(engine->spec.index, session->id, 'o', add_output, session, &err);
+    tenant_hold(manager->tenants, session->tenant, QUOTA_SESSIONS, 1);
+    r = index_each_file(manager->spec.index, session->id, 'o', add_output, session, &err);
     if (r == 0)
-        r = index_each_file(engine->spec.index, session->id, 'd', add_data, session, &err);
+        r = index_each_file(manager->spec.index, session->id, 'd', add_data, session, &err);
     if (r < 0)
         log_warning("files of %s: %s, continuing without counting them", session->id, err.text);
-    tenant_hold(engine->tenants, session->tenant, QUOTA_DISK,
+    tenant_hold(manager->tenants, session->tenant, QUOTA_DISK,
                 session->held_data + session->held_output);
 }
 

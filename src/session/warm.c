@@ -1,13 +1,14 @@
-/* warm.c - what the maker keeps warm, for whoever looks: zygotes and the pool; see engine.h. */
+/* warm.c - what the provider keeps warm, for whoever looks: zygotes and the pool; see
+ * session_manager.h. */
 #include <stdlib.h>
 
 #include "base/str.h"
-#include "session/inside.h"
 #include "session/layers.h"
+#include "session/session_private.h"
 
 struct look {
     struct look *next;
-    struct engine *engine;
+    struct session_manager *manager;
     json_t *zygotes, *pool;
     void (*done)(void *ctx, json_t *state);
     void *ctx;
@@ -15,7 +16,7 @@ struct look {
 
 static void look_free(struct look *look)
 {
-    for (struct look **at = &look->engine->looks; *at; at = &(*at)->next) {
+    for (struct look **at = &look->manager->looks; *at; at = &(*at)->next) {
         if (*at == look) {
             *at = look->next;
             break;
@@ -26,9 +27,9 @@ static void look_free(struct look *look)
     free(look);
 }
 
-static json_t *pool_json(const struct engine *engine, const struct warm_state *state)
+static json_t *pool_json(const struct session_manager *manager, const struct warm_state *state)
 {
-    const struct config *config = engine->spec.config;
+    const struct config *config = manager->spec.config;
 
     return json_pack("{s:i, s:i, s:I, s:I}", "size", (int)(state ? state->pool_size : 0), "boxes",
                      (int)(state ? state->pooled : 0), "memory_bytes",
@@ -42,7 +43,7 @@ static void on_state(void *ctx, const struct warm_state *state)
 
     if (state->tier < 0) {
         json_decref(look->pool);
-        look->pool = pool_json(look->engine, state);
+        look->pool = pool_json(look->manager, state);
         return;
     }
     json_array_append_new(look->zygotes,
@@ -59,14 +60,16 @@ static void on_seen(void *ctx)
     struct look *look = ctx;
     void (*done)(void *ctx, json_t *state) = look->done;
     void *done_ctx = look->ctx;
-    json_t *state = json_pack("{s:O, s:o}", "zygotes", look->zygotes, "pool",
-                              look->pool ? json_incref(look->pool) : pool_json(look->engine, NULL));
+    json_t *state =
+        json_pack("{s:O, s:o}", "zygotes", look->zygotes, "pool",
+                  look->pool ? json_incref(look->pool) : pool_json(look->manager, NULL));
 
     look_free(look);
     done(done_ctx, state);
 }
 
-void engine_look(struct engine *engine, void (*done)(void *ctx, json_t *state), void *ctx)
+void session_manager_look(struct session_manager *manager, void (*done)(void *ctx, json_t *state),
+                          void *ctx)
 {
     struct look *look = calloc(1, sizeof(*look));
 
@@ -74,30 +77,33 @@ void engine_look(struct engine *engine, void (*done)(void *ctx, json_t *state), 
         done(ctx, NULL);
         return;
     }
-    *look = (struct look){
-        .next = engine->looks, .engine = engine, .zygotes = json_array(), .done = done, .ctx = ctx};
-    engine->looks = look;
-    if (engine->maker->ops->look)
-        engine->maker->ops->look(engine->maker, on_state, on_seen, look);
+    *look = (struct look){.next = manager->looks,
+                          .manager = manager,
+                          .zygotes = json_array(),
+                          .done = done,
+                          .ctx = ctx};
+    manager->looks = look;
+    if (manager->provider->ops->look)
+        manager->provider->ops->look(manager->provider, on_state, on_seen, look);
     else
         on_seen(look);
 }
 
-void engine_look_cancel(struct engine *engine, void *ctx)
+void session_manager_look_cancel(struct session_manager *manager, void *ctx)
 {
     struct look *next;
 
-    for (struct look *look = engine->looks; look; look = next) {
+    for (struct look *look = manager->looks; look; look = next) {
         next = look->next;
         if (look->ctx != ctx)
             continue;
-        engine->maker->ops->forget(engine->maker, look);
+        manager->provider->ops->forget(manager->provider, look);
         look_free(look);
     }
 }
 
-void looks_free(struct engine *engine)
+void looks_free(struct session_manager *manager)
 {
-    while (engine->looks)
-        look_free(engine->looks);
+    while (manager->looks)
+        look_free(manager->looks);
 }

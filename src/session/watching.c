@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "session/inside.h"
+#include "session/session_private.h"
 
 #define PACE_BYTES (LIMIT_SPOOL_BYTES / 2) /* how far a watcher that paces may be behind */
 
@@ -76,7 +76,7 @@ void execution_watch_at(struct execution_watcher *watcher, const uint64_t offset
     for (int i = 0; i < BOX_STREAMS; i++) {
         watcher->offset[i] = offset[i];
         if (execution->is_held[i])
-            engine_later(execution->session->engine);
+            session_manager_later(execution->session->manager);
     }
 }
 
@@ -102,8 +102,8 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
     if (execution->telling == 0)
         sweep_watchers(execution);
     execution->users--;
-    if (is_held(execution) || execution->session->engine->is_stopping)
-        engine_later(execution->session->engine);
+    if (is_held(execution) || execution->session->manager->is_stopping)
+        session_manager_later(execution->session->manager);
     execution->is_abandoned |= ends_it;
     if (execution_has_ended(execution))
         execution_forget(execution);

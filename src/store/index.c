@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "store/index_inside.h"
+#include "store/index_private.h"
 
 #define INDEX_FILE "index.db"
 #define INDEX_APPLICATION 0x424c5931 /* "BLY1" */

@@ -1,5 +1,5 @@
 /* index_context.c - the rows of contexts: which kernels a session has; see index.h. */
-#include "store/index_inside.h"
+#include "store/index_private.h"
 
 int index_put_context(struct index *index, const struct index_context *context, struct error *err)
 {

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
-#include "store/index_inside.h"
+#include "store/index_private.h"
 
 static int put_execution(struct index *index, const struct index_execution *execution,
                          struct error *err)

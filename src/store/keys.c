@@ -16,7 +16,7 @@
 #include "base/hmac.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "store/index_inside.h"
+#include "store/index_private.h"
 
 #define ID_BYTES 8
 #define SECRET_BYTES 24

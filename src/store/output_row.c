@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "store/index_inside.h"
+#include "store/index_private.h"
 
 int output_row_put(struct index *index, const struct output_row *row, struct error *err)
 {

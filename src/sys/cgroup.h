@@ -100,13 +100,13 @@ struct cgroup_usage {
 void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);
 
 /*
- * A group for all boxes of an engine, bailey-<name of the stub>-engine in each hierarchy, handed to
- * `owner` (-1: it stays the caller's). *ret is the site within it. On v2, where only a process
- * beneath it may clone others into its children, *ret_leaf_fd is the folder of a group for the
- * launcher itself, beside those of the boxes (-1 on v1). ret_lock_fds (-1: none of this number) are
- * to stay open for as long as the engine lives: they keep every sweep away from its boxes' groups.
- * Nothing to be had is CGROUP_NONE, not an error. The engine may not remove the group: the sweep of
- * a later bailey does.
+ * A group for all boxes of an engine, bailey-<name of the supervisor>-engine in each hierarchy,
+ * handed to `owner` (-1: it stays the caller's). *ret is the site within it. On v2, where only a
+ * process beneath it may clone others into its children, *ret_leaf_fd is the folder of a group for
+ * the launcher itself, beside those of the boxes (-1 on v1). ret_lock_fds (-1: none of this number)
+ * are to stay open for as long as the engine lives: they keep every sweep away from its boxes'
+ * groups. Nothing to be had is CGROUP_NONE, not an error. The engine may not remove the group: the
+ * sweep of a later bailey does.
  */
 void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cgroup_site *ret,
                         int *ret_leaf_fd, int ret_lock_fds[_CONTROLLER_MAX]);

@@ -232,15 +232,17 @@ static void check_proc(struct attempt *attempt)
     row_pass(attempt->row, "mounted; shows its own processes only");
 }
 
-static const struct attempt namespaces[_LAYER_MAX] = {
-    [LAYER_USERNS] = {.flags = 0, .ns_file = "user", .body = check_userns},
-    [LAYER_MOUNTNS] = {.flags = CLONE_NEWNS, .ns_file = "mnt", .body = check_mountns},
-    [LAYER_PIDNS] = {.flags = CLONE_NEWPID, .ns_file = "pid", .body = check_pidns},
-    [LAYER_NETNS] = {.flags = CLONE_NEWNET, .ns_file = "net", .body = check_namespace},
-    [LAYER_IPCNS] = {.flags = CLONE_NEWIPC, .ns_file = "ipc", .body = check_namespace},
-    [LAYER_UTSNS] = {.flags = CLONE_NEWUTS, .ns_file = "uts", .body = check_utsns},
-    [LAYER_CGROUPNS] = {.flags = CLONE_NEWCGROUP, .ns_file = "cgroup", .body = check_namespace},
-    [LAYER_PROC] = {.flags = CLONE_NEWNS | CLONE_NEWPID, .body = check_proc},
+static const struct attempt namespaces[_ISOLATION_LAYER_MAX] = {
+    [ISOLATION_LAYER_USERNS] = {.flags = 0, .ns_file = "user", .body = check_userns},
+    [ISOLATION_LAYER_MOUNTNS] = {.flags = CLONE_NEWNS, .ns_file = "mnt", .body = check_mountns},
+    [ISOLATION_LAYER_PIDNS] = {.flags = CLONE_NEWPID, .ns_file = "pid", .body = check_pidns},
+    [ISOLATION_LAYER_NETNS] = {.flags = CLONE_NEWNET, .ns_file = "net", .body = check_namespace},
+    [ISOLATION_LAYER_IPCNS] = {.flags = CLONE_NEWIPC, .ns_file = "ipc", .body = check_namespace},
+    [ISOLATION_LAYER_UTSNS] = {.flags = CLONE_NEWUTS, .ns_file = "uts", .body = check_utsns},
+    [ISOLATION_LAYER_CGROUPNS] = {.flags = CLONE_NEWCGROUP,
+                                  .ns_file = "cgroup",
+                                  .body = check_namespace},
+    [ISOLATION_LAYER_PROC] = {.flags = CLONE_NEWNS | CLONE_NEWPID, .body = check_proc},
 };
 
 static void try_namespace(struct probe_row *row)
@@ -477,18 +479,18 @@ static void try_uid_split(struct probe_row *row)
 
 /* --- all of them --- */
 
-static void (*const tries[_LAYER_MAX])(struct probe_row *row) = {
-    [LAYER_USERNS] = try_namespace,   [LAYER_MOUNTNS] = try_namespace,
-    [LAYER_PIDNS] = try_namespace,    [LAYER_NETNS] = try_namespace,
-    [LAYER_IPCNS] = try_namespace,    [LAYER_UTSNS] = try_namespace,
-    [LAYER_CGROUPNS] = try_namespace, [LAYER_SECCOMP] = try_seccomp,
-    [LAYER_LANDLOCK] = try_landlock,  [LAYER_CGROUP] = try_cgroup,
-    [LAYER_CAPS] = try_caps,          [LAYER_NO_NEW_PRIVS] = try_no_new_privs,
-    [LAYER_PROC] = try_namespace,     [LAYER_UID_SPLIT] = try_uid_split,
+static void (*const tries[_ISOLATION_LAYER_MAX])(struct probe_row *row) = {
+    [ISOLATION_LAYER_USERNS] = try_namespace,   [ISOLATION_LAYER_MOUNTNS] = try_namespace,
+    [ISOLATION_LAYER_PIDNS] = try_namespace,    [ISOLATION_LAYER_NETNS] = try_namespace,
+    [ISOLATION_LAYER_IPCNS] = try_namespace,    [ISOLATION_LAYER_UTSNS] = try_namespace,
+    [ISOLATION_LAYER_CGROUPNS] = try_namespace, [ISOLATION_LAYER_SECCOMP] = try_seccomp,
+    [ISOLATION_LAYER_LANDLOCK] = try_landlock,  [ISOLATION_LAYER_CGROUP] = try_cgroup,
+    [ISOLATION_LAYER_CAPS] = try_caps,          [ISOLATION_LAYER_NO_NEW_PRIVS] = try_no_new_privs,
+    [ISOLATION_LAYER_PROC] = try_namespace,     [ISOLATION_LAYER_UID_SPLIT] = try_uid_split,
 };
 
 /* `row` lies in shared memory; until the probe says something it has failed. */
-static int probe_layer(struct probe_row *row, enum layer layer, struct error *err)
+static int probe_layer(struct probe_row *row, enum isolation_layer layer, struct error *err)
 {
     int status = 0;
     pid_t pid;
@@ -512,17 +514,17 @@ static int probe_layer(struct probe_row *row, enum layer layer, struct error *er
     return 0;
 }
 
-int probe_layers(struct probe_row rows[_LAYER_MAX], struct error *err)
+int probe_layers(struct probe_row rows[_ISOLATION_LAYER_MAX], struct error *err)
 {
-    size_t size = sizeof(struct probe_row) * _LAYER_MAX;
+    size_t size = sizeof(struct probe_row) * _ISOLATION_LAYER_MAX;
     struct probe_row *shared;
     int r = 0;
 
     shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return error_errno(err, "mapping memory for probes");
-    for (int layer = 0; layer < _LAYER_MAX && r == 0; layer++)
-        r = probe_layer(&shared[layer], (enum layer)layer, err);
+    for (int layer = 0; layer < _ISOLATION_LAYER_MAX && r == 0; layer++)
+        r = probe_layer(&shared[layer], (enum isolation_layer)layer, err);
     if (r == 0)
         memcpy(rows, shared, size);
     munmap(shared, size);

@@ -11,16 +11,16 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 
 struct probe_row {
-    enum layer layer;
+    enum isolation_layer layer;
     int result;       /* 0, or the negative errno of what was refused */
     char detail[160]; /* "mounting proc: EPERM (...)", or what was seen to hold */
 };
 
 /* Fails only where no child can be made at all. */
-int probe_layers(struct probe_row rows[_LAYER_MAX], struct error *err);
+int probe_layers(struct probe_row rows[_ISOLATION_LAYER_MAX], struct error *err);
 
 struct probe_host {
     char kernel[96];  /* "6.1.0-18-amd64" */

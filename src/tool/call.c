@@ -1,4 +1,5 @@
-/* call.c - a tool call from parameters to reply: envelope, schema, session, audit; see inside.h. */
+/* call.c - a tool call from parameters to reply: envelope, schema, session, audit; see
+ * tool_private.h. */
 #include "tool/call.h"
 
 #include <errno.h>
@@ -10,9 +11,9 @@
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
-#include "session/denial.h"
-#include "tool/inside.h"
+#include "session/refusal_log.h"
 #include "tool/schema.h"
+#include "tool/tool_private.h"
 
 static const struct tool_handler handlers[] = {
     {"sandbox_exec", sandbox_exec_start, NULL},
@@ -62,12 +63,12 @@ static const struct {
     {ERROR_SHUTTING_DOWN, "The engine is being stopped. Call again later."},
 };
 
-struct tools *tools_new(struct engine *engine, struct reactor *reactor)
+struct tools *tools_new(struct session_manager *manager, struct reactor *reactor)
 {
     struct tools *tools = calloc(1, sizeof(*tools));
 
     if (tools)
-        *tools = (struct tools){.engine = engine, .reactor = reactor};
+        *tools = (struct tools){.manager = manager, .reactor = reactor};
     return tools;
 }
 
@@ -103,10 +104,10 @@ void call_release(struct tool_call *call)
     if (call->watcher)
         execution_unwatch(ptr_take(&call->watcher), true);
     if (call->run)
-        engine_run_cancel(ptr_take(&call->run));
+        session_manager_run_cancel(ptr_take(&call->run));
     if (call->timer)
         call->tools->reactor->ops->timer_remove(ptr_take(&call->timer));
-    call_leave_turn(call);
+    call_unlock_file(call);
 }
 
 static void call_free(struct tool_call *call)
@@ -121,7 +122,7 @@ static void call_free(struct tool_call *call)
 /* The change of a file has a line of its own, as one that came by another door has. */
 static void audit_file(struct tool_call *call, const char *error)
 {
-    struct metrics *metrics = engine_metrics(call->tools->engine);
+    struct metrics *metrics = session_manager_metrics(call->tools->manager);
     json_t *fields = json_pack("{s:s*, s:s, s:o, s:I, s:s, s:s*, s:s}", "session_id",
                                call->session_id[0] ? call->session_id : NULL, "change", "written",
                                "path", text_to_json(call->path, strlen(call->path)), "bytes",
@@ -134,7 +135,7 @@ static void audit_file(struct tool_call *call, const char *error)
         metrics_add(metrics, METRIC_FILE_BYTES, &(const char *){"in"}, call->data_length);
     caller_describe(&call->caller, fields);
     if (fields)
-        audit_write(engine_audit(call->tools->engine), "file", fields);
+        audit_write(session_manager_audit(call->tools->manager), "file", fields);
 }
 
 static void audit(struct tool_call *call)
@@ -157,7 +158,7 @@ static void audit(struct tool_call *call)
         audit_file(call, error);
     caller_describe(&call->caller, fields);
     if (fields)
-        audit_write(engine_audit(call->tools->engine), "tool", fields);
+        audit_write(session_manager_audit(call->tools->manager), "tool", fields);
 }
 
 void call_reply(struct tool_call *call, json_t *reply)
@@ -196,14 +197,14 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
     json_t *reply = failure(err, hint);
 
     /* Where a program was begun, its own line tells. */
-    if (denial_is(err) && !call->execution_id[0])
-        engine_denied(call->tools->engine, &(struct denial){.caller = &call->caller,
-                                                            .err = err,
-                                                            .session = call->session_id,
-                                                            .tool = call->row->name});
+    if (refusal_is(err) && !call->execution_id[0])
+        refusal_log_add(call->tools->manager, &(struct refusal){.caller = &call->caller,
+                                                                .err = err,
+                                                                .session = call->session_id,
+                                                                .tool = call->row->name});
     if (reply && str_equal(err->code, ERROR_TOO_MANY_SESSIONS))
         json_object_set_new(reply, "retry_after_s",
-                            json_integer(engine_retry_s(call->tools->engine)));
+                            json_integer(session_manager_retry_s(call->tools->manager)));
     else if (reply && err->retry_s)
         json_object_set_new(reply, "retry_after_s", json_integer(err->retry_s));
     if (reply && err->quota)
@@ -221,8 +222,8 @@ int call_find(const struct tool_call *call, const char *word, bool with_ended, s
     /* The owner may use anybody's by its id; a name is one of its own, or will be. */
     bool is_any = call->who.is_local && str_starts(word, "s_");
 
-    return engine_find_of(call->tools->engine, is_any ? NULL : call->who.tenant, word, with_ended,
-                          ret, err);
+    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->who.tenant, word,
+                                   with_ended, ret, err);
 }
 
 /* Whether the word is the name (not the id) of a session that has ended; says so in the note. */
@@ -247,7 +248,7 @@ static bool was_name(struct tool_call *call, const char *word)
 
 static int find_or_make(struct tool_call *call, const char *word, struct error *err)
 {
-    struct engine *engine = call->tools->engine;
+    struct session_manager *manager = call->tools->manager;
     int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
     if (r < 0 && word && str_starts(word, "s_"))
@@ -256,8 +257,9 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
         !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
         return r;
     if (r < 0) {
-        r = engine_create(engine, &(struct session_spec){.tenant = call->who.tenant, .name = word},
-                          &call->session, err);
+        r = session_manager_create(manager,
+                                   &(struct session_spec){.tenant = call->who.tenant, .name = word},
+                                   &call->session, err);
         call->has_made = r == 0 && !word;
     }
     if (r == 0)
@@ -371,7 +373,7 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
         .handler = handler,
         .input = json_incref(input),
         .started_ms = clock_now_ms(),
-        .caller = *engine_caller(tools->engine),
+        .caller = *session_manager_caller(tools->manager),
         .done = done,
         .ctx = ctx,
         .is_starting = true,

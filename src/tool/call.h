@@ -10,7 +10,7 @@
 #include "model/principal.h"
 #include "tool/tool.h"
 
-struct engine;
+struct session_manager;
 struct execution;
 struct reactor;
 struct tool_call;
@@ -19,7 +19,7 @@ struct tools;
 #define TOOL_TRACE_MAX (4 * KIB) /* bytes of a reasoning trace that are kept */
 
 /* What the calls of one engine share: who writes which file now. NULL: no memory. */
-struct tools *tools_new(struct engine *engine, struct reactor *reactor);
+struct tools *tools_new(struct session_manager *manager, struct reactor *reactor);
 void tools_free(struct tools *tools); /* after every call has ended; NULL is fine */
 
 /*

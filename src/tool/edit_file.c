@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tool/file_path.h"
-#include "tool/inside.h"
+#include "tool/tool_private.h"
 
 static void edited(struct tool_call *call, const struct error *err)
 {
@@ -70,7 +70,7 @@ static void read_whole(struct tool_call *call, const struct error *failed)
     }
 }
 
-static void on_turn(struct tool_call *call)
+static void on_file_locked(struct tool_call *call)
 {
     call_get(call, read_whole);
 }
@@ -93,6 +93,6 @@ void sandbox_edit_file_start(struct tool_call *call)
                   "old_string and new_string are the same: there is nothing to change");
         call_fail(call, &err, "Give a new_string that differs.");
     } else if (call_session(call)) {
-        call_turn(call, on_turn);
+        call_lock_file(call, on_file_locked);
     }
 }

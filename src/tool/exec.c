@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "tool/inside.h"
+#include "tool/tool_private.h"
 
 static json_t *hint(const struct result *result, json_t *outputs)
 {

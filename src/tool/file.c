@@ -1,11 +1,12 @@
-/* file.c - a whole file of the session's box, read or written by a tool call; see inside.h. */
+/* file.c - a whole file of the session's box, read or written by a tool call; see tool_private.h.
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "observe/bus.h"
 #include "tool/file_path.h"
-#include "tool/inside.h"
+#include "tool/tool_private.h"
 
 static void finish(struct tool_call *call, const struct error *err)
 {
@@ -137,7 +138,7 @@ void call_get(struct tool_call *call, void (*done)(struct tool_call *call, const
 void call_file_changed(struct tool_call *call)
 {
     bus_publish(
-        engine_bus(call->tools->engine), EVENT_FILE_CHANGED, session_tenant(call->session),
-        call->session_id,
+        session_manager_bus(call->tools->manager), EVENT_FILE_CHANGED,
+        session_tenant(call->session), call->session_id,
         json_pack("{s:s, s:s, s:s}", "kind", "written", "path", call->path, "type", "file"));
 }

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "tool/python.h"
+#include "interpreter/python.h"
 
 #define COMPONENT_MAX 255
 

@@ -2,8 +2,8 @@
  * run_code.c - the tools run_code {code, language, context, timeout} and run_python_code {code,
  * timeout} in the broker.
  *
- * Without a session a run has a box of its own (engine_run). With one it is a cell: variables stay
- * for the next.
+ * Without a session a run has a box of its own (session_manager_run). With one it is a cell:
+ * variables stay for the next.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "tool/inside.h"
+#include "tool/tool_private.h"
 
 #define FRESH "fresh interpreter: variables are not kept between calls"
 #define KEPT "variables are kept for the next call in this session"
@@ -25,7 +25,7 @@ static const char *language_of(const struct tool_call *call)
 
 static int check_code(const struct tool_call *call, struct error *err)
 {
-    const struct config *config = engine_config(call->tools->engine);
+    const struct config *config = session_manager_config(call->tools->manager);
     json_t *code = call_parameter(call, "code");
     const char *text = json_string_value(code);
     bool is_enabled = false;
@@ -110,15 +110,15 @@ static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct r
 
     if (call_parameter(call, "timeout") && timeout_ms == 0)
         timeout_ms = 1; /* 0 would mean: as configured */
-    if (engine_run(call->tools->engine,
-                   &(struct run_spec){
-                       .tenant = call->who.tenant,
-                       .language = language_of(call),
-                       .code = json_string_value(code),
-                       .code_length = json_string_length(code),
-                       .timeout_ms = timeout_ms,
-                   },
-                   done, call, &call->run, &err) < 0) {
+    if (session_manager_run(call->tools->manager,
+                            &(struct run_spec){
+                                .tenant = call->who.tenant,
+                                .language = language_of(call),
+                                .code = json_string_value(code),
+                                .code_length = json_string_length(code),
+                                .timeout_ms = timeout_ms,
+                            },
+                            done, call, &call->run, &err) < 0) {
         call->run = NULL;
         call_fail(call, &err, NULL);
     }
@@ -150,7 +150,7 @@ static void on_ran(struct tool_call *call, struct result *result, json_t *output
 static void start_in_session(struct tool_call *call)
 {
     const char *context = json_string_value(call_parameter(call, "context"));
-    uint64_t fallback_ms = engine_config(call->tools->engine)->limits.timeout_ms;
+    uint64_t fallback_ms = session_manager_config(call->tools->manager)->limits.timeout_ms;
     json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
     struct cell_request request = {
@@ -174,8 +174,8 @@ static void start_in_session(struct tool_call *call)
 /* What can be refused before a session is made for it. */
 static int check_interpreter(const struct tool_call *call, struct error *err)
 {
-    const struct engine_language *language =
-        engine_language(call->tools->engine, language_of(call));
+    const struct session_language *language =
+        session_manager_language(call->tools->manager, language_of(call));
 
     if (language && language->program)
         return 0;

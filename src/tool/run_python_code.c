@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "tool/oneshot.h"
+#include "oneshot/oneshot.h"
 #include "tool/tool.h"
 
 #define HEADLINE_MAX 300

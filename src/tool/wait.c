@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "tool/inside.h"
+#include "tool/tool_private.h"
 
 static void still_running(struct tool_call *call, struct result *result)
 {

@@ -1,15 +1,15 @@
-/* watch.c - a tool call waits for an execution and fetches what it left; see inside.h. */
+/* watch.c - a tool call waits for an execution and fetches what it left; see tool_private.h. */
 #include <errno.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "tool/inside.h"
 #include "tool/outputs.h"
+#include "tool/tool_private.h"
 
 static void read_result(struct tool_call *call, struct result *result)
 {
-    execution_result(call->execution, engine_config(call->tools->engine)->limits.output_bytes,
-                     result);
+    execution_result(call->execution,
+                     session_manager_config(call->tools->manager)->limits.output_bytes, result);
     str_copy(result->session_id, sizeof(result->session_id), call->session_id);
 }
 

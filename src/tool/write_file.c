@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "tool/file_path.h"
-#include "tool/inside.h"
+#include "tool/tool_private.h"
 
 static void written(struct tool_call *call, const struct error *err)
 {
@@ -16,7 +16,7 @@ static void written(struct tool_call *call, const struct error *err)
                                "File written successfully. Use sandbox_exec to run it."));
 }
 
-static void on_turn(struct tool_call *call)
+static void on_file_locked(struct tool_call *call)
 {
     json_t *content = call_parameter(call, "content");
 
@@ -43,5 +43,5 @@ void sandbox_write_file_start(struct tool_call *call)
         return;
     }
     if (call_session(call))
-        call_turn(call, on_turn);
+        call_lock_file(call, on_file_locked);
 }

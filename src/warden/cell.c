@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/guest_stage.h"
 #include "base/str.h"
+#include "sandbox/guest_stage.h"
 #include "warden/kernel.h"
 
 #define CELL_FLAGS (CELL_SCRIPT | CELL_INPUT | CELL_KEEP | CELL_FOLDER)
@@ -36,18 +36,18 @@ void cell_begin(struct kernel *kernel, struct command *cell)
     cell->cpu_ns = kernel_cpu_ns(kernel);
     write_head(kernel, cell);
     for (int i = 0; i < 2; i++)
-        outflow_borrow(&cell->out[i], &kernel->pipe[i]);
+        out_stream_borrow(&cell->out[i], &kernel->pipe[i]);
     kernel_write(kernel);
-    if (kernel->is_given)
+    if (kernel->from_zygote)
         watch_clock(cell->warden);
 }
 
 void cell_event(struct command *cell, const char *data, size_t length)
 {
-    struct outflow *stream = &cell->out[2];
+    struct out_stream *stream = &cell->out[2];
 
     cell->end.event_bytes += length; /* also what is dropped: the difference says how much it was */
-    outflow_put(stream, data, MIN((uint64_t)length, LIMIT_CELL_EVENTS - stream->read));
+    out_stream_put(stream, data, MIN((uint64_t)length, LIMIT_CELL_EVENTS - stream->read));
 }
 
 /* Everybody who is not the current one, or is it no more. */
@@ -84,7 +84,7 @@ void cell_end(struct command *cell, int status)
         if (cpu_ns > cell->cpu_ns && cell->cpu_ns > 0)
             cell->end.cpu_us = (cpu_ns - cell->cpu_ns) / 1000;
         for (int i = 0; i < 2; i++)
-            outflow_stop(&cell->out[i]);
+            out_stream_stop(&cell->out[i]);
     }
     cell_settle(cell);
 }
@@ -96,7 +96,7 @@ void cell_lose(struct command *cell)
 
     if (!is_script)
         cell->end.flags |= EXITED_KERNEL_DIED;
-    cell->end.flags |= process->end.flags & EXITED_UNSEEN;
+    cell->end.flags |= process->end.flags & EXITED_STATUS_EXTERNAL;
     if (is_script) /* it had the process for itself */
         cell->end.max_rss_bytes = process->end.max_rss_bytes;
     if (cell->has_started && process->end.cpu_us > cell->cpu_ns / 1000)
@@ -143,7 +143,7 @@ void cell_forget(struct command *cell)
     cell->is_forgotten = true;
     cell->is_silent = true;
     for (int i = 0; i < MESSAGE_STREAMS; i++) /* what it still prints is dropped */
-        outflow_rewind(&cell->out[i], cell->out[i].read);
+        out_stream_rewind(&cell->out[i], cell->out[i].read);
 }
 
 /* ---- CELL ---- */

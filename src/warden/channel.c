@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "sys/packet.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 #include "wire/pack.h"
 
 #define FRAMES_PER_TURN 64

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/guest_stage.h"
+#include "sandbox/guest_stage.h"
 #include "warden/kernel.h"
 
 struct command *command_by_id(const struct warden *warden, uint32_t id)
@@ -39,9 +39,9 @@ struct command *command_new(struct warden *warden, uint32_t id, uint32_t flags)
     command->is_pty = flags & EXEC_PTY;
     command->exec.fd = -1;
     command->peer_fd = -1;
-    inflow_init(&command->in, command);
+    in_stream_init(&command->in, command);
     for (int i = 0; i < MESSAGE_STREAMS; i++)
-        outflow_init(&command->out[i], command, i);
+        out_stream_init(&command->out[i], command, i);
     while (*at)
         at = &(*at)->next;
     *at = command;
@@ -68,10 +68,10 @@ void command_free(struct command *command)
             break;
         }
     }
-    inflow_close(&command->in);
+    in_stream_close(&command->in);
     exec_close(command);
     for (int i = 0; i < MESSAGE_STREAMS; i++)
-        outflow_free(&command->out[i]);
+        out_stream_free(&command->out[i]);
     fd_closep(&command->peer_fd);
     buf_free(&command->in.waiting);
     buf_free(&command->text);
@@ -184,7 +184,7 @@ void command_exited(struct warden *warden, pid_t pid, int status, const struct r
         if (command->start_ns == 0)
             command->start_ns = command->end_ns;
         if (command->ends_box)
-            crowd_kill(warden->sandbox);
+            proc_tree_kill(warden->sandbox);
         if (command->is_kernel)
             kernel_died(command->kernel);
         return;
@@ -235,26 +235,27 @@ static void report_exit(struct command *command)
 static bool finish_streams(struct command *command)
 {
     for (int i = 0; i < MESSAGE_STREAMS; i++) {
-        struct outflow *stream = &command->out[i];
+        struct out_stream *stream = &command->out[i];
 
         /* The pipe may stay open for ever, in an orphan or on its way through a socket that
          * nobody reads; what was written is in it. */
         if (stream->fd >= 0 && !command->is_cell &&
             (!command->ends_box || command->warden->is_alone)) {
-            outflow_read(stream);
-            if (stream->fd >= 0 && !outflow_is_full(stream) && command->keeps && !command->is_pty)
-                outflow_let_go(stream);
-            else if (stream->fd >= 0 && !outflow_is_full(stream))
-                outflow_close(stream);
+            out_stream_read(stream);
+            if (stream->fd >= 0 && !out_stream_is_full(stream) && command->keeps &&
+                !command->is_pty)
+                out_stream_let_go(stream);
+            else if (stream->fd >= 0 && !out_stream_is_full(stream))
+                out_stream_close(stream);
         }
-        outflow_produce(stream);
-        if (!outflow_is_done(stream) && !command->is_silent)
+        out_stream_produce(stream);
+        if (!out_stream_is_done(stream) && !command->is_silent)
             return false;
     }
     if (command->out[0].fd < 0 && command->out[1].fd < 0)
         note_end(command); /* also while nobody listens: later it might not be true any more */
-    return outflow_is_done(&command->out[0]) && outflow_is_done(&command->out[1]) &&
-           outflow_is_done(&command->out[2]);
+    return out_stream_is_done(&command->out[0]) && out_stream_is_done(&command->out[1]) &&
+           out_stream_is_done(&command->out[2]);
 }
 
 /* A kernel's end is told behind those of its cells. */
@@ -284,7 +285,7 @@ static bool command_finish(struct command *command)
     }
     command->is_end_told = true;
     if (command->keeps && !command->is_forgotten)
-        inflow_close(&command->in);
+        in_stream_close(&command->in);
     else
         command_free(command);
     return true;
@@ -323,7 +324,7 @@ bool command_produce(struct warden *warden)
         if (!has_turn(command))
             continue;
         for (int i = 0; i < MESSAGE_STREAMS; i++)
-            progress |= outflow_produce(&command->out[i]);
+            progress |= out_stream_produce(&command->out[i]);
         progress |= command_finish(command);
     }
     return progress;
@@ -332,7 +333,7 @@ bool command_produce(struct warden *warden)
 bool command_ack(struct warden *warden, uint32_t id, const struct message_ack *ack)
 {
     struct command *command = command_by_id(warden, id);
-    struct outflow *stream;
+    struct out_stream *stream;
 
     if (!command)
         return false;
@@ -341,7 +342,7 @@ bool command_ack(struct warden *warden, uint32_t id, const struct message_ack *a
     stream = &command->out[ack->stream - 1];
     if (ack->offset < stream->acked || ack->offset > stream->sent)
         warden_end(warden); /* a host that acknowledges what it never got */
-    outflow_acknowledge(stream, ack->offset);
+    out_stream_acknowledge(stream, ack->offset);
     return true;
 }
 
@@ -371,9 +372,9 @@ void command_signal(struct warden *warden, const struct frame *frame)
     else if (number != SIGKILL)
         signal_group(command, (int)number);
     else if (command->ends_box)
-        crowd_kill(warden->sandbox);
+        proc_tree_kill(warden->sandbox);
     else
-        crowd_kill_tree(warden->sandbox, command->pid, -1);
+        proc_tree_kill_tree(warden->sandbox, command->pid, -1);
 }
 
 void command_resize(struct warden *warden, const struct frame *frame)

@@ -1,6 +1,6 @@
 /*
  * command.h - a command of the box and its streams, as the files that make up its life see them.
- * Private to warden/; the rest of it knows inside.h.
+ * Private to warden/; the rest of it knows warden_private.h.
  *
  * Theory of operation. An outflow is a ring: bytes are read from the guest while there is room,
  * sent while the channel takes them, and kept until the host has acknowledged them. A full ring
@@ -13,9 +13,9 @@
 #ifndef BAILEY_WARDEN_COMMAND_H
 #define BAILEY_WARDEN_COMMAND_H
 
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
-struct outflow {
+struct out_stream {
     struct loop_source source; /* watches the descriptor while the ring has room */
     struct command *command;
     uint8_t number;
@@ -26,7 +26,7 @@ struct outflow {
     uint64_t stop;              /* what comes from here on is not this command's */
 };
 
-struct inflow {
+struct in_stream {
     struct loop_source source; /* the pipe or terminal to the guest; fd -1 after its end */
     struct command *command;
     struct buf waiting; /* bytes the guest has not taken yet */
@@ -43,8 +43,8 @@ struct command {
     bool ends_box, keeps, is_pty;
     bool is_silent;    /* a new host has not asked for it yet */
     bool is_forgotten; /* its end will be told to nobody */
-    struct inflow in;
-    struct outflow out[MESSAGE_STREAMS]; /* the third of a cell only */
+    struct in_stream in;
+    struct out_stream out[MESSAGE_STREAMS]; /* the third of a cell only */
     int peer_fd;             /* the guest's end of its terminal, held until it has exited; -1 */
     struct loop_source exec; /* the note of spawn.c */
     uint64_t start_ns;       /* 0: not yet */
@@ -89,29 +89,30 @@ bool command_make_room(struct warden *warden); /* for one more */
 /* It does not run, and this is why: NOEXEC. */
 void command_refuse(struct command *command, uint16_t stage, int negative_errno);
 
-/* outflow.c */
-void outflow_init(struct outflow *stream, struct command *command, int index);
-int outflow_open(struct outflow *stream, int fd); /* owns it */
-void outflow_borrow(struct outflow *stream, struct kernel_pipe *pipe);
-void outflow_read(struct outflow *stream);         /* what is there and the ring can hold */
-bool outflow_produce(struct outflow *stream);      /* true when it sent something */
-void outflow_stop(struct outflow *stream);         /* what is in the pipe now is its last */
-size_t outflow_room(const struct outflow *stream); /* bytes that the ring can take */
-void outflow_put(struct outflow *stream, const char *data, size_t length); /* there is room */
-bool outflow_is_full(const struct outflow *stream);
-bool outflow_is_done(const struct outflow *stream); /* all is sent, and nothing more will come */
-void outflow_close(struct outflow *stream);         /* reads no more; the ring stays */
-void outflow_let_go(struct outflow *stream);        /* the same; who still writes may go on */
-void outflow_free(struct outflow *stream);
+/* out_stream.c */
+void out_stream_init(struct out_stream *stream, struct command *command, int index);
+int out_stream_open(struct out_stream *stream, int fd); /* owns it */
+void out_stream_borrow(struct out_stream *stream, struct kernel_pipe *pipe);
+void out_stream_read(struct out_stream *stream);         /* what is there and the ring can hold */
+bool out_stream_produce(struct out_stream *stream);      /* true when it sent something */
+void out_stream_stop(struct out_stream *stream);         /* what is in the pipe now is its last */
+size_t out_stream_room(const struct out_stream *stream); /* bytes that the ring can take */
+void out_stream_put(struct out_stream *stream, const char *data, size_t length); /* there is room */
+bool out_stream_is_full(const struct out_stream *stream);
+bool out_stream_is_done(
+    const struct out_stream *stream);              /* all is sent, and nothing more will come */
+void out_stream_close(struct out_stream *stream);  /* reads no more; the ring stays */
+void out_stream_let_go(struct out_stream *stream); /* the same; who still writes may go on */
+void out_stream_free(struct out_stream *stream);
 /* The host has everything before `offset` (between acked and read). */
-void outflow_acknowledge(struct outflow *stream, uint64_t offset);
+void out_stream_acknowledge(struct out_stream *stream, uint64_t offset);
 /* The same, and whatever comes behind it is sent again. */
-void outflow_rewind(struct outflow *stream, uint64_t offset);
+void out_stream_rewind(struct out_stream *stream, uint64_t offset);
 
-/* inflow.c */
-void inflow_init(struct inflow *input, struct command *command);
-int inflow_open(struct inflow *input, int fd); /* owns it */
-void inflow_close(struct inflow *input);
-void inflow_tell(struct inflow *input); /* acknowledges what the guest took */
+/* in_stream.c */
+void in_stream_init(struct in_stream *input, struct command *command);
+int in_stream_open(struct in_stream *input, int fd); /* owns it */
+void in_stream_close(struct in_stream *input);
+void in_stream_tell(struct in_stream *input); /* acknowledges what the guest took */
 
 #endif

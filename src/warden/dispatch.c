@@ -1,6 +1,6 @@
 /* dispatch.c - a frame from the host to whom it concerns. */
 #include "base/cleanup.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 static void handle_args(struct warden *warden, const struct frame *frame)
 {

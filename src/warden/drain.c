@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 #define READS_PER_TURN 4
 

@@ -9,7 +9,7 @@
 #ifndef BAILEY_WARDEN_FILE_OP_H
 #define BAILEY_WARDEN_FILE_OP_H
 
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 #include "wire/file_message.h"
 
 struct file_kind {

@@ -33,7 +33,7 @@ static size_t reading_room(const struct kernel *kernel)
 
     if (!cell || cell->has_exited)
         return SIZE_MAX;
-    return outflow_room(&cell->out[2]);
+    return out_stream_room(&cell->out[2]);
 }
 
 /* A source that wants nothing is taken out: the loop would go on reporting a hung-up socket. */
@@ -103,7 +103,7 @@ void kernel_signal(struct kernel *kernel, int number)
         return;
     if (kill(-kernel->pid, number) == 0)
         return;
-    if (kernel->is_given)
+    if (kernel->from_zygote)
         sys_pidfd_send_signal(kernel->end.fd, number);
     else
         kill(kernel->pid, number);
@@ -114,15 +114,15 @@ void kernel_kill(struct kernel *kernel)
     if (kernel->pid == 0)
         kernel->is_unwanted = true;
     else if (!kernel->is_dead)
-        crowd_kill_tree(kernel->warden->sandbox, kernel->pid,
-                        kernel->is_given ? kernel->end.fd : -1);
+        proc_tree_kill_tree(kernel->warden->sandbox, kernel->pid,
+                            kernel->from_zygote ? kernel->end.fd : -1);
 }
 
 /* Whoever exits closes its descriptors a moment before it is dead. */
 static bool ends_by_itself(const struct kernel *kernel)
 {
-    CLEANUP(fd_closep) int own = kernel->is_given ? -1 : sys_pidfd_open(kernel->pid);
-    struct pollfd end = {.fd = kernel->is_given ? kernel->end.fd : own, .events = POLLIN};
+    CLEANUP(fd_closep) int own = kernel->from_zygote ? -1 : sys_pidfd_open(kernel->pid);
+    struct pollfd end = {.fd = kernel->from_zygote ? kernel->end.fd : own, .events = POLLIN};
 
     return end.fd >= 0 && poll(&end, 1, EXIT_PATIENCE_MS) == 1;
 }
@@ -139,7 +139,7 @@ static void lose_socket(struct kernel *kernel)
 }
 
 /* What a dead kernel still had to say goes to its last cell, as far as there is room for it. */
-static void bury(struct kernel *kernel)
+static void reap_kernel(struct kernel *kernel)
 {
     while (kernel->left > 0 && kernel->socket_fd >= 0 && kernel->current &&
            !kernel->current->has_exited && reading_room(kernel) > 0)
@@ -162,7 +162,7 @@ static void bury(struct kernel *kernel)
 void kernel_go_on(struct kernel *kernel)
 {
     if (kernel->is_dead)
-        bury(kernel);
+        reap_kernel(kernel);
     else
         watch_socket(kernel);
 }
@@ -181,16 +181,16 @@ void kernel_died(struct kernel *kernel)
     if (kernel->socket_fd >= 0 && ioctl(kernel->socket_fd, FIONREAD, &left) == 0 && left > 0)
         kernel->left = (size_t)left;
     loop_remove(&kernel->warden->loop, &kernel->socket);
-    bury(kernel);
+    reap_kernel(kernel);
 }
 
-static void unseen_end(struct kernel *kernel)
+static void external_end(struct kernel *kernel)
 {
     struct command *command = kernel->command;
 
     command->has_exited = true;
     command->end_ns = clock_now_ns();
-    command->end.flags |= EXITED_UNSEEN;
+    command->end.flags |= EXITED_STATUS_EXTERNAL;
     kernel_died(kernel);
 }
 
@@ -202,7 +202,7 @@ static void end_ready(struct loop_source *source, uint32_t events)
     (void)events;
     loop_remove(&kernel->warden->loop, source);
     close(fd);
-    unseen_end(kernel);
+    external_end(kernel);
 }
 
 /* ---- its words ---- */
@@ -215,7 +215,7 @@ static bool has_died(const struct kernel *kernel)
 
     if (kernel->is_dead)
         return true;
-    if (kernel->is_given)
+    if (kernel->from_zygote)
         return poll(&end, 1, 0) == 1;
     return waitid(P_PID, (id_t)kernel->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid != 0;
@@ -330,14 +330,14 @@ static void pipe_ready(struct loop_source *source, uint32_t events)
 {
     struct kernel_pipe *pipe = (struct kernel_pipe *)source; /* its first member */
     struct kernel *kernel = pipe->kernel;
-    struct outflow *stream = kernel->current ? &kernel->current->out[pipe->index] : NULL;
+    struct out_stream *stream = kernel->current ? &kernel->current->out[pipe->index] : NULL;
 
     (void)events;
     if (!stream || stream->pipe != pipe) {
         loop_remove(&kernel->warden->loop, source);
         return;
     }
-    outflow_read(stream);
+    out_stream_read(stream);
     kernel_read(kernel); /* the end of the cell is often there already: one turn less */
 }
 
@@ -348,7 +348,7 @@ void kernel_next(struct kernel *kernel)
     if (kernel->current || kernel->is_taking)
         return;
     if (kernel->is_dead) {
-        bury(kernel);
+        reap_kernel(kernel);
         return;
     }
     if (kernel->socket_fd < 0 || !kernel->command->has_started)
@@ -451,11 +451,11 @@ void kernel_given(struct warden *warden, const struct frame *frame)
     command->is_unnamed = command->is_silent = true;
     command->start_ns = clock_now_ns();
     kernel_open(command, message.pid, warden->given);
-    command->kernel->is_given = true;
+    command->kernel->from_zygote = true;
     for (int i = 0; i < 3; i++)
         warden->given[i] = -1;
     if (pid_fd < 0) { /* it has gone already */
-        unseen_end(command->kernel);
+        external_end(command->kernel);
         return;
     }
     if (loop_add(&warden->loop, &command->kernel->end, pid_fd, EPOLLIN) < 0)
@@ -470,7 +470,7 @@ bool kernel_is_watched(const struct warden *warden)
     for (const struct command *command = warden->commands; command; command = command->next) {
         const struct kernel *kernel = command->is_kernel ? command->kernel : NULL;
 
-        if (kernel && kernel->is_given && !kernel->is_dead &&
+        if (kernel && kernel->from_zygote && !kernel->is_dead &&
             (kernel->current || plan->watch_memory_bytes || plan->watch_disk_bytes))
             return true;
     }

@@ -33,7 +33,7 @@ struct kernel {
     struct command *command; /* which it is */
     pid_t pid;               /* 0: it is not there yet */
     bool is_unwanted;        /* it is to be killed when it is */
-    bool is_given;           /* somebody else's child: `end` tells that it is gone, nobody how */
+    bool from_zygote;        /* somebody else's child: `end` tells that it is gone, nobody how */
     bool is_dead, is_taking; /* the latter: words of its socket are being handled */
     struct loop_source socket, end;
     int socket_fd; /* -1 once it is over; `socket` watches it while there is something to do */

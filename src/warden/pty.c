@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 /* Backspace takes a whole character away, not a byte of it. */
 static int set_utf8(int fd)

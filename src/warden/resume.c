@@ -27,7 +27,7 @@ static void tell_inventory(struct command *command, uint32_t generation)
         inventory.flags |= INVENTORY_PTY;
     if (command->is_kernel)
         inventory.flags |= INVENTORY_KERNEL;
-    if (command->is_kernel && command->kernel && command->kernel->is_given)
+    if (command->is_kernel && command->kernel && command->kernel->from_zygote)
         inventory.flags |= INVENTORY_GIVEN;
     if (command->is_forked)
         inventory.flags |= INVENTORY_FORKED;
@@ -75,7 +75,7 @@ void warden_resume(struct warden *warden, const struct frame *frame)
         command->is_forgotten)
         warden_end(warden);
     for (int i = 0; i < MESSAGE_STREAMS; i++) {
-        const struct outflow *stream = &command->out[i];
+        const struct out_stream *stream = &command->out[i];
 
         if (resume.offset[i] < stream->acked || resume.offset[i] > stream->read)
             warden_end(warden);
@@ -83,9 +83,9 @@ void warden_resume(struct warden *warden, const struct frame *frame)
     command->is_silent = command->is_unnamed = false;
     command_tell_start(command);
     if (command->in.received > 0)
-        inflow_tell(&command->in);
+        in_stream_tell(&command->in);
     for (int i = 0; i < MESSAGE_STREAMS; i++)
-        outflow_rewind(&command->out[i], resume.offset[i]);
+        out_stream_rewind(&command->out[i], resume.offset[i]);
 }
 
 /* One that still runs (it was killed just before) goes without a word when it has ended. */
@@ -107,7 +107,7 @@ void warden_forget(struct warden *warden, const struct frame *frame)
     }
     command->is_forgotten = true;
     command->is_silent = true;
-    inflow_close(&command->in);
+    in_stream_close(&command->in);
     for (int i = 0; i < MESSAGE_STREAMS; i++)
-        outflow_free(&command->out[i]);
+        out_stream_free(&command->out[i]);
 }

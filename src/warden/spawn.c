@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 #define GUEST_OOM_SCORE "500" /* the kernel takes the guest before the warden */
 

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/guest_stage.h"
+#include "sandbox/guest_stage.h"
 #include "warden/kernel.h"
 
 /* The strings of the ARGS frames as vectors that point into them; the box's own environment first.
@@ -77,10 +77,10 @@ static int strings_read(const struct warden *warden, const struct message_exec *
 /* Every descriptor finds its owner, also when one of them cannot be watched. */
 static int watch_guest(struct command *command, const struct spawned *spawned)
 {
-    int r = spawned->fd[0] >= 0 ? inflow_open(&command->in, spawned->fd[0]) : 0;
+    int r = spawned->fd[0] >= 0 ? in_stream_open(&command->in, spawned->fd[0]) : 0;
 
     for (int i = 0; i < 2 && !command->is_kernel; i++) {
-        int added = outflow_open(&command->out[i], spawned->fd[i + 1]);
+        int added = out_stream_open(&command->out[i], spawned->fd[i + 1]);
 
         r = r < 0 ? r : added;
     }

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 #define READ_BYTES (128 * KIB)
 

@@ -15,17 +15,17 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "sys/packet.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 /*
- * PID 1's end is the box's end. Without a pid namespace everybody has to be found and buried: who
+ * PID 1's end is the box's end. Without a pid namespace everybody has to be found and reaped: who
  * has no children any more has no descendants either, since orphans come to us.
  */
 void warden_end(struct warden *warden)
 {
     struct timespec pause = {.tv_nsec = 500000};
 
-    crowd_kill(warden->sandbox);
+    proc_tree_kill(warden->sandbox);
     while (!warden->sandbox->plan->has_namespaces) {
         pid_t pid = waitpid(-1, NULL, WNOHANG | __WALL);
 
@@ -33,7 +33,7 @@ void warden_end(struct warden *warden)
             break;
         if (pid == 0) {
             nanosleep(&pause, NULL);
-            crowd_kill(warden->sandbox);
+            proc_tree_kill(warden->sandbox);
         }
     }
     _exit(0);
@@ -118,7 +118,7 @@ static int send_ready(struct warden *warden)
     int r;
 
     memcpy(ready.stage_ns, sandbox->stage_ns, sizeof(uint32_t) * ready.stage_count);
-    for (int i = 0; i < _LAYER_MAX; i++)
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++)
         ready.lack_errno[i] = sandbox->lack_errno[i];
     if (sandbox->plan->hands_ruleset && sandbox->ruleset_fd >= 0) {
         ready.descriptors |= READY_HAS_RULESET;

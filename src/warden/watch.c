@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "warden/inside.h"
+#include "warden/warden_private.h"
 
 #define WATCH_MS 50
 #define HIDDEN_BYTES (UINT64_C(1) << 50) /* adds up without wrapping */
@@ -178,17 +178,17 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     }
     zygote_look(warden);
     if (command_is_ending(warden) && !warden->is_alone) {
-        crowd_kill(warden->sandbox); /* somebody forked faster than we looked */
+        proc_tree_kill(warden->sandbox); /* somebody forked faster than we looked */
         warden_reap(warden);
     }
-    if (plan->watch_memory_bytes && crowd_memory(warden->sandbox) > plan->watch_memory_bytes) {
+    if (plan->watch_memory_bytes && proc_tree_memory(warden->sandbox) > plan->watch_memory_bytes) {
         warden->watchdog_fired = true;
-        crowd_kill(warden->sandbox);
+        proc_tree_kill(warden->sandbox);
     }
     if (watch_disk_full(warden)) {
         warden->disk_was_full = true;
         if (is_over_limit(warden))
-            crowd_kill(warden->sandbox);
+            proc_tree_kill(warden->sandbox);
     }
 }
 

@@ -23,7 +23,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/guest_stage.h"
+#include "sandbox/guest_stage.h"
 #include "sys/packet.h"
 #include "warden/kernel.h"
 #include "zygote/zygote.h"
@@ -31,7 +31,7 @@
 struct zygote {
     struct warden *warden;
     struct loop_source control; /* its socket */
-    pid_t pid;                  /* 0: it is buried */
+    pid_t pid;                  /* 0: it is reaped */
     bool is_ready;
     struct command *wanted;   /* the kernel that is asked for; NULL: none */
     struct message_exec exec; /* as it was asked for; its strings are its `text` */
@@ -111,12 +111,12 @@ static bool arrived(struct zygote *zygote)
     return true;
 }
 
-static int ask(struct zygote *zygote, bool is_ahead)
+static int ask(struct zygote *zygote, bool is_prewarmed)
 {
     struct zygote_request request = {
         .serial = ++zygote->serial,
         .fds = 1u << ZYGOTE_FD_SOCKET | 1u << ZYGOTE_FD_OUT | 1u << ZYGOTE_FD_ERR,
-        .is_ahead = is_ahead,
+        .is_prewarmed = is_prewarmed,
     };
     int theirs[3];
     int r = spawn_ends(zygote->fd, theirs);

@@ -72,7 +72,7 @@ enum frame_type {
     FRAME_INVENTORY, /* after HELLO: one command that is there */
     FRAME_WELCOME,   /* the end of the inventory; id: the generation of the HELLO */
     FRAME_CHANGED,   /* WATCH: something changed */
-    /* a wall of containers to host, its last word; a warden's are not let through */
+    /* a provider host to host, its last word; a warden's are not let through */
     FRAME_LOST, /* id: why the box is lost, enum launcher_why of launcher/protocol.h */
     /* host to warden, once */
     FRAME_ZYGOTE, /* start the box's zygote: as EXEC, id 0; nothing is answered */

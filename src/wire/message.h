@@ -138,7 +138,8 @@ int message_started_unpack(const struct frame *frame, struct message_started *re
 #define EXITED_MEMORY_WATCHDOG 2u
 #define EXITED_HAS_OUTPUT 4u  /* /tmp/output is not empty: a listing is worth its while */
 #define EXITED_KERNEL_DIED 8u /* a cell: its kernel ended under it, or had before it began */
-#define EXITED_UNSEEN 16u     /* of a kernel that was given: who knows its status is the launcher */
+#define EXITED_STATUS_EXTERNAL \
+    16u /* of a kernel that was given: who knows its status is the launcher */
 struct message_exited {
     int32_t exit_code;
     uint32_t signal;

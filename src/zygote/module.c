@@ -41,7 +41,7 @@
 #include "zygote/memory.h"
 #include "zygote/zygote.h"
 
-#define GUEST_ID 1000 /* inside, as in launcher/inside.h */
+#define GUEST_ID 1000 /* inside, as in boxes/boxes_private.h */
 
 /* One for a process, made by start(). */
 static struct {
@@ -67,12 +67,12 @@ static void oom_score(const char *score)
 
 static void plan_of(const struct zygote_request *request, struct sandbox_plan *plan)
 {
-    bool has_split = request->layers & LAYER_BIT(LAYER_UID_SPLIT);
+    bool has_split = request->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_UID_SPLIT);
 
     *plan = (struct sandbox_plan){
         .has_namespaces = true,
         .has_split = has_split,
-        .clears_groups = has_split, /* as launcher/ids.c maps them */
+        .clears_groups = has_split, /* as boxes/ids.c maps them */
         .guest_id = GUEST_ID,
         .share_path = {[SHARE_WORKSPACE] = "/workspace"},
         .warden_filter = &filter_warden,
@@ -273,7 +273,7 @@ static PyObject *serve(PyObject *self, PyObject *none)
             continue;
         if (fork_kernel(&request, fds)) {
             zygote.self_fd = zygote.signal_fd = -1; /* closed */
-            return PyBool_FromLong(request.is_ahead);
+            return PyBool_FromLong(request.is_prewarmed);
         }
         close_fds(fds);
     }

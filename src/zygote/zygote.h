@@ -58,7 +58,7 @@ struct zygote_request {
     uint32_t fds;    /* bits of enum zygote_fd */
     uint32_t layers; /* that the warden has */
     uint32_t cpu_count;
-    uint32_t is_ahead; /* nobody waits for it: it has time to rehearse */
+    uint32_t is_prewarmed; /* nobody waits for it: it has time to rehearse */
     uint32_t rlimit_count;
     struct plan_rlimit rlimits[ZYGOTE_RLIMITS_MAX];
 };

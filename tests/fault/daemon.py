@@ -28,7 +28,7 @@ def name_of(pid):
 
 
 def launcher_of(stub):
-    """Beside it the stub may have one more child: who waits for the egress proxy's work."""
+    """Beside it the supervisor may have one more child: who waits for the egress proxy's work."""
     found = [p for p in children(stub) if name_of(p) != "egress-keeper"]
     assert len(found) == 1, found
     return found[0]

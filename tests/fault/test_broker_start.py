@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import support
-import yard
+import daemon_fixture
 
 # Stands in for bailey-engine: everything but the broker is the real one.
 ENGINE = r"""
@@ -51,7 +51,7 @@ def program():
 
 @pytest.fixture
 def place():
-    found = yard.Yard()
+    found = daemon_fixture.DaemonFixture()
     yield found
     found.close()  # a command that removes the empty groups of a daemon of root that is gone
 

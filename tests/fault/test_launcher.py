@@ -26,7 +26,7 @@ def engine_groups(pid):
 
 
 def test_root_is_nobody_on_the_host():
-    """Read from outside: ids and capabilities of stub, launcher, broker and box."""
+    """Read from outside: ids and capabilities of supervisor, launcher, broker and box."""
     running = Daemon(support.Way("root"))
     _, layers, _, warden = running.make("one")
     ids = {name: int(status(pid)["Uid"][0])

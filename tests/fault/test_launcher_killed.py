@@ -1,4 +1,4 @@
-"""kill -9 of launcher, stub or both: nothing goes on, the next start sweeps and says what ended."""
+"""kill -9 of launcher, supervisor or both: nothing goes on, the next start sweeps and says what ended."""
 import os
 import signal
 import threading

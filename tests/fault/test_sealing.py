@@ -18,7 +18,7 @@ def _swept(_nothing_is_left):
 
 
 def without_network(ended):
-    """The stub has no egress proxy, which the launcher says for each installer's box."""
+    """The supervisor has no egress proxy, which the launcher says for each installer's box."""
     status, said = ended
     lines = [line for line in said.splitlines() if "gets no network: the egress proxy" not in line]
     return status, "\n".join(lines)

@@ -7,12 +7,12 @@ import time
 import pytest
 
 import support
-import yard
+import daemon_fixture
 
 
 @pytest.fixture
-def idle_yard():
-    place = yard.Yard(env={"BAILEY_DAEMON_IDLE": "1s"})
+def idle_daemon():
+    place = daemon_fixture.DaemonFixture(env={"BAILEY_DAEMON_IDLE": "1s"})
     yield place
     place.close()
 
@@ -28,27 +28,27 @@ def has_left(daemon, seconds):
     return bool(ready)
 
 
-def test_it_leaves_without_session_and_client(idle_yard):
-    session = idle_yard.session()
-    daemon = daemon_of(idle_yard)
-    idle_yard.ok("session", "rm", session)
+def test_it_leaves_without_session_and_client(idle_daemon):
+    session = idle_daemon.session()
+    daemon = daemon_of(idle_daemon)
+    idle_daemon.ok("session", "rm", session)
     assert has_left(daemon, 60)
     support.reap_orphans()  # who has not been buried does not count as gone
-    assert not idle_yard.is_running()
-    assert idle_yard.session().startswith("s_")  # and the next that needs one starts one
+    assert not idle_daemon.is_running()
+    assert idle_daemon.session().startswith("s_")  # and the next that needs one starts one
 
 
-def test_it_stays_while_there_is_a_session(idle_yard):
-    session = idle_yard.session()
-    daemon = daemon_of(idle_yard)
+def test_it_stays_while_there_is_a_session(idle_daemon):
+    session = idle_daemon.session()
+    daemon = daemon_of(idle_daemon)
     assert not has_left(daemon, 3)
-    assert idle_yard.exec(session, "true").status == 0
+    assert idle_daemon.exec(session, "true").status == 0
 
 
-def test_it_stays_while_clients_come(idle_yard):
-    idle_yard.ok("session", "rm", idle_yard.session())
-    daemon = daemon_of(idle_yard)
+def test_it_stays_while_clients_come(idle_daemon):
+    idle_daemon.ok("session", "rm", idle_daemon.session())
+    daemon = daemon_of(idle_daemon)
     until = time.monotonic() + 3
     while time.monotonic() < until:
-        idle_yard.ok("session", "ls")
+        idle_daemon.ok("session", "ls")
         assert not has_left(daemon, 0.1)

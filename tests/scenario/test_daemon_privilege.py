@@ -35,8 +35,8 @@ class Family:
     def __init__(self, daemon, session=None):
         self.session = session or daemon.session()["id"]
         daemon.exec(self.session, "true")
-        self.stub = self.find(daemon.process.pid)
-        below = {status(pid)["Name"][0]: pid for pid in self.children(self.stub)}
+        self.supervisor = self.find(daemon.process.pid)
+        below = {status(pid)["Name"][0]: pid for pid in self.children(self.supervisor)}
         assert sorted(below) == ["egress-keeper", "launcher"], below
         self.launcher, self.keeper = below["launcher"], below["egress-keeper"]
         named = {pid: status(pid)["Name"] for pid in self.children(self.launcher)}
@@ -58,7 +58,7 @@ class Family:
                 if parent == pid and state != "Z"]
 
     def find(self, pid):
-        """The stub itself, below whatever started it."""
+        """The supervisor itself, below whatever started it."""
         while status(pid)["Name"] != ["bailey"]:
             below = self.children(pid)
             assert len(below) == 1, below
@@ -66,14 +66,14 @@ class Family:
         return pid
 
     def all(self):
-        return [self.stub, self.keeper, self.launcher, self.broker, self.warden] + self.zygotes
+        return [self.supervisor, self.keeper, self.launcher, self.broker, self.warden] + self.zygotes
 
 
 def has_nothing_on_the_host(family):
-    """Capabilities: none in stub and broker, and the launcher's are those of another namespace."""
+    """Capabilities: none in supervisor and broker, and the launcher's are those of another namespace."""
     own = namespace("self", "user")
-    assert namespace(family.stub, "user") == namespace(family.keeper, "user") == own
-    for pid in (family.stub, family.keeper, family.broker):
+    assert namespace(family.supervisor, "user") == namespace(family.keeper, "user") == own
+    for pid in (family.supervisor, family.keeper, family.broker):
         now = status(pid)
         assert {now[key][0] for key in ALL_SETS if key != "CapBnd"} == {NOTHING}, now
     for pid in (family.launcher, family.broker, family.warden):
@@ -121,7 +121,7 @@ def test_root_start_is_nobody_on_the_host():
         family = Family(daemon)
         has_nothing_on_the_host(family)
         broker_is_confined(family)
-        for pid in (family.stub, family.keeper, family.broker):
+        for pid in (family.supervisor, family.keeper, family.broker):
             assert status(pid)["CapBnd"] == [NOTHING]
         ids = {}
         for pid in family.all():
@@ -164,7 +164,7 @@ def test_ordinary_user_without_newuidmap():
         family = Family(daemon)
         has_nothing_on_the_host(family)
         broker_is_confined(family)
-        for pid in (family.stub, family.launcher, family.broker):
+        for pid in (family.supervisor, family.launcher, family.broker):
             assert set(status(pid)["Uid"]) == {str(OWN_ID)}, status(pid)
         session = daemon.get(f"/v1/sessions/{family.session}")
         if not has_ranges():
@@ -205,7 +205,7 @@ def test_ordinary_user_with_newuidmap(room, monkeypatch):
         family = Family(daemon)
         has_nothing_on_the_host(family)
         broker_is_confined(family)
-        for pid in (family.stub, family.broker):
+        for pid in (family.supervisor, family.broker):
             assert set(status(pid)["Uid"]) == {str(OWN_ID)}, status(pid)
         session = daemon.get(f"/v1/sessions/{family.session}")
         assert "uid_split" in session["isolation"]["layers"], session
@@ -218,7 +218,7 @@ def test_guest_of_a_session_has_nothing():
         session = daemon.session()["id"]
         running = daemon.background(session, "sleep", "1000", timeout=0)["execution_id"]
         family = Family(daemon, session)
-        sleeping = [p for p, what in support.alive(family.stub).items() if what.endswith(" sleep")]
+        sleeping = [p for p, what in support.alive(family.supervisor).items() if what.endswith(" sleep")]
         assert len(sleeping) == 1, sleeping
         now = status(sleeping[0])
         assert {now[key][0] for key in ALL_SETS} == {NOTHING}, now

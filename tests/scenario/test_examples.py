@@ -10,21 +10,21 @@ import sys
 import pytest
 import support
 import tcp
-from yard import Yard
+from daemon_fixture import DaemonFixture
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.fixture
-def yard():
-    yard = Yard()
-    yield yard
-    yard.close()
+def own_daemon():
+    own_daemon = DaemonFixture()
+    yield own_daemon
+    own_daemon.close()
 
 
-def run(yard, *argv):
-    env = support.environment(yard.room, {**yard.env, "BAILEY": str(support.BAILEY)})
-    done = subprocess.run([str(word) for word in argv], env=env, cwd=yard.room.work,
+def run(own_daemon, *argv):
+    env = support.environment(own_daemon.room, {**own_daemon.env, "BAILEY": str(support.BAILEY)})
+    done = subprocess.run([str(word) for word in argv], env=env, cwd=own_daemon.room.work,
                           capture_output=True, text=True, timeout=support.PATIENCE)
     assert done.returncode == 0, done
     return done.stdout
@@ -38,14 +38,14 @@ def documented(name):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: tools/setup test installs it")
-def test_a_session_with_curl(yard):
-    assert run(yard, "sh", EXAMPLES / "session.sh").strip() == documented("session.sh")
-    assert yard.json("session", "ls", "--json")["sessions"] == []
+def test_a_session_with_curl(own_daemon):
+    assert run(own_daemon, "sh", EXAMPLES / "session.sh").strip() == documented("session.sh")
+    assert own_daemon.json("session", "ls", "--json")["sessions"] == []
 
 
-def test_a_session_with_http_client(yard):
-    assert run(yard, sys.executable, EXAMPLES / "session.py").strip() == documented("session.py")
-    assert yard.json("session", "ls", "--json")["sessions"] == []
+def test_a_session_with_http_client(own_daemon):
+    assert run(own_daemon, sys.executable, EXAMPLES / "session.py").strip() == documented("session.py")
+    assert own_daemon.json("session", "ls", "--json")["sessions"] == []
 
 
 # --- the server's minute of the README

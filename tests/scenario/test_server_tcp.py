@@ -12,7 +12,7 @@ import pytest
 
 import serve
 import support
-import yard
+import daemon_fixture
 from tcp import certificate
 
 LISTENING = re.compile(r"listening on (.*)")
@@ -109,7 +109,7 @@ def test_a_second_start_makes_no_key_and_the_first_still_works():
 
 def refused_start(env, *args):
     """A start that must fail: what it says, also to whoever waits for it."""
-    place = yard.Yard(env=env)
+    place = daemon_fixture.DaemonFixture(env=env)
     try:
         ready, told = os.pipe()
         os.set_inheritable(told, True)
@@ -176,7 +176,7 @@ def test_a_daemon_on_demand_opens_nothing():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    place = yard.Yard(env={"SANDBOX_LISTEN": f"127.0.0.1:{port}"})
+    place = daemon_fixture.DaemonFixture(env={"SANDBOX_LISTEN": f"127.0.0.1:{port}"})
     try:
         place.session()
         with pytest.raises(ConnectionRefusedError):

@@ -12,7 +12,7 @@ import pytest
 
 import support
 import tcp
-import yard
+import daemon_fixture
 from walk import furnished
 
 
@@ -37,9 +37,9 @@ class Place:
             self.made.append(self.ok("session", "new").strip())
         return self.made[0]
 
-    def yard(self):
+    def own_daemon(self):
         """The folders of a daemon that is not running yet."""
-        self.yards.append(yard.Yard(env={"BAILEY_LOG": "info"}))
+        self.yards.append(daemon_fixture.DaemonFixture(env={"BAILEY_LOG": "info"}))
         return self.yards[-1]
 
     def close(self):
@@ -112,7 +112,7 @@ def install(place):
 
 
 def shell(place):
-    status, seen = yard.on_terminal(place.daemon, "shell", "-s", place.session, "--", "sh", "-i", steps=[
+    status, seen = daemon_fixture.on_terminal(place.daemon, "shell", "-s", place.session, "--", "sh", "-i", steps=[
         (b"$ ", b"test -t 0 && echo ter\"\"minal\n"), (b"terminal", b"exit 5\n")])
     assert status == 5, seen
 
@@ -172,7 +172,7 @@ def image(place):
 
 def serve_(place):
     """In the foreground, until SIGTERM."""
-    own = place.yard()
+    own = place.own_daemon()
     ready, told = os.pipe()
     process = own.start("serve", "--ready-fd", told, pass_fds=[told])
     os.close(told)
@@ -213,7 +213,7 @@ def upgrade(place):
 
 def daemon_(place):
     """The daemon is started by the first command that needs it."""
-    own = place.yard()
+    own = place.own_daemon()
     assert own.call("daemon", "status").status == 3
     own.session()
     status = own.info()

@@ -75,7 +75,7 @@ static const char *const v1_files[] = {"tasks",
 static const char *const v2_files[] = {
     "cgroup.procs", "memory.max", "memory.swap.max", "memory.events", "pids.max", "cpu.max", NULL};
 
-struct room {
+struct cgroup_fixture {
     struct scratch scratch;
     struct cgroup_site site;
     struct cgroup group;
@@ -83,61 +83,62 @@ struct room {
 
 static inline int set_up(void **state)
 {
-    struct room *room = calloc(1, sizeof(*room));
+    struct cgroup_fixture *fixture = calloc(1, sizeof(*fixture));
 
-    if (!room)
+    if (!fixture)
         return -1;
     kernel_files = NULL;
     mkdir_refuses = NULL;
     sweeps_before_lock = 0;
-    scratch_make(&room->scratch);
-    cgroup_init(&room->group);
-    *state = room;
+    scratch_make(&fixture->scratch);
+    cgroup_init(&fixture->group);
+    *state = fixture;
     return 0;
 }
 
 static inline int tear_down(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
 
     mkdir_refuses = NULL;
-    cgroup_remove(&room->group);
+    cgroup_remove(&fixture->group);
     kernel_files = NULL;
-    scratch_remove(&room->scratch);
-    free(room);
+    scratch_remove(&fixture->scratch);
+    free(fixture);
     return 0;
 }
 
-static inline void check_file(const struct room *room, const char *name, const char *expected)
+static inline void check_file(const struct cgroup_fixture *fixture, const char *name,
+                              const char *expected)
 {
     char text[128];
 
-    assert_true(scratch_read(scratch_path(&room->scratch, name), text, sizeof(text)));
+    assert_true(scratch_read(scratch_path(&fixture->scratch, name), text, sizeof(text)));
     assert_string_equal(text, expected);
 }
 
-static inline bool is_there(const struct room *room, const char *name)
+static inline bool is_there(const struct cgroup_fixture *fixture, const char *name)
 {
-    return access(scratch_path(&room->scratch, name), F_OK) == 0;
+    return access(scratch_path(&fixture->scratch, name), F_OK) == 0;
 }
 
-static inline void make_site(struct room *room, enum cgroup_flavour flavour, const char *memory,
-                             const char *pids, const char *cpu)
+static inline void make_site(struct cgroup_fixture *fixture, enum cgroup_flavour flavour,
+                             const char *memory, const char *pids, const char *cpu)
 {
     const char *const names[_CONTROLLER_MAX] = {memory, pids, cpu};
 
-    memset(&room->site, 0, sizeof(room->site));
-    room->site.flavour = flavour;
+    memset(&fixture->site, 0, sizeof(fixture->site));
+    fixture->site.flavour = flavour;
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         if (names[i])
-            snprintf(room->site.parent[i], CGROUP_PATH_MAX, "%s",
-                     scratch_folder(&room->scratch, names[i]));
+            snprintf(fixture->site.parent[i], CGROUP_PATH_MAX, "%s",
+                     scratch_folder(&fixture->scratch, names[i]));
     }
 }
 
 static const struct cgroup_limits limits = {
     .memory_bytes = 64 << 20, .pids = 12, .cpu_millis = 500};
 
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_CGROUP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 #endif

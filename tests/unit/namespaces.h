@@ -12,16 +12,17 @@
 
 static inline bool has_namespaces(void)
 {
-    static const uint32_t needed = LAYER_BIT(LAYER_USERNS) | LAYER_BIT(LAYER_MOUNTNS) |
-                                   LAYER_BIT(LAYER_PIDNS) | LAYER_BIT(LAYER_NETNS);
-    struct probe_row rows[_LAYER_MAX];
+    static const uint32_t needed =
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS) |
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_PIDNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS);
+    struct probe_row rows[_ISOLATION_LAYER_MAX];
     struct error err = {0};
     struct outer outer;
 
     assert_int_equal(probe_layers(rows, &err), 0);
     outer_find(&outer);
-    for (int i = 0; i < _LAYER_MAX; i++) {
-        if (rows[i].result == 0 || !(needed & LAYER_BIT(rows[i].layer)))
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++) {
+        if (rows[i].result == 0 || !(needed & ISOLATION_LAYER_BIT(rows[i].layer)))
             continue;
         print_message("this test needs namespaces of its own, which this %s refuses (%s)\n",
                       outer.row ? "container" : "machine", rows[i].detail);

@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "session/engine.h"
+#include "session/session_manager.h"
 
 typedef struct json_t json_t;
 struct http_request;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/execute/execute.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -25,7 +25,7 @@ struct asking {
 
 static void reply(struct rest *rest, struct http_request *http)
 {
-    const struct config *config = engine_config(rest->engine);
+    const struct config *config = session_manager_config(rest->manager);
     const char *version = rest->execute.version[0] ? rest->execute.version : "unknown";
     uint64_t now_ms = clock_wall_ms();
 
@@ -57,7 +57,7 @@ static void on_gone(void *ctx)
     struct asking *asking = ctx;
 
     asking->rest->execute.was_asked = false; /* the next one asks again */
-    engine_run_cancel(asking->run);
+    session_manager_run_cancel(asking->run);
     free(asking);
 }
 
@@ -76,7 +76,8 @@ void execute_health(struct rest_call *call)
     if (asking) {
         call->rest->execute.was_asked = true;
         *asking = (struct asking){.rest = call->rest, .http = call->http};
-        if (engine_run(call->rest->engine, &spec, on_told, asking, &asking->run, &ignored) == 0) {
+        if (session_manager_run(call->rest->manager, &spec, on_told, asking, &asking->run,
+                                &ignored) == 0) {
             http_on_gone(call->http, on_gone, asking);
             return;
         }

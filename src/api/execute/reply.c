@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/execute/execute.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"

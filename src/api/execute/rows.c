@@ -1,6 +1,6 @@
 /* rows.c - the addresses of this door, as the OpenAPI document shows them. */
 #include "api/execute/execute.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "api/rest/schemas.h"
 #include "base/cleanup.h"
 
@@ -83,7 +83,7 @@ static void on_request(struct http_request *http, void *ctx)
     struct rest_call call = {.rest = ctx, .http = http, .route = row};
 
     if (row->is_open)
-        gate_enter(&call.rest->gate, http, &call.who);
+        auth_enter(&call.rest->auth, http, &call.who);
     row->handle(&call);
 }
 

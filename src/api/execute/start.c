@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/auth.h"
 #include "api/execute/execute.h"
-#include "api/gate.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -106,7 +106,7 @@ static void on_gone(void *ctx)
 {
     struct calling *calling = ctx;
 
-    engine_run_cancel(calling->run);
+    session_manager_run_cancel(calling->run);
     calling_free(calling);
 }
 
@@ -117,10 +117,11 @@ static int admit(struct rest_call *call, struct error *err)
 {
     bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
 
-    if (http_is_local(call->http) || has_key || !engine_config(call->rest->engine)->execute_is_open)
-        return gate_admit(&call->rest->gate, call->http, SCOPE_RUN, &call->who, err);
+    if (http_is_local(call->http) || has_key ||
+        !session_manager_config(call->rest->manager)->execute_is_open)
+        return auth_admit(&call->rest->auth, call->http, SCOPE_RUN, &call->who, err);
     call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
-    return gate_admit_as(&call->rest->gate, call->http, &call->who, err);
+    return auth_admit_as(&call->rest->auth, call->http, &call->who, err);
 }
 
 static void refuse(struct rest_call *call, const struct error *err)
@@ -172,7 +173,7 @@ static bool is_install_trouble(const struct error *err)
 static int begin(struct calling *calling, const struct rest_call *call,
                  const struct execute_order *order, struct error *err)
 {
-    const struct config *config = engine_config(call->rest->engine);
+    const struct config *config = session_manager_config(call->rest->manager);
     struct run_spec spec = {
         .language = order->language,
         .tenant = call->who.tenant,
@@ -193,7 +194,7 @@ static int begin(struct calling *calling, const struct rest_call *call,
     calling->files = json_object();
     if (!env || !calling->files)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    return engine_run(call->rest->engine, &spec, on_done, calling, &calling->run, err);
+    return session_manager_run(call->rest->manager, &spec, on_done, calling, &calling->run, err);
 }
 
 static void start(struct rest_call *call, const struct execute_order *order)
@@ -216,8 +217,8 @@ static void start(struct rest_call *call, const struct execute_order *order)
     }
     if (is_install_trouble(&err)) {
         rest_denied(call->rest, call->http, &err);
-        result_init(&result, &engine_config(call->rest->engine)->limits);
-        result.runtime = engine_config(call->rest->engine)->type;
+        result_init(&result, &session_manager_config(call->rest->manager)->limits);
+        result.runtime = session_manager_config(call->rest->manager)->type;
         result.error = err;
         id_make(result.execution_id, "exec");
         on_done(calling, &result);
@@ -248,7 +249,7 @@ static int check_type(const struct http_request *http, struct error *err)
 
 void execute_start(struct rest_call *call)
 {
-    const struct config *config = engine_config(call->rest->engine);
+    const struct config *config = session_manager_config(call->rest->manager);
     CLEANUP(execute_order_free) struct execute_order order = {0};
     struct error err = {0};
     size_t length;

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/mcp/inside.h"
+#include "api/mcp/mcp_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -5,7 +5,7 @@
 #ifndef BAILEY_API_MCP_FIXTURES_H
 #define BAILEY_API_MCP_FIXTURES_H
 
-#include "api/mcp/inside.h"
+#include "api/mcp/mcp_private.h"
 
 /* Appends what there is of "tools", "prompts", "resources" or "resourceTemplates". */
 void mcp_fixtures_list(const char *what, json_t *list);

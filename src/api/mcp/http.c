@@ -1,5 +1,5 @@
 /*
- * http.c - MCP's one path: who asks, which era, which conversation; see http_inside.h.
+ * http.c - MCP's one path: who asks, which era, which conversation; see mcp_http_private.h.
  *
  * POST carries one message. GET shows a legacy conversation's stream, DELETE ends one. Whatever is
  * refused is refused as an error of JSON-RPC.
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

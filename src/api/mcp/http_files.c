@@ -9,14 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/gate.h"
+#include "api/auth.h"
 #include "api/mcp/http_host.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "session/engine.h"
 #include "session/session.h"
+#include "session/session_manager.h"
 #include "tool/file_path.h"
 
 #define OUTPUT_FOLDER "/tmp/output/"
@@ -32,7 +32,7 @@ int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     struct session *session;
     struct error gone = {0};
 
-    if (!own || gate_session(host->gate, &asker->who, own, true, &session, &gone) < 0) {
+    if (!own || auth_session(host->auth, &asker->who, own, true, &session, &gone) < 0) {
         mcp_work_listed(work, NULL, "", 0); /* nothing was run yet */
         return 0;
     }
@@ -250,8 +250,8 @@ static void begin(struct reading *reading, struct mcp_engine *host, const struct
     struct error err = {0}, ignored = {0};
     char path[LIMIT_PATH_BYTES + 1];
 
-    if (gate_session(host->gate, who, word, false, &session, &err) < 0) {
-        if (gate_session(host->gate, who, word, true, &ended, &ignored) < 0 ||
+    if (auth_session(host->auth, who, word, false, &session, &err) < 0) {
+        if (auth_session(host->auth, who, word, true, &ended, &ignored) < 0 ||
             !read_saved(reading, ended))
             reading_missing(reading, &err);
         return;

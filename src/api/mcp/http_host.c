@@ -7,24 +7,24 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/gate.h"
+#include "api/auth.h"
 #include "api/mcp/mcp_http.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "session/engine.h"
 #include "session/session.h"
+#include "session/session_manager.h"
 #include "tool/call.h"
 
 #define TAIL 2048 /* bytes of output that are looked at for its last line */
 
-struct mcp_engine *mcp_engine_new(struct engine *engine, struct tools *tools,
-                                  const struct gate *gate)
+struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools *tools,
+                                  const struct auth *auth)
 {
     struct mcp_engine *host = calloc(1, sizeof(*host));
 
     if (host)
-        *host = (struct mcp_engine){.engine = engine, .tools = tools, .gate = gate};
+        *host = (struct mcp_engine){.manager = manager, .tools = tools, .auth = auth};
     return host;
 }
 
@@ -38,7 +38,7 @@ static int host_admit(void *ctx, struct http_request *http, struct principal *re
 {
     struct mcp_engine *host = ctx;
 
-    return gate_admit(host->gate, http, SCOPE_RUN, ret, err);
+    return auth_admit(host->auth, http, SCOPE_RUN, ret, err);
 }
 
 /* ---- calls ---- */
@@ -82,7 +82,7 @@ static void end_session(struct mcp_engine *host, const struct principal *who, co
     struct session *found;
     struct error ignored;
 
-    if (gate_session(host->gate, who, id, false, &found, &ignored) == 0)
+    if (auth_session(host->auth, who, id, false, &found, &ignored) == 0)
         session_end(found, "deleted", NULL, NULL);
 }
 
@@ -108,8 +108,8 @@ static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, s
 
     if ((*asker->own)[0])
         return 0;
-    r = engine_create(host->engine, &(struct session_spec){.tenant = asker->who.tenant}, &session,
-                      err);
+    r = session_manager_create(host->manager, &(struct session_spec){.tenant = asker->who.tenant},
+                               &session, err);
     if (r == 0)
         str_copy(*asker->own, sizeof(*asker->own), session_id(session));
     return r;

@@ -7,9 +7,9 @@
 #include "api/mcp/mcp_http.h"
 
 struct mcp_engine {
-    struct engine *engine;
+    struct session_manager *manager;
     struct tools *tools;
-    const struct gate *gate;
+    const struct auth *auth;
 };
 
 /* What is attached to a work: the first member of whatever waits for the engine. */

@@ -1,11 +1,11 @@
 /*
  * http_stream.c - the answer of one POST, or what a GET shows: JSON or events, kept and shown
- * again; see http_inside.h.
+ * again; see mcp_http_private.h.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

@@ -26,7 +26,7 @@ struct mcp_asker {
 };
 
 struct mcp_http_ops {
-    /* As gate_admit(). */
+    /* As auth_admit(). */
     int (*admit)(void *host, struct http_request *http, struct principal *ret, struct error *err);
     /* As mcp_ops have them; `asker` lives as long as the work. */
     int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
@@ -60,13 +60,13 @@ void mcp_http_refuse(struct http_request *http, unsigned status, const char *hea
 size_t mcp_http_sessions(const struct mcp_http *door); /* conversations */
 
 /* The host of the broker (http_host.c): tools, sessions and files of the engine. */
-struct engine;
-struct gate;
+struct session_manager;
+struct auth;
 struct mcp_engine;
 struct tools;
 extern const struct mcp_http_ops mcp_engine_ops;
-struct mcp_engine *mcp_engine_new(struct engine *engine, struct tools *tools,
-                                  const struct gate *gate); /* NULL: no memory; borrows all */
+struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools *tools,
+                                  const struct auth *auth); /* NULL: no memory; borrows all */
 void mcp_engine_free(struct mcp_engine *host);              /* after the door */
 
 #endif

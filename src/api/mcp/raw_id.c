@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "api/mcp/inside.h"
+#include "api/mcp/mcp_private.h"
 
 #define ID_TEXT_MAX 512
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "api/mcp/inside.h"
+#include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 

@@ -1,7 +1,7 @@
 /* work.c - requests that wait for the host: their list, progress and cancellation. */
 #include <string.h>
 
-#include "api/mcp/inside.h"
+#include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "api/rest/download.h"
-#include "api/rest/inside.h"
 #include "api/rest/links.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -33,7 +33,7 @@ static bool find(const struct rest_call *call, struct output_row *row)
 {
     const char *id = http_param(call->http, "id");
     struct error err = {0};
-    int r = artifact_find(call->rest->engine, id, row, &err);
+    int r = artifact_find(call->rest->manager, id, row, &err);
 
     if (r == 0 && !call->who.is_local && !str_equal(call->who.tenant, row->tenant))
         r = error_set(&err, -ENOENT, ERROR_NO_ROUTE, "there is no output '%.*s'", ID_MAX, id);
@@ -45,7 +45,7 @@ static bool find(const struct rest_call *call, struct output_row *row)
 static void send(const struct rest_call *call, const struct output_row *row)
 {
     struct error err = {0};
-    int fd = artifact_open(call->rest->engine, row->id, &err);
+    int fd = artifact_open(call->rest->manager, row->id, &err);
 
     if (fd < 0)
         rest_fail(call->rest, call->http, &err, NULL);
@@ -58,7 +58,7 @@ static void send(const struct rest_call *call, const struct output_row *row)
 static int check_link(const struct rest_call *call, struct error *err)
 {
     uint8_t secret[SHA256_BYTES];
-    int r = artifacts_secret(call->rest->engine, secret, err);
+    int r = artifacts_secret(call->rest->manager, secret, err);
 
     if (r == 0)
         r = link_check(secret, http_param(call->http, "id"), rest_query_text(call, "expires"),
@@ -67,22 +67,22 @@ static int check_link(const struct rest_call *call, struct error *err)
     return r;
 }
 
-/* The row is open: a link is a key of its own; without one the gate is asked here. */
+/* The row is open: a link is a key of its own; without one auth.c is asked here. */
 void artifacts_get(struct rest_call *call)
 {
     bool is_link = rest_query_text(call, "signature") || rest_query_text(call, "expires");
     struct output_row row;
     struct error err = {0};
     int r = is_link ? check_link(call, &err)
-                    : gate_admit(&call->rest->gate, call->http, SCOPE_FILES, &call->who, &err);
+                    : auth_admit(&call->rest->auth, call->http, SCOPE_FILES, &call->who, &err);
 
     if (r == 0 && is_link)
-        r = artifact_find(call->rest->engine, http_param(call->http, "id"), &row, &err);
+        r = artifact_find(call->rest->manager, http_param(call->http, "id"), &row, &err);
     if (r == 0 && is_link && !http_is_local(call->http)) { /* its bytes are its tenant's */
         struct principal who = {0};
 
         str_copy(who.tenant, sizeof(who.tenant), row.tenant);
-        r = gate_admit_as(&call->rest->gate, call->http, &who, &err);
+        r = auth_admit_as(&call->rest->auth, call->http, &who, &err);
     }
     if (r < 0)
         rest_fail(call->rest, call->http, &err, NULL);
@@ -100,7 +100,7 @@ void artifacts_list_all(struct rest_call *call)
     json_t *list = json_array();
     struct error err = {0};
 
-    if (artifacts_list(call->rest->engine, gate_tenant(&call->who), rest_query_bool(call, "kept"),
+    if (artifacts_list(call->rest->manager, auth_tenant(&call->who), rest_query_bool(call, "kept"),
                        add_row, list, &err) < 0) {
         json_decref(list);
         rest_fail(call->rest, call->http, &err, NULL);
@@ -120,7 +120,7 @@ void artifacts_info(struct rest_call *call)
 void artifacts_link(struct rest_call *call)
 {
     json_t *seconds = json_object_get(call->body, "seconds");
-    uint64_t most_ms = engine_config(call->rest->engine)->link_ms;
+    uint64_t most_ms = session_manager_config(call->rest->manager)->link_ms;
     uint64_t ms = seconds ? (uint64_t)(json_number_value(seconds) * 1000.0) : most_ms;
     uint64_t expires_s = (clock_wall_ms() + MIN(ms, most_ms)) / 1000;
     uint8_t secret[SHA256_BYTES];
@@ -130,7 +130,7 @@ void artifacts_link(struct rest_call *call)
 
     if (!find(call, &row))
         return;
-    if (artifacts_secret(call->rest->engine, secret, &err) < 0) {
+    if (artifacts_secret(call->rest->manager, secret, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
@@ -148,7 +148,7 @@ void artifacts_keep(struct rest_call *call)
 
     if (!find(call, &row))
         return;
-    if (artifact_keep(call->rest->engine, &row, !json_is_false(keep), &err) < 0)
+    if (artifact_keep(call->rest->manager, &row, !json_is_false(keep), &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else
         rest_reply(call->http, 200, row_json(&row));
@@ -161,7 +161,7 @@ void artifacts_delete(struct rest_call *call)
 
     if (!find(call, &row))
         return;
-    if (artifact_remove(call->rest->engine, row.id, &err) < 0)
+    if (artifact_remove(call->rest->manager, row.id, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else
         rest_reply(call->http, 200, json_object());

@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/str.h"
 
 #define PIECE (256 * KIB) /* made at once for a client */
 
 struct listing {
     struct rest_stream stream;
-    struct engine *engine;
+    struct session_manager *manager;
     struct audit_reader *reader;
     struct reactor *reactor;
     struct reactor_timer *timer; /* there is more to look at, in a turn of its own */
@@ -55,7 +55,7 @@ static void on_freed(void *ctx)
 {
     struct listing *listing = ctx;
 
-    audit_unfollow(engine_audit(listing->engine), listing);
+    audit_unfollow(session_manager_audit(listing->manager), listing);
     listing->reactor->ops->timer_remove(listing->timer);
     audit_reader_free(listing->reader);
     free(listing);
@@ -89,12 +89,12 @@ static struct listing *listing_new(struct rest_call *call, const struct audit_fi
                                    uint64_t tail, struct error *err)
 {
     struct listing *listing = calloc(1, sizeof(*listing));
-    struct engine *engine = call->rest->engine;
+    struct session_manager *manager = call->rest->manager;
 
     if (!listing)
         return NULL;
     *listing = (struct listing){
-        .engine = engine,
+        .manager = manager,
         .reactor = call->rest->reactor,
         .follows = rest_query_bool(call, "follow"),
         .stream = {.http = call->http,
@@ -105,9 +105,9 @@ static struct listing *listing_new(struct rest_call *call, const struct audit_fi
     };
     listing->timer = reactor_timer(listing->reactor, on_more, listing);
     if (listing->timer)
-        listing->reader = audit_reader_new(engine_logs_fd(engine), filter, tail, err);
+        listing->reader = audit_reader_new(session_manager_logs_fd(manager), filter, tail, err);
     if (listing->reader &&
-        (!listing->follows || audit_follow(engine_audit(engine), on_more, listing)))
+        (!listing->follows || audit_follow(session_manager_audit(manager), on_more, listing)))
         return listing;
     on_freed(listing);
     return NULL;

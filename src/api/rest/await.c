@@ -1,5 +1,5 @@
 /* await.c - a request that waits for an execution's end and answers with the one result. */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/str.h"
 #include "tool/outputs.h"
 
@@ -14,7 +14,7 @@ struct waiting {
 static void waiting_free(struct waiting *waiting)
 {
     if (waiting->is_collecting)
-        session_collect_cancel(waiting->following.telling.session, waiting);
+        session_collect_cancel(waiting->following.exec_stream.session, waiting);
     if (waiting->watcher)
         execution_unwatch(waiting->watcher, true);
     free(waiting);
@@ -24,12 +24,12 @@ static void on_collected(void *ctx, const struct session_output *changed, size_t
                          uint64_t total, const struct error *err)
 {
     struct waiting *waiting = ctx;
-    const struct telling_spec *following = &waiting->following.telling;
+    const struct exec_stream_spec *following = &waiting->following.exec_stream;
     struct result result;
 
     waiting->is_collecting = false;
     execution_result(following->execution,
-                     engine_config(waiting->rest->engine)->limits.output_bytes, &result);
+                     session_manager_config(waiting->rest->manager)->limits.output_bytes, &result);
     str_copy(result.session_id, sizeof(result.session_id), session_id(following->session));
     outputs_to_result(following->session, changed, count, total, err, &result);
     rest_reply(waiting->http, 200, execution_reply(following->execution, &result));
@@ -41,17 +41,17 @@ static void on_more(void *ctx)
 {
     struct waiting *waiting = ctx;
 
-    if (waiting->is_collecting || !execution_has_ended(waiting->following.telling.execution))
+    if (waiting->is_collecting || !execution_has_ended(waiting->following.exec_stream.execution))
         return;
-    if (!waiting->following.telling.collects ||
-        session_state(waiting->following.telling.session) != SESSION_READY ||
-        !session_has_output(waiting->following.telling.session,
-                            waiting->following.telling.execution)) {
+    if (!waiting->following.exec_stream.collects ||
+        session_state(waiting->following.exec_stream.session) != SESSION_READY ||
+        !session_has_output(waiting->following.exec_stream.session,
+                            waiting->following.exec_stream.execution)) {
         on_collected(waiting, NULL, 0, 0, NULL);
         return;
     }
     waiting->is_collecting = true;
-    session_collect(waiting->following.telling.session, on_collected, waiting);
+    session_collect(waiting->following.exec_stream.session, on_collected, waiting);
 }
 
 static void on_gone(void *ctx)
@@ -67,7 +67,8 @@ void rest_await(struct rest_call *call, const struct rest_following *following)
     if (waiting) {
         *waiting =
             (struct waiting){.rest = call->rest, .http = call->http, .following = *following};
-        waiting->watcher = execution_watch(following->telling.execution, false, &events, waiting);
+        waiting->watcher =
+            execution_watch(following->exec_stream.execution, false, &events, waiting);
     }
     if (!waiting || !waiting->watcher) {
         free(waiting);

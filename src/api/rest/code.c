@@ -1,5 +1,5 @@
 /* code.c - POST /v1/sessions/{id}/code and .../contexts: code that keeps its variables. */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "api/start.h"
 
 void code_start(struct rest_call *call)

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/caller.h"

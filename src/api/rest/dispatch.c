@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -206,10 +206,10 @@ bool rest_admit(struct rest_call *call)
     if (call->route->is_open) {
         if (http_is_local(call->http))
             call->who = principal_local;
-        gate_enter(&call->rest->gate, call->http, &call->who);
+        auth_enter(&call->rest->auth, call->http, &call->who);
         return true;
     }
-    if (gate_admit(&call->rest->gate, call->http, call->route->scope, &call->who, &err) == 0)
+    if (auth_admit(&call->rest->auth, call->http, call->route->scope, &call->who, &err) == 0)
         return true;
     rest_fail(call->rest, call->http, &err, NULL);
     return false;

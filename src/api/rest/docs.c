@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "api/rest/inside.h"
 #include "api/rest/openapi.h"
+#include "api/rest/rest_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/sha256.h"

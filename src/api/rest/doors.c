@@ -8,7 +8,7 @@
 
 #include "api/execute/execute.h"
 #include "api/mcp/mcp_http.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tool/prompt.h"
@@ -44,9 +44,9 @@ static int mcp_open(struct rest *rest, void **ret, struct error *err)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     *ret = door;
     door->tools = mcp_tool_rows();
-    door->host = mcp_engine_new(rest->engine, rest->tools, &rest->gate);
+    door->host = mcp_engine_new(rest->manager, rest->tools, &rest->auth);
     if (door->tools && door->host)
-        r = prompt_write(engine_config(rest->engine), &prompt);
+        r = prompt_write(session_manager_config(rest->manager), &prompt);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     r = mcp_server_new(&(struct mcp_settings){.tools = door->tools,

@@ -1,5 +1,5 @@
 /* errors.c - every code that a client can see, and its HTTP status; docs/rest.md has the same. */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 

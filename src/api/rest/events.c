@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/str.h"
 
 #define PIECE_MAX (256 * KIB) /* events made at once for a client */
@@ -62,7 +62,7 @@ static void listen_to(struct rest_call *call, struct session *session)
     listener = calloc(1, sizeof(*listener));
     if (listener)
         listener->reader =
-            bus_subscribe(engine_bus(call->rest->engine), gate_tenant(&call->who),
+            bus_subscribe(session_manager_bus(call->rest->manager), auth_tenant(&call->who),
                           session ? session_id(session) : NULL, last_id, on_notify, listener);
     if (!listener || !listener->reader) {
         free(listener);

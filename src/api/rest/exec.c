@@ -1,7 +1,7 @@
 /* exec.c - POST /v1/sessions/{id}/exec: a command, answered with its result, its events, or at
  * once.
  */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "api/start.h"
 
 void exec_start(struct rest_call *call)

@@ -102,8 +102,8 @@ void file_call_start(struct file_call *file,
 void file_change_publish(struct session *session, const char *kind, const char *path,
                          bool is_folder)
 {
-    bus_publish(engine_bus(session_engine(session)), EVENT_FILE_CHANGED, session_tenant(session),
-                session_id(session),
+    bus_publish(session_manager_bus(session_manager_of(session)), EVENT_FILE_CHANGED,
+                session_tenant(session), session_id(session),
                 json_pack("{s:s, s:o, s:s}", "kind", kind, "path", text_to_json(path, strlen(path)),
                           "type", is_folder ? "folder" : "file"));
 }

@@ -8,7 +8,7 @@
 #ifndef BAILEY_API_REST_FILE_CALL_H
 #define BAILEY_API_REST_FILE_CALL_H
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "model/caller.h"
 
 struct file_call {

@@ -1,11 +1,11 @@
 /*
- * follow.c - an execution's events (api/telling.h) as server-sent ones. Its pace is the client's:
- * what that has not taken is not read.
+ * follow.c - an execution's events (api/exec_stream.h) as server-sent ones. Its pace is the
+ * client's: what that has not taken is not read.
  */
 #include <errno.h>
 
-#include "api/rest/inside.h"
-#include "api/telling.h"
+#include "api/exec_stream.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 
@@ -13,7 +13,7 @@
 
 struct follower {
     struct rest_stream stream;
-    struct telling *telling;
+    struct exec_stream *exec_stream;
     bool is_owner;
 };
 
@@ -34,23 +34,23 @@ static void on_ready(void *ctx)
 static void on_fill(void *ctx)
 {
     struct follower *follower = ctx;
-    enum telling_state state = telling_more(follower->telling);
+    enum exec_stream_state state = exec_stream_more(follower->exec_stream);
 
-    follower->stream.is_over |= state == TELLING_OVER;
-    follower->stream.is_broken |= state == TELLING_BROKEN;
+    follower->stream.is_over |= state == EXEC_STREAM_OVER;
+    follower->stream.is_broken |= state == EXEC_STREAM_BROKEN;
 }
 
 static void on_freed(void *ctx)
 {
     struct follower *follower = ctx;
 
-    telling_free(follower->telling, follower->is_owner);
+    exec_stream_free(follower->exec_stream, follower->is_owner);
     free(follower);
 }
 
 void rest_follow(struct rest_call *call, const struct rest_following *following)
 {
-    static const struct telling_events events = {.event = on_event, .ready = on_ready};
+    static const struct exec_stream_events events = {.event = on_event, .ready = on_ready};
     struct follower *follower = calloc(1, sizeof(*follower));
     char name[ID_MAX + 64]; /* for a client that loses us before the first event */
     const char *headers[] = {rest_event_headers[0], name, NULL};
@@ -58,7 +58,7 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
     if (follower) {
         *follower = (struct follower){
             .is_owner = following->is_owner,
-            .telling = telling_new(&following->telling, &events, follower),
+            .exec_stream = exec_stream_new(&following->exec_stream, &events, follower),
             .stream = {.http = call->http,
                        .text = BUF_INIT(TEXT_MAX),
                        .fill = on_fill,
@@ -66,13 +66,13 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
                        .ctx = follower},
         };
     }
-    if (!follower || !follower->telling) {
+    if (!follower || !follower->exec_stream) {
         free(follower);
         rest_fail_memory(call->http);
         return;
     }
     str_format(name, sizeof(name), "Bailey-Execution: %s.%u",
-               session_id(following->telling.session),
-               (unsigned)execution_number(following->telling.execution));
+               session_id(following->exec_stream.session),
+               (unsigned)execution_number(following->exec_stream.execution));
     rest_stream_start(&follower->stream, 200, TYPE_EVENTS, headers, -1);
 }

@@ -3,7 +3,7 @@
  * is says its header before its path.
  */
 #include "api/execute/execute.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 
 bool rest_front_admit(struct http_request *http, void *ctx)
 {

@@ -1,5 +1,5 @@
 /* info.c - GET /healthz and GET /v1/info: is it there, and what is it. */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 
@@ -9,13 +9,14 @@ void info_health(struct rest_call *call)
 }
 
 /* The languages that are switched on and have an interpreter. */
-static json_t *languages(struct engine *engine)
+static json_t *languages(struct session_manager *manager)
 {
-    const struct config *config = engine_config(engine);
+    const struct config *config = session_manager_config(manager);
     json_t *array = json_array();
 
     for (size_t i = 0; array && i < strv_length(config->languages); i++) {
-        const struct engine_language *language = engine_language(engine, config->languages[i]);
+        const struct session_language *language =
+            session_manager_language(manager, config->languages[i]);
 
         if (language && language->program)
             json_array_append_new(array, json_string(language->name));
@@ -41,9 +42,9 @@ static json_t *libraries(void)
 void info_get(struct rest_call *call)
 {
     const struct rest_info *info = &call->rest->info;
-    const struct config *config = engine_config(call->rest->engine);
-    struct engine *engine = call->rest->engine;
-    const char *tenant = gate_tenant(&call->who); /* the host's own is its owner's to know */
+    const struct config *config = session_manager_config(call->rest->manager);
+    struct session_manager *manager = call->rest->manager;
+    const char *tenant = auth_tenant(&call->who); /* the host's own is its owner's to know */
     unsigned most = config->max_sessions;
     char started[40];
 
@@ -58,8 +59,8 @@ void info_get(struct rest_call *call)
                          tenant ? 0 : info->broker_pid, "generation", (int)info->generation,
                          "socket", tenant ? NULL : info->socket, "state",
                          tenant ? NULL : info->state, "started_at", started, "sessions",
-                         (int)(tenant ? engine_session_count_of(engine, tenant)
-                                      : engine_session_count(engine)),
+                         (int)(tenant ? session_manager_session_count_of(manager, tenant)
+                                      : session_manager_session_count(manager)),
                          "max_sessions", (int)most, "limits", limits_json(&config->limits),
-                         "languages", languages(call->rest->engine), "runtime", config->type));
+                         "languages", languages(call->rest->manager), "runtime", config->type));
 }

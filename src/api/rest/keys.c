@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
-#include "api/visits.h"
+#include "api/active_requests.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -54,9 +54,9 @@ static void note_change(const struct rest_call *call, const char *change, const 
                                text_to_json(id, strlen(id)), "key_tenant", row ? row->tenant : NULL,
                                "scopes", row ? scopes_json(row->scopes) : NULL);
 
-    caller_describe(engine_caller(call->rest->engine), fields);
+    caller_describe(session_manager_caller(call->rest->manager), fields);
     if (fields)
-        audit_write(engine_audit(call->rest->engine), "key", fields);
+        audit_write(session_manager_audit(call->rest->manager), "key", fields);
 }
 
 /* ---- listed ---- */
@@ -71,7 +71,7 @@ void keys_list(struct rest_call *call)
     CLEANUP(json_decrefp) json_t *keys = json_array();
     struct error err = {0};
 
-    if (keys && keys_each(call->rest->gate.index, add_key, keys, &err) < 0)
+    if (keys && keys_each(call->rest->auth.index, add_key, keys, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else
         rest_reply(call->http, 200, keys ? json_pack("{s:O}", "keys", keys) : NULL);
@@ -135,7 +135,7 @@ void keys_create(struct rest_call *call)
 
     if (!read_key(call, &row))
         return;
-    if (keys_add(call->rest->gate.index, &row, text, &err) < 0) {
+    if (keys_add(call->rest->auth.index, &row, text, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
@@ -163,7 +163,7 @@ void keys_rotate_one(struct rest_call *call)
 {
     struct looking looking = {.id = http_param(call->http, "id")};
     double grace_s = json_number_value(json_object_get(call->body, "grace_s"));
-    struct index *index = call->rest->gate.index;
+    struct index *index = call->rest->auth.index;
     char text[KEY_TEXT_MAX];
     struct error err = {0};
 
@@ -172,7 +172,7 @@ void keys_rotate_one(struct rest_call *call)
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
-    visits_key_changed(call->rest->gate.visits, looking.id);
+    active_requests_key_changed(call->rest->auth.active_requests, looking.id);
     note_change(call, "rotate", looking.id, &looking.row);
     rest_reply(call->http, 200, key_json(&looking.row, text));
     explicit_bzero(text, sizeof(text));
@@ -183,11 +183,11 @@ void keys_delete(struct rest_call *call)
     const char *id = http_param(call->http, "id");
     struct error err = {0};
 
-    if (keys_remove(call->rest->gate.index, id, &err) < 0) {
+    if (keys_remove(call->rest->auth.index, id, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
-    visits_key_changed(call->rest->gate.visits, id);
+    active_requests_key_changed(call->rest->auth.active_requests, id);
     note_change(call, "rm", id, NULL);
     rest_reply(call->http, 200, json_pack("{s:s}", "id", id));
 }

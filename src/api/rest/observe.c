@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -14,7 +14,7 @@
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
-#include "session/denial.h"
+#include "session/refusal_log.h"
 
 #define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
@@ -41,7 +41,7 @@ static bool session_of(const char *path, char *ret, size_t size)
 
 void rest_handled(void *ctx)
 {
-    gate_leave(&((struct rest *)ctx)->gate);
+    auth_leave(&((struct rest *)ctx)->auth);
 }
 
 /* ---- and when it is over ---- */
@@ -88,50 +88,50 @@ void rest_done(void *ctx, const struct http_done *done)
 
     if (!session_of(done->path, session, sizeof(session)))
         session[0] = '\0';
-    count(engine_metrics(rest->engine), done);
+    count(session_manager_metrics(rest->manager), done);
     log_fields(LOG_INFO, "request", fields);
 }
 
 /* By what the request itself says: it may be told when another one is being handled. */
-static void tell_denial(struct rest *rest, struct http_request *http, const struct error *err,
-                        const char *reason)
+static void tell_refusal(struct rest *rest, struct http_request *http, const struct error *err,
+                         const char *reason)
 {
     char session[LIMIT_NAME + 1] = "";
     struct caller caller = {.trace = *http_trace(http)};
 
     if (!http_tell_once(http))
-        return; /* the gate did */
+        return; /* auth.c did */
     if (!session_of(http_path(http), session, sizeof(session)))
         session[0] = '\0';
     str_copy(caller.who.tenant, sizeof(caller.who.tenant), http_tenant(http));
     str_copy(caller.who.key, sizeof(caller.who.key), http_key(http));
     caller.who.is_local = http_is_local(http);
     str_copy(caller.request, sizeof(caller.request), http_request_id(http));
-    engine_denied(rest->engine, &(struct denial){.caller = &caller,
-                                                 .err = err,
-                                                 .reason = reason,
-                                                 .method = http_method(http),
-                                                 .path = http_path(http),
-                                                 .peer = http_peer(http),
-                                                 .session = session});
+    refusal_log_add(rest->manager, &(struct refusal){.caller = &caller,
+                                                     .err = err,
+                                                     .reason = reason,
+                                                     .method = http_method(http),
+                                                     .path = http_path(http),
+                                                     .peer = http_peer(http),
+                                                     .session = session});
 }
 
 void rest_denied(struct rest *rest, struct http_request *http, const struct error *err)
 {
-    if (denial_is(err))
-        tell_denial(rest, http, err, NULL);
+    if (refusal_is(err))
+        tell_refusal(rest, http, err, NULL);
 }
 
 void rest_page_refused(struct rest *rest, struct http_request *http)
 {
-    tell_denial(rest, http, &(struct error){.num = -EPERM, .code = ERROR_FORBIDDEN}, "origin");
+    tell_refusal(rest, http, &(struct error){.num = -EPERM, .code = ERROR_FORBIDDEN}, "origin");
 }
 
 /* ---- files ---- */
 
 void rest_file_bytes(struct rest *rest, const char *direction, uint64_t bytes)
 {
-    metrics_add(engine_metrics(rest->engine), METRIC_FILE_BYTES, &direction, bytes);
+    metrics_add(session_manager_metrics(rest->manager), METRIC_FILE_BYTES, &direction, bytes);
 }
 
 void rest_file_over(struct rest *rest, const struct http_request *http,
@@ -141,7 +141,7 @@ void rest_file_over(struct rest *rest, const struct http_request *http,
     const char *const values[] = {route ? route->name : "other", over->error ? "error" : "ok"};
     json_t *fields;
 
-    metrics_add(engine_metrics(rest->engine), METRIC_FILE_OPERATIONS, values, 1);
+    metrics_add(session_manager_metrics(rest->manager), METRIC_FILE_OPERATIONS, values, 1);
     if (!over->change)
         return;
     fields = json_pack("{s:s, s:s, s:o, s:I, s:s, s:s*}", "session_id", over->session, "change",
@@ -150,7 +150,7 @@ void rest_file_over(struct rest *rest, const struct http_request *http,
                        over->error);
     caller_describe(over->caller, fields);
     if (fields)
-        audit_write(engine_audit(rest->engine), "file", fields);
+        audit_write(session_manager_audit(rest->manager), "file", fields);
 }
 
 /* ---- GET /metrics ---- */
@@ -191,10 +191,10 @@ static void measure_warm(struct metrics *metrics, json_t *state)
 static void answer(struct scrape *scrape)
 {
     struct rest *rest = scrape->rest;
-    struct metrics *metrics = engine_metrics(rest->engine);
+    struct metrics *metrics = session_manager_metrics(rest->manager);
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
 
-    engine_measure(rest->engine);
+    session_manager_measure(rest->manager);
     metrics_set(metrics, METRIC_CONNECTIONS, NULL, rest_clients(rest));
     if (metrics_write(metrics, &text) < 0)
         rest_fail_memory(scrape->http);
@@ -208,7 +208,7 @@ static void on_seen(void *ctx, json_t *state)
     struct scrape *scrape = ctx;
 
     if (state)
-        measure_warm(engine_metrics(scrape->rest->engine), state);
+        measure_warm(session_manager_metrics(scrape->rest->manager), state);
     json_decref(state);
     answer(scrape);
 }
@@ -219,7 +219,7 @@ static void on_late(void *ctx)
 {
     struct scrape *scrape = ctx;
 
-    engine_look_cancel(scrape->rest->engine, scrape);
+    session_manager_look_cancel(scrape->rest->manager, scrape);
     answer(scrape);
 }
 
@@ -227,7 +227,7 @@ static void on_gone(void *ctx)
 {
     struct scrape *scrape = ctx;
 
-    engine_look_cancel(scrape->rest->engine, scrape);
+    session_manager_look_cancel(scrape->rest->manager, scrape);
     scrape_free(scrape);
 }
 
@@ -246,5 +246,5 @@ void metrics_get(struct rest_call *call)
     }
     http_on_gone(call->http, on_gone, scrape);
     call->rest->reactor->ops->timer_set(scrape->timer, LIMIT_SCRAPE_WAIT_MS);
-    engine_look(call->rest->engine, on_seen, scrape);
+    session_manager_look(call->rest->manager, on_seen, scrape);
 }

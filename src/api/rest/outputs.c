@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "api/rest/download.h"
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "session/output_type.h"
 
 void outputs_list(struct rest_call *call)

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "api/start.h"
 
 static void add_process(void *ctx, struct execution *execution)
@@ -100,14 +100,14 @@ void processes_get(struct rest_call *call)
 void processes_events(struct rest_call *call)
 {
     struct rest_following following = {0};
-    struct telling_spec *telling = &following.telling;
+    struct exec_stream_spec *exec_stream = &following.exec_stream;
     struct error err = {0};
     uint64_t first;
     int r;
 
-    if (!rest_execution(call, &telling->session, &telling->execution))
+    if (!rest_execution(call, &exec_stream->session, &exec_stream->execution))
         return;
-    r = telling_resume(telling, http_header(call->http, "Last-Event-ID"), &first, &err);
+    r = exec_stream_resume(exec_stream, http_header(call->http, "Last-Event-ID"), &first, &err);
     if (r == -EINVAL)
         rest_fail_field(call->http, "Last-Event-ID", "Last-Event-ID: %s", err.text);
     else if (r < 0)

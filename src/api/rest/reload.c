@@ -1,7 +1,7 @@
 /* reload.c - POST /v1/reload: new configuration and certificates; for the daemon's owner only. */
 #include <errno.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/str.h"
 
 void reload_post(struct rest_call *call)

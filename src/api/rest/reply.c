@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "api/start.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -65,7 +65,7 @@ static json_t *error_json(const char *code, const char *message, json_t *extra)
 
 static unsigned retry_of(struct rest *rest, const struct error *err)
 {
-    return str_equal(err->code, ERROR_TOO_MANY_SESSIONS) ? engine_retry_s(rest->engine)
+    return str_equal(err->code, ERROR_TOO_MANY_SESSIONS) ? session_manager_retry_s(rest->manager)
                                                          : err->retry_s;
 }
 
@@ -137,7 +137,7 @@ static json_t *ending(const struct rest_call *call, const char *word)
     struct session *session;
     struct error ignored;
 
-    if (gate_session(&call->rest->gate, &call->who, word, true, &session, &ignored) < 0)
+    if (auth_session(&call->rest->auth, &call->who, word, true, &session, &ignored) < 0)
         return NULL;
     json = session_json(session);
     return json_pack("{s:O?, s:O?}", "ended_at", json_object_get(json, "ended_at"), "reason",
@@ -148,7 +148,7 @@ bool rest_session(const struct rest_call *call, bool with_ended, struct session 
 {
     const char *word = http_param(call->http, "id");
     struct error err = {0};
-    int r = gate_session(&call->rest->gate, &call->who, word, with_ended, ret, &err);
+    int r = auth_session(&call->rest->auth, &call->who, word, with_ended, ret, &err);
 
     if (r == 0)
         return true;
@@ -173,7 +173,7 @@ bool rest_execution(const struct rest_call *call, struct session **ret_session,
 void rest_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx)
 {
     const struct rest *rest = ctx;
-    char header[200], text[600], nearest[ROUTE_NEAREST_MAX] = "";
+    char header[200], text[600], nearest[ROUTE_SUGGEST_MAX] = "";
     const char *headers[] = {header, NULL};
 
     str_format(header, sizeof(header), "Allow: %s", allow ? allow : "");
@@ -181,7 +181,7 @@ void rest_no_route(struct http_request *http, bool is_path, const char *allow, v
         str_format(text, sizeof(text), "%.20s is not possible here; allowed: %s", http_method(http),
                    allow ? allow : "");
     else
-        route_nearest(rest->routes, rest->route_count, http_path(http), nearest);
+        route_suggest(rest->routes, rest->route_count, http_path(http), nearest);
     if (!is_path)
         str_format(text, sizeof(text), "there is no '%.200s'; %s%s%s", http_path(http),
                    nearest[0] ? "did you mean '" : "GET /openapi.json lists the addresses", nearest,

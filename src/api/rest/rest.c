@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <time.h>
 
+#include "api/active_requests.h"
 #include "api/rest/doors.h"
-#include "api/rest/inside.h"
-#include "api/visits.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
 
@@ -35,7 +35,7 @@ static int start_server(struct rest *rest, int listen_fd, const struct http_tls 
                         const struct http_browsers *browsers, struct http_server **ret,
                         struct error *err)
 {
-    const struct config *config = engine_config(rest->engine);
+    const struct config *config = session_manager_config(rest->manager);
 
     return http_server_start(rest->reactor,
                              &(struct http_server_spec){
@@ -98,7 +98,7 @@ void rest_quiesce(struct rest *rest)
         http_server_quiesce(rest->others[i]);
 }
 
-int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
+int rest_serve(struct reactor *reactor, struct session_manager *manager, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err)
 {
     struct rest *rest = calloc(1, sizeof(*rest));
@@ -108,15 +108,15 @@ int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
     if (!rest)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     *rest = (struct rest){.reactor = reactor,
-                          .engine = engine,
-                          .gate = {.engine = engine,
-                                   .index = engine_index(engine),
-                                   .metrics = engine_metrics(engine)},
+                          .manager = manager,
+                          .auth = {.manager = manager,
+                                   .index = session_manager_index(manager),
+                                   .metrics = session_manager_metrics(manager)},
                           .info = *info};
     clock_gettime(CLOCK_REALTIME, &now);
     rest->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    rest->gate.visits = visits_new(reactor, engine, rest->gate.index);
-    rest->tools = rest->gate.visits ? tools_new(engine, reactor) : NULL;
+    rest->auth.active_requests = active_requests_new(reactor, manager, rest->auth.index);
+    rest->tools = rest->auth.active_requests ? tools_new(manager, reactor) : NULL;
     if (rest->tools)
         r = rest_doors_open(rest, err);
     rest->route_count = r == 0 ? rest_route_count + rest_doors_routes(rest, NULL) : 0;
@@ -150,7 +150,7 @@ void rest_stop(struct rest *rest)
         http_server_stop(rest->others[i]);
     rest_doors_close(rest);
     tools_free(rest->tools);
-    visits_free(rest->gate.visits);
+    active_requests_free(rest->auth.active_requests);
     free(rest->routes);
     free(rest);
 }

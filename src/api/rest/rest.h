@@ -11,7 +11,7 @@
 #include "base/reactor.h"
 #include "http/server.h"
 
-struct engine;
+struct session_manager;
 struct rest;
 typedef struct json_t json_t;
 
@@ -29,7 +29,7 @@ struct rest_info {
 };
 
 /* listen_fd is borrowed. */
-int rest_serve(struct reactor *reactor, struct engine *engine, int listen_fd,
+int rest_serve(struct reactor *reactor, struct session_manager *manager, int listen_fd,
                const struct rest_info *info, struct rest **ret, struct error *err);
 /* One more address with the same rows; `tls` and `browsers` as http/server.h has them. */
 int rest_listen(struct rest *rest, int listen_fd, const struct http_tls *tls,

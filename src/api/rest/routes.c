@@ -2,7 +2,7 @@
  * routes.c - every address of the REST door as a row: the server, the checks of dispatch.c and the
  * OpenAPI document read the same.
  */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "api/rest/schemas.h"
 #include "api/ws/ws.h"
 #include "base/cleanup.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -48,7 +48,7 @@ static void on_gone(void *ctx)
 {
     struct waiting *waiting = ctx;
 
-    engine_run_cancel(waiting->run);
+    session_manager_run_cancel(waiting->run);
     waiting_free(waiting);
 }
 
@@ -103,7 +103,7 @@ static void on_fill(void *ctx)
 
     for (int i = 0; i < 2; i++) {
         if (waiting->is_held[i] && waiting->run)
-            engine_run_resume(waiting->run, i + 1);
+            session_manager_run_resume(waiting->run, i + 1);
         waiting->is_held[i] = false;
     }
 }
@@ -113,7 +113,7 @@ static void on_freed(void *ctx)
     struct waiting *waiting = ctx;
 
     if (waiting->run)
-        engine_run_cancel(waiting->run);
+        session_manager_run_cancel(waiting->run);
     waiting_free(waiting);
 }
 
@@ -122,7 +122,7 @@ static void start_events(struct waiting *waiting)
     char name[ID_MAX + 32]; /* for a client that wants to end it */
     const char *headers[] = {rest_event_headers[0], name, NULL};
 
-    str_format(name, sizeof(name), "Bailey-Execution: %s", engine_run_id(waiting->run));
+    str_format(name, sizeof(name), "Bailey-Execution: %s", session_manager_run_id(waiting->run));
     rest_stream_start(&waiting->stream, 200, TYPE_EVENTS, headers, -1);
 }
 
@@ -148,18 +148,20 @@ static int check_like(struct rest_call *call, const struct run_spec *spec, const
                       struct error *err)
 {
     CLEANUP(buf_free) struct buf ours = BUF_INIT(SHAPE_MAX);
-    const struct engine_language *language = engine_language(call->rest->engine, spec->language);
-    struct engine_template furniture = {0};
+    const struct session_language *language =
+        session_manager_language(call->rest->manager, spec->language);
+    struct session_template found_template = {0};
     const char *differs;
     char name[64];
-    int r = engine_template(call->rest->engine, spec->template_name, &furniture, err);
+    int r =
+        session_manager_template(call->rest->manager, spec->template_name, &found_template, err);
     struct shape shape = {.state = call->rest->info.state,
                           .fingerprint = language ? language->fingerprint : NULL,
-                          .layer = furniture.layer};
+                          .layer = found_template.layer};
 
     if (r < 0)
         return r;
-    if (shape_text(&shape, engine_config(call->rest->engine), &ours) < 0)
+    if (shape_text(&shape, session_manager_config(call->rest->manager), &ours) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     differs = shape_difference(buf_text(&ours), like, name);
     return differs ? error_set(err, -EPERM, ERROR_RUN_DIFFERS,
@@ -187,7 +189,7 @@ static bool check(struct rest_call *call, const struct run_spec *spec)
     if (spec->code_length > LIMIT_CODE_BYTES)
         error_set(&err, -EFBIG, ERROR_TOO_LARGE, "'code' is larger than %llu MB",
                   LIMIT_CODE_BYTES / MIB);
-    else if (!is_enabled(engine_config(call->rest->engine), spec->language))
+    else if (!is_enabled(session_manager_config(call->rest->manager), spec->language))
         error_set(&err, -EPERM, ERROR_NO_INTERPRETER,
                   "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
                   spec->language);
@@ -246,8 +248,8 @@ void run_start(struct rest_call *call)
                                            .freed = on_freed,
                                            .ctx = waiting}};
     spec.sink = wants_events ? on_output : NULL;
-    if (engine_run(call->rest->engine, &spec, wants_events ? on_exit_event : on_done, waiting,
-                   &waiting->run, &err) < 0) {
+    if (session_manager_run(call->rest->manager, &spec, wants_events ? on_exit_event : on_done,
+                            waiting, &waiting->run, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
         waiting_free(waiting);
     } else if (wants_events) {
@@ -260,15 +262,15 @@ void run_start(struct rest_call *call)
 void run_stop(struct rest_call *call)
 {
     const char *id = http_param(call->http, "execution");
-    struct run *run = engine_run_find(call->rest->engine, id);
-    const char *tenant = gate_tenant(&call->who);
+    struct run *run = session_manager_run_find(call->rest->manager, id);
+    const char *tenant = auth_tenant(&call->who);
     struct error err = {0};
 
-    if (!run || (tenant && !str_equal(engine_run_tenant(run), tenant))) {
+    if (!run || (tenant && !str_equal(session_manager_run_tenant(run), tenant))) {
         error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND, "no run '%.60s' is under way", id);
         rest_fail(call->rest, call->http, &err, NULL);
         return;
     }
-    engine_run_stop(run);
+    session_manager_run_stop(run);
     rest_reply(call->http, 202, json_object());
 }

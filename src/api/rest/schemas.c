@@ -1,5 +1,5 @@
 /* schemas.c - the nouns of docs/rest.md as JSON Schema, for the OpenAPI document. */
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 
 #define STRING "{\"type\":\"string\"}"
 #define STRING_OR_NULL "{\"type\":[\"string\",\"null\"]}"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -103,7 +103,7 @@ static void give_up(struct creating *creating)
     struct session *session;
     struct error ignored;
 
-    if (engine_find(creating->rest->engine, creating->id, &session, &ignored) == 0)
+    if (session_manager_find(creating->rest->manager, creating->id, &session, &ignored) == 0)
         session_end(session, "deleted", NULL, NULL);
 }
 
@@ -157,7 +157,7 @@ static void create_next(struct creating *creating)
 {
     struct session *session;
     struct error err = {0};
-    int r = engine_find(creating->rest->engine, creating->id, &session, &err);
+    int r = session_manager_find(creating->rest->manager, creating->id, &session, &err);
 
     for (; r == 0 && creating->at < json_array_size(creating->datasets); creating->at++) {
         r = give_dataset(creating, session, json_array_get(creating->datasets, creating->at), &err);
@@ -203,7 +203,7 @@ void sessions_create(struct rest_call *call)
         .env = json_object_get(call->body, "env"),
         .idle_ms = millis(json_object_get(call->body, "idle_timeout_s")),
         .age_ms = millis(json_object_get(call->body, "max_age_s")),
-        .is_draft = json_array_size(datasets) > 0, /* with all of them, or not at all */
+        .is_provisional = json_array_size(datasets) > 0, /* with all of them, or not at all */
     };
     struct creating *creating;
     struct session *session;
@@ -218,7 +218,7 @@ void sessions_create(struct rest_call *call)
     }
     *creating = (struct creating){
         .rest = call->rest, .http = call->http, .datasets = json_incref(datasets)};
-    if (engine_create(call->rest->engine, &spec, &session, &err) < 0) {
+    if (session_manager_create(call->rest->manager, &spec, &session, &err) < 0) {
         /* Of what is left to be wrong only the name is a member. */
         rest_fail(call->rest, call->http, &err,
                   str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
@@ -249,10 +249,11 @@ static void add_session(void *ctx, struct session *session)
 
 void sessions_list(struct rest_call *call)
 {
-    struct listing listing = {.tenant = gate_tenant(&call->who), .sessions = json_array()};
+    struct listing listing = {.tenant = auth_tenant(&call->who), .sessions = json_array()};
 
     if (listing.sessions)
-        engine_each(call->rest->engine, rest_query_bool(call, "all"), add_session, &listing);
+        session_manager_each(call->rest->manager, rest_query_bool(call, "all"), add_session,
+                             &listing);
     rest_reply(call->http, 200,
                listing.sessions ? json_pack("{s:o}", "sessions", listing.sessions) : NULL);
 }
@@ -289,7 +290,8 @@ static void on_ended(void *ctx)
     struct session *session;
     struct error err = {0};
 
-    if (leaving->http && engine_find_any(leaving->rest->engine, leaving->id, &session, &err) == 0)
+    if (leaving->http &&
+        session_manager_find_any(leaving->rest->manager, leaving->id, &session, &err) == 0)
         rest_reply(leaving->http, 200, session_json(session));
     else if (leaving->http)
         rest_fail(leaving->rest, leaving->http, &err, NULL);

@@ -2,7 +2,7 @@
  */
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 
 bool rest_wants_events(const struct http_request *http)
 {
@@ -15,9 +15,9 @@ void rest_answer_started(struct rest_call *call, struct session *session,
                          struct execution *execution)
 {
     const struct rest_following following = {
-        .telling = {.session = session,
-                    .execution = execution,
-                    .collects = !json_is_false(json_object_get(call->body, "collect"))},
+        .exec_stream = {.session = session,
+                        .execution = execution,
+                        .collects = !json_is_false(json_object_get(call->body, "collect"))},
         .is_owner = true,
     };
 

@@ -1,7 +1,7 @@
 /* stream.c - replies made while they are sent, and events in them. */
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "http/sse.h"
@@ -59,7 +59,7 @@ void rest_stream_start(struct rest_stream *stream, unsigned status, const char *
     /* Bytes that end without all of them being there would be taken for the whole. */
     stream->is_endless = str_equal(type, TYPE_EVENTS) || str_equal(type, TYPE_LINES);
     if (str_equal(type, TYPE_EVENTS))
-        stream->counted = ((const struct rest *)http_ctx(stream->http))->gate.metrics;
+        stream->counted = ((const struct rest *)http_ctx(stream->http))->auth.metrics;
     metrics_move(stream->counted, METRIC_STREAMS, &(const char *){"sse"}, 1);
     http_reply_stream(stream->http, status, type, headers, length, &source, stream);
 }

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -16,13 +16,13 @@
 /* How many sessions have it is nobody's business but the owner's. */
 static void hide_users(const struct rest_call *call, json_t *template)
 {
-    if (gate_tenant(&call->who))
+    if (auth_tenant(&call->who))
         json_object_del(template, "used_by");
 }
 
 void templates_list(struct rest_call *call)
 {
-    json_t *list = template_list_json(call->rest->engine), *template;
+    json_t *list = template_list_json(call->rest->manager), *template;
     size_t i;
 
     json_array_foreach(list, i, template)
@@ -37,7 +37,7 @@ void templates_get(struct rest_call *call)
     struct error err = {0};
     json_t *json;
 
-    if (template_json(call->rest->engine, http_param(call->http, "name"), &json, &err) < 0)
+    if (template_json(call->rest->manager, http_param(call->http, "name"), &json, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else {
         hide_users(call, json);
@@ -50,7 +50,7 @@ void templates_delete(struct rest_call *call)
     const char *name = http_param(call->http, "name");
     struct error err = {0};
 
-    if (template_remove(call->rest->engine, name, &err) < 0)
+    if (template_remove(call->rest->manager, name, &err) < 0)
         rest_fail(call->rest, call->http, &err, NULL);
     else
         rest_reply(call->http, 200, json_pack("{s:s}", "name", name));
@@ -128,7 +128,7 @@ void templates_build(struct rest_call *call)
     }
     building->rest = call->rest;
     building->http = call->http;
-    if (template_build(call->rest->engine, call->body, &events, building, &building->build, &err) <
+    if (template_build(call->rest->manager, call->body, &events, building, &building->build, &err) <
         0) {
         building->build = NULL;
         rest_fail(call->rest, call->http, &err, NULL);
@@ -188,7 +188,7 @@ void templates_verify(struct rest_call *call)
     verifying->rest = call->rest;
     verifying->http = call->http;
     str_copy(verifying->name, sizeof(verifying->name), http_param(call->http, "name"));
-    if (template_verify(call->rest->engine, http_param(call->http, "name"), on_verified, verifying,
+    if (template_verify(call->rest->manager, http_param(call->http, "name"), on_verified, verifying,
                         &verifying->verify, &err) < 0) {
         rest_fail(call->rest, call->http, &err, NULL);
         free(verifying);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/str.h"
 #include "tool/call.h"
 

@@ -1,10 +1,10 @@
 /* warm.c - GET /v1/warm: the interpreters and boxes that are kept ready, and what they hold. */
 #include <stdlib.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 
 struct looking {
-    struct engine *engine;
+    struct session_manager *manager;
     struct http_request *http;
 };
 
@@ -23,7 +23,7 @@ static void on_gone(void *ctx)
 {
     struct looking *looking = ctx;
 
-    engine_look_cancel(looking->engine, looking);
+    session_manager_look_cancel(looking->manager, looking);
     free(looking);
 }
 
@@ -35,7 +35,7 @@ void warm_get(struct rest_call *call)
         rest_fail_memory(call->http);
         return;
     }
-    *looking = (struct looking){.engine = call->rest->engine, .http = call->http};
+    *looking = (struct looking){.manager = call->rest->manager, .http = call->http};
     http_on_gone(call->http, on_gone, looking);
-    engine_look(looking->engine, on_seen, looking);
+    session_manager_look(looking->manager, on_seen, looking);
 }

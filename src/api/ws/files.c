@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"

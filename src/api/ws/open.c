@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/str.h"
 #include "http/ws_handshake.h"
 #include "observe/metrics.h"
@@ -35,7 +35,8 @@ bool ws_protocol_key(const char *protocols, char *key, size_t size)
 
 void ws_count(struct rest *rest, int number)
 {
-    metrics_move(engine_metrics(rest->engine), METRIC_STREAMS, &(const char *){"ws"}, number);
+    metrics_move(session_manager_metrics(rest->manager), METRIC_STREAMS, &(const char *){"ws"},
+                 number);
 }
 
 bool ws_is_asked(struct rest_call *call)

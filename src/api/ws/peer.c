@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -169,12 +169,12 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
 {
     struct ws_peer *peer = ctx;
 
-    gate_speak(&peer->rest->gate, &peer->caller, peer->session);
+    auth_speak(&peer->rest->auth, &peer->caller, peer->session);
     if (is_text)
         ws_message(peer, data, length);
     else
         websocket_close(peer->socket, 1003, "this address takes text messages");
-    gate_leave(&peer->rest->gate);
+    auth_leave(&peer->rest->auth);
 }
 
 static void peer_free(struct ws_peer *peer, bool is_clean)

@@ -10,7 +10,7 @@
 
 #include "api/rest/schemas.h"
 #include "api/start.h"
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"

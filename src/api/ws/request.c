@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "api/rest/schemas.h"
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "session/denial.h"
+#include "session/refusal_log.h"
 #include "session/tenant.h"
 
 #define S_WORD "{\"type\":[\"string\",\"integer\"]}"
@@ -65,12 +65,12 @@ void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *
 {
     json_t *message = rest_error_json(peer->rest, err, extra);
 
-    if (denial_is(err))
-        engine_denied(peer->rest->engine, &(struct denial){.caller = &peer->caller,
-                                                           .err = err,
-                                                           .method = "WS",
-                                                           .path = "/v1/ws",
-                                                           .session = peer->session});
+    if (refusal_is(err))
+        refusal_log_add(peer->rest->manager, &(struct refusal){.caller = &peer->caller,
+                                                               .err = err,
+                                                               .method = "WS",
+                                                               .path = "/v1/ws",
+                                                               .session = peer->session});
     if (message) {
         json_object_set_new(message, "type", json_string("error"));
         json_object_set(message, "id", id ? id : json_null());
@@ -103,7 +103,7 @@ static bool find_session(struct ws_request *request, const char *word, bool with
         fail_field(request, "session", "'session' is missing: this address has none of its own");
         return false;
     }
-    if (gate_session(&peer->rest->gate, &peer->who, word, with_ended, ret, &err) == 0)
+    if (auth_session(&peer->rest->auth, &peer->who, word, with_ended, ret, &err) == 0)
         return true;
     ws_fail(peer, request->id, &err, NULL);
     return false;
@@ -181,7 +181,7 @@ static void fail_type(struct ws_request *request, const char *type)
 static bool is_admitted(struct ws_request *request, const struct ws_row *row)
 {
     struct ws_peer *peer = request->peer;
-    struct tenants *tenants = engine_tenants(peer->rest->engine);
+    struct tenants *tenants = session_manager_tenants(peer->rest->manager);
     struct error err = {0};
 
     if (peer->who.is_local)

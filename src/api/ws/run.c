@@ -4,13 +4,13 @@
 #include <signal.h>
 
 #include "api/start.h"
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/str.h"
 
 static void answer_started(struct ws_request *request, struct session *session,
                            struct execution *execution)
 {
-    const struct telling_spec spec = {
+    const struct exec_stream_spec spec = {
         .session = session,
         .execution = execution,
         .collects = !json_is_false(json_object_get(request->body, "collect")),

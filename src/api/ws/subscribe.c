@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "api/ws/inside.h"
+#include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "observe/bus.h"
@@ -90,9 +90,9 @@ static void listen_to(struct ws_request *request)
     if (listening)
         *listening = (struct listening){
             .base = {.is_ready = true, .more = listening_more, .free = listening_free},
-            .reader = bus_subscribe(engine_bus(peer->rest->engine), gate_tenant(&peer->who),
-                                    session ? session_id(session) : NULL, last_id, listening_notify,
-                                    listening),
+            .reader = bus_subscribe(session_manager_bus(peer->rest->manager),
+                                    auth_tenant(&peer->who), session ? session_id(session) : NULL,
+                                    last_id, listening_notify, listening),
             .is_one = session != NULL,
             .was_ended = session && session_state(session) == SESSION_ENDED,
         };
@@ -116,7 +116,7 @@ static void listen_to(struct ws_request *request)
 
 struct following {
     struct ws_subscription base;
-    struct telling *telling;
+    struct exec_stream *exec_stream;
     bool is_owner;
 };
 
@@ -136,12 +136,12 @@ static void following_ready(void *ctx)
 
 static enum ws_more following_more(struct ws_subscription *subscription)
 {
-    static const enum ws_more states[] = {[TELLING_MORE] = WS_MORE,
-                                          [TELLING_WAITS] = WS_WAITS,
-                                          [TELLING_OVER] = WS_OVER,
-                                          [TELLING_BROKEN] = WS_BROKEN};
+    static const enum ws_more states[] = {[EXEC_STREAM_MORE] = WS_MORE,
+                                          [EXEC_STREAM_WAITS] = WS_WAITS,
+                                          [EXEC_STREAM_OVER] = WS_OVER,
+                                          [EXEC_STREAM_BROKEN] = WS_BROKEN};
 
-    return states[telling_more(((struct following *)subscription)->telling)];
+    return states[exec_stream_more(((struct following *)subscription)->exec_stream)];
 }
 
 /* Who is lost comes back and finds it; who says goodbye does not want what it started. */
@@ -149,31 +149,31 @@ static void following_free(struct ws_subscription *subscription, bool is_clean)
 {
     struct following *following = (struct following *)subscription;
 
-    telling_free(following->telling, following->is_owner && is_clean);
+    exec_stream_free(following->exec_stream, following->is_owner && is_clean);
     free(following);
 }
 
-bool ws_follow(struct ws_request *request, const struct telling_spec *spec, bool is_owner,
+bool ws_follow(struct ws_request *request, const struct exec_stream_spec *spec, bool is_owner,
                uint64_t *ret_number)
 {
-    static const struct telling_events events = {.event = following_event,
-                                                 .ready = following_ready};
+    static const struct exec_stream_events events = {.event = following_event,
+                                                     .ready = following_ready};
     struct following *following = calloc(1, sizeof(*following));
     struct error err = {0};
 
     if (following)
         *following = (struct following){
             .base = {.more = following_more, .free = following_free},
-            .telling = telling_new(spec, &events, following),
+            .exec_stream = exec_stream_new(spec, &events, following),
             .is_owner = is_owner,
         };
-    if (!following || !following->telling)
+    if (!following || !following->exec_stream)
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
     else
         ws_subscribe(request->peer, &following->base, &err);
     if (err.num < 0) {
         if (following)
-            telling_free(following->telling, is_owner);
+            exec_stream_free(following->exec_stream, is_owner);
         free(following);
         ws_fail(request->peer, request->id, &err, NULL);
         return false;
@@ -186,7 +186,7 @@ bool ws_follow(struct ws_request *request, const struct telling_spec *spec, bool
 static void follow(struct ws_request *request)
 {
     json_t *last = json_object_get(request->body, "last_id");
-    struct telling_spec spec = {0};
+    struct exec_stream_spec spec = {0};
     struct error err = {0};
     uint64_t first = 0, number;
     json_t *process;
@@ -194,7 +194,7 @@ static void follow(struct ws_request *request)
 
     if (!ws_find_execution(request, &spec.session, &spec.execution))
         return;
-    r = telling_resume(&spec, last ? json_string_value(last) : NULL, &first, &err);
+    r = exec_stream_resume(&spec, last ? json_string_value(last) : NULL, &first, &err);
     if (last && !json_is_string(last))
         r = error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be as an event had it");
     if (r < 0) {

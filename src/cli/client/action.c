@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 static void job_free(struct action_job *job)
 {

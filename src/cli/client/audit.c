@@ -17,8 +17,8 @@
 #include "cli/client/commands.h"
 #include "cli/client/transfer.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 
 #define STATUS_NOT_INTACT 1
 
@@ -41,7 +41,7 @@ static int open_folder(const struct invocation *invocation, struct error *err)
     if (!folder) {
         if (client_open(&client, given(invocation, "config"), invocation->env, CLIENT_NO_CALL,
                         err) < 0 ||
-            place_path(&client.place, "logs", path, sizeof(path), err) < 0)
+            paths_path(&client.paths, "logs", path, sizeof(path), err) < 0)
             return err->num;
         folder = path;
     }

@@ -10,10 +10,10 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/daemon.h"
-#include "cli/client/words.h"
+#include "cli/client/format.h"
 #include "cli/command.h"
+#include "cli/message.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "model/text.h"
 
 #define RETRY_MS 50
@@ -92,11 +92,11 @@ int client_open(struct client *client, const char *config_file, char *const *env
     if (result == 0)
         result = config_check(&client->config, err);
     if (result == 0)
-        result = place_choose(&client->place, &client->config, env, NULL, NULL, err);
+        result = paths_choose(&client->paths, &client->config, env, NULL, NULL, err);
     if (result == 0 && start != CLIENT_NO_CALL)
-        result = daemon_reach(&client->place, config_file, start == CLIENT_STARTS, err);
+        result = daemon_reach(&client->paths, config_file, start == CLIENT_STARTS, err);
     if (result == 0 && start != CLIENT_NO_CALL)
-        result = http_client_open(client->place.socket, &client->http, err);
+        result = http_client_open(client->paths.socket, &client->http, err);
     if (result < 0)
         client_close(client);
     return result;
@@ -106,13 +106,13 @@ void client_close(struct client *client)
 {
     http_client_close(client->http);
     config_free(&client->config);
-    place_free(&client->place);
+    paths_free(&client->paths);
     *client = (struct client){0};
 }
 
 bool client_is_alive(const struct client *client)
 {
-    return place_is_locked(&client->place);
+    return paths_is_locked(&client->paths);
 }
 
 int client_api_error(unsigned status, const char *body, size_t length, struct error *err)
@@ -211,14 +211,14 @@ int client_query(struct buf *path, const char *name, const char *value, struct e
 
 size_t client_id_length(json_t *list, const char *name)
 {
-    size_t length = WORDS_ID;
+    size_t length = FORMAT_ID;
 
     for (size_t i = 0; i < json_array_size(list); i++)
         for (size_t j = 0; j < i; j++) {
             const char *a = member_text(json_array_get(list, i), name);
             const char *b = member_text(json_array_get(list, j), name);
 
-            while (length < WORDS_SIZE - 1 && strncmp(a, b, length) == 0 && !str_equal(a, b))
+            while (length < FORMAT_SIZE - 1 && strncmp(a, b, length) == 0 && !str_equal(a, b))
                 length++;
         }
     return length;
@@ -233,6 +233,6 @@ int client_fail(bool is_json, const struct error *err)
                              err->code ? err->code : ERROR_ENGINE, "message",
                              text_to_json(err->text, strlen(err->text))));
     else
-        say_bad_input(err);
+        message_bad_input(err);
     return status;
 }

@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "cli/place.h"
+#include "cli/paths.h"
 #include "config/config.h"
 #include "http/client.h"
 
@@ -21,7 +21,7 @@ typedef struct json_t json_t;
 struct client {
     struct http_client *http;
     struct config config;
-    struct place place;
+    struct paths paths;
 };
 
 enum client_start {
@@ -54,7 +54,7 @@ int client_query(struct buf *path, const char *name, const char *value, struct e
 /* Tells an error, as JSON when the caller reads that, and returns the exit status. */
 int client_fail(bool is_json, const struct error *err);
 
-/* How many characters of "name" in each member of `list` tell them apart, WORDS_ID at least. */
+/* How many characters of "name" in each member of `list` tell them apart, FORMAT_ID at least. */
 size_t client_id_length(json_t *list, const char *name);
 
 /* A string member; "" when it is not there. Borrowed. */

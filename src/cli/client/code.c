@@ -22,8 +22,8 @@
 #include "cli/client/follow.h"
 #include "cli/client/report.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/source.h"
 
@@ -111,7 +111,7 @@ static int save(struct job *job, const struct picture *picture, json_t *value)
                          name, strerror(-r));
     job->saved++;
     if (!job->request.is_quiet && !job->request.is_json)
-        say("saved %s/%s", job->request.out, name);
+        message_print("saved %s/%s", job->request.out, name);
     return 0;
 }
 
@@ -121,9 +121,9 @@ static void tell_install(const struct job *job, json_t *install)
     if (job->request.is_json || job->request.is_quiet)
         return;
     if (str_equal(member_text(install, "state"), "installing"))
-        say("installing %s", member_text(install, "package"));
+        message_print("installing %s", member_text(install, "package"));
     else
-        say("%s", member_text(install, "install_note"));
+        message_print("%s", member_text(install, "install_note"));
 }
 
 static void on_value(void *ctx, const char *type, json_t *value)
@@ -140,7 +140,7 @@ static void on_value(void *ctx, const char *type, json_t *value)
 
         print_words(job, 2, traceback);
         if (json_string_length(traceback) == 0 && !job->request.is_json)
-            say("%s: %s", member_text(value, "name"), member_text(value, "value"));
+            message_print("%s: %s", member_text(value, "name"), member_text(value, "value"));
         return;
     }
     print_words(job, 1, json_object_get(data, "text/plain"));
@@ -269,10 +269,11 @@ static bool on_signal(struct job *job, int number)
     if (job->follow.path.length == 0)
         return false; /* it has not begun: leaving ends it */
     if (!job->request.is_json && !job->request.is_quiet)
-        say(str_equal(name, "INT") ? "interrupting the cell; Ctrl-C again ends its interpreter"
-                                   : "ending the interpreter");
+        message_print(str_equal(name, "INT")
+                          ? "interrupting the cell; Ctrl-C again ends its interpreter"
+                          : "ending the interpreter");
     if (follow_signal(&job->follow, name, &err) < 0 && err.code != ERROR_EXECUTION_ENDED)
-        say_error(&err);
+        message_error(&err);
     return job->interrupts < 3;
 }
 
@@ -299,11 +300,11 @@ static void tell_notes(const struct job *job)
     if (job->request.is_quiet)
         return;
     if (member_text(meta, "kernel_note")[0])
-        say("a new interpreter: %s", member_text(meta, "kernel_note"));
+        message_print("a new interpreter: %s", member_text(meta, "kernel_note"));
     if (json_is_true(json_object_get(meta, "kernel_lost")))
-        say("the interpreter is gone, and its variables with it");
+        message_print("the interpreter is gone, and its variables with it");
     if (job->seen > 0 && job->out_fd < 0)
-        say("%u picture%s; --out DIR saves them", job->seen, job->seen == 1 ? "" : "s");
+        message_print("%u picture%s; --out DIR saves them", job->seen, job->seen == 1 ? "" : "s");
 }
 
 static int finish(struct job *job, int ended)
@@ -312,7 +313,7 @@ static int finish(struct job *job, int ended)
     if (job->output.failure == -EPIPE)
         return 128 + SIGPIPE;
     if (ended == 0) {
-        say("interrupted: the cell was ended");
+        message_print("interrupted: the cell was ended");
         return 128 + job->signal;
     }
     if (ended < 0)

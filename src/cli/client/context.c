@@ -8,10 +8,10 @@
 #include "base/str.h"
 #include "cli/client/action.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
 #include "cli/client/table.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 #include "model/text.h"
 
 /* /v1/sessions/ID/contexts, and one of them with a tail. */
@@ -31,14 +31,14 @@ static int print_table(json_t *contexts)
     static const char *const headings[] = {"ID",     "NAME",      "LANGUAGE", "STATE",
                                            ">CELLS", "LAST USED", "FOLDER",   NULL};
     CLEANUP(table_free) struct table table;
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     json_t *context;
     size_t i;
 
     table_begin(&table, headings);
     json_array_foreach(contexts, i, context)
     {
-        char cell[WORDS_SIZE];
+        char cell[FORMAT_SIZE];
 
         table_cell(&table, member_text(context, "id"));
         table_cell(&table, member_text(context, "name"));
@@ -47,7 +47,7 @@ static int print_table(json_t *contexts)
         str_format(cell, sizeof(cell), "%lld",
                    (long long)json_integer_value(json_object_get(context, "cells")));
         table_cell(&table, cell);
-        words_when(member_text(context, "last_used_at"), now_s, cell);
+        format_when(member_text(context, "last_used_at"), now_s, cell);
         table_cell(&table, cell);
         table_cell(&table, member_text(context, "cwd"));
     }

@@ -3,9 +3,9 @@
  *
  * Both walks stay inside: on this machine every folder is entered by descriptor without following
  * a link, and names that come from a box are taken apart and refused unless every part is a plain
- * name (spot_name_is_safe), so that whatever a guest calls its files, nothing is written outside
- * of the target folder. Here a file appears under its name once it is whole; there the daemon does
- * the same.
+ * name (path_arg_name_is_safe), so that whatever a guest calls its files, nothing is written
+ * outside of the target folder. Here a file appears under its name once it is whole; there the
+ * daemon does the same.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,13 +25,13 @@
 #include "cli/client/cp.h"
 #include "cli/client/remote.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 static int leave_out(struct copy *copy, const char *name, const char *why)
 {
     copy->skipped++;
     if (!copy->is_quiet)
-        say("left out: %s (%s)", name, why);
+        message_print("left out: %s (%s)", name, why);
     return 0;
 }
 
@@ -102,7 +102,7 @@ static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned
 
         if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, ".."))
             continue;
-        result = spot_join(below, path, entry->d_name, err);
+        result = path_arg_join(below, path, entry->d_name, err);
         if (result == 0)
             result = send_entry(copy, dirfd(folder), entry->d_name, below, depth, err);
     }
@@ -111,7 +111,7 @@ static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned
 }
 
 /* Where it goes: into a folder that is there or is meant, else under the name that was given. */
-static int box_place(struct copy *copy, const struct spot *to, const char *name,
+static int box_place(struct copy *copy, const struct path_arg *to, const char *name,
                      char path[LIMIT_PATH_BYTES + 1], struct error *err)
 {
     CLEANUP(json_freep) json_t *entry = NULL;
@@ -127,10 +127,10 @@ static int box_place(struct copy *copy, const struct spot *to, const char *name,
     if (!name[0])
         return error_set(err, -EISDIR, ERROR_BAD_INPUT,
                          "'%.200s' is a folder; give the file a name in it", to->path);
-    return spot_join(path, to->path, name, err);
+    return path_arg_join(path, to->path, name, err);
 }
 
-static int copy_up(struct copy *copy, const struct spot *from, const struct spot *to,
+static int copy_up(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
                    struct error *err)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -143,7 +143,7 @@ static int copy_up(struct copy *copy, const struct spot *from, const struct spot
         result = box_place(copy, to, "", path, err);
         return result < 0 ? result : send_file(copy, STDIN_FILENO, NULL, path, err);
     }
-    spot_base(from->path, name);
+    path_arg_base(from->path, name);
     if (str_equal(name, ".") || str_equal(name, ".."))
         name[0] = 0;
     fd = open(from->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -161,7 +161,7 @@ static int copy_up(struct copy *copy, const struct spot *from, const struct spot
 
 /* ---- both ---- */
 
-static int check_pair(const struct spot *from, const struct spot *to, struct error *err)
+static int check_pair(const struct path_arg *from, const struct path_arg *to, struct error *err)
 {
     if (from->is_in_box && to->is_in_box)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
@@ -173,7 +173,7 @@ static int check_pair(const struct spot *from, const struct spot *to, struct err
 }
 
 static int load(const struct invocation *invocation, struct client_request *request,
-                struct spot *from, struct spot *to, struct error *err)
+                struct path_arg *from, struct path_arg *to, struct error *err)
 {
     const struct parsed *parsed = &invocation->parsed;
     int result = client_request_load(invocation, request, err);
@@ -181,9 +181,9 @@ static int load(const struct invocation *invocation, struct client_request *requ
     if (result == 0 && parsed->operand_count != 2)
         result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey cp %s", cp_command.usage);
     if (result == 0)
-        result = spot_parse(parsed->operands[0], from, err);
+        result = path_arg_parse(parsed->operands[0], from, err);
     if (result == 0)
-        result = spot_parse(parsed->operands[1], to, err);
+        result = path_arg_parse(parsed->operands[1], to, err);
     return result < 0 ? result : check_pair(from, to, err);
 }
 
@@ -192,7 +192,7 @@ int cp_run(const struct invocation *invocation)
     CLEANUP(client_request_free) struct client_request request = {0};
     CLEANUP(client_close) struct client client = {0};
     struct copy copy = {.client = &client};
-    struct spot from, to;
+    struct path_arg from, to;
     struct error err = {0};
 
     if (load(invocation, &request, &from, &to, &err) < 0 ||
@@ -202,8 +202,8 @@ int cp_run(const struct invocation *invocation)
     if ((to.is_in_box ? copy_up(&copy, &from, &to, &err) : copy_down(&copy, &from, &to, &err)) <
         0) {
         if (copy.files > 0)
-            say("%llu file%s copied before that", (unsigned long long)copy.files,
-                copy.files == 1 ? " was" : "s were");
+            message_print("%llu file%s copied before that", (unsigned long long)copy.files,
+                          copy.files == 1 ? " was" : "s were");
         return client_fail(false, &err);
     }
     return 0;

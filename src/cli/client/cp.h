@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cli/client/client.h"
-#include "cli/client/spot.h"
+#include "cli/client/path_arg.h"
 #include "cli/client/transfer.h"
 
 struct copy {
@@ -16,6 +16,7 @@ struct copy {
     uint64_t files, skipped;
 };
 
-int copy_down(struct copy *copy, const struct spot *from, const struct spot *to, struct error *err);
+int copy_down(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
+              struct error *err);
 
 #endif

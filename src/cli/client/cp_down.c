@@ -14,8 +14,8 @@
 #include "base/str.h"
 #include "cli/client/cp.h"
 #include "cli/client/remote.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 
 static int write_fd(void *ctx, const void *data, size_t length)
 {
@@ -79,7 +79,7 @@ static int enter(int dir_fd, const char *name, struct error *err)
 
 /*
  * The folder of a name like "a/b/c", part by part; *ret_last is "c". With is_folder the last part
- * is entered too. The name is safe: spot_name_is_safe().
+ * is entered too. The name is safe: path_arg_name_is_safe().
  */
 static int descend(int root_fd, const char *name, bool is_folder, int *ret_fd,
                    const char **ret_last, struct error *err)
@@ -121,7 +121,7 @@ static int receive_entry(struct copy *copy, const char *folder, json_t *entry, i
     const char *last = name;
     int result;
 
-    if (!spot_name_is_safe(name))
+    if (!path_arg_name_is_safe(name))
         return error_set(err, -EINVAL, ERROR_PATH_REFUSED,
                          "the session has a file with a name that would lead out of the target "
                          "folder ('%.100s'); nothing was written for it",
@@ -129,17 +129,17 @@ static int receive_entry(struct copy *copy, const char *folder, json_t *entry, i
     if (!is_folder && !str_equal(type, "file")) {
         copy->skipped++;
         if (!copy->is_quiet)
-            say("left out: %s (%s)", name, type);
+            message_print("left out: %s (%s)", name, type);
         return 0;
     }
     result = descend(root_fd, name, is_folder, &fd, &last, err);
     if (result < 0 || is_folder)
         return result;
-    result = spot_join(path, folder, name, err);
+    result = path_arg_join(path, folder, name, err);
     return result < 0 ? result : receive_at(copy, path, entry, fd, last, err);
 }
 
-static int receive_folder(struct copy *copy, const struct spot *from, int root_fd,
+static int receive_folder(struct copy *copy, const struct path_arg *from, int root_fd,
                           struct error *err)
 {
     CLEANUP(json_freep) json_t *reply = NULL;
@@ -163,8 +163,8 @@ static int receive_folder(struct copy *copy, const struct spot *from, int root_f
 }
 
 /* The folder that `path` lies in, or is (then *ret_name is the name it gets there). */
-static int host_place(const struct spot *to, const char *base, int *ret_fd, char name[NAME_MAX + 1],
-                      struct error *err)
+static int host_place(const struct path_arg *to, const char *base, int *ret_fd,
+                      char name[NAME_MAX + 1], struct error *err)
 {
     char folder[LIMIT_PATH_BYTES + 1];
     struct stat status;
@@ -177,13 +177,13 @@ static int host_place(const struct spot *to, const char *base, int *ret_fd, char
     } else {
         const char *slash = strrchr(to->path, '/');
 
-        spot_base(to->path, name);
+        path_arg_base(to->path, name);
         result = str_format(folder, sizeof(folder), "%.*s",
                             slash ? (int)MAX(slash - to->path, 1) : 1, slash ? to->path : ".");
         if (result < 0)
             return error_set(err, result, ERROR_BAD_INPUT, "the path is too long");
     }
-    if (!spot_name_is_safe(name))
+    if (!path_arg_name_is_safe(name))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.200s' is no name to copy to", to->path);
     *ret_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_fd < 0)
@@ -198,7 +198,7 @@ static int write_stdout(void *ctx, const void *data, size_t length)
     return stream_write(STDOUT_FILENO, data, length, -1);
 }
 
-static int to_stdout(struct copy *copy, const struct spot *from, struct error *err)
+static int to_stdout(struct copy *copy, const struct path_arg *from, struct error *err)
 {
     CLEANUP(buf_free) struct buf address = PATH_BUF;
     int result = remote_path(&address, copy->session, "", from->path, err);
@@ -208,7 +208,8 @@ static int to_stdout(struct copy *copy, const struct spot *from, struct error *e
                                          NULL, err);
 }
 
-int copy_down(struct copy *copy, const struct spot *from, const struct spot *to, struct error *err)
+int copy_down(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
+              struct error *err)
 {
     CLEANUP(json_freep) json_t *entry = NULL;
     CLEANUP(fd_closep) int dir_fd = -1;
@@ -225,7 +226,7 @@ int copy_down(struct copy *copy, const struct spot *from, const struct spot *to,
     if (!entry)
         return error_set(err, -ENOENT, ERROR_PATH_NOT_FOUND, "there is no '%.200s' in the session",
                          from->path);
-    spot_base(from->path, base);
+    path_arg_base(from->path, base);
     result = host_place(to, base, &dir_fd, name, err);
     if (result < 0)
         return result;

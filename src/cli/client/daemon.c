@@ -26,29 +26,29 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/engine.h"
-#include "launcher/serve.h"
+#include "launcher/launcher.h"
 
 #define READY "ready\n"
 #define RETRY_MS 20
 #define LOG_TAIL_BYTES 2048
 
 /* 0 when somebody accepts there; -ECONNREFUSED or -ENOENT when nobody does. */
-static int try_connect(const struct place *place, struct error *err)
+static int try_connect(const struct paths *paths, struct error *err)
 {
     CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     if (fd < 0)
         return error_errno(err, "making a socket");
-    str_copy(address.sun_path, sizeof(address.sun_path), place->socket);
+    str_copy(address.sun_path, sizeof(address.sun_path), paths->socket);
     while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
         if (errno == EINTR)
             continue;
         if (errno == EACCES || errno == EPERM)
             return error_set(err, -errno, ERROR_NO_DAEMON,
-                             "the socket %.200s belongs to another user", place->socket);
+                             "the socket %.200s belongs to another user", paths->socket);
         return error_set(err, -errno, ERROR_NO_DAEMON,
-                         "no daemon is running (nobody listens on %.200s)", place->socket);
+                         "no daemon is running (nobody listens on %.200s)", paths->socket);
     }
     return 0;
 }
@@ -97,13 +97,13 @@ static int start_detached(const char *program, char *const *argv, int ready_fd, 
     return 0;
 }
 
-static int start(const struct place *place, const char *config_file, int *ret_fd, struct error *err)
+static int start(const struct paths *paths, const char *config_file, int *ret_fd, struct error *err)
 {
     CLEANUP(fd_closep) int read_fd = -1;
     CLEANUP(fd_closep) int write_fd = -1;
     char program[PATH_MAX], number[16];
-    const char *argv[16] = {"bailey",  "serve",      "--on-demand", "--socket", place->socket,
-                            "--state", place->state, "--ready-fd",  number};
+    const char *argv[16] = {"bailey",  "serve",      "--on-demand", "--socket", paths->socket,
+                            "--state", paths->state, "--ready-fd",  number};
     int fds[2], result = engine_find_bailey(program, err);
 
     if (result < 0)
@@ -161,9 +161,9 @@ static void add_reason(char *text, size_t size, const char *log, off_t from)
     off_t now;
     ssize_t count;
 
-    if (!str_ends(text, SERVE_LOG_SAYS_WHY))
+    if (!str_ends(text, LOG_SAYS_WHY))
         return;
-    end = strlen(text) - strlen(SERVE_LOG_SAYS_WHY);
+    end = strlen(text) - strlen(LOG_SAYS_WHY);
     text[end] = 0;
     fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     now = log_size(log);
@@ -214,16 +214,16 @@ static int wait_ready(int fd, const char *log, off_t log_from, struct error *err
 }
 
 /* Somebody else's daemon is starting: as long as it holds the lock there is hope. */
-static int wait_for_winner(struct place *place, struct error *err)
+static int wait_for_winner(struct paths *paths, struct error *err)
 {
     uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
     struct error last = {0};
 
-    while (place_is_locked(place) && clock_now_ms() < give_up_ms) {
-        int result = place_adopt(place, &last);
+    while (paths_is_locked(paths) && clock_now_ms() < give_up_ms) {
+        int result = paths_adopt(paths, &last);
 
         if (result == 0)
-            result = try_connect(place, &last);
+            result = try_connect(paths, &last);
         if (!is_nobody(result)) {
             if (result < 0)
                 *err = last;
@@ -235,33 +235,33 @@ static int wait_for_winner(struct place *place, struct error *err)
 }
 
 /* The daemon that a starting client lost against may end in that very moment: twice is enough. */
-int daemon_reach(struct place *place, const char *config_file, bool starts, struct error *err)
+int daemon_reach(struct paths *paths, const char *config_file, bool starts, struct error *err)
 {
     char log[PATH_MAX];
-    int result = place_path(place, "daemon.log", log, sizeof(log), err);
+    int result = paths_path(paths, "daemon.log", log, sizeof(log), err);
 
     if (result == 0)
-        result = place_adopt(place, err);
+        result = paths_adopt(paths, err);
     if (result == 0)
-        result = place_check_owner(place, err);
+        result = paths_check_owner(paths, err);
     if (result == 0)
-        result = try_connect(place, err);
+        result = try_connect(paths, err);
     for (int attempt = 0; is_nobody(result) && starts && attempt < 2; attempt++) {
         CLEANUP(fd_closep) int ready_fd = -1;
         off_t log_from = log_size(log);
 
-        result = wait_for_winner(place, err);
+        result = wait_for_winner(paths, err);
         if (result != -ESRCH)
             return result;
-        result = start(place, config_file, &ready_fd, err);
+        result = start(paths, config_file, &ready_fd, err);
         if (result < 0)
             return result;
         result = wait_ready(ready_fd, log, log_from, err);
-        if (result < 0 && place_is_locked(place) && wait_for_winner(place, err) == 0)
+        if (result < 0 && paths_is_locked(paths) && wait_for_winner(paths, err) == 0)
             return 0;
         if (result < 0)
             return result;
-        result = try_connect(place, err);
+        result = try_connect(paths, err);
     }
     return result;
 }

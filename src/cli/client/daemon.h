@@ -9,12 +9,12 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "cli/place.h"
+#include "cli/paths.h"
 
 /*
  * 0 once somebody listens on the socket, which is the running daemon's own then. Without `starts`:
  * ERROR_NO_DAEMON when nobody does.
  */
-int daemon_reach(struct place *place, const char *config_file, bool starts, struct error *err);
+int daemon_reach(struct paths *paths, const char *config_file, bool starts, struct error *err);
 
 #endif

@@ -17,10 +17,10 @@
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
-#include "cli/client/words.h"
+#include "cli/client/format.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 #include "cli/signals.h"
 #include "sys/calls.h"
 #include "sys/cgroup.h"
@@ -42,10 +42,10 @@ static void job_free(struct daemon_job *job)
 static int not_running(const struct daemon_job *job)
 {
     if (job->request.is_json)
-        print_json(json_pack("{s:b, s:s, s:s}", "running", 0, "socket", job->client.place.socket,
-                             "state", job->client.place.state));
+        print_json(json_pack("{s:b, s:s, s:s}", "running", 0, "socket", job->client.paths.socket,
+                             "state", job->client.paths.state));
     else
-        say("no daemon is running; the next command that needs one starts it");
+        message_print("no daemon is running; the next command that needs one starts it");
     return STATUS_NOT_RUNNING;
 }
 
@@ -75,7 +75,7 @@ static int status_text(json_t *info)
     static const char *const names[] = {"version", "launcher_pid", "broker_pid",  "socket",
                                         "state",   "sessions",     "max_sessions"};
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
-    char when[WORDS_SIZE];
+    char when[FORMAT_SIZE];
     int64_t started_s;
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -86,8 +86,8 @@ static int status_text(json_t *info)
         else if (json_is_integer(value))
             buf_printf(&text, "%-13s %lld\n", names[i], (long long)json_integer_value(value));
     }
-    if (words_time(member_text(info, "started_at"), &started_s) == 0) {
-        words_span(words_now() - started_s, when);
+    if (format_parse_time(member_text(info, "started_at"), &started_s) == 0) {
+        format_span(format_now() - started_s, when);
         buf_printf(&text, "%-13s %s\n", "uptime", when);
     }
     warm_text(json_object_get(info, "warm"), &text);
@@ -117,8 +117,8 @@ static int action_status(struct daemon_job *job, const struct invocation *invoca
     if (!job->request.is_json)
         return status_text(info);
     json_object_set_new(info, "running", json_true());
-    if (words_time(member_text(info, "started_at"), &started_s) == 0)
-        json_object_set_new(info, "uptime", json_integer(words_now() - started_s));
+    if (format_parse_time(member_text(info, "started_at"), &started_s) == 0)
+        json_object_set_new(info, "uptime", json_integer(format_now() - started_s));
     return print_json(json_incref(info));
 }
 
@@ -128,10 +128,10 @@ static int action_status(struct daemon_job *job, const struct invocation *invoca
  * The pid in daemon.json is only believed while the lock is held, and the lock is looked at again
  * once the process is held by a descriptor: it cannot be another one then.
  */
-static int open_daemon(const struct place *place, int *ret_fd, struct daemon_record *record,
+static int open_daemon(const struct paths *paths, int *ret_fd, struct daemon_record *record,
                        struct error *err)
 {
-    int result = place_read_record(place, record, err);
+    int result = paths_read_record(paths, record, err);
 
     if (result < 0)
         return result;
@@ -143,7 +143,7 @@ static int open_daemon(const struct place *place, int *ret_fd, struct daemon_rec
     *ret_fd = (int)syscall(SYS_pidfd_open, record->pid, 0);
     if (*ret_fd < 0)
         return error_errno(err, "opening process %d", (int)record->pid);
-    return place_is_locked(place)
+    return paths_is_locked(paths)
                ? 0
                : error_set(err, -ESRCH, ERROR_NO_DAEMON, "the daemon has just ended");
 }
@@ -175,16 +175,16 @@ static int action_stop(struct daemon_job *job)
     struct error err = {0};
     int result;
 
-    if (!place_is_locked(&job->client.place)) {
+    if (!paths_is_locked(&job->client.paths)) {
         /* One that ended in another way left its groups. */
-        if (place_read_record(&job->client.place, &record, &err) == 0) {
+        if (paths_read_record(&job->client.paths, &record, &err) == 0) {
             sweep_groups();
-            place_remove_record(&job->client.place);
+            paths_remove_record(&job->client.paths);
         }
         not_running(job);
         return 0;
     }
-    result = open_daemon(&job->client.place, &pid_fd, &record, &err);
+    result = open_daemon(&job->client.paths, &pid_fd, &record, &err);
     if (result == -ESRCH)
         return 0;
     if (result < 0)
@@ -205,7 +205,7 @@ static int action_stop(struct daemon_job *job)
         return client_fail(job->request.is_json, &err);
     }
     sweep_groups();
-    place_remove_record(&job->client.place);
+    paths_remove_record(&job->client.paths);
     if (job->request.is_json)
         return print_json(json_pack("{s:b, s:i}", "stopped", 1, "pid", (int)record.pid));
     return 0;
@@ -262,17 +262,18 @@ static int action_log(struct daemon_job *job)
     struct output output;
     struct error err = {0};
     char path[PATH_MAX];
-    int result = place_path(&job->client.place, "daemon.log", path, sizeof(path), &err);
+    int result = paths_path(&job->client.paths, "daemon.log", path, sizeof(path), &err);
 
     if (result < 0 || (job->request.follows && signals_open(&cancel_fd, &err) < 0))
         return client_fail(false, &err);
-    if (place_is_locked(&job->client.place) &&
-        place_read_record(&job->client.place, &record, &err) == 0 && !record.has_log)
-        say("the daemon (pid %d) was started by 'bailey serve' and logs to its own standard error",
+    if (paths_is_locked(&job->client.paths) &&
+        paths_read_record(&job->client.paths, &record, &err) == 0 && !record.has_log)
+        message_print(
+            "the daemon (pid %d) was started by 'bailey serve' and logs to its own standard error",
             (int)record.pid);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     if (fd < 0 && errno == ENOENT) {
-        say("there is no log yet (%s)", path);
+        message_print("there is no log yet (%s)", path);
         return 0;
     }
     if (fd < 0) {
@@ -287,7 +288,7 @@ static int action_log(struct daemon_job *job)
     if (result == -EPIPE)
         return 128 + SIGPIPE;
     if (result < 0)
-        say("reading the log: %s", strerror(-result));
+        message_print("reading the log: %s", strerror(-result));
     return result < 0 ? STATUS_BAD_INPUT : 0;
 }
 

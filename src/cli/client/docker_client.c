@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/image_name.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
+#include "config/image_name.h"
 #include "runtime/docker/remedy.h"
 
 #define REPLY_MAX (16 * MIB)

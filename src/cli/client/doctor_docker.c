@@ -17,8 +17,8 @@
 #include "cli/client/commands.h"
 #include "cli/client/docker_client.h"
 #include "cli/client/image.h"
+#include "cli/message.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "runtime/docker/remedy.h"
 
 #define API_WANTED 1041 /* 1.41, of Docker 20.10 */
@@ -193,7 +193,7 @@ int doctor_docker_run(const struct invocation *invocation)
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0)
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     report = json_pack("{s:s, s:[]}", "host", config.docker.host, "problems");
     if (report) {
         ask(report, &config);

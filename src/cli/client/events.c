@@ -16,12 +16,12 @@
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
 #include "cli/client/report.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/sanitize.h"
-#include "cli/say.h"
 #include "cli/signals.h"
 #include "http/sse.h"
 #include "model/text.h"
@@ -72,7 +72,7 @@ static void event_words(json_t *json, struct buf *to)
 {
     const char *type = member_text(json, "type"), *id = member_text(json, "execution_id");
     const char *number = strrchr(id, '.') ? strrchr(id, '.') + 1 : id;
-    char out[WORDS_SIZE], err[WORDS_SIZE];
+    char out[FORMAT_SIZE], err[FORMAT_SIZE];
 
     if (str_equal(type, "exec.started")) {
         buf_printf(to, "%s: ", number);
@@ -81,8 +81,8 @@ static void event_words(json_t *json, struct buf *to)
         report_process_state(json, out);
         buf_printf(to, "%s: %s", number, out);
     } else if (str_equal(type, "output")) {
-        words_bytes((uint64_t)json_integer_value(json_object_get(json, "stdout_bytes")), out);
-        words_bytes((uint64_t)json_integer_value(json_object_get(json, "stderr_bytes")), err);
+        format_bytes((uint64_t)json_integer_value(json_object_get(json, "stdout_bytes")), out);
+        format_bytes((uint64_t)json_integer_value(json_object_get(json, "stderr_bytes")), err);
         buf_printf(to, "%s: stdout %s, stderr %s", number, out, err);
     } else if (str_equal(type, "session.created")) {
         buf_append_text(to, member_text(json, "name"));
@@ -96,11 +96,11 @@ static int event_line(json_t *json, struct buf *to)
 {
     CLEANUP(buf_free) struct buf line = BUF_INIT(EVENT_MAX);
     const char *time = strchr(member_text(json, "time"), 'T');
-    char id[WORDS_SIZE];
+    char id[FORMAT_SIZE];
     int failed;
 
-    words_id(member_text(json, "session_id"), WORDS_ID, id);
-    failed = buf_printf(&line, "%.8s  %-*s  %-16s ", time ? time + 1 : "--------", WORDS_ID, id,
+    format_id(member_text(json, "session_id"), FORMAT_ID, id);
+    failed = buf_printf(&line, "%.8s  %-*s  %-16s ", time ? time + 1 : "--------", FORMAT_ID, id,
                         member_text(json, "type"));
     event_words(json, &line);
     while (line.length > 0 && line.data[line.length - 1] == ' ')

@@ -20,9 +20,9 @@
 #include "cli/client/input.h"
 #include "cli/client/report.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/request.h"
-#include "cli/say.h"
 #include "cli/signals.h"
 
 /* Options that shape a box: a session's box is there already. */
@@ -157,10 +157,10 @@ static bool on_signal(struct job *job, int number)
     if (job->follow.path.length == 0)
         return false; /* it has not begun: leaving ends it */
     if (!job->request.is_json && !job->request.is_quiet)
-        say(str_equal(name, "INT") ? "interrupting the command; Ctrl-C again kills it"
-                                   : "killing the command");
+        message_print(str_equal(name, "INT") ? "interrupting the command; Ctrl-C again kills it"
+                                             : "killing the command");
     if (follow_signal(&job->follow, name, &err) < 0 && err.code != ERROR_EXECUTION_ENDED)
-        say_error(&err);
+        message_error(&err);
     return job->interrupts < 3;
 }
 
@@ -218,19 +218,20 @@ static int finish(struct job *job, int ended)
         return printed ? printed : report_status(job->follow.result, job->signal);
     }
     if (job->signal) {
-        say("interrupted: the command was ended");
+        message_print("interrupted: the command was ended");
         return 128 + job->signal;
     }
     if (job->output.failure < 0) {
-        say("writing standard %s: %s; the command was ended",
-            job->output.failed_stream == 2 ? "error" : "output", strerror(-job->output.failure));
+        message_print("writing standard %s: %s; the command was ended",
+                      job->output.failed_stream == 2 ? "error" : "output",
+                      strerror(-job->output.failure));
         kill_now(job);
         return STATUS_BAD_INPUT;
     }
     if (ended < 0)
         return client_fail(request->is_json, &job->follow.err);
     if (job->input.err.code)
-        say("standard input did not reach the command whole: %s", job->input.err.text);
+        message_print("standard input did not reach the command whole: %s", job->input.err.text);
     report_missed(&job->follow);
     return report_result(job->follow.result, request->is_quiet);
 }

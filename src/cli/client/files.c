@@ -10,14 +10,14 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
+#include "cli/client/path_arg.h"
 #include "cli/client/remote.h"
-#include "cli/client/spot.h"
 #include "cli/client/table.h"
 #include "cli/client/transfer.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 
 struct files_job {
     struct client_request request;
@@ -37,10 +37,10 @@ static int job_load(struct files_job *job, const struct invocation *invocation, 
     int result = client_request_load(invocation, &job->request, err);
 
     for (size_t i = 0; i < parsed->operand_count && result == 0; i++) {
-        struct spot target;
+        struct path_arg target;
 
-        result =
-            spot_parse_box(parsed->operands[i], invocation->command == &ls_command, &target, err);
+        result = path_arg_parse_box(parsed->operands[i], invocation->command == &ls_command,
+                                    &target, err);
     }
     if (result == 0 && parsed->operand_count == 0)
         result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey %s %s",
@@ -53,16 +53,16 @@ static int job_load(struct files_job *job, const struct invocation *invocation, 
 /* "drwxr-xr-x" would be a lie about links' and special files' modes: the type is a word. */
 static void entry_row(struct table *table, json_t *entry, int64_t now_s)
 {
-    char text[WORDS_SIZE];
+    char text[FORMAT_SIZE];
     const char *type = member_text(entry, "type");
     bool is_folder = str_equal(type, "folder");
     CLEANUP(buf_free) struct buf name = BUF_INIT(LIMIT_PATH_BYTES + 2);
 
     table_cell(table, type);
     table_cell(table, member_text(entry, "mode"));
-    words_bytes((uint64_t)json_integer_value(json_object_get(entry, "bytes")), text);
+    format_bytes((uint64_t)json_integer_value(json_object_get(entry, "bytes")), text);
     table_cell(table, is_folder ? "-" : text);
-    words_when(member_text(entry, "modified_at"), now_s, text);
+    format_when(member_text(entry, "modified_at"), now_s, text);
     table_cell(table, text);
     buf_printf(&name, "%s%s", member_text(entry, "name"), is_folder ? "/" : "");
     table_cell(table, buf_text(&name));
@@ -93,7 +93,7 @@ static int list_table(json_t *reply)
     CLEANUP(table_free) struct table table;
     json_t *entries = json_object_get(reply, "entries");
     CLEANUP(freep) json_t **list = sorted(entries);
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     int status;
 
     table_begin(&table, headings);
@@ -101,12 +101,13 @@ static int list_table(json_t *reply)
         entry_row(&table, list ? list[i] : json_array_get(entries, i), now_s);
     status = table_show(&table);
     if (json_is_true(json_object_get(reply, "truncated")))
-        say("there are more; name a folder below to see them");
+        message_print("there are more; name a folder below to see them");
     return status;
 }
 
 /* A file is listed as itself. */
-static int list(struct files_job *job, const struct spot *target, json_t **ret, struct error *err)
+static int list(struct files_job *job, const struct path_arg *target, json_t **ret,
+                struct error *err)
 {
     json_t *entry = NULL;
     int result = remote_list(&job->client, target->session, target->path,
@@ -124,11 +125,11 @@ int ls_run(const struct invocation *invocation)
 {
     CLEANUP(job_free) struct files_job job = {0};
     CLEANUP(json_freep) json_t *reply = NULL;
-    struct spot target;
+    struct path_arg target;
     struct error err = {0};
 
     if (job_load(&job, invocation, &err) < 0 ||
-        spot_parse_box(invocation->parsed.operands[0], true, &target, &err) < 0 ||
+        path_arg_parse_box(invocation->parsed.operands[0], true, &target, &err) < 0 ||
         list(&job, &target, &reply, &err) < 0)
         return client_fail(job.request.is_json, &err);
     return job.request.is_json ? print_json(json_incref(reply)) : list_table(reply);
@@ -151,10 +152,10 @@ int cat_run(const struct invocation *invocation)
     output_init(&output, job.request.is_raw, -1);
     for (size_t i = 0; i < invocation->parsed.operand_count; i++) {
         CLEANUP(buf_free) struct buf path = PATH_BUF;
-        struct spot target;
+        struct path_arg target;
 
         err = (struct error){0};
-        if ((spot_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+        if ((path_arg_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
              remote_path(&path, target.session, "", target.path, &err) < 0 ||
              transfer_receive(&job.client, buf_text(&path), -1, NULL, write_output, &output, &err) <
                  0) &&
@@ -163,7 +164,7 @@ int cat_run(const struct invocation *invocation)
         if (output.failure == -EPIPE)
             return 128 + SIGPIPE;
         if (output.failure < 0) {
-            say("writing standard output: %s", strerror(-output.failure));
+            message_print("writing standard output: %s", strerror(-output.failure));
             return STATUS_BAD_INPUT;
         }
     }
@@ -181,10 +182,10 @@ int rm_run(const struct invocation *invocation)
         return client_fail(false, &err);
     for (size_t i = 0; i < invocation->parsed.operand_count; i++) {
         CLEANUP(buf_free) struct buf path = PATH_BUF;
-        struct spot target;
+        struct path_arg target;
 
         err = (struct error){0};
-        if (spot_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+        if (path_arg_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
             remote_path(&path, target.session, "", target.path, &err) < 0 ||
             (job.request.is_recursive && client_query(&path, "recursive", "true", &err) < 0) ||
             client_call(&job.client, "DELETE", buf_text(&path), NULL, NULL, &err) < 0) {
@@ -192,7 +193,7 @@ int rm_run(const struct invocation *invocation)
 
             status = client_fail(false, &err);
             if (is_folder)
-                say("-r removes a folder with all that it holds");
+                message_print("-r removes a folder with all that it holds");
         }
     }
     return status;

@@ -11,9 +11,9 @@
 #include "base/str.h"
 #include "cli/client/commands.h"
 #include "cli/client/docker_client.h"
+#include "cli/client/format.h"
 #include "cli/client/table.h"
-#include "cli/client/words.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 /* {"label":["bailey.image"]}, encoded */
 #define OURS "/images/json?filters=%7B%22label%22%3A%5B%22" IMAGE_LABEL "%22%5D%7D"
@@ -58,16 +58,16 @@ static int list_table(json_t *images)
     {
         const char *id = member_text(image, "id");
         int64_t made_s = json_integer_value(json_object_get(image, "created_s"));
-        int64_t age_s = words_now() - MAX(made_s, (int64_t)0); /* whatever Docker says */
-        char words[WORDS_SIZE], when[WORDS_SIZE + 8];
+        int64_t age_s = format_now() - MAX(made_s, (int64_t)0); /* whatever Docker says */
+        char words[FORMAT_SIZE], when[FORMAT_SIZE + 8];
 
         table_cell(&table, json_string_value(json_array_get(json_object_get(image, "names"), 0)));
-        words_id(str_starts(id, "sha256:") ? id + strlen("sha256:") : id, 12, words);
+        format_id(str_starts(id, "sha256:") ? id + strlen("sha256:") : id, 12, words);
         table_cell(&table, words);
         table_cell(&table, member_text(image, "template"));
-        words_bytes((uint64_t)json_integer_value(json_object_get(image, "bytes")), words);
+        format_bytes((uint64_t)json_integer_value(json_object_get(image, "bytes")), words);
         table_cell(&table, words);
-        words_span(MAX(age_s, (int64_t)0), words);
+        format_span(MAX(age_s, (int64_t)0), words);
         str_format(when, sizeof(when), "%s ago", words);
         table_cell(&table, when);
     }

@@ -17,18 +17,18 @@
 #include "base/folder.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "boxes/boxes.h"
 #include "cli/client/docker_client.h"
+#include "cli/client/format.h"
 #include "cli/client/image.h"
 #include "cli/client/progress_line.h"
-#include "cli/client/words.h"
-#include "cli/say.h"
+#include "cli/message.h"
 #include "cli/signals.h"
 #include "image/root.h"
 #include "image/stream.h"
-#include "launcher/launcher.h"
 #include "model/text.h"
+#include "oneshot/built.h"
 #include "template/template.h"
-#include "tool/built.h"
 
 #define SHOW_MS 100 /* between two lines on a terminal */
 #define PATH_INSIDE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -116,12 +116,12 @@ static void tell(void *ctx, const char *stage, uint64_t done, uint64_t total)
 
 static void tell_sent(struct build *build)
 {
-    char sent[WORDS_SIZE], all[WORDS_SIZE], text[256];
+    char sent[FORMAT_SIZE], all[FORMAT_SIZE], text[256];
 
     if (!is_time(build, "sending"))
         return;
-    words_bytes(build->stream.bytes, sent);
-    words_bytes(build->tree.bytes, all);
+    format_bytes(build->stream.bytes, sent);
+    format_bytes(build->tree.bytes, all);
     if (build->line.is_terminal)
         str_format(text, sizeof(text), "sending to Docker: %s of %s, %llu of %llu files", sent, all,
                    (unsigned long long)build->stream.files, (unsigned long long)build->tree.files);
@@ -142,7 +142,7 @@ static int find_template(struct build *build, struct error *err)
     int r;
 
     client->config.template_name = name ? name : TEMPLATE_PLAIN;
-    r = built_find(&client->config, client->place.state, &build->template, err);
+    r = built_find(&client->config, client->paths.state, &build->template, err);
     if (r < 0 || !build->template.layer)
         return r;
     r = image_template_python(build->template.layer, &build->python, err);
@@ -405,7 +405,7 @@ static int print_built(const struct build *build)
     const struct client_request *request = &build->job->request;
     const char *id = member_text(build->image, "Id");
     json_int_t bytes = json_integer_value(json_object_get(build->image, "Size"));
-    char size[WORDS_SIZE], has[128];
+    char size[FORMAT_SIZE], has[128];
 
     what_it_has(build, has, sizeof(has));
     if (request->is_json)
@@ -420,11 +420,11 @@ static int print_built(const struct build *build)
         buf_printf(&text, "%.200s\n", id);
         return print_guest_text(&text);
     }
-    words_bytes((uint64_t)bytes, size);
-    say("the image %s:%s is made: %.19s, %s", build->name, build->tag, id, size);
-    say("it has %s, %zu packages of Debian (%zu fetched)%s%s", has, build->found.packages,
-        build->found.fetched, request->template_name ? ", the template " : "",
-        request->template_name ? request->template_name : "");
+    format_bytes((uint64_t)bytes, size);
+    message_print("the image %s:%s is made: %.19s, %s", build->name, build->tag, id, size);
+    message_print("it has %s, %zu packages of Debian (%zu fetched)%s%s", has, build->found.packages,
+                  build->found.fetched, request->template_name ? ", the template " : "",
+                  request->template_name ? request->template_name : "");
     return 0;
 }
 
@@ -475,7 +475,7 @@ int image_build(struct action_job *job)
     r = run(&build, &err);
     progress_line_clear(&build.line);
     if (build.signal) {
-        say("interrupted: no image was made");
+        message_print("interrupted: no image was made");
         return 128 + build.signal;
     }
     return r < 0 ? client_fail(job->request.is_json, &err) : print_built(&build);

@@ -15,7 +15,7 @@
 #include "cli/client/progress.h"
 #include "cli/client/table.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 struct install_job {
     struct client_request request;
@@ -43,9 +43,9 @@ static int print_installed(const struct install_job *job, json_t *answer)
                    member_text(item, "version"));
     }
     if (!job->request.is_quiet && text.length)
-        say("installed %s", buf_text(&text));
+        message_print("installed %s", buf_text(&text));
     else if (!job->request.is_quiet)
-        say("there already: nothing had to be installed");
+        message_print("there already: nothing had to be installed");
     return 0;
 }
 
@@ -92,7 +92,7 @@ static int install(struct install_job *job, const char *path, const struct parse
     if (r == 0)
         r = progress_post(&job->client, &call, &answer, err);
     if (r > 0)
-        say("interrupted: nothing was installed");
+        message_print("interrupted: nothing was installed");
     if (r != 0)
         return r > 0 ? r : client_fail(job->request.is_json, err);
     return print_installed(job, answer);

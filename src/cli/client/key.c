@@ -13,10 +13,10 @@
 #include "base/str.h"
 #include "cli/client/action.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
 #include "cli/client/table.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 static int key_path(struct buf *path, const char *id, const char *tail, struct error *err)
 {
@@ -66,7 +66,8 @@ static int print_key(const struct action_job *job, json_t *key)
         return print_json(json_incref(key));
     list_words(json_object_get(key, "scopes"), &scopes);
     if (!job->request.is_quiet)
-        say("the key %s of the tenant '%s' (%s%s%s); keep its text, it is not shown again",
+        message_print(
+            "the key %s of the tenant '%s' (%s%s%s); keep its text, it is not shown again",
             member_text(key, "id"), member_text(key, "tenant"), buf_text(&scopes),
             expires[0] ? ", until " : "", expires);
     if (buf_printf(&text, "%s\n", member_text(key, "key")) < 0)
@@ -117,7 +118,7 @@ static int list_table(json_t *keys)
                                            "EXPIRES", "USED",   "NAME",   NULL};
     static const char *const times[] = {"created_at", "expires_at", "used_at"};
     CLEANUP(table_free) struct table table;
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     json_t *key;
     size_t i;
 
@@ -125,7 +126,7 @@ static int list_table(json_t *keys)
     json_array_foreach(keys, i, key)
     {
         CLEANUP(buf_free) struct buf scopes = BUF_INIT(KIB);
-        char words[WORDS_SIZE];
+        char words[FORMAT_SIZE];
 
         list_words(json_object_get(key, "scopes"), &scopes);
         table_cell(&table, member_text(key, "id"));
@@ -134,7 +135,7 @@ static int list_table(json_t *keys)
         for (size_t at = 0; at < ARRAY_SIZE(times); at++) {
             const char *time = member_text(key, times[at]);
 
-            words_when(time, now_s, words);
+            format_when(time, now_s, words);
             table_cell(&table, time[0] ? words : NULL);
         }
         table_cell(&table, member_text(key, "name"));

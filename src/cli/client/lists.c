@@ -8,11 +8,11 @@
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
 #include "cli/client/report.h"
 #include "cli/client/table.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 /* ---- outputs ---- */
 
@@ -20,7 +20,7 @@ static int outputs_table(json_t *reply)
 {
     static const char *const headings[] = {"NAME", ">SIZE", "KIND", "CHANGED", "WHERE", NULL};
     CLEANUP(table_free) struct table table;
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     json_t *output;
     size_t i;
 
@@ -29,13 +29,13 @@ static int outputs_table(json_t *reply)
     {
         const char *skipped = member_text(output, "skipped");
         const char *path = member_text(output, "path");
-        char text[WORDS_SIZE], stays[128];
+        char text[FORMAT_SIZE], stays[128];
 
         table_cell(&table, member_text(output, "name"));
-        words_bytes((uint64_t)json_integer_value(json_object_get(output, "bytes")), text);
+        format_bytes((uint64_t)json_integer_value(json_object_get(output, "bytes")), text);
         table_cell(&table, text);
         table_cell(&table, member_text(output, "kind"));
-        words_when(member_text(output, "modified_at"), now_s, text);
+        format_when(member_text(output, "modified_at"), now_s, text);
         table_cell(&table, text);
         str_format(stays, sizeof(stays), "in the box%s%.60s%s", skipped[0] ? " (" : "", skipped,
                    skipped[0] ? ")" : "");
@@ -129,16 +129,16 @@ static int ps_table(json_t *all)
                                            "STARTED", "COMMAND", NULL};
     CLEANUP(table_free) struct table table;
     size_t i, id_length = client_id_length(all, "session_id");
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     json_t *process;
 
     table_begin(&table, headings);
     json_array_foreach(all, i, process)
     {
         CLEANUP(buf_free) struct buf command = BUF_INIT(64 * KIB);
-        char text[WORDS_SIZE];
+        char text[FORMAT_SIZE];
 
-        words_id(member_text(process, "session_id"), id_length, text);
+        format_id(member_text(process, "session_id"), id_length, text);
         table_cell(&table, text);
         table_cell(&table, member_text(process, "tenant"));
         str_format(text, sizeof(text), "%lld",
@@ -146,7 +146,7 @@ static int ps_table(json_t *all)
         table_cell(&table, text);
         report_process_state(process, text);
         table_cell(&table, text);
-        words_when(member_text(process, "started_at"), now_s, text);
+        format_when(member_text(process, "started_at"), now_s, text);
         table_cell(&table, text);
         report_command(json_object_get(process, "argv"), &command);
         table_cell(&table, buf_text(&command));

@@ -15,8 +15,8 @@
 #include "cli/client/report.h"
 #include "cli/client/transfer.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 #include "cli/signals.h"
 
 struct logs_job {
@@ -115,7 +115,7 @@ static int print_stream(struct logs_job *job, const char *stream, const char *of
         result = transfer_receive(&job->client, buf_text(&path), -1, NULL, write_piece, job, err);
     if (result < 0 && err->code == ERROR_OFFSET_GONE && str_equal(offset, "0") &&
         first_kept(job, stream, first, err) == 0) {
-        say("the first %s bytes of %s are not kept any more", first, stream);
+        message_print("the first %s bytes of %s are not kept any more", first, stream);
         return print_stream(job, stream, first, err);
     }
     return result;

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/client/commands.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 static const struct client_row {
     const char *name;
@@ -57,13 +57,13 @@ int client_main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN); /* a reader that left is an errno here, not the end */
     if (!row) {
-        say("bailey-engine is a part of bailey: call that, as in 'bailey help'");
+        message_print("bailey-engine is a part of bailey: call that, as in 'bailey help'");
         return STATUS_BAD_INPUT;
     }
     invocation.command = command_find(row->name);
     if (options_parse(invocation.command, argc - 2, (const char *const *)argv + 2,
                       &invocation.parsed, &err) < 0)
-        status = say_bad_input(&err);
+        status = message_bad_input(&err);
     else
         status = row->run(&invocation);
     parsed_free(&invocation.parsed);

@@ -18,7 +18,7 @@
 #include "cli/client/commands.h"
 #include "cli/client/mcp_host.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 #include "cli/signals.h"
 #include "tool/prompt.h"
 #include "tool/tool.h"
@@ -85,7 +85,7 @@ static void front_send(void *ctx, const char *message, size_t length, int kind)
     buf_clear(&front->output);
     if (buf_append(&front->output, message, length) < 0 ||
         buf_append_text(&front->output, "\n") < 0) {
-        say("out of memory writing an answer");
+        message_print("out of memory writing an answer");
         front->is_over = true;
         return;
     }
@@ -192,11 +192,11 @@ int mcp_run(const struct invocation *invocation)
     int status = 0;
 
     if (!tools)
-        status = say_bad_input(&(struct error){.code = ERROR_ENGINE, .text = "out of memory"});
+        status = message_bad_input(&(struct error){.code = ERROR_ENGINE, .text = "out of memory"});
     else if (begin(&front, invocation, &settings, &prompt, &err) < 0 ||
              mcp_server_new(&settings, &server, &err) < 0 ||
              mcp_peer_new(server, &ops, &front, &front.peer, &err) < 0)
-        status = say_bad_input(&err);
+        status = message_bad_input(&err);
     if (front.peer) {
         front.host.peer = front.peer;
         serve(&front);

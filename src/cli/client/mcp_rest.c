@@ -112,10 +112,10 @@ static int call_send(struct rest_call *call, struct error *err)
 /* Somebody listens, also when a daemon has to be started for that. */
 static int reach(struct rest *rest, struct error *err)
 {
-    int r = daemon_reach(&rest->client.place, rest->config_file, true, err);
+    int r = daemon_reach(&rest->client.paths, rest->config_file, true, err);
 
     if (r == 0 && !rest->client.http)
-        r = http_client_open(rest->client.place.socket, &rest->client.http, err);
+        r = http_client_open(rest->client.paths.socket, &rest->client.http, err);
     return r;
 }
 

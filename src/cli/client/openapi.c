@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "cli/client/commands.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 int openapi_run(const struct invocation *invocation)
 {
@@ -13,7 +13,7 @@ int openapi_run(const struct invocation *invocation)
 
     (void)invocation;
     if (openapi_write(&text) < 0) {
-        say("out of memory printing the document");
+        message_print("out of memory printing the document");
         return STATUS_BAD_INPUT;
     }
     if (text.length > 0 && text.data[text.length - 1] != '\n')

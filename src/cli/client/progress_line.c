@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/say.h"
+#include "cli/message.h"
 
 static size_t terminal_columns(void)
 {
@@ -39,7 +39,7 @@ void progress_line_show(struct progress_line *line, const char *words)
     if (line->is_silent)
         return;
     if (!line->is_terminal) {
-        say("%s", words);
+        message_print("%s", words);
         return;
     }
     progress_line_clear(line);

@@ -10,8 +10,8 @@
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 #include "cli/tls_files.h"
 #include "model/text.h"
 

@@ -8,11 +8,11 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/words.h"
+#include "cli/client/format.h"
 #include "cli/command.h"
 #include "cli/explain.h"
+#include "cli/message.h"
 #include "cli/sanitize.h"
-#include "cli/say.h"
 #include "model/result.h"
 
 int report_words(const char *const *words, json_t **ret, struct error *err)
@@ -52,26 +52,28 @@ static void say_why_it_ended(const struct result *result)
     char limit[64];
 
     if (result->error.code) {
-        say_bad_input(&result->error); /* what to do next is in the daemon's words */
+        message_bad_input(&result->error); /* what to do next is in the daemon's words */
         return;
     }
     if (result->timed_out) {
         explain_seconds(result->limits.timeout_ms, limit, sizeof(limit));
-        say("timed out after %s; --timeout TIME gives it longer, -d leaves it running", limit);
+        message_print("timed out after %s; --timeout TIME gives it longer, -d leaves it running",
+                      limit);
     }
     if (result->signal > 0 && !result->timed_out && !result->oom_killed)
-        say("killed by signal %d (%s)", result->signal, strsignal(result->signal));
+        message_print("killed by signal %d (%s)", result->signal, strsignal(result->signal));
     if (result->oom_killed) {
         str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
-        say("out of memory (limit %s): let it hold less at once, or start the daemon with a larger "
+        message_print(
+            "out of memory (limit %s): let it hold less at once, or start the daemon with a larger "
             "SANDBOX_MEMORY_LIMIT",
             limit);
     }
     if (result->disk_full) {
         str_from_bytes(result->limits.disk_bytes, limit, sizeof(limit));
-        say("disk full (limit %s): remove files, or start the daemon with a larger "
-            "SANDBOX_DISK_LIMIT",
-            limit);
+        message_print("disk full (limit %s): remove files, or start the daemon with a larger "
+                      "SANDBOX_DISK_LIMIT",
+                      limit);
     }
 }
 
@@ -80,16 +82,16 @@ static void say_files(const struct result *result)
     for (size_t i = 0; i < result->file_count; i++) {
         const struct output_file *file = &result->files[i];
         CLEANUP(buf_free) struct buf name = BUF_INIT(SANITIZE_GROWTH * (LIMIT_PATH_BYTES + 1));
-        char size[WORDS_SIZE];
+        char size[FORMAT_SIZE];
 
         /* The guest chose the name: a newline in it must not look like a message of ours. */
         sanitize_line(file->path && !file->skipped ? file->path : file->name, &name);
-        words_bytes(file->bytes, size);
+        format_bytes(file->bytes, size);
         if (file->path && !file->skipped)
-            say("saved %s (%s)", buf_text(&name), size);
+            message_print("saved %s (%s)", buf_text(&name), size);
         else
-            say("not saved: /tmp/output/%s (%s, %s)", buf_text(&name), size,
-                file->skipped ? file->skipped : "it stays in the box");
+            message_print("not saved: /tmp/output/%s (%s, %s)", buf_text(&name), size,
+                          file->skipped ? file->skipped : "it stays in the box");
     }
 }
 
@@ -108,7 +110,7 @@ int report_result(json_t *json, bool is_quiet)
     if (read_result(json, &result, &err) < 0) {
         result_free(&result);
         error_prefix(&err, "the daemon's result");
-        return say_bad_input(&err);
+        return message_bad_input(&err);
     }
     say_why_it_ended(&result);
     if (!is_quiet)
@@ -137,8 +139,8 @@ void report_missed(const struct follow *follow)
 
     for (int i = 0; i < 2; i++)
         if (follow->missed[i] > 0)
-            say("%llu bytes of standard %s are not kept any more",
-                (unsigned long long)follow->missed[i], names[i]);
+            message_print("%llu bytes of standard %s are not kept any more",
+                          (unsigned long long)follow->missed[i], names[i]);
 }
 
 void report_command(json_t *argv, struct buf *to)
@@ -163,13 +165,13 @@ bool report_is_alive(json_t *process)
     return str_equal(state, "running") || str_equal(state, "waiting");
 }
 
-void report_process_state(json_t *process, char text[WORDS_SIZE])
+void report_process_state(json_t *process, char text[FORMAT_SIZE])
 {
     if (json_is_true(json_object_get(process, "timed_out")))
-        str_copy(text, WORDS_SIZE, "timed out");
+        str_copy(text, FORMAT_SIZE, "timed out");
     else if (json_is_integer(json_object_get(process, "exit_code")) && !report_is_alive(process))
-        str_format(text, WORDS_SIZE, "exit %lld",
+        str_format(text, FORMAT_SIZE, "exit %lld",
                    (long long)json_integer_value(json_object_get(process, "exit_code")));
     else
-        str_format(text, WORDS_SIZE, "%.40s", member_text(process, "state"));
+        str_format(text, FORMAT_SIZE, "%.40s", member_text(process, "state"));
 }

@@ -6,7 +6,7 @@
 
 #include "cli/client/client.h"
 #include "cli/client/follow.h"
-#include "cli/client/words.h"
+#include "cli/client/format.h"
 
 /* Arguments as an array of strings; those that are not UTF-8 are refused. New reference. */
 int report_words(const char *const *words, json_t **ret, struct error *err);
@@ -24,7 +24,7 @@ int report_status(json_t *result, int signal);
 bool report_is_alive(json_t *process);
 
 /* "running", "exit 3", "timed out" */
-void report_process_state(json_t *process, char text[WORDS_SIZE]);
+void report_process_state(json_t *process, char text[FORMAT_SIZE]);
 
 /* A command as one would type it, nearly: words with blanks are quoted. */
 void report_command(json_t *argv, struct buf *to);

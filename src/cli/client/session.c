@@ -18,13 +18,13 @@
 #include "base/str.h"
 #include "cli/client/action.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
+#include "cli/client/path_arg.h"
 #include "cli/client/report.h"
-#include "cli/client/spot.h"
 #include "cli/client/table.h"
 #include "cli/client/transfer.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 #include "model/text.h"
 
 /* ---- new ---- */
@@ -56,7 +56,7 @@ static int open_dataset(struct dataset *dataset, const char *word, struct error 
     dataset->name = strndup(word, (size_t)(equals - word));
     if (!dataset->name)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
-    spot_dataset(word, (size_t)(equals - word), dataset->file);
+    path_arg_dataset(word, (size_t)(equals - word), dataset->file);
     dataset->fd = open(dataset->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (dataset->fd < 0 || fstat(dataset->fd, &status) < 0)
         return error_set(err, -errno, ERROR_BAD_INPUT, "--data %.60s: '%.200s': %s", dataset->name,
@@ -193,19 +193,19 @@ static int action_new(struct action_job *job)
 
 static void list_row(struct table *table, json_t *session, size_t id_length, int64_t now_s)
 {
-    char when[WORDS_SIZE], running[WORDS_SIZE];
+    char when[FORMAT_SIZE], running[FORMAT_SIZE];
     bool has_ended = str_equal(member_text(session, "state"), "ended");
 
-    words_id(member_text(session, "id"), id_length, when);
+    format_id(member_text(session, "id"), id_length, when);
     table_cell(table, when);
     table_cell(table, member_text(session, "name"));
     table_cell(table,
                has_ended ? member_text(session, "end_reason") : member_text(session, "state"));
-    words_when(member_text(session, "created_at"), now_s, when);
+    format_when(member_text(session, "created_at"), now_s, when);
     table_cell(table, when);
-    words_when(member_text(session, "last_used_at"), now_s, when);
+    format_when(member_text(session, "last_used_at"), now_s, when);
     table_cell(table, when);
-    words_when(member_text(session, has_ended ? "ended_at" : "expires_at"), now_s, when);
+    format_when(member_text(session, has_ended ? "ended_at" : "expires_at"), now_s, when);
     table_cell(table, when);
     str_format(running, sizeof(running), "%lld",
                (long long)json_integer_value(json_object_get(session, "running")));
@@ -218,7 +218,7 @@ static int list_table(json_t *sessions)
                                            "USED", "EXPIRES", ">RUNNING", NULL};
     CLEANUP(table_free) struct table table;
     size_t i, id_length = client_id_length(sessions, "id");
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     json_t *session;
 
     table_begin(&table, headings);
@@ -294,7 +294,7 @@ static int action_extend(struct action_job *job)
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *session = NULL;
     struct error err = {0};
-    char when[WORDS_SIZE];
+    char when[FORMAT_SIZE];
     uint64_t ms;
 
     if (str_to_millis(job->operands[1], &ms) < 0 || ms < 1000) {
@@ -309,8 +309,8 @@ static int action_extend(struct action_job *job)
         return client_fail(job->request.is_json, &err);
     if (job->request.is_json)
         return print_json(json_incref(session));
-    words_when(member_text(session, "expires_at"), words_now(), when);
-    say("%s ends %s", member_text(session, "id"), when);
+    format_when(member_text(session, "expires_at"), format_now(), when);
+    message_print("%s ends %s", member_text(session, "id"), when);
     return 0;
 }
 

@@ -26,8 +26,8 @@
 #include "cli/client/keys.h"
 #include "cli/client/report.h"
 #include "cli/client_request.h"
+#include "cli/message.h"
 #include "cli/output.h"
-#include "cli/say.h"
 
 #define REPLAY_BYTES (16 * 1024) /* of the past that --attach shows */
 
@@ -279,8 +279,8 @@ static int finish(struct shell *shell, int ended)
 {
     restore(shell);
     if (shell->is_detached) {
-        say("left running; 'bailey shell -s %s --attach %s' goes back to it",
-            shell->request.session, shell->number);
+        message_print("left running; 'bailey shell -s %s --attach %s' goes back to it",
+                      shell->request.session, shell->number);
         return 0;
     }
     if (shell->signal) {

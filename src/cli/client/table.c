@@ -8,8 +8,8 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/message.h"
 #include "cli/sanitize.h"
-#include "cli/say.h"
 
 #define GAP 2
 
@@ -80,7 +80,7 @@ int table_show(const struct table *table)
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
 
     if (table_print(table, &text) < 0) {
-        say("out of memory printing the table");
+        message_print("out of memory printing the table");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);

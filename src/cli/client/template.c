@@ -12,12 +12,12 @@
 #include "base/str.h"
 #include "cli/client/action.h"
 #include "cli/client/commands.h"
+#include "cli/client/format.h"
 #include "cli/client/progress.h"
 #include "cli/client/table.h"
 #include "cli/client/template_folder.h"
-#include "cli/client/words.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 #include "model/text.h"
 
 static int template_path(struct buf *path, const char *name, const char *tail, struct error *err)
@@ -32,16 +32,17 @@ static int template_path(struct buf *path, const char *name, const char *tail, s
 
 static int print_built(const struct action_job *job, json_t *built)
 {
-    char size[WORDS_SIZE];
+    char size[FORMAT_SIZE];
 
     if (job->request.is_json)
         return print_json(json_incref(built));
-    words_bytes((uint64_t)json_integer_value(json_object_get(built, "bytes")), size);
+    format_bytes((uint64_t)json_integer_value(json_object_get(built, "bytes")), size);
     if (!job->request.is_quiet)
-        say("the template '%s' is %s: Python %s, %zu packages, %s", member_text(built, "name"),
-            json_is_true(json_object_get(built, "was_there")) ? "there already" : "built",
-            member_text(built, "python"), json_array_size(json_object_get(built, "packages")),
-            size);
+        message_print("the template '%s' is %s: Python %s, %zu packages, %s",
+                      member_text(built, "name"),
+                      json_is_true(json_object_get(built, "was_there")) ? "there already" : "built",
+                      member_text(built, "python"),
+                      json_array_size(json_object_get(built, "packages")), size);
     return 0;
 }
 
@@ -62,7 +63,7 @@ static int action_build(struct action_job *job)
     call.body = template;
     r = progress_post(&job->client, &call, &built, &err);
     if (r > 0)
-        say("interrupted: the template was not built");
+        message_print("interrupted: the template was not built");
     if (r != 0)
         return r > 0 ? r : client_fail(job->request.is_json, &err);
     return print_built(job, built);
@@ -75,7 +76,7 @@ static int list_table(json_t *templates)
     static const char *const headings[] = {"NAME",  "STATE", "PYTHON",      ">PACKAGES",
                                            ">SIZE", "BUILT", "DESCRIPTION", NULL};
     CLEANUP(table_free) struct table table;
-    int64_t now_s = words_now();
+    int64_t now_s = format_now();
     json_t *template;
     size_t i;
 
@@ -84,16 +85,16 @@ static int list_table(json_t *templates)
     {
         json_int_t bytes = json_integer_value(json_object_get(template, "bytes"));
         size_t count = json_array_size(json_object_get(template, "packages"));
-        char words[WORDS_SIZE];
+        char words[FORMAT_SIZE];
 
         table_cell(&table, member_text(template, "name"));
         table_cell(&table, member_text(template, "state"));
         table_cell(&table, member_text(template, "python"));
         str_format(words, sizeof(words), "%zu", count);
         table_cell(&table, count ? words : NULL);
-        words_bytes((uint64_t)bytes, words);
+        format_bytes((uint64_t)bytes, words);
         table_cell(&table, bytes ? words : NULL);
-        words_when(member_text(template, "built_at"), now_s, words);
+        format_when(member_text(template, "built_at"), now_s, words);
         table_cell(&table, words);
         table_cell(&table, member_text(template, "description"));
     }
@@ -182,11 +183,12 @@ static int report_verify(struct action_job *job, const char *name, json_t *reply
     if (job->request.is_json)
         print_json(json_incref(reply));
     else if (!is_intact)
-        say("the template '%s' is damaged: %s; build it again: bailey template rm %s && bailey "
+        message_print(
+            "the template '%s' is damaged: %s; build it again: bailey template rm %s && bailey "
             "template build %s",
             name, member_text(reply, "problem"), name, name);
     else if (!job->request.is_quiet)
-        say("the template '%s' is what it was when it was built", name);
+        message_print("the template '%s' is what it was when it was built", name);
     return is_intact ? 0 : 1;
 }
 

@@ -11,7 +11,7 @@
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client_request.h"
-#include "cli/say.h"
+#include "cli/message.h"
 #include "cli/signals.h"
 
 struct tool_job {
@@ -102,7 +102,7 @@ static int wait_reply(struct tool_job *job)
         int number = poller.revents ? signals_taken(job->cancel_fd) : 0;
 
         if (number) {
-            say("interrupted: the call was ended");
+            message_print("interrupted: the call was ended");
             return 128 + number;
         }
         if (result < 0 && result != -EINTR) {

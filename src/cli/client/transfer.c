@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/words.h"
+#include "cli/client/format.h"
 #include "cli/output.h"
 #include "cli/sanitize.h"
 
@@ -36,10 +36,10 @@ struct transfer {
 void transfer_line(const char *label, uint64_t done, int64_t total, uint64_t elapsed_ms, char *text,
                    size_t size)
 {
-    char bytes[WORDS_SIZE], rate[WORDS_SIZE], part[16] = "";
+    char bytes[FORMAT_SIZE], rate[FORMAT_SIZE], part[16] = "";
 
-    words_bytes(done, bytes);
-    words_bytes(elapsed_ms > 0 ? done * 1000 / elapsed_ms : 0, rate);
+    format_bytes(done, bytes);
+    format_bytes(elapsed_ms > 0 ? done * 1000 / elapsed_ms : 0, rate);
     if (total > 0)
         str_format(part, sizeof(part), "%3d%%  ",
                    (int)(MIN((double)done / (double)total, 1.0) * 100));

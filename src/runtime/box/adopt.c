@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 
 /* as many run, as many are kept when they have ended */
 #define FOUND_MAX (2 * (LIMIT_COMMANDS + LIMIT_CONTEXTS))
@@ -109,7 +109,7 @@ static bool kernel_may_be_given(const struct adoption *adoption, uint32_t kernel
 {
     for (size_t i = 0; i < adoption->count; i++) {
         if (adoption->found[i].about.id == kernel)
-            return adoption->found[i].about.is_given;
+            return adoption->found[i].about.from_zygote;
     }
     return true;
 }
@@ -138,7 +138,7 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
     call->on.exec = events;
     call->timeout_ms = timeout_ms;
     call_continue(call, found, adoption->found[adoption->current].has_input_ended, offset);
-    call->is_given = found->is_cell && kernel_may_be_given(adoption, found->kernel);
+    call->from_zygote = found->is_cell && kernel_may_be_given(adoption, found->kernel);
     if (found->is_cell)
         cell_expect_next(box, found->kernel);
     message_resume_pack(&resume, payload, sizeof(payload));
@@ -165,7 +165,7 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
     call->on.exec = events;
     call_continue(call, found, true, nothing);
     call->is_kernel = true;
-    call->is_given = found->is_given;
+    call->from_zygote = found->from_zygote;
     if (kernel_name(box, call) < 0) {
         box_call_free(box, call);
         return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
@@ -211,7 +211,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
         .has_exited = inventory.flags & INVENTORY_EXITED,
         .is_pty = inventory.flags & INVENTORY_PTY,
         .is_kernel = inventory.flags & INVENTORY_KERNEL,
-        .is_given = inventory.flags & INVENTORY_GIVEN,
+        .from_zygote = inventory.flags & INVENTORY_GIVEN,
         .is_forked = inventory.flags & INVENTORY_FORKED,
         .is_cell = inventory.flags & INVENTORY_CELL,
         .kernel = inventory.kernel,

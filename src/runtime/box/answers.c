@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 #include "wire/file_message.h"
 
 /* Acknowledging every frame would double their number; a quarter of the window keeps it flowing. */

@@ -10,28 +10,28 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 #include "wire/pack.h"
 
 #define FRAMES_PER_PUMP 64
 #define QUEUE_MAX (4 * MIB + LIMIT_CELL_TEXT)
 
-int box_new(int fd, void *wall, struct box **ret, struct error *err)
+int box_new(int fd, void *provider_data, struct box **ret, struct error *err)
 {
     struct box *box = calloc(1, sizeof(*box));
 
     if (!box)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     box->fd = fd;
-    box->wall = wall;
+    box->provider_data = provider_data;
     box->queue = BUF_INIT(QUEUE_MAX);
     *ret = box;
     return 0;
 }
 
-void *box_wall(const struct box *box)
+void *box_provider_data(const struct box *box)
 {
-    return box->wall;
+    return box->provider_data;
 }
 
 void box_free(struct box *box)
@@ -116,14 +116,14 @@ static void call_failed(struct call *call, const struct error *err)
     }
 }
 
-void box_behind_wall(struct box *box)
+void box_mark_hosted(struct box *box)
 {
-    box->is_walled = true;
+    box->is_hosted = true;
 }
 
 void box_blame(struct box *box, unsigned why)
 {
-    if (box->is_walled && why < _WHY_MAX && box->why == WHY_UNKNOWN)
+    if (box->is_hosted && why < _WHY_MAX && box->why == WHY_UNKNOWN)
         box->why = (enum launcher_why)why;
 }
 
@@ -132,7 +132,7 @@ bool box_lost_docker(const struct box *box)
     return box->why == WHY_DOCKER_GONE;
 }
 
-/* What its maker knows says more than how we noticed. */
+/* What its provider knows says more than how we noticed. */
 static const char *cause(const struct box *box)
 {
     static const char *const texts[_WHY_MAX] = {
@@ -380,10 +380,10 @@ uint64_t box_next_deadline_ms(const struct box *box)
     return next;
 }
 
-/* Its wall's last word; a warden has nothing to say here. */
+/* Its provider host's last word; a warden has nothing to say here. */
 static bool take_blame(struct box *box, const struct frame *frame)
 {
-    if (!box->is_walled || frame->id >= _WHY_MAX || frame->length > 0)
+    if (!box->is_hosted || frame->id >= _WHY_MAX || frame->length > 0)
         return false;
     box_blame(box, frame->id);
     box_break(box, "its warden is gone");

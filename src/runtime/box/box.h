@@ -1,5 +1,5 @@
 /*
- * box.h - box_ops: what happens inside a box, over frames to its warden, for every wall of ours.
+ * box.h - box_ops: what happens inside a box, over frames to its warden, for every provider.
  *
  * Sans loop: a box has one descriptor; the owner polls it for box_poll_events() and calls
  * box_pump() when it is ready or when box_next_deadline_ms() has come. Callbacks are called from
@@ -33,7 +33,8 @@ struct exec_end {
     bool has_output;         /* something is in /tmp/output */
     bool kernel_died;        /* a cell: its kernel ended under it or had before */
     uint64_t events_dropped; /* bytes of a cell's events over LIMIT_CELL_EVENTS */
-    bool is_unseen; /* of a kernel from a zygote: exit_code and signal are the maker's to say */
+    bool status_external; /* of a kernel from a zygote: exit_code and signal are the provider's to
+                             say */
     uint64_t duration_ns;
     struct usage usage; /* the warden's word, as wait4(2) told it */
 };
@@ -73,12 +74,12 @@ void box_forget(struct box *box, uint32_t id);
 /*
  * Kernels and cells (docs/kernels.md). A kernel is started cold by box_kernel(), whose events are
  * those of an exec without output: ended() when the process is gone, behind those of its cells. Or
- * it is given by the maker: then box_kernel_given() says which id it has and who hears of its end
- * (is_unseen: the status comes from the maker). It takes the id: called before the maker is asked
- * for one more (box_next_id()), or with the id of a box that was made with one. is_wardens: it came
- * with the box and the warden started it, so its status is the warden's to say. Nothing is sent:
- * the warden tells of its end from the first box_cell() or box_signal() on. When the maker refuses,
- * box_forget() gives up the id, and nobody is called.
+ * it is given by the provider: then box_kernel_given() says which id it has and who hears of its
+ * end (status_external: the status comes from the provider). It takes the id: called before the
+ * provider is asked for one more (box_next_id()), or with the id of a box that was made with one.
+ * is_wardens: it came with the box and the warden started it, so its status is the warden's to say.
+ * Nothing is sent: the warden tells of its end from the first box_cell() or box_signal() on. When
+ * the provider refuses, box_forget() gives up the id, and nobody is called.
  *
  * A cell is an exec in every respect: output() also with BOX_EVENTS, its deadline is kept here
  * (SIGINT, again after half of CELL_GRACE_MS, then SIGKILL, which ends the kernel; a script is
@@ -118,7 +119,7 @@ int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_ev
 struct box_found {
     uint32_t id;
     bool has_started, has_exited, is_pty; /* exited and never started: failed() will say why */
-    bool is_kernel, is_given;             /* a kernel: box_adopt_kernel() keeps it */
+    bool is_kernel, from_zygote;          /* a kernel: box_adopt_kernel() keeps it */
     bool is_forked;                       /* besides: by the box's zygote */
     bool is_cell;
     uint32_t kernel; /* the cell's */
@@ -143,13 +144,15 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
 /* What happens with files is in files.h. */
 
 /* For runtimes: a box over a connected SOCK_SEQPACKET descriptor, which it then owns. */
-int box_new(int fd, void *wall, struct box **ret, struct error *err);
-void *box_wall(const struct box *box); /* what the runtime gave */
+int box_new(int fd, void *provider_data, struct box **ret, struct error *err);
+void *box_provider_data(const struct box *box); /* what the runtime gave */
 void box_free(struct box *box); /* pending calls are forgotten, not called back; NULL is fine */
-/* There is a wall between us and the warden, whose last word (FRAME_LOST) says why it is lost. */
-void box_behind_wall(struct box *box);
-void box_blame(struct box *box, unsigned why); /* the same, told by its maker; the first counts */
-bool box_lost_docker(const struct box *box);   /* because the Docker daemon stopped */
+/* There is a provider host between us and the warden, whose last word (FRAME_LOST) says why it is
+ * lost. */
+void box_mark_hosted(struct box *box);
+void box_blame(struct box *box,
+               unsigned why);                /* the same, told by its provider; the first counts */
+bool box_lost_docker(const struct box *box); /* because the Docker daemon stopped */
 int box_lost_error(const struct box *box, struct error *err); /* it is, or is about to be */
 
 /* Every pending call fails with this error; the box takes no more. Not from inside a callback. */

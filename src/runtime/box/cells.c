@@ -4,12 +4,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/guest_stage.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
+#include "sandbox/guest_stage.h"
 
 #define EXITED_FLAGS                                                                      \
     (EXITED_DISK_FULL | EXITED_MEMORY_WATCHDOG | EXITED_HAS_OUTPUT | EXITED_KERNEL_DIED | \
-     EXITED_UNSEEN)
+     EXITED_STATUS_EXTERNAL)
 
 /* ---- kernels ---- */
 
@@ -53,7 +53,7 @@ int box_kernel_given(struct box *box, uint32_t id, bool is_wardens,
     box->next_id = MAX(box->next_id, id);
     call->on.exec = events;
     call->is_kernel = call->has_started = true;
-    call->is_given = !is_wardens;
+    call->from_zygote = !is_wardens;
     call->has_ended = true;
     return 0;
 }
@@ -155,7 +155,7 @@ int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_ev
         return err && err->num ? err->num : -ENOMEM;
     call->on.exec = events;
     call->is_cell = call->has_ended = true;
-    call->is_given = kernel->is_given;
+    call->from_zygote = kernel->from_zygote;
     call->is_script = spec->is_script;
     call->kernel = spec->kernel;
     call->timeout_ms = spec->timeout_ms;
@@ -228,7 +228,7 @@ static bool own_end_makes_sense(const struct call *call, const struct message_ex
 
 bool cell_end_makes_sense(const struct call *call, const struct message_exited *exited)
 {
-    bool is_unseen = exited->flags & EXITED_UNSEEN;
+    bool status_external = exited->flags & EXITED_STATUS_EXTERNAL;
     bool has_died = exited->flags & EXITED_KERNEL_DIED;
     uint64_t events = call->in[2].received;
 
@@ -237,21 +237,22 @@ bool cell_end_makes_sense(const struct call *call, const struct message_exited *
     if (exited->event_bytes < events ||
         (exited->event_bytes > events && events != LIMIT_CELL_EVENTS))
         return false;
-    if (is_unseen && (!call->is_given || exited->exit_code != 0 || exited->signal != 0))
+    if (status_external && (!call->from_zygote || exited->exit_code != 0 || exited->signal != 0))
         return false;
     if (call->is_kernel)
-        return !has_died && is_unseen == call->is_given;
+        return !has_died && status_external == call->from_zygote;
     if (!call->is_cell)
-        return !has_died && !is_unseen && exited->event_bytes == 0;
+        return !has_died && !status_external && exited->event_bytes == 0;
     if (has_died)
-        return is_unseen == call->is_given || call->is_adopted;
-    return (!is_unseen || call->is_script || call->is_adopted) && own_end_makes_sense(call, exited);
+        return status_external == call->from_zygote || call->is_adopted;
+    return (!status_external || call->is_script || call->is_adopted) &&
+           own_end_makes_sense(call, exited);
 }
 
 void cell_no_exec(struct box *box, struct call *call, const struct message_fail *fail)
 {
     const struct exec_events *events = call->on.exec;
-    struct exec_end end = {.kernel_died = true, .is_unseen = true};
+    struct exec_end end = {.kernel_died = true, .status_external = true};
     uint32_t kernel = call->kernel;
     struct error err = {0};
     void *ctx = call->ctx;

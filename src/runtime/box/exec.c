@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/guest_stage.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
+#include "sandbox/guest_stage.h"
 #include "wire/pack.h"
 
 /* Acknowledging every frame would double their number; a quarter of the window keeps it flowing. */
@@ -165,7 +165,7 @@ void box_forget(struct box *box, uint32_t id)
 
     if (box->is_lost || box->adoption || id == 0 || id > box->next_id)
         return;
-    if (call && !(call->is_kernel && call->is_given && !call->is_named))
+    if (call && !(call->is_kernel && call->from_zygote && !call->is_named))
         return;
     if (call)
         box_call_free(box, call); /* of a kernel that was never given */
@@ -274,7 +274,7 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
         .memory_watchdog = exited.flags & EXITED_MEMORY_WATCHDOG,
         .has_output = exited.flags & EXITED_HAS_OUTPUT,
         .kernel_died = exited.flags & EXITED_KERNEL_DIED,
-        .is_unseen = exited.flags & EXITED_UNSEEN,
+        .status_external = exited.flags & EXITED_STATUS_EXTERNAL,
         .events_dropped = exited.event_bytes - call->in[2].received,
         .duration_ns = exited.duration_ns,
         .usage = {.cpu_us = exited.cpu_us,

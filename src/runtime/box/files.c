@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 #include "wire/file_message.h"
 
 /* So many at once the warden takes; those that were cancelled count until it has said so. */

@@ -1,4 +1,4 @@
-/* api.c - calls of Docker's Engine API: JSON there and back; see inside.h. */
+/* api.c - calls of Docker's Engine API: JSON there and back; see docker_private.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 struct api_call {
     struct api *api;
@@ -20,7 +20,7 @@ struct api_call {
     void *ctx;
 };
 
-int api_open(struct api *api, struct reactor *reactor, const struct docker_wall_spec *spec,
+int api_open(struct api *api, struct reactor *reactor, const struct docker_host_spec *spec,
              struct error *err)
 {
     struct http_place place = {

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 static uint32_t big_endian(const uint8_t bytes[4])
 {

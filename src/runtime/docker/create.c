@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/layer.h"
+#include "base/isolation.h"
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 static const char *const tmpfs_paths[] = {"/tmp", "/workspace", "/home/user"};
 static const char *const tmpfs_modes[] = {"1777", "0755", "0755"};
@@ -130,7 +130,7 @@ static json_t *host_json(const struct container_spec *spec)
         "NanoCpus", (json_int_t)nano_cpus(spec), "PidsLimit", (json_int_t)pids_limit(spec), "Tmpfs",
         tmpfs_json(spec), "ShmSize", (json_int_t)shm_bytes(spec), "IpcMode", "private",
         "CgroupnsMode", "private", "LogConfig", "Type", "none", "Init", 0, "Privileged", 0,
-        "NetworkMode", spec->wall->has_network ? "bridge" : "none");
+        "NetworkMode", spec->docker->has_network ? "bridge" : "none");
 
     if (!host)
         return NULL;
@@ -141,8 +141,8 @@ static json_t *host_json(const struct container_spec *spec)
                                   spec->volume_hash));
     json_object_set_new(host, "MaskedPaths", masks_json());
     json_object_set_new(host, "ReadonlyPaths", constants_json());
-    if (spec->wall->runtime && spec->wall->runtime[0])
-        json_object_set_new(host, "Runtime", json_string(spec->wall->runtime));
+    if (spec->docker->runtime && spec->docker->runtime[0])
+        json_object_set_new(host, "Runtime", json_string(spec->docker->runtime));
     return host;
 }
 
@@ -162,10 +162,10 @@ json_t *create_json(const struct container_spec *spec)
 {
     json_t *body = json_pack(
         "{s:s, s:[s,s], s:[], s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:{s:s, s:s, s:s}}",
-        "Image", spec->wall->image, "Cmd", DOCKER_VOLUME_AT "/bin/bailey", "warden-inside",
+        "Image", spec->docker->image, "Cmd", DOCKER_VOLUME_AT "/bin/bailey", "warden-inside",
         "Entrypoint", "User", DOCKER_USER, "WorkingDir", "/workspace", "OpenStdin", 1, "StdinOnce",
         1, "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Tty", 0, "NetworkDisabled",
-        !spec->wall->has_network, "Env", env_json(spec), "Labels", "bailey.engine", spec->engine,
+        !spec->docker->has_network, "Env", env_json(spec), "Labels", "bailey.engine", spec->engine,
         "bailey.key", spec->key, "bailey.state", spec->state);
 
     if (!body || json_object_set_new(body, "HostConfig", host_json(spec)) < 0) {
@@ -274,8 +274,8 @@ static bool has_its_network(const json_t *host, bool has_network)
     return mode[0] && !str_equal(mode, "host") && !str_starts(mode, "container:");
 }
 
-static int check_walls(const json_t *inspect, const json_t *host, const struct container_spec *spec,
-                       struct error *err)
+static int check_isolation(const json_t *inspect, const json_t *host,
+                           const struct container_spec *spec, struct error *err)
 {
     const json_t *security = json_object_get(host, "SecurityOpt");
     const json_t *config = json_object_get(inspect, "Config");
@@ -300,7 +300,7 @@ static int check_walls(const json_t *inspect, const json_t *host, const struct c
         return not_done("MaskedPaths", err);
     if (!has_paths(host, "ReadonlyPaths", constants_json()))
         return not_done("ReadonlyPaths", err);
-    if (!has_its_network(host, spec->wall->has_network))
+    if (!has_its_network(host, spec->docker->has_network))
         return not_done("NetworkMode", err);
     if (!is_empty(json_object_get(host, "PidMode")) || !is_text(host, "IpcMode", "private") ||
         !is_empty(json_object_get(host, "UTSMode")) || !is_text(host, "CgroupnsMode", "private") ||
@@ -332,8 +332,8 @@ static int check_limits(const json_t *host, const struct container_spec *spec,
         return not_done("the memory limit", err);
     if (!facts->has_pids && json_integer_value(json_object_get(host, "PidsLimit")) > 0)
         return not_done("the limit of processes", err);
-    if (spec->wall->runtime && spec->wall->runtime[0] &&
-        !is_text(host, "Runtime", spec->wall->runtime))
+    if (spec->docker->runtime && spec->docker->runtime[0] &&
+        !is_text(host, "Runtime", spec->docker->runtime))
         return not_done("DOCKER_RUNTIME", err);
     return 0;
 }
@@ -347,20 +347,23 @@ int create_check(const json_t *inspect, const struct container_spec *spec, bool 
 
     if (!json_is_true(json_at(inspect, "State", "Running")))
         return error_set(err, -EPIPE, ERROR_BOX_LOST, "the container ended at its start");
-    r = check_walls(inspect, host, spec, err);
+    r = check_isolation(inspect, host, spec, err);
     if (r == 0)
         r = check_limits(host, spec, &facts, err);
     if (r < 0)
         return r;
-    facts.layers = LAYER_BIT(LAYER_MOUNTNS) | LAYER_BIT(LAYER_PIDNS) | LAYER_BIT(LAYER_IPCNS) |
-                   LAYER_BIT(LAYER_UTSNS) | LAYER_BIT(LAYER_CGROUPNS) |
-                   LAYER_BIT(LAYER_NO_NEW_PRIVS) | LAYER_BIT(LAYER_CAPS) | LAYER_BIT(LAYER_PROC);
+    facts.layers =
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_PIDNS) |
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_IPCNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_UTSNS) |
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUPNS) |
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_NO_NEW_PRIVS) |
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_CAPS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_PROC);
     if (has_userns)
-        facts.layers |= LAYER_BIT(LAYER_USERNS);
-    if (!spec->wall->has_network)
-        facts.layers |= LAYER_BIT(LAYER_NETNS);
+        facts.layers |= ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS);
+    if (!spec->docker->has_network)
+        facts.layers |= ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS);
     if (facts.has_memory && facts.has_pids)
-        facts.layers |= LAYER_BIT(LAYER_CGROUP);
+        facts.layers |= ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP);
     *ret = facts;
     return 0;
 }

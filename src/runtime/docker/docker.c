@@ -16,15 +16,16 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "boxes/boxes.h"
 #include "launcher/launcher.h"
 #include "launcher/protocol.h"
-#include "launcher/serve.h"
 #include "runtime/box/box.h"
 #include "runtime/local/local.h"
 #include "sys/calls.h"
 #include "sys/packet.h"
 
-/* An image may have to be pulled first; the wall says it better when that takes too long. */
+/* An image may have to be pulled first; the provider host says it better when that takes too long.
+ */
 #define MAKE_PATIENCE_MS (DOCKER_PULL_MS + 60000)
 #define END_PATIENCE_MS 20000
 #define HIGH_FD 64
@@ -32,48 +33,48 @@
 
 struct docker_box {
     pid_t pid;
-    int pid_fd, control_fd, meeting_fd;
+    int pid_fd, control_fd, rendezvous_fd;
     int cancel_fd; /* borrowed; -1: nobody cancels */
     uint32_t number;
     struct box_facts facts;
 };
 
-/* ---- the wall's process ---- */
+/* ---- the provider host's process ---- */
 
-static _Noreturn void wall_child(const struct box_spec *spec, int meeting_fd, int program_fd)
+static _Noreturn void host_child(const struct box_spec *spec, int rendezvous_fd, int program_fd)
 {
     char *argv[] = {"bailey-engine", "docker", NULL};
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int meeting = fcntl(meeting_fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    int rendezvous = fcntl(rendezvous_fd, F_DUPFD_CLOEXEC, HIGH_FD);
     int program = fcntl(program_fd, F_DUPFD_CLOEXEC, HIGH_FD);
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    setsid(); /* Ctrl-C is for us: the wall ends its container when we have hung up */
-    if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(meeting, WALL_MEETING_FD) < 0 ||
-        dup2(program, WALL_WARDEN_FD) < 0)
+    setsid(); /* Ctrl-C is for us: the provider host ends its container when we have hung up */
+    if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(rendezvous, HOST_RENDEZVOUS_FD) < 0 ||
+        dup2(program, HOST_WARDEN_FD) < 0)
         _exit(127);
-    sys_close_range(WALL_WARDEN_FD + 1, ~0U, 0);
+    sys_close_range(HOST_WARDEN_FD + 1, ~0U, 0);
     execve(spec->engine, argv, (char *const *)spec->engine_env);
     _exit(127);
 }
 
-static int start_wall(struct docker_box *self, const struct box_spec *spec, struct error *err)
+static int start_host(struct docker_box *self, const struct box_spec *spec, struct error *err)
 {
-    static const char word = WALL_SAYS_CHANNEL;
+    static const char word = HOST_SAYS_CHANNEL;
     CLEANUP(fd_closep) int program_fd = open(spec->warden, O_RDONLY | O_CLOEXEC);
-    int meeting[2], control[2], r;
+    int rendezvous[2], control[2], r;
 
     if (program_fd < 0)
         return error_errno(err, "opening %s", spec->warden);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meeting) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, rendezvous) < 0)
         return error_errno(err, "making the channel to the Docker wall");
-    self->meeting_fd = meeting[0];
+    self->rendezvous_fd = rendezvous[0];
     self->pid = sys_clone_fork(0, &self->pid_fd, -1);
     if (self->pid == 0)
-        wall_child(spec, meeting[1], program_fd);
-    close(meeting[1]);
+        host_child(spec, rendezvous[1], program_fd);
+    close(rendezvous[1]);
     if (self->pid < 0) {
         self->pid = 0;
         return error_errno(err, "starting %s", spec->engine);
@@ -81,18 +82,18 @@ static int start_wall(struct docker_box *self, const struct box_spec *spec, stru
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
         return error_errno(err, "making the channel to the Docker wall");
     self->control_fd = control[0];
-    r = packet_send(self->meeting_fd, &word, 1, &control[1], 1, 0);
+    r = packet_send(self->rendezvous_fd, &word, 1, &control[1], 1, 0);
     close(control[1]);
     return r < 0 ? error_set(err, r, ERROR_ENGINE, "speaking to the Docker wall: %s", strerror(-r))
                  : 0;
 }
 
-static void end_wall(struct docker_box *self)
+static void end_host(struct docker_box *self)
 {
     struct pollfd end = {.fd = self->pid_fd, .events = POLLIN};
 
     fd_closep(&self->control_fd);
-    fd_closep(&self->meeting_fd);
+    fd_closep(&self->rendezvous_fd);
     if (self->pid > 0) {
         while (poll(&end, 1, END_PATIENCE_MS) < 0 && errno == EINTR)
             ;
@@ -107,7 +108,7 @@ static void end_wall(struct docker_box *self)
 
 /* ---- what it says ---- */
 
-static int wall_is_gone(struct docker_box *self, struct error *err)
+static int host_is_gone(struct docker_box *self, struct error *err)
 {
     siginfo_t info = {0};
 
@@ -132,7 +133,7 @@ static int hear(struct docker_box *self, uint64_t until_ms, bool can_cancel,
         if (r == -EPROTO)
             return error_set(err, r, ERROR_ENGINE, "the Docker wall sent nonsense");
         if (r < 0)
-            return wall_is_gone(self, err);
+            return host_is_gone(self, err);
         if (now >= until_ms)
             return error_set(err, -ETIMEDOUT, ERROR_DOCKER_UNAVAILABLE,
                              "Docker did not answer in time");
@@ -150,7 +151,7 @@ static int say(struct docker_box *self, const struct launcher_message *message, 
     if (r > 0)
         return 0;
     return r == 0 ? error_set(err, -EAGAIN, ERROR_ENGINE, "the Docker wall does not read")
-                  : wall_is_gone(self, err);
+                  : host_is_gone(self, err);
 }
 
 static int ask_for_box(struct docker_box *self, const struct box_spec *spec, struct error *err)
@@ -249,13 +250,13 @@ static int docker_create(struct runtime *runtime, const struct box_spec *spec, s
     (void)runtime;
     if (!self)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    self->pid_fd = self->control_fd = self->meeting_fd = -1;
+    self->pid_fd = self->control_fd = self->rendezvous_fd = -1;
     self->cancel_fd = spec->cancel_fd;
     if (!spec->engine || !spec->warden)
         r = error_set(err, -ENOSYS, ERROR_ENGINE,
                       "this command cannot make containers itself; start a daemon");
     else
-        r = start_wall(self, spec, err);
+        r = start_host(self, spec, err);
     if (r == 0)
         r = ask_for_box(self, spec, err);
     if (r == 0)
@@ -264,11 +265,11 @@ static int docker_create(struct runtime *runtime, const struct box_spec *spec, s
     if (r == 0)
         r = box_new(fd, self, ret, err);
     if (r < 0) {
-        end_wall(self);
+        end_host(self);
         return r;
     }
     fd = -1; /* the box has it now */
-    box_behind_wall(*ret);
+    box_mark_hosted(*ret);
     return 0;
 }
 
@@ -278,11 +279,11 @@ static void docker_destroy(struct box *box, struct box_facts *facts)
 
     if (!box)
         return;
-    self = box_wall(box);
+    self = box_provider_data(box);
     box_free(box);
     wait_for_end(self);
     *facts = self->facts;
-    end_wall(self);
+    end_host(self);
 }
 
 const struct runtime_ops docker_ops = {

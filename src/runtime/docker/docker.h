@@ -1,10 +1,11 @@
 /*
- * docker.h - the runtime `docker` of a one-shot run: one container, made by a wall of its own.
+ * docker.h - the runtime `docker` of a one-shot run: one container, made by a provider host of its
+ * own.
  *
- * The wall is the program bailey-engine (box_spec.engine), started for this box and gone with it:
- * whatever happens to us, it sees the end of its meeting point and removes the container. Needs no
- * HTTP library in this program. Blocks for the bring-up; ends early when box_spec.cancel_fd says
- * so.
+ * The provider host is the program bailey-engine (box_spec.engine), started for this box and gone
+ * with it: whatever happens to us, it sees the end of its rendezvous socket and removes the
+ * container. Needs no HTTP library in this program. Blocks for the bring-up; ends early when
+ * box_spec.cancel_fd says so.
  */
 #ifndef BAILEY_RUNTIME_DOCKER_DOCKER_H
 #define BAILEY_RUNTIME_DOCKER_DOCKER_H

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 #include "runtime/docker/remedy.h"
 
 #define REMEDY "Set SANDBOX_TYPE=local or start Docker daemon"

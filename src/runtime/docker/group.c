@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 #define MOUNT "/sys/fs/cgroup"
 
@@ -65,7 +65,7 @@ static bool is_id(const char *id)
     return strlen(id) == 64 && strspn(id, "0123456789abcdef") == 64;
 }
 
-void docked_group_parse(char *text, const char *id, struct cgroup *ret)
+void container_group_parse(char *text, const char *id, struct cgroup *ret)
 {
     char *rest = text, *line;
 
@@ -104,7 +104,7 @@ static bool find_below(const char *top, const char *id, char *ret, size_t size)
     return is_found;
 }
 
-void docked_group_search(const char *top, const char *id, struct cgroup *ret)
+void container_group_search(const char *top, const char *id, struct cgroup *ret)
 {
     char memory[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX];
     bool is_v1;
@@ -126,24 +126,24 @@ void docked_group_search(const char *top, const char *id, struct cgroup *ret)
     ret->flavour = is_v1 ? CGROUP_V1 : CGROUP_V2;
 }
 
-void docked_group_find(struct wall_box *box, const json_t *inspect)
+void container_group_find(struct container *box, const json_t *inspect)
 {
     const char *id = json_text(json_object_get(inspect, "Id"));
     long long pid = json_integer_value(json_at(inspect, "State", "Pid"));
     char path[64], text[8192];
 
     cgroup_init(&box->group);
-    if (!str_starts(box->wall->spec.host, "unix://") || pid <= 0)
+    if (!str_starts(box->docker->spec.host, "unix://") || pid <= 0)
         return;
     str_format(path, sizeof(path), "/proc/%lld/cgroup", pid);
     if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) == 0)
-        docked_group_parse(text, id, &box->group);
+        container_group_parse(text, id, &box->group);
     if (box->group.flavour == CGROUP_NONE)
-        docked_group_search(MOUNT, id, &box->group);
+        container_group_search(MOUNT, id, &box->group);
 }
 
 /* True: the numbers are there; else Docker has to be asked. */
-bool docked_group_usage(struct wall_box *box)
+bool container_group_usage(struct container *box)
 {
     struct cgroup_usage usage;
 

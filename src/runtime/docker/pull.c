@@ -1,6 +1,6 @@
 /*
  * pull.c - an image that is not there comes from its registry, and whoever waits hears how far it
- * is; see inside.h.
+ * is; see docker_private.h.
  *
  * Docker does it, and tells layer by layer: how many bytes one has is known only once it comes. One
  * pull is for all boxes that wait. In a daemon a box waits for it no longer than a client would
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 #define MEGABYTE 1000000 /* as Docker counts them */
 
@@ -100,79 +100,79 @@ void pull_words(const struct pull *pull, char *text, size_t size)
                    pull->layer_count);
 }
 
-static void show(struct docker_wall *wall, enum docker_pulling what)
+static void show(struct docker_host *docker, enum docker_pulling what)
 {
     char words[DOCKER_PULL_WORDS];
 
-    pull_words(&wall->pull, words, sizeof(words));
-    if (wall->spec.pulling)
-        wall->spec.pulling(wall->spec.ctx, what, wall->spec.image, words);
+    pull_words(&docker->pull, words, sizeof(words));
+    if (docker->spec.pulling)
+        docker->spec.pulling(docker->spec.ctx, what, docker->spec.image, words);
 }
 
 /* ---- pulling ---- */
 
 static void on_line(void *ctx, const json_t *line)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    pull_note(&wall->pull, line);
+    pull_note(&docker->pull, line);
 }
 
 /* Lines come by the hundred, or none for a while: how far it is is told by the clock. */
 static void on_tick(void *ctx)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    show(wall, PULL_GOES_ON);
-    wall->reactor->ops->timer_set(wall->pull.timer, DOCKER_PULL_TELL_MS);
+    show(docker, PULL_GOES_ON);
+    docker->reactor->ops->timer_set(docker->pull.timer, DOCKER_PULL_TELL_MS);
 }
 
-void pull_stop(struct docker_wall *wall)
+void pull_stop(struct docker_host *docker)
 {
-    if (wall->pull.timer)
-        wall->reactor->ops->timer_remove(wall->pull.timer);
-    wall->pull.timer = NULL;
-    wall->pull.is_running = false;
+    if (docker->pull.timer)
+        docker->reactor->ops->timer_remove(docker->pull.timer);
+    docker->pull.timer = NULL;
+    docker->pull.is_running = false;
 }
 
-static void late(const struct docker_wall *wall, struct error *err)
+static void late(const struct docker_host *docker, struct error *err)
 {
     char words[DOCKER_PULL_WORDS];
 
-    pull_words(&wall->pull, words, sizeof(words));
+    pull_words(&docker->pull, words, sizeof(words));
     error_set(err, -ETIMEDOUT, ERROR_IMAGE_NOT_FOUND,
               "image '%s' is not there, and did not come in %d minutes (%s): try 'docker pull %s' "
               "by hand",
-              wall->spec.image, DOCKER_PULL_MS / 60000, words, wall->spec.image);
+              docker->spec.image, DOCKER_PULL_MS / 60000, words, docker->spec.image);
 }
 
 static void on_pulled(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
     struct error err = reply->err;
 
-    wall->prepare.call = NULL;
-    pull_stop(wall);
+    docker->prepare.call = NULL;
+    pull_stop(docker);
     if (err.num == -ETIMEDOUT)
-        late(wall, &err);
+        late(docker, &err);
     else if (err.num < 0 && reply->status >= 300)
-        docker_pull_refused(wall->spec.image, json_text(json_object_get(reply->json, "message")),
+        docker_pull_refused(docker->spec.image, json_text(json_object_get(reply->json, "message")),
                             &err);
-    else if (err.num == 0 && wall->pull.problem[0])
-        docker_pull_refused(wall->spec.image, wall->pull.problem, &err);
-    show(wall, err.num < 0 ? PULL_FAILED : PULL_ENDS);
+    else if (err.num == 0 && docker->pull.problem[0])
+        docker_pull_refused(docker->spec.image, docker->pull.problem, &err);
+    show(docker, err.num < 0 ? PULL_FAILED : PULL_ENDS);
     if (err.num < 0)
-        prepare_failed(wall, &err);
+        prepare_failed(docker, &err);
     else
-        prepare_pulled(wall);
+        prepare_pulled(docker);
 }
 
 /* "name", "name:tag", "host:port/name:tag", "name@sha256:..."; without a tag Docker has them all.
  */
-int pull_start(struct docker_wall *wall)
+int pull_start(struct docker_host *docker)
 {
     CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
-    const char *image = wall->spec.image;
+    const char *image = docker->spec.image;
     const char *slash = strrchr(image, '/'), *last = slash ? slash : image;
     bool has_tag = strchr(last, ':') || strchr(last, '@');
     struct api_request request = {.method = "POST", .line = on_line, .timeout_ms = DOCKER_PULL_MS};
@@ -184,26 +184,27 @@ int pull_start(struct docker_wall *wall)
         r = buf_append_text(&path, "&tag=latest");
     if (r < 0)
         return r;
-    wall->pull = (struct pull){.is_running = true};
-    wall->pull.timer = reactor_timer(wall->reactor, on_tick, wall);
+    docker->pull = (struct pull){.is_running = true};
+    docker->pull.timer = reactor_timer(docker->reactor, on_tick, docker);
     request.path = buf_text(&path);
-    r = wall->pull.timer ? api_start(&wall->api, &request, on_pulled, wall, &wall->prepare.call)
-                         : -ENOMEM;
+    r = docker->pull.timer
+            ? api_start(&docker->api, &request, on_pulled, docker, &docker->prepare.call)
+            : -ENOMEM;
     if (r < 0) {
-        pull_stop(wall);
+        pull_stop(docker);
         return r;
     }
-    show(wall, PULL_BEGINS);
-    wall->reactor->ops->timer_set(wall->pull.timer, DOCKER_PULL_TELL_MS);
+    show(docker, PULL_BEGINS);
+    docker->reactor->ops->timer_set(docker->pull.timer, DOCKER_PULL_TELL_MS);
     return 0;
 }
 
-void pull_busy(const struct docker_wall *wall, struct error *err)
+void pull_busy(const struct docker_host *docker, struct error *err)
 {
     char words[DOCKER_PULL_WORDS];
 
-    pull_words(&wall->pull, words, sizeof(words));
+    pull_words(&docker->pull, words, sizeof(words));
     error_set(err, -EAGAIN, ERROR_BUSY,
               "image '%s' is still being pulled (%s): try again in a while, it goes on",
-              wall->spec.image, words);
+              docker->spec.image, words);
 }

@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 #define READS_PER_TURN 4
 
@@ -138,7 +138,7 @@ static int digest(struct pump *pump)
 
 static void on_more(void *ctx)
 {
-    docked_pump_ready(ctx, POLLIN);
+    container_pump_ready(ctx, POLLIN);
 }
 
 /* True: it goes on later. Not by the socket: what TLS has decoded is not there any more. */
@@ -216,8 +216,8 @@ static void push(struct pump *pump)
     }
 }
 
-int docked_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-                     size_t length)
+int container_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
+                        size_t length)
 {
     if (pump->is_over)
         return -EPIPE;
@@ -256,7 +256,7 @@ static void on_channel(void *ctx, short events)
     update(pump);
 }
 
-void docked_pump_ready(struct pump *pump, short events)
+void container_pump_ready(struct pump *pump, short events)
 {
     if (pump->is_over)
         return;
@@ -267,13 +267,13 @@ void docked_pump_ready(struct pump *pump, short events)
     update(pump);
 }
 
-void docked_pump_start(struct pump *pump)
+void container_pump_start(struct pump *pump)
 {
     pump->wants_stream = -1;
-    docked_pump_ready(pump, POLLIN);
+    container_pump_ready(pump, POLLIN);
 }
 
-int docked_pump_give(struct pump *pump)
+int container_pump_give(struct pump *pump)
 {
     pump->is_given = true;
     pump->wants_fd = POLLIN;
@@ -284,7 +284,7 @@ int docked_pump_give(struct pump *pump)
     return 0;
 }
 
-void docked_pump_halt(struct pump *pump)
+void container_pump_halt(struct pump *pump)
 {
     pump->is_over = true;
     if (pump->reactor) {
@@ -297,7 +297,7 @@ void docked_pump_halt(struct pump *pump)
     pump->stream = NULL;
 }
 
-void docked_pump_farewell(struct pump *pump, enum launcher_why why)
+void container_pump_farewell(struct pump *pump, enum launcher_why why)
 {
     uint8_t header[FRAME_HEADER];
 
@@ -308,9 +308,9 @@ void docked_pump_farewell(struct pump *pump, enum launcher_why why)
     pump->fd = -1;
 }
 
-void docked_pump_stop(struct pump *pump)
+void container_pump_stop(struct pump *pump)
 {
-    docked_pump_halt(pump);
+    container_pump_halt(pump);
     fd_closep(&pump->fd);
     pump->fd = -1;
 }

@@ -1,6 +1,6 @@
 /*
- * remedy.h - what to do about a Docker that cannot be reached as configured. For the wall and for
- * the commands that speak to Docker themselves. Pure.
+ * remedy.h - what to do about a Docker that cannot be reached as configured. For the provider host
+ * and for the commands that speak to Docker themselves. Pure.
  */
 #ifndef BAILEY_RUNTIME_DOCKER_REMEDY_H
 #define BAILEY_RUNTIME_DOCKER_REMEDY_H

@@ -10,138 +10,138 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 #define RETRY_MS 500
 #define OLD_S 300 /* a container that was never started in this time never will be */
 
-/* ---- graves ---- */
+/* ---- leftovers ---- */
 
-static void dig(struct grave *grave);
+static void dig(struct leftover *leftover);
 
-static void grave_free(struct grave *grave)
+static void leftover_free(struct leftover *leftover)
 {
-    struct docker_wall *wall = grave->wall;
+    struct docker_host *docker = leftover->docker;
 
-    for (struct grave **at = &wall->graves; *at; at = &(*at)->next) {
-        if (*at == grave) {
-            *at = grave->next;
+    for (struct leftover **at = &docker->leftovers; *at; at = &(*at)->next) {
+        if (*at == leftover) {
+            *at = leftover->next;
             break;
         }
     }
-    api_cancel(grave->call);
-    free(grave);
+    api_cancel(leftover->call);
+    free(leftover);
 }
 
 static void on_retry(void *ctx)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    for (struct grave *grave = wall->graves; grave; grave = grave->next) {
-        if (!grave->call)
-            dig(grave);
+    for (struct leftover *leftover = docker->leftovers; leftover; leftover = leftover->next) {
+        if (!leftover->call)
+            dig(leftover);
     }
 }
 
-static void later(struct docker_wall *wall)
+static void later(struct docker_host *docker)
 {
-    if (!wall->grave_timer)
-        wall->grave_timer = reactor_timer(wall->reactor, on_retry, wall);
-    if (wall->grave_timer)
-        wall->reactor->ops->timer_set(wall->grave_timer, RETRY_MS);
+    if (!docker->leftover_timer)
+        docker->leftover_timer = reactor_timer(docker->reactor, on_retry, docker);
+    if (docker->leftover_timer)
+        docker->reactor->ops->timer_set(docker->leftover_timer, RETRY_MS);
 }
 
 static void on_dug(void *ctx, const struct api_reply *reply)
 {
-    struct grave *grave = ctx;
-    struct docker_wall *wall = grave->wall;
+    struct leftover *leftover = ctx;
+    struct docker_host *docker = leftover->docker;
 
-    grave->call = NULL;
+    leftover->call = NULL;
     /* Nobody answers and we are leaving: Docker itself removes it (AutoRemove) when it is back. */
-    if (reply->err.num < 0 && reply->status != 404 && (reply->status || !wall->is_leaving)) {
-        later(wall);
+    if (reply->err.num < 0 && reply->status != 404 && (reply->status || !docker->is_leaving)) {
+        later(docker);
         return;
     }
-    grave_free(grave);
-    wall_check_left(wall);
+    leftover_free(leftover);
+    host_check_left(docker);
 }
 
-static void dig(struct grave *grave)
+static void dig(struct leftover *leftover)
 {
     char path[160];
     struct api_request request = {.method = "DELETE", .path = path};
 
-    str_format(path, sizeof(path), "/containers/%s?force=1&v=1", grave->name);
-    if (api_start(&grave->wall->api, &request, on_dug, grave, &grave->call) < 0)
-        later(grave->wall);
+    str_format(path, sizeof(path), "/containers/%s?force=1&v=1", leftover->name);
+    if (api_start(&leftover->docker->api, &request, on_dug, leftover, &leftover->call) < 0)
+        later(leftover->docker);
 }
 
-void grave_add(struct docker_wall *wall, const char *name)
+void leftover_add(struct docker_host *docker, const char *name)
 {
-    struct grave *grave;
+    struct leftover *leftover;
 
-    for (grave = wall->graves; grave; grave = grave->next) {
-        if (str_equal(grave->name, name))
+    for (leftover = docker->leftovers; leftover; leftover = leftover->next) {
+        if (str_equal(leftover->name, name))
             return;
     }
-    grave = calloc(1, sizeof(*grave));
-    if (!grave)
-        return; /* the next wall removes it */
-    grave->wall = wall;
-    str_copy(grave->name, sizeof(grave->name), name);
-    grave->next = wall->graves;
-    wall->graves = grave;
-    later(wall);
+    leftover = calloc(1, sizeof(*leftover));
+    if (!leftover)
+        return; /* the next provider host removes it */
+    leftover->docker = docker;
+    str_copy(leftover->name, sizeof(leftover->name), name);
+    leftover->next = docker->leftovers;
+    docker->leftovers = leftover;
+    later(docker);
 }
 
 /* ---- the sweep ---- */
 
 /*
  * "/name" of the list is "name" of ours. The helper that fills the volume is none of them: it is
- * made behind the sweep, so one that is found here is a dead wall's.
+ * made behind the sweep, so one that is found here is a dead provider host's.
  */
-static bool is_living(struct docker_wall *wall, const json_t *container)
+static bool is_living(struct docker_host *docker, const json_t *container)
 {
     const json_t *names = json_object_get(container, "Names");
 
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_text(json_array_get(names, i));
 
-        if (name[0] == '/' && docked_find_name(wall, name + 1))
+        if (name[0] == '/' && container_find_name(docker, name + 1))
             return true;
     }
     return false;
 }
 
-static bool is_left_over(struct docker_wall *wall, const json_t *container)
+static bool is_left_over(struct docker_host *docker, const json_t *container)
 {
     const json_t *labels = json_object_get(container, "Labels");
     const char *engine = json_text(json_object_get(labels, "bailey.engine"));
     int64_t made = json_integer_value(json_object_get(container, "Created"));
 
-    if (!str_equal(json_text(json_object_get(labels, "bailey.state")), wall->state) || !engine[0])
+    if (!str_equal(json_text(json_object_get(labels, "bailey.state")), docker->state) || !engine[0])
         return false;
-    if (str_equal(engine, wall->engine))
-        return !is_living(wall, container);
-    if (wall->spec.state)
-        return !is_living(wall, container);
+    if (str_equal(engine, docker->engine))
+        return !is_living(docker, container);
+    if (docker->spec.state)
+        return !is_living(docker, container);
     return str_equal(json_text(json_object_get(container, "State")), "created") &&
            made < (int64_t)time(NULL) - OLD_S;
 }
 
 static void on_listed(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
     unsigned count = 0;
 
-    wall->sweep_call = NULL;
+    docker->sweep_call = NULL;
     for (size_t i = 0; reply->err.num == 0 && i < json_array_size(reply->json); i++) {
         const json_t *container = json_array_get(reply->json, i);
         const char *id = json_text(json_object_get(container, "Id"));
 
-        if (!id[0] || !is_left_over(wall, container))
+        if (!id[0] || !is_left_over(docker, container))
             continue;
-        grave_add(wall, id);
+        leftover_add(docker, id);
         count++;
     }
     if (reply->err.num < 0)
@@ -150,87 +150,88 @@ static void on_listed(void *ctx, const struct api_reply *reply)
                     reply->err.text);
     if (count > 0)
         log_info("docker: %u containers of an earlier engine are removed", count);
-    prepare_swept(wall, &reply->err);
+    prepare_swept(docker, &reply->err);
 }
 
 /* ---- volumes ---- */
 
-static void drop_next(struct docker_wall *wall);
+static void drop_next(struct docker_host *docker);
 
 /* One that a container has is refused by Docker, and stays. */
 static void on_volume_gone(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    wall->stale.call = NULL;
+    docker->stale.call = NULL;
     if (reply->err.num == 0)
         log_info("docker: volume %s, with the warden of another version, is removed",
-                 wall->stale.names[wall->stale.count]);
-    drop_next(wall);
+                 docker->stale.names[docker->stale.count]);
+    drop_next(docker);
 }
 
-static void drop_next(struct docker_wall *wall)
+static void drop_next(struct docker_host *docker)
 {
     char path[96];
     struct api_request request = {.method = "DELETE", .path = path};
 
-    if (wall->stale.count == 0)
+    if (docker->stale.count == 0)
         return;
-    str_format(path, sizeof(path), "/volumes/%s", wall->stale.names[--wall->stale.count]);
-    if (api_start(&wall->api, &request, on_volume_gone, wall, &wall->stale.call) < 0)
-        wall->stale.count = 0; /* the next wall does */
+    str_format(path, sizeof(path), "/volumes/%s", docker->stale.names[--docker->stale.count]);
+    if (api_start(&docker->api, &request, on_volume_gone, docker, &docker->stale.call) < 0)
+        docker->stale.count = 0; /* the next provider host does */
 }
 
-/* Ours by its label, and not the one that this wall fills; its name goes into a path. */
-static bool is_stale(const struct docker_wall *wall, const json_t *volume)
+/* Ours by its label, and not the one that this provider host fills; its name goes into a path. */
+static bool is_stale(const struct docker_host *docker, const json_t *volume)
 {
     const char *name = json_text(json_object_get(volume, "Name"));
     const char *hash = json_text(json_at(volume, "Labels", VOLUME_LABEL));
 
-    return hash[0] && !str_equal(hash, wall->volume.hash) && str_starts(name, VOLUME_PREFIX) &&
+    return hash[0] && !str_equal(hash, docker->volume.hash) && str_starts(name, VOLUME_PREFIX) &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name);
 }
 
 static void on_volumes(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
-    struct stale *stale = &wall->stale;
+    struct docker_host *docker = ctx;
+    struct stale *stale = &docker->stale;
     const json_t *volumes = json_object_get(reply->json, "Volumes");
 
     stale->call = NULL;
     for (size_t i = 0; i < json_array_size(volumes) && stale->count < STALE_VOLUMES; i++) {
         const json_t *volume = json_array_get(volumes, i);
 
-        if (is_stale(wall, volume) && str_copy(stale->names[stale->count], sizeof(stale->names[0]),
-                                               json_text(json_object_get(volume, "Name"))))
+        if (is_stale(docker, volume) &&
+            str_copy(stale->names[stale->count], sizeof(stale->names[0]),
+                     json_text(json_object_get(volume, "Name"))))
             stale->count++;
     }
-    drop_next(wall);
+    drop_next(docker);
 }
 
 /* ---- events ---- */
 
 static void on_event(void *ctx, const json_t *event)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
     const json_t *actor = json_object_get(event, "Actor");
     const char *name = json_text(json_at(actor, "Attributes", "name"));
-    struct wall_box *box = name[0] ? docked_find_name(wall, name) : NULL;
+    struct container *box = name[0] ? container_find_name(docker, name) : NULL;
 
     if (box && str_equal(json_text(json_object_get(event, "Action")), "oom"))
-        docked_oom(box);
+        container_oom(box);
 }
 
 static void on_events_end(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
     (void)reply;
-    wall->events_call = NULL;
-    prepare_gone(wall); /* Docker went, or is going */
+    docker->events_call = NULL;
+    prepare_gone(docker); /* Docker went, or is going */
 }
 
-static int ask_filtered(struct docker_wall *wall, struct api_request *request, const char *path,
+static int ask_filtered(struct docker_host *docker, struct api_request *request, const char *path,
                         json_t *filters, api_done done, struct api_call **ret)
 {
     CLEANUP(buf_free) struct buf target = BUF_INIT(LIMIT_HTTP_TARGET);
@@ -241,54 +242,54 @@ static int ask_filtered(struct docker_wall *wall, struct api_request *request, c
         return -ENOMEM;
     request->method = "GET";
     request->path = buf_text(&target);
-    return api_start(&wall->api, request, done, wall, ret);
+    return api_start(&docker->api, request, done, docker, ret);
 }
 
-void sweep_start(struct docker_wall *wall)
+void sweep_start(struct docker_host *docker)
 {
     struct api_request list = {0}, volumes = {0};
     struct api_request events = {.line = on_event, .timeout_ms = UINT32_MAX};
     char state[64], engine[96];
     bool is_listing = true;
 
-    str_format(state, sizeof(state), "bailey.state=%s", wall->state);
-    str_format(engine, sizeof(engine), "bailey.engine=%s", wall->engine);
-    api_cancel(wall->sweep_call);
-    wall->sweep_call = NULL;
-    if (ask_filtered(wall, &list, "/containers/json?all=1&filters=",
-                     json_pack("{s:[s]}", "label", state), on_listed, &wall->sweep_call) < 0)
+    str_format(state, sizeof(state), "bailey.state=%s", docker->state);
+    str_format(engine, sizeof(engine), "bailey.engine=%s", docker->engine);
+    api_cancel(docker->sweep_call);
+    docker->sweep_call = NULL;
+    if (ask_filtered(docker, &list, "/containers/json?all=1&filters=",
+                     json_pack("{s:[s]}", "label", state), on_listed, &docker->sweep_call) < 0)
         is_listing = false;
-    api_cancel(wall->stale.call);
-    wall->stale = (struct stale){0};
-    if (ask_filtered(wall, &volumes,
+    api_cancel(docker->stale.call);
+    docker->stale = (struct stale){0};
+    if (ask_filtered(docker, &volumes,
                      "/volumes?filters=", json_pack("{s:[s]}", "label", VOLUME_LABEL), on_volumes,
-                     &wall->stale.call) < 0)
+                     &docker->stale.call) < 0)
         log_warning("docker: out of memory, continuing without removing old volumes");
-    api_cancel(wall->events_call);
-    wall->events_call = NULL;
-    if (ask_filtered(wall, &events, "/events?filters=",
+    api_cancel(docker->events_call);
+    docker->events_call = NULL;
+    if (ask_filtered(docker, &events, "/events?filters=",
                      json_pack("{s:[s], s:[s], s:[s]}", "label", engine, "event", "oom", "type",
                                "container"),
-                     on_events_end, &wall->events_call) < 0)
+                     on_events_end, &docker->events_call) < 0)
         log_warning("docker: out of memory, continuing without its events");
-    on_retry(wall);
+    on_retry(docker);
     if (!is_listing) {
         struct error none = {0};
 
         log_warning("docker: out of memory, continuing without removing what was left");
-        prepare_swept(wall, &none);
+        prepare_swept(docker, &none);
     }
 }
 
-void sweep_stop(struct docker_wall *wall)
+void sweep_stop(struct docker_host *docker)
 {
-    api_cancel(wall->sweep_call);
-    api_cancel(wall->events_call);
-    api_cancel(wall->stale.call);
-    wall->sweep_call = wall->events_call = wall->stale.call = NULL;
-    while (wall->graves)
-        grave_free(wall->graves);
-    if (wall->grave_timer)
-        wall->reactor->ops->timer_remove(wall->grave_timer);
-    wall->grave_timer = NULL;
+    api_cancel(docker->sweep_call);
+    api_cancel(docker->events_call);
+    api_cancel(docker->stale.call);
+    docker->sweep_call = docker->events_call = docker->stale.call = NULL;
+    while (docker->leftovers)
+        leftover_free(docker->leftovers);
+    if (docker->leftover_timer)
+        docker->reactor->ops->timer_remove(docker->leftover_timer);
+    docker->leftover_timer = NULL;
 }

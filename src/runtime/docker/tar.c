@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 #define BLOCK 512
 

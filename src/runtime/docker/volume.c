@@ -15,14 +15,14 @@
 #include "base/cleanup.h"
 #include "base/sha256.h"
 #include "base/str.h"
-#include "launcher/launcher.h"
-#include "runtime/docker/inside.h"
+#include "boxes/boxes.h"
+#include "runtime/docker/docker_private.h"
 
 #define MARK "whole"
 #define TEMPLATE "template"
 #define TEMPLATE_AT "/usr/share/bailey" /* in an image that has one: image/template.c */
 #define WAIT_MS 100
-#define STALE_TRIES 100 /* a helper that is there this long is a dead wall's */
+#define STALE_TRIES 100 /* a helper that is there this long is a dead provider host's */
 #define TRIES_MAX 300
 
 static void make_helper(void *ctx);
@@ -69,8 +69,8 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
     uint8_t digest[SHA256_BYTES];
     struct sha256 hash;
     size_t count;
-    const struct launch_file *files = launcher_drivers(&count);
-    const struct launch_file *module = launcher_zygote_module();
+    const struct launch_file *files = launch_drivers(&count);
+    const struct launch_file *module = launch_zygote_module();
     int r = map_program(program_fd, &program, err);
 
     if (r < 0)
@@ -89,14 +89,14 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
     return 0;
 }
 
-static int pack_volume(struct docker_wall *wall, struct error *err)
+static int pack_volume(struct docker_host *docker, struct error *err)
 {
     CLEANUP(mapped_free) struct mapped program = {0};
-    struct buf *tar = &wall->volume.tar;
+    struct buf *tar = &docker->volume.tar;
     size_t count;
-    const struct launch_file *files = launcher_drivers(&count);
-    const struct launch_file *module = launcher_zygote_module();
-    int r = map_program(wall->spec.program_fd, &program, err);
+    const struct launch_file *files = launch_drivers(&count);
+    const struct launch_file *module = launch_zygote_module();
+    int r = map_program(docker->spec.program_fd, &program, err);
 
     if (r < 0)
         return r;
@@ -113,7 +113,7 @@ static int pack_volume(struct docker_wall *wall, struct error *err)
     if (r == 0)
         r = tar_link(tar, TEMPLATE, TEMPLATE_AT);
     if (r == 0)
-        r = tar_file(tar, MARK, 0444, wall->volume.hash, strlen(wall->volume.hash));
+        r = tar_file(tar, MARK, 0444, docker->volume.hash, strlen(docker->volume.hash));
     if (r == 0)
         r = tar_end(tar);
     return r < 0 ? error_set(err, r, ERROR_ENGINE, "packing the volume: %s", strerror(-r)) : 0;
@@ -121,186 +121,187 @@ static int pack_volume(struct docker_wall *wall, struct error *err)
 
 /* ---- the steps, from the last to the first ---- */
 
-static void fail_memory(struct docker_wall *wall)
+static void fail_memory(struct docker_host *docker)
 {
     struct error err = {0};
 
     error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    prepare_failed(wall, &err);
+    prepare_failed(docker, &err);
 }
 
-static void ask(struct docker_wall *wall, const struct api_request *request, api_done done)
+static void ask(struct docker_host *docker, const struct api_request *request, api_done done)
 {
-    if (api_start(&wall->api, request, done, wall, &wall->prepare.call) < 0)
-        fail_memory(wall);
+    if (api_start(&docker->api, request, done, docker, &docker->prepare.call) < 0)
+        fail_memory(docker);
 }
 
-static void later(struct docker_wall *wall)
+static void later(struct docker_host *docker)
 {
-    if (!wall->prepare.timer)
-        wall->prepare.timer = reactor_timer(wall->reactor, make_helper, wall);
-    if (wall->prepare.timer)
-        wall->reactor->ops->timer_set(wall->prepare.timer, WAIT_MS);
+    if (!docker->prepare.timer)
+        docker->prepare.timer = reactor_timer(docker->reactor, make_helper, docker);
+    if (docker->prepare.timer)
+        docker->reactor->ops->timer_set(docker->prepare.timer, WAIT_MS);
     else
-        fail_memory(wall);
+        fail_memory(docker);
 }
 
 static void on_helper_gone(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    wall->prepare.call = NULL;
+    docker->prepare.call = NULL;
     if (reply->err.num < 0 && reply->status != 404)
-        grave_add(wall, wall->volume.helper);
-    if (wall->volume.failed.num < 0)
-        prepare_failed(wall, &wall->volume.failed);
-    else if (wall->volume.was_stale)
-        later(wall);
+        leftover_add(docker, docker->volume.helper);
+    if (docker->volume.failed.num < 0)
+        prepare_failed(docker, &docker->volume.failed);
+    else if (docker->volume.was_stale)
+        later(docker);
     else
-        prepare_succeeded(wall);
+        prepare_succeeded(docker);
 }
 
-static void drop_helper(struct docker_wall *wall)
+static void drop_helper(struct docker_host *docker)
 {
     char path[160];
     struct api_request request = {.method = "DELETE", .path = path};
 
-    str_format(path, sizeof(path), "/containers/%s?force=1&v=1", wall->volume.helper);
-    ask(wall, &request, on_helper_gone);
+    str_format(path, sizeof(path), "/containers/%s?force=1&v=1", docker->volume.helper);
+    ask(docker, &request, on_helper_gone);
 }
 
-static void look_for_mark(struct docker_wall *wall);
+static void look_for_mark(struct docker_host *docker);
 
 static void on_filled(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    wall->prepare.call = NULL;
-    buf_free(&wall->volume.tar);
-    wall->volume.was_filled = true;
-    wall->volume.failed = reply->err;
+    docker->prepare.call = NULL;
+    buf_free(&docker->volume.tar);
+    docker->volume.was_filled = true;
+    docker->volume.failed = reply->err;
     if (reply->err.num < 0)
-        drop_helper(wall);
+        drop_helper(docker);
     else
-        look_for_mark(wall);
+        look_for_mark(docker);
 }
 
-static void fill(struct docker_wall *wall)
+static void fill(struct docker_host *docker)
 {
     char path[160];
-    struct api_request request = {.method = "PUT", .path = path, .bytes = &wall->volume.tar};
+    struct api_request request = {.method = "PUT", .path = path, .bytes = &docker->volume.tar};
 
     str_format(path, sizeof(path), "/containers/%s/archive?path=" DOCKER_VOLUME_AT,
-               wall->volume.helper);
-    if (pack_volume(wall, &wall->volume.failed) < 0)
-        drop_helper(wall);
+               docker->volume.helper);
+    if (pack_volume(docker, &docker->volume.failed) < 0)
+        drop_helper(docker);
     else
-        ask(wall, &request, on_filled);
+        ask(docker, &request, on_filled);
 }
 
 /* The file is a tar of one. With --userns-remap its owner is an id of Docker's machine, and one
  * that does not fit into tar's old numbers has a header of its own before it. */
-static bool is_marked(const struct docker_wall *wall, const struct buf *tar)
+static bool is_marked(const struct docker_host *docker, const struct buf *tar)
 {
     size_t length;
     const char *mark = tar_first(tar, &length);
 
-    return mark && length == strlen(wall->volume.hash) &&
-           memcmp(mark, wall->volume.hash, length) == 0;
+    return mark && length == strlen(docker->volume.hash) &&
+           memcmp(mark, docker->volume.hash, length) == 0;
 }
 
 static void on_mark(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    wall->prepare.call = NULL;
-    if (reply->err.num == 0 && is_marked(wall, reply->raw)) {
-        drop_helper(wall);
+    docker->prepare.call = NULL;
+    if (reply->err.num == 0 && is_marked(docker, reply->raw)) {
+        drop_helper(docker);
     } else if (reply->status == 0) {
-        prepare_failed(wall, &reply->err);
-    } else if (!wall->volume.was_filled) {
-        fill(wall);
+        prepare_failed(docker, &reply->err);
+    } else if (!docker->volume.was_filled) {
+        fill(docker);
     } else {
-        error_set(&wall->volume.failed, -EIO, ERROR_ENGINE,
-                  "volume %s was filled, and is not whole", wall->volume.name);
-        drop_helper(wall);
+        error_set(&docker->volume.failed, -EIO, ERROR_ENGINE,
+                  "volume %s was filled, and is not whole", docker->volume.name);
+        drop_helper(docker);
     }
 }
 
-static void look_for_mark(struct docker_wall *wall)
+static void look_for_mark(struct docker_host *docker)
 {
     char path[160];
     struct api_request request = {.method = "GET", .path = path};
 
     str_format(path, sizeof(path), "/containers/%s/archive?path=" DOCKER_VOLUME_AT "/" MARK,
-               wall->volume.helper);
-    ask(wall, &request, on_mark);
+               docker->volume.helper);
+    ask(docker, &request, on_mark);
 }
 
 static void on_helper(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    wall->prepare.call = NULL;
+    docker->prepare.call = NULL;
     if (reply->err.num == 0) {
-        wall->volume.was_stale = false;
-        look_for_mark(wall);
-    } else if (reply->status != 409 || ++wall->volume.tries > TRIES_MAX) {
-        prepare_failed(wall, &reply->err);
-    } else if (wall->volume.tries % STALE_TRIES == 0) {
-        wall->volume.was_stale = true;
-        drop_helper(wall);
+        docker->volume.was_stale = false;
+        look_for_mark(docker);
+    } else if (reply->status != 409 || ++docker->volume.tries > TRIES_MAX) {
+        prepare_failed(docker, &reply->err);
+    } else if (docker->volume.tries % STALE_TRIES == 0) {
+        docker->volume.was_stale = true;
+        drop_helper(docker);
     } else {
-        later(wall); /* another wall fills it just now */
+        later(docker); /* another provider host fills it just now */
     }
 }
 
 static void make_helper(void *ctx)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
     char path[160];
     json_t *json = json_pack(
         "{s:s, s:[s], s:[], s:s, s:b, s:{s:s, s:s, s:s}, s:{s:s, s:{s:s}, s:[{s:s, s:s, s:s, "
         "s:{s:b, s:{s:s}}}]}}",
-        "Image", wall->spec.image, "Cmd", "never-started", "Entrypoint", "User", DOCKER_USER,
-        "NetworkDisabled", 1, "Labels", "bailey.engine", wall->engine, "bailey.key", "fill",
-        "bailey.state", wall->state, "HostConfig", "NetworkMode", "none", "LogConfig", "Type",
-        "none", "Mounts", "Type", "volume", "Source", wall->volume.name, "Target", DOCKER_VOLUME_AT,
-        "VolumeOptions", "NoCopy", 1, "Labels", VOLUME_LABEL, wall->volume.hash);
+        "Image", docker->spec.image, "Cmd", "never-started", "Entrypoint", "User", DOCKER_USER,
+        "NetworkDisabled", 1, "Labels", "bailey.engine", docker->engine, "bailey.key", "fill",
+        "bailey.state", docker->state, "HostConfig", "NetworkMode", "none", "LogConfig", "Type",
+        "none", "Mounts", "Type", "volume", "Source", docker->volume.name, "Target",
+        DOCKER_VOLUME_AT, "VolumeOptions", "NoCopy", 1, "Labels", VOLUME_LABEL,
+        docker->volume.hash);
     struct api_request request = {.method = "POST", .path = path, .json = json};
 
-    str_format(path, sizeof(path), "/containers/create?name=%s", wall->volume.helper);
+    str_format(path, sizeof(path), "/containers/create?name=%s", docker->volume.helper);
     if (json)
-        ask(wall, &request, on_helper);
+        ask(docker, &request, on_helper);
     else
-        fail_memory(wall);
+        fail_memory(docker);
     json_decref(json);
 }
 
 static void on_volume(void *ctx, const struct api_reply *reply)
 {
-    struct docker_wall *wall = ctx;
+    struct docker_host *docker = ctx;
 
-    wall->prepare.call = NULL;
+    docker->prepare.call = NULL;
     if (reply->err.num < 0)
-        prepare_failed(wall, &reply->err);
+        prepare_failed(docker, &reply->err);
     else
-        make_helper(wall);
+        make_helper(docker);
 }
 
-void volume_start(struct docker_wall *wall)
+void volume_start(struct docker_host *docker)
 {
     struct api_request request = {.method = "POST", .path = "/volumes/create"};
-    json_t *json = json_pack("{s:s, s:{s:s}}", "Name", wall->volume.name, "Labels", VOLUME_LABEL,
-                             wall->volume.hash);
+    json_t *json = json_pack("{s:s, s:{s:s}}", "Name", docker->volume.name, "Labels", VOLUME_LABEL,
+                             docker->volume.hash);
 
-    wall->volume.tries = 0;
-    wall->volume.was_filled = wall->volume.was_stale = false;
-    wall->volume.failed = (struct error){0};
+    docker->volume.tries = 0;
+    docker->volume.was_filled = docker->volume.was_stale = false;
+    docker->volume.failed = (struct error){0};
     request.json = json;
     if (json)
-        ask(wall, &request, on_volume);
+        ask(docker, &request, on_volume);
     else
-        fail_memory(wall);
+        fail_memory(docker);
     json_decref(json);
 }

@@ -1,5 +1,5 @@
 /*
- * launched.c - the launcher as a maker of boxes, over its protocol; see maker.h.
+ * launched.c - the launcher as a provider of boxes, over its protocol; see provider.h.
  *
  * Requests wait in lists until their answer comes: makes by serial, ends and usages by the box's
  * number. What the socket does not take at once waits in a queue, in order. The launcher answers
@@ -16,23 +16,23 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "runtime/box/box.h"
-#include "runtime/local/inside.h"
 #include "runtime/local/local.h"
+#include "runtime/local/local_private.h"
 
 /* ---- sending ---- */
 
-static void watch_for(struct launched_maker *self)
+static void watch_for(struct launched_provider *self)
 {
     self->reactor->ops->watch_change(self->watch, (short)(POLLIN | (self->queue ? POLLOUT : 0)));
 }
 
 /* A launcher that cannot be spoken to is as good as gone: the loop hears it hang up. */
-static void give_up(struct launched_maker *self)
+static void give_up(struct launched_provider *self)
 {
     shutdown(self->fd, SHUT_RDWR);
 }
 
-static void flush(struct launched_maker *self)
+static void flush(struct launched_provider *self)
 {
     while (self->queue) {
         struct outgoing *first = self->queue;
@@ -50,7 +50,7 @@ static void flush(struct launched_maker *self)
     watch_for(self);
 }
 
-void launched_send(struct launched_maker *self, const struct launcher_message *message)
+void launched_send(struct launched_provider *self, const struct launcher_message *message)
 {
     struct outgoing *entry = calloc(1, sizeof(*entry));
 
@@ -64,7 +64,7 @@ void launched_send(struct launched_maker *self, const struct launcher_message *m
     flush(self);
 }
 
-static void say_number(struct launched_maker *self, enum launcher_type type, uint32_t number)
+static void say_number(struct launched_provider *self, enum launcher_type type, uint32_t number)
 {
     struct launcher_message message = {.type = type, .number = number};
 
@@ -73,24 +73,24 @@ static void say_number(struct launched_maker *self, enum launcher_type type, uin
 
 /* ---- boxes ---- */
 
-static struct known **find_known(struct launched_maker *self, uint32_t number)
+static struct box_record **find_known(struct launched_provider *self, uint32_t number)
 {
-    struct known **at = &self->known[number % LAUNCHED_BUCKETS];
+    struct box_record **at = &self->box_records[number % LAUNCHED_BUCKETS];
 
     while (*at && (*at)->number != number)
         at = &(*at)->next;
     return at;
 }
 
-static struct known *remember(struct launched_maker *self, const struct launcher_box *box)
+static struct box_record *remember(struct launched_provider *self, const struct launcher_box *box)
 {
-    struct known *known = calloc(1, sizeof(*known));
-    struct known **bucket = &self->known[box->number % LAUNCHED_BUCKETS];
+    struct box_record *box_record = calloc(1, sizeof(*box_record));
+    struct box_record **bucket = &self->box_records[box->number % LAUNCHED_BUCKETS];
 
-    if (!known)
+    if (!box_record)
         return NULL;
-    known->number = box->number;
-    known->facts = (struct box_facts){
+    box_record->number = box->number;
+    box_record->facts = (struct box_facts){
         .layers = box->layers,
         .missing = box->missing,
         .memory_by = local_limit_by(box->memory_by, box->group),
@@ -98,16 +98,16 @@ static struct known *remember(struct launched_maker *self, const struct launcher
         .cpu_by = local_limit_by(box->cpu_by, box->group),
         .disk_by = local_limit_by(box->disk_by, box->group),
     };
-    known->next = *bucket;
-    *bucket = known;
-    return known;
+    box_record->next = *bucket;
+    *bucket = box_record;
+    return box_record;
 }
 
 /* The message as the caller sees it, with a box over its channel; takes the descriptor. */
-static int make_known(struct launched_maker *self, const struct launcher_box *box, int fd,
+static int make_known(struct launched_provider *self, const struct launcher_box *box, int fd,
                       struct made *ret, struct error *err)
 {
-    struct known *known;
+    struct box_record *box_record;
     int r;
 
     *ret = (struct made){
@@ -118,7 +118,7 @@ static int make_known(struct launched_maker *self, const struct launcher_box *bo
                    .cpu_millis = box->cpu_millis},
         .kernel = box->kernel,
         .is_pooled = box->is_pooled,
-        .kernel_is_wardens = box->kernel_is_wardens,
+        .warden_owns_kernel = box->warden_owns_kernel,
     };
     str_copy(ret->key, sizeof(ret->key), box->key);
     str_copy(ret->layer, sizeof(ret->layer), box->layer);
@@ -129,16 +129,16 @@ static int make_known(struct launched_maker *self, const struct launcher_box *bo
         fd_closep(&fd);
         return r;
     }
-    known = remember(self, box);
-    if (!known) {
+    box_record = remember(self, box);
+    if (!box_record) {
         box_free(ret->box);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    ret->facts = known->facts;
+    ret->facts = box_record->facts;
     return 0;
 }
 
-static void on_box(struct launched_maker *self, const struct launcher_box *box, int fd)
+static void on_box(struct launched_provider *self, const struct launcher_box *box, int fd)
 {
     struct made made;
 
@@ -150,9 +150,9 @@ static void on_box(struct launched_maker *self, const struct launcher_box *box, 
 }
 
 /* The request of that serial, out of the list; NULL when there is none. */
-static struct making *take_making(struct launched_maker *self, uint32_t serial)
+static struct pending_make *take_pending_make(struct launched_provider *self, uint32_t serial)
 {
-    struct making **at = &self->makings, *found;
+    struct pending_make **at = &self->pending_makes, *found;
 
     while (*at && (*at)->serial != serial)
         at = &(*at)->next;
@@ -162,32 +162,32 @@ static struct making *take_making(struct launched_maker *self, uint32_t serial)
     return found;
 }
 
-static void on_made(struct launched_maker *self, const struct launcher_box *box, int fd)
+static void on_made(struct launched_provider *self, const struct launcher_box *box, int fd)
 {
-    CLEANUP(freep) struct making *making = take_making(self, box->serial);
+    CLEANUP(freep) struct pending_make *pending_make = take_pending_make(self, box->serial);
     struct error err = {0};
     struct made made;
 
-    if (!making || !making->events) {
+    if (!pending_make || !pending_make->events) {
         fd_closep(&fd);
         say_number(self, LAUNCHER_END, box->number);
         return;
     }
     if (make_known(self, box, fd, &made, &err) < 0) {
         say_number(self, LAUNCHER_END, box->number);
-        making->events->refused(making->ctx, &err, &made.facts);
+        pending_make->events->refused(pending_make->ctx, &err, &made.facts);
         return;
     }
-    making->events->made(making->ctx, &made);
+    pending_make->events->made(pending_make->ctx, &made);
 }
 
-static void on_refused(struct launched_maker *self, const struct launcher_refused *refused)
+static void on_refused(struct launched_provider *self, const struct launcher_refused *refused)
 {
-    CLEANUP(freep) struct making *making = take_making(self, refused->serial);
+    CLEANUP(freep) struct pending_make *pending_make = take_pending_make(self, refused->serial);
     struct box_facts facts = {.layers = refused->layers, .missing = refused->missing};
 
-    if (making && making->events)
-        making->events->refused(making->ctx, &refused->error, &facts);
+    if (pending_make && pending_make->events)
+        pending_make->events->refused(pending_make->ctx, &refused->error, &facts);
 }
 
 static void add_usage(struct box_facts *facts, const struct launcher_usage *usage)
@@ -199,51 +199,51 @@ static void add_usage(struct box_facts *facts, const struct launcher_usage *usag
     facts->why = usage->why;
 }
 
-static void on_ended(struct launched_maker *self, const struct launcher_usage *usage)
+static void on_ended(struct launched_provider *self, const struct launcher_usage *usage)
 {
-    struct known **at = find_known(self, usage->number), *known = *at;
+    struct box_record **at = find_known(self, usage->number), *box_record = *at;
 
-    if (!known)
+    if (!box_record)
         return; /* one that was ended before anybody had it */
-    if (!known->has_gone)
-        add_usage(&known->facts, usage);
+    if (!box_record->has_gone)
+        add_usage(&box_record->facts, usage);
     if (!usage->was_asked) {
-        known->has_gone = true;
-        if (!known->is_awaited)
-            self->events.ended(self->ctx, usage->number, &known->facts);
+        box_record->has_gone = true;
+        if (!box_record->is_awaited)
+            self->events.ended(self->ctx, usage->number, &box_record->facts);
         return; /* it stays known until the caller gives it back */
     }
-    *at = known->next;
-    if (known->done)
-        known->done(known->ctx, &known->facts);
-    free(known);
+    *at = box_record->next;
+    if (box_record->done)
+        box_record->done(box_record->ctx, &box_record->facts);
+    free(box_record);
 }
 
-static void on_used(struct launched_maker *self, const struct launcher_usage *usage)
+static void on_used(struct launched_provider *self, const struct launcher_usage *usage)
 {
-    struct known *known = *find_known(self, usage->number);
-    struct box_facts facts = known ? known->facts : (struct box_facts){0};
-    struct asking **at = &self->askings, *asking;
+    struct box_record *box_record = *find_known(self, usage->number);
+    struct box_facts facts = box_record ? box_record->facts : (struct box_facts){0};
+    struct pending_usage **at = &self->pending_usages, *pending_usage;
 
     while (*at && (*at)->number != usage->number)
         at = &(*at)->next;
-    asking = *at;
-    if (!asking)
+    pending_usage = *at;
+    if (!pending_usage)
         return;
-    *at = asking->next;
-    if (self->askings_end == &asking->next)
-        self->askings_end = at;
-    if (!known || !known->has_gone)
+    *at = pending_usage->next;
+    if (self->pending_usages_end == &pending_usage->next)
+        self->pending_usages_end = at;
+    if (!box_record || !box_record->has_gone)
         add_usage(&facts, usage);
-    if (asking->done)
-        asking->done(asking->ctx, &facts);
-    free(asking);
+    if (pending_usage->done)
+        pending_usage->done(pending_usage->ctx, &facts);
+    free(pending_usage);
 }
 
 /* ---- hearing ---- */
 
 /* False: the launcher does not say that. */
-static bool dispatch(struct launched_maker *self, const struct launcher_message *message, int fd)
+static bool dispatch(struct launched_provider *self, const struct launcher_message *message, int fd)
 {
     switch (message->type) {
     case LAUNCHER_BOX:
@@ -267,9 +267,9 @@ static bool dispatch(struct launched_maker *self, const struct launcher_message 
     case LAUNCHER_STOPPING:
         self->events.stopping(self->ctx, message->number);
         return true;
-    case LAUNCHER_WALL:
-        if (self->events.wall)
-            self->events.wall(self->ctx, fd);
+    case LAUNCHER_PROVIDER_HOST:
+        if (self->events.provider_host)
+            self->events.provider_host(self->ctx, fd);
         else
             fd_closep(&fd);
         return true;
@@ -278,7 +278,7 @@ static bool dispatch(struct launched_maker *self, const struct launcher_message 
     }
 }
 
-static void gone(struct launched_maker *self)
+static void gone(struct launched_provider *self)
 {
     self->is_gone = true;
     self->reactor->ops->watch_remove(self->watch);
@@ -286,14 +286,14 @@ static void gone(struct launched_maker *self)
     self->events.gone(self->ctx);
 }
 
-static void free_all(struct launched_maker *self)
+static void free_all(struct launched_provider *self)
 {
-    while (self->makings)
-        free(take_making(self, self->makings->serial));
-    while (self->askings) {
-        struct asking *first = self->askings;
+    while (self->pending_makes)
+        free(take_pending_make(self, self->pending_makes->serial));
+    while (self->pending_usages) {
+        struct pending_usage *first = self->pending_usages;
 
-        self->askings = first->next;
+        self->pending_usages = first->next;
         free(first);
     }
     warm_free(self);
@@ -304,10 +304,10 @@ static void free_all(struct launched_maker *self)
         free(first);
     }
     for (size_t i = 0; i < LAUNCHED_BUCKETS; i++) {
-        while (self->known[i]) {
-            struct known *first = self->known[i];
+        while (self->box_records[i]) {
+            struct box_record *first = self->box_records[i];
 
-            self->known[i] = first->next;
+            self->box_records[i] = first->next;
             free(first);
         }
     }
@@ -317,7 +317,7 @@ static void free_all(struct launched_maker *self)
 
 static void on_ready(void *ctx, short events)
 {
-    struct launched_maker *self = ctx;
+    struct launched_provider *self = ctx;
     int r = 1;
 
     self->is_busy = true;
@@ -348,11 +348,11 @@ bool launched_is_key(const char *key)
            strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-static int launched_make(struct maker *maker, const struct make_request *request,
+static int launched_make(struct provider *provider, const struct make_request *request,
                          const struct make_events *events, void *ctx, uint32_t *ret_serial,
                          struct error *err)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
     struct launcher_message message = {
         .type = LAUNCHER_MAKE,
         .make = {.memory_bytes = request->limits.memory_bytes,
@@ -362,7 +362,7 @@ static int launched_make(struct maker *maker, const struct make_request *request
                  .minimum = (uint8_t)request->minimum,
                  .has_data = request->has_data},
     };
-    struct making *making;
+    struct pending_make *pending_make;
     int r;
 
     if (self->is_gone)
@@ -372,74 +372,75 @@ static int launched_make(struct maker *maker, const struct make_request *request
     r = warm_fill_make(request, &message.make, err);
     if (r < 0)
         return r;
-    making = calloc(1, sizeof(*making));
-    if (!making)
+    pending_make = calloc(1, sizeof(*pending_make));
+    if (!pending_make)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (++self->next_serial == 0) /* 0 is an inventory's */
         self->next_serial = 1;
-    *making = (struct making){
-        .next = self->makings, .serial = self->next_serial, .events = events, .ctx = ctx};
-    self->makings = making;
-    message.make.serial = making->serial;
+    *pending_make = (struct pending_make){
+        .next = self->pending_makes, .serial = self->next_serial, .events = events, .ctx = ctx};
+    self->pending_makes = pending_make;
+    message.make.serial = pending_make->serial;
     str_copy(message.make.key, sizeof(message.make.key), request->key);
-    *ret_serial = making->serial;
+    *ret_serial = pending_make->serial;
     launched_send(self, &message);
     return 0;
 }
 
-static void launched_make_cancel(struct maker *maker, uint32_t serial)
+static void launched_make_cancel(struct provider *provider, uint32_t serial)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
 
-    for (struct making *making = self->makings; making; making = making->next) {
-        if (making->serial == serial)
-            making->events = NULL; /* a box that comes is ended */
+    for (struct pending_make *pending_make = self->pending_makes; pending_make;
+         pending_make = pending_make->next) {
+        if (pending_make->serial == serial)
+            pending_make->events = NULL; /* a box that comes is ended */
     }
 }
 
-static void launched_end(struct maker *maker, uint32_t number, struct box *box, facts_done done,
-                         void *ctx)
+static void launched_end(struct provider *provider, uint32_t number, struct box *box,
+                         facts_done done, void *ctx)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
-    struct known *known = *find_known(self, number);
+    struct launched_provider *self = (struct launched_provider *)provider;
+    struct box_record *box_record = *find_known(self, number);
 
     box_free(box);
-    if (!known || known->is_awaited)
+    if (!box_record || box_record->is_awaited)
         return;
-    known->is_awaited = true;
-    known->done = done;
-    known->ctx = ctx;
+    box_record->is_awaited = true;
+    box_record->done = done;
+    box_record->ctx = ctx;
     if (!self->is_gone)
         say_number(self, LAUNCHER_END, number);
 }
 
-static void launched_usage(struct maker *maker, uint32_t number, facts_done done, void *ctx)
+static void launched_usage(struct provider *provider, uint32_t number, facts_done done, void *ctx)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
-    struct asking *asking = calloc(1, sizeof(*asking));
+    struct launched_provider *self = (struct launched_provider *)provider;
+    struct pending_usage *pending_usage = calloc(1, sizeof(*pending_usage));
 
     if (self->is_gone) {
-        free(asking);
+        free(pending_usage);
         return; /* nobody is left who knows */
     }
-    if (!asking) {
+    if (!pending_usage) {
         done(ctx, NULL);
         return;
     }
-    *asking = (struct asking){.number = number, .done = done, .ctx = ctx};
-    *self->askings_end = asking;
-    self->askings_end = &asking->next;
+    *pending_usage = (struct pending_usage){.number = number, .done = done, .ctx = ctx};
+    *self->pending_usages_end = pending_usage;
+    self->pending_usages_end = &pending_usage->next;
     say_number(self, LAUNCHER_USAGE, number);
 }
 
-static const struct maker_ops launched_ops = {
+static const struct provider_ops launched_ops = {
     .name = "local",
     .make = launched_make,
     .make_cancel = launched_make_cancel,
     .end = launched_end,
     .usage = launched_usage,
     .kernel = warm_kernel,
-    .seal = warm_seal,
+    .commit_layer = warm_commit_layer,
     .discard = warm_discard,
     .set_default = warm_set_default,
     .drop_layer = warm_drop_layer,
@@ -448,18 +449,18 @@ static const struct maker_ops launched_ops = {
 };
 
 int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,
-                  void *ctx, struct maker **ret, struct error *err)
+                  void *ctx, struct provider **ret, struct error *err)
 {
-    struct launched_maker *self = calloc(1, sizeof(*self));
+    struct launched_provider *self = calloc(1, sizeof(*self));
 
     if (!self)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    self->maker.ops = &launched_ops;
+    self->provider.ops = &launched_ops;
     self->reactor = reactor;
     self->fd = control_fd;
     self->events = *events;
     self->ctx = ctx;
-    self->askings_end = &self->askings;
+    self->pending_usages_end = &self->pending_usages;
     self->warm_asks_end = &self->warm_asks;
     self->queue_end = &self->queue;
     self->watch = reactor_watch(reactor, control_fd, POLLIN, on_ready, self);
@@ -468,31 +469,31 @@ int launched_open(struct reactor *reactor, int control_fd, const struct launched
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
     say_number(self, LAUNCHER_HELLO, LAUNCHER_VERSION);
-    *ret = &self->maker;
+    *ret = &self->provider;
     return 0;
 }
 
-static void say_bare(struct maker *maker, enum launcher_type type)
+static void say_bare(struct provider *provider, enum launcher_type type)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
 
     if (!self->is_gone)
         say_number(self, type, 0);
 }
 
-void launched_say_ready(struct maker *maker)
+void launched_say_ready(struct provider *provider)
 {
-    say_bare(maker, LAUNCHER_READY);
+    say_bare(provider, LAUNCHER_READY);
 }
 
-void launched_quit(struct maker *maker)
+void launched_quit(struct provider *provider)
 {
-    say_bare(maker, LAUNCHER_QUIT);
+    say_bare(provider, LAUNCHER_QUIT);
 }
 
-void launched_close(struct maker *maker)
+void launched_close(struct provider *provider)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
 
     if (!self || self->is_closed)
         return;

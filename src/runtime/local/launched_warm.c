@@ -1,6 +1,6 @@
 /*
  * launched_warm.c - what the launcher does beyond boxes: kernels from zygotes, layers, the pool;
- * see maker.h. Questions wait in one list, in order, until their answer comes.
+ * see provider.h. Questions wait in one list, in order, until their answer comes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "launcher/launcher.h"
-#include "runtime/local/inside.h"
+#include "boxes/boxes.h"
+#include "runtime/local/local_private.h"
 
 static int copy_layer(const char *layer, char ret[HASH_TEXT_MAX], struct error *err)
 {
@@ -40,7 +40,7 @@ int warm_fill_make(const struct make_request *request, struct launcher_make *mak
 /* ---- asked ---- */
 
 /* NULL: out of memory. Whoever asks a launcher that is gone hears nothing any more. */
-static struct warm_ask *ask(struct launched_maker *self, enum launcher_type type, void *ctx)
+static struct warm_ask *ask(struct launched_provider *self, enum launcher_type type, void *ctx)
 {
     struct warm_ask *entry = calloc(1, sizeof(*entry));
 
@@ -53,10 +53,10 @@ static struct warm_ask *ask(struct launched_maker *self, enum launcher_type type
     return entry;
 }
 
-void warm_kernel(struct maker *maker, uint32_t number, uint32_t kernel, int tier,
+void warm_kernel(struct provider *provider, uint32_t number, uint32_t kernel, int tier,
                  void (*done)(void *ctx, int num), void *ctx)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
     struct launcher_message message = {
         .type = LAUNCHER_KERNEL,
         .kernel = {.number = number, .kernel = kernel, .tier = (uint8_t)tier}};
@@ -79,21 +79,22 @@ void warm_kernel(struct maker *maker, uint32_t number, uint32_t kernel, int tier
     launched_send(self, &message);
 }
 
-static struct launcher_message seal_message(enum launcher_type type, const char *key)
+static struct launcher_message commit_message(enum launcher_type type, const char *key)
 {
     struct launcher_message message = {.type = type};
 
-    str_copy(message.seal.key, sizeof(message.seal.key), key);
+    str_copy(message.commit_layer.key, sizeof(message.commit_layer.key), key);
     return message;
 }
 
-void warm_seal(struct maker *maker, const char *key,
-               void (*done)(void *ctx, const struct sealed *sealed, const struct error *err),
-               void *ctx)
+void warm_commit_layer(struct provider *provider, const char *key,
+                       void (*done)(void *ctx, const struct layer_committed *layer_committed,
+                                    const struct error *err),
+                       void *ctx)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
     struct launcher_message message;
-    struct sealed nothing = {0};
+    struct layer_committed nothing = {0};
     struct error err = {0};
     struct warm_ask *entry;
 
@@ -104,56 +105,56 @@ void warm_seal(struct maker *maker, const char *key,
         done(ctx, &nothing, &err);
         return;
     }
-    entry = ask(self, LAUNCHER_SEAL, ctx);
+    entry = ask(self, LAUNCHER_COMMIT_LAYER, ctx);
     if (!entry) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         done(ctx, &nothing, &err);
         return;
     }
-    message = seal_message(LAUNCHER_SEAL, key);
+    message = commit_message(LAUNCHER_COMMIT_LAYER, key);
     if (++self->next_serial == 0)
         self->next_serial = 1;
-    message.seal.serial = entry->number = self->next_serial;
-    entry->seal_done = done;
+    message.commit_layer.serial = entry->number = self->next_serial;
+    entry->commit_done = done;
     launched_send(self, &message);
 }
 
-void warm_discard(struct maker *maker, const char *key, bool is_packages)
+void warm_discard(struct provider *provider, const char *key, bool is_packages)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
     struct launcher_message message;
 
     if (self->is_gone || !launched_is_key(key))
         return;
-    message = seal_message(LAUNCHER_DISCARD, key);
-    message.seal.is_packages = is_packages;
+    message = commit_message(LAUNCHER_DISCARD, key);
+    message.commit_layer.is_packages = is_packages;
     launched_send(self, &message);
 }
 
-static void say_layer(struct maker *maker, enum launcher_type type, const char *layer)
+static void say_layer(struct provider *provider, enum launcher_type type, const char *layer)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
     struct launcher_message message = {.type = type};
 
     if (!self->is_gone && copy_layer(layer, message.layer, NULL) == 0)
         launched_send(self, &message);
 }
 
-void warm_set_default(struct maker *maker, const char *layer)
+void warm_set_default(struct provider *provider, const char *layer)
 {
-    say_layer(maker, LAUNCHER_DEFAULT, layer);
+    say_layer(provider, LAUNCHER_DEFAULT, layer);
 }
 
-void warm_drop_layer(struct maker *maker, const char *layer)
+void warm_drop_layer(struct provider *provider, const char *layer)
 {
     if (layer)
-        say_layer(maker, LAUNCHER_FORGET, layer);
+        say_layer(provider, LAUNCHER_FORGET, layer);
 }
 
-void warm_look(struct maker *maker, void (*each)(void *ctx, const struct warm_state *state),
+void warm_look(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
                void (*done)(void *ctx), void *ctx)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
     struct launcher_message message = {.type = LAUNCHER_LOOK};
     struct warm_ask *entry;
 
@@ -170,35 +171,38 @@ void warm_look(struct maker *maker, void (*each)(void *ctx, const struct warm_st
 }
 
 /* Answers still come and find who asked, but nobody is called. */
-void warm_forget(struct maker *maker, const void *ctx)
+void warm_forget(struct provider *provider, const void *ctx)
 {
-    struct launched_maker *self = (struct launched_maker *)maker;
+    struct launched_provider *self = (struct launched_provider *)provider;
 
     for (struct warm_ask *entry = self->warm_asks; entry; entry = entry->next) {
         if (entry->ctx != ctx)
             continue;
         entry->kernel_done = NULL;
-        entry->seal_done = NULL;
+        entry->commit_done = NULL;
         entry->each = NULL;
         entry->look_done = NULL;
     }
-    for (struct asking *asking = self->askings; asking; asking = asking->next) {
-        if (asking->ctx == ctx)
-            asking->done = NULL;
+    for (struct pending_usage *pending_usage = self->pending_usages; pending_usage;
+         pending_usage = pending_usage->next) {
+        if (pending_usage->ctx == ctx)
+            pending_usage->done = NULL;
     }
     for (size_t i = 0; i < LAUNCHED_BUCKETS; i++) {
-        for (struct known *known = self->known[i]; known; known = known->next) {
-            if (known->ctx == ctx)
-                known->done = NULL;
+        for (struct box_record *box_record = self->box_records[i]; box_record;
+             box_record = box_record->next) {
+            if (box_record->ctx == ctx)
+                box_record->done = NULL;
         }
     }
-    for (struct making *making = self->makings; making; making = making->next) {
-        if (making->ctx == ctx)
-            making->events = NULL; /* a box that comes is ended */
+    for (struct pending_make *pending_make = self->pending_makes; pending_make;
+         pending_make = pending_make->next) {
+        if (pending_make->ctx == ctx)
+            pending_make->events = NULL; /* a box that comes is ended */
     }
 }
 
-void warm_free(struct launched_maker *self)
+void warm_free(struct launched_provider *self)
 {
     while (self->warm_asks) {
         struct warm_ask *first = self->warm_asks;
@@ -210,7 +214,7 @@ void warm_free(struct launched_maker *self)
 
 /* ---- answered ---- */
 
-static struct warm_ask **find_ask(struct launched_maker *self, enum launcher_type type,
+static struct warm_ask **find_ask(struct launched_provider *self, enum launcher_type type,
                                   uint32_t number, uint32_t kernel)
 {
     struct warm_ask **at = &self->warm_asks;
@@ -221,7 +225,7 @@ static struct warm_ask **find_ask(struct launched_maker *self, enum launcher_typ
 }
 
 /* Out of the list; NULL when nobody asked. */
-static struct warm_ask *take(struct launched_maker *self, struct warm_ask **at)
+static struct warm_ask *take(struct launched_provider *self, struct warm_ask **at)
 {
     struct warm_ask *entry = *at;
 
@@ -233,7 +237,7 @@ static struct warm_ask *take(struct launched_maker *self, struct warm_ask **at)
     return entry;
 }
 
-static void on_kernel_made(struct launched_maker *self, const struct launcher_kernel_made *made)
+static void on_kernel_made(struct launched_provider *self, const struct launcher_kernel_made *made)
 {
     CLEANUP(freep)
     struct warm_ask *entry =
@@ -243,7 +247,8 @@ static void on_kernel_made(struct launched_maker *self, const struct launcher_ke
         entry->kernel_done(entry->ctx, made->num);
 }
 
-static void on_kernel_ended(struct launched_maker *self, const struct launcher_kernel_ended *ended)
+static void on_kernel_ended(struct launched_provider *self,
+                            const struct launcher_kernel_ended *ended)
 {
     struct kernel_end end = {
         .number = ended->number,
@@ -258,20 +263,23 @@ static void on_kernel_ended(struct launched_maker *self, const struct launcher_k
         self->events.kernel_ended(self->ctx, &end);
 }
 
-static void on_sealed(struct launched_maker *self, const struct launcher_sealed *sealed)
+static void on_layer_committed(struct launched_provider *self,
+                               const struct launcher_layer_committed *layer_committed)
 {
     CLEANUP(freep)
-    struct warm_ask *entry = take(self, find_ask(self, LAUNCHER_SEAL, sealed->serial, 0));
-    struct sealed told = {
-        .bytes = sealed->bytes, .files = sealed->files, .was_there = sealed->was_there};
+    struct warm_ask *entry =
+        take(self, find_ask(self, LAUNCHER_COMMIT_LAYER, layer_committed->serial, 0));
+    struct layer_committed told = {.bytes = layer_committed->bytes,
+                                   .files = layer_committed->files,
+                                   .was_there = layer_committed->was_there};
 
-    if (!entry || !entry->seal_done)
+    if (!entry || !entry->commit_done)
         return;
-    str_copy(told.layer, sizeof(told.layer), sealed->layer);
-    entry->seal_done(entry->ctx, &told, &sealed->error);
+    str_copy(told.layer, sizeof(told.layer), layer_committed->layer);
+    entry->commit_done(entry->ctx, &told, &layer_committed->error);
 }
 
-static void on_state(struct launched_maker *self, const struct launcher_state *state)
+static void on_state(struct launched_provider *self, const struct launcher_state *state)
 {
     struct warm_ask **at = find_ask(self, LAUNCHER_LOOK, 0, 0), *entry = *at;
     bool is_last = state->tier == STATE_END;
@@ -300,14 +308,14 @@ static void on_state(struct launched_maker *self, const struct launcher_state *s
     free(entry);
 }
 
-static void on_verdict(struct launched_maker *self, const struct launcher_verdict *verdict)
+static void on_verdict(struct launched_provider *self, const struct launcher_verdict *verdict)
 {
     if (self->events.verdict)
         self->events.verdict(self->ctx, verdict->number, verdict->is_allowed, verdict->host,
                              verdict->port, verdict->reason);
 }
 
-bool warm_dispatch(struct launched_maker *self, const struct launcher_message *message)
+bool warm_dispatch(struct launched_provider *self, const struct launcher_message *message)
 {
     switch (message->type) {
     case LAUNCHER_KERNEL_MADE:
@@ -316,8 +324,8 @@ bool warm_dispatch(struct launched_maker *self, const struct launcher_message *m
     case LAUNCHER_KERNEL_ENDED:
         on_kernel_ended(self, &message->kernel_ended);
         return true;
-    case LAUNCHER_SEALED:
-        on_sealed(self, &message->sealed);
+    case LAUNCHER_LAYER_COMMITTED:
+        on_layer_committed(self, &message->layer_committed);
         return true;
     case LAUNCHER_STATE:
         on_state(self, &message->state);

@@ -88,14 +88,14 @@ static int local_create(struct runtime *runtime, const struct box_spec *spec, st
             .box = spec->binds[i].box ? spec->binds[i].box : spec->binds[i].host,
         };
     if (spec->has_drivers)
-        launch.files = launcher_drivers(&launch.file_count);
-    r = launcher_make(&launch, launched, err);
+        launch.files = launch_drivers(&launch.file_count);
+    r = launch_make(&launch, launched, err);
     note_facts(launched, facts);
     if (r < 0)
         return r;
     r = box_new(launched->channel_fd, launched, ret, err);
     if (r < 0) {
-        launcher_end(launched, NULL);
+        launch_end(launched, NULL);
         return r;
     }
     launched->channel_fd = -1; /* the box has it now */
@@ -110,10 +110,10 @@ static void local_destroy(struct box *box, struct box_facts *facts)
 
     if (!box)
         return;
-    launched = box_wall(box);
+    launched = box_provider_data(box);
     note_facts(launched, facts); /* the group, which is about to go, has a say in them */
     box_free(box);               /* hangs up, which ends a box without a pid namespace */
-    launcher_end(launched, &usage);
+    launch_end(launched, &usage);
     facts->oom_kills = usage.oom_kills;
     facts->usage = (struct usage){
         .cpu_us = usage.cpu_us, .max_rss_bytes = usage.max_rss_bytes, .by = USAGE_BY_ENGINE};
@@ -121,7 +121,7 @@ static void local_destroy(struct box *box, struct box_facts *facts)
 
 const struct launched *local_launched(const struct box *box)
 {
-    return box_wall(box);
+    return box_provider_data(box);
 }
 
 const struct runtime_ops local_ops = {

@@ -2,7 +2,7 @@
 #ifndef BAILEY_RUNTIME_LOCAL_LOCAL_H
 #define BAILEY_RUNTIME_LOCAL_LOCAL_H
 
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "runtime/runtime.h"
 
 extern const struct runtime_ops local_ops;

@@ -1,23 +1,24 @@
 /*
  * test_mcp_engine.c - what MCP over HTTP asks of the engine, with a real engine and real wardens
- * (session/workshop.h): calls, a conversation's own session, files, cancellation, other tenants.
+ * (session/engine_fixture.h): calls, a conversation's own session, files, cancellation, other
+ * tenants.
  */
-#include "session/workshop.h"
+#include "session/engine_fixture.h"
 
-#include "api/gate.h"
-#include "api/mcp/http_inside.h"
+#include "api/auth.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
 #include "tool/tool.h"
 
 static struct scene {
-    struct shop *shop;
+    struct engine_fixture *fixture;
     struct mcp_tool *rows;
     struct mcp_server *server;
     struct mcp_engine *host;
     struct mcp_peer *peer;
     struct tools *tools;
-    struct gate gate;
+    struct auth auth;
     struct mcp_asker asker;
     char own[LIMIT_NAME + 1];
     json_t *said; /* the last message */
@@ -68,11 +69,11 @@ static int open_scene(void **state)
     struct error err = {0};
 
     scene = (struct scene){.rows = mcp_tool_rows()};
-    shop_open(state);
-    scene.shop = *state;
-    scene.gate = (struct gate){.engine = scene.shop->engine, .index = scene.shop->index};
-    scene.tools = tools_new(scene.shop->engine, &scene.shop->loop.reactor);
-    scene.host = mcp_engine_new(scene.shop->engine, scene.tools, &scene.gate);
+    fixture_open(state);
+    scene.fixture = *state;
+    scene.auth = (struct auth){.manager = scene.fixture->manager, .index = scene.fixture->index};
+    scene.tools = tools_new(scene.fixture->manager, &scene.fixture->loop.reactor);
+    scene.host = mcp_engine_new(scene.fixture->manager, scene.tools, &scene.auth);
     scene.asker = (struct mcp_asker){.who = {.tenant = "acme", .key = "1"}, .own = &scene.own};
     assert_int_equal(
         mcp_server_new(&(struct mcp_settings){.tools = scene.rows, .tool_count = tool_count},
@@ -90,7 +91,7 @@ static int close_scene(void **state)
     tools_free(scene.tools);
     free(scene.rows);
     json_decref(scene.said);
-    return shop_close(state);
+    return fixture_close(state);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
@@ -112,7 +113,7 @@ static json_t *asked(const char *method, json_t *params)
     unsigned before = scene.count;
 
     say(method, params);
-    UNTIL(scene.shop, scene.count > before);
+    UNTIL(scene.fixture, scene.count > before);
     return scene.said;
 }
 
@@ -169,7 +170,7 @@ static void a_conversation_goes_on_in_its_session(void **state)
     assert_string_equal(scene.own, first);
     /* one that has ended is told once, then there is a new one */
     mcp_engine_ops.left(scene.host, &scene.asker.who, first);
-    UNTIL(scene.shop, engine_session_count(scene.shop->engine) == 0);
+    UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 0);
     told = json_object_get(asked("tools/call", exec_params("true", NULL)), "result");
     assert_ptr_equal(json_object_get(told, "isError"), json_true());
     assert_string_equal(scene.own, "");
@@ -183,7 +184,7 @@ static void without_a_conversation_each_call_has_its_own(void **state)
     scene.asker.own = NULL;
     assert_non_null(strstr(run("echo one > f; echo done", NULL), "done"));
     assert_non_null(strstr(run("cat f || echo none", NULL), "none"));
-    assert_int_equal(engine_session_count(scene.shop->engine), 2);
+    assert_int_equal(session_manager_session_count(scene.fixture->manager), 2);
     asked("resources/list", json_object());
     assert_int_equal(
         json_array_size(json_object_get(json_object_get(scene.said, "result"), "resources")), 0);
@@ -220,7 +221,7 @@ static void what_was_saved_outlives_the_session(void **state)
     run("mkdir -p ../tmp/output; echo kept > ../tmp/output/f.txt", NULL);
     str_copy(session, sizeof(session), scene.own);
     mcp_engine_ops.left(scene.host, &scene.asker.who, session);
-    UNTIL(scene.shop, engine_session_count(scene.shop->engine) == 0);
+    UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 0);
     assert_string_equal(member(contents_of(read_uri(session, "f.txt")), "text"), "kept\n");
     assert_non_null(json_object_get(read_uri(session, "tmp/f.txt"), "error"));
 }
@@ -231,7 +232,7 @@ static struct execution *only_execution(const char *session)
     struct execution *execution;
     struct error err = {0};
 
-    if (engine_find(scene.shop->engine, session, &found, &err) < 0 ||
+    if (session_manager_find(scene.fixture->manager, session, &found, &err) < 0 ||
         session_find_execution(found, "1", &execution, &err) < 0)
         return NULL;
     return execution;
@@ -244,9 +245,9 @@ static void progress_has_the_last_line_and_cancelling_kills(void **state)
 
     (void)state;
     say("tools/call", exec_params("echo step one; exec sleep 1000", NULL));
-    UNTIL(scene.shop, only_execution(scene.own));
+    UNTIL(scene.fixture, only_execution(scene.own));
     execution = only_execution(scene.own);
-    UNTIL(scene.shop, execution_written(execution, 1) > 0);
+    UNTIL(scene.fixture, execution_written(execution, 1) > 0);
     mcp_engine_ops.look(scene.host, scene.peer->works);
     mcp_peer_tick(scene.peer, 1000 + MCP_PROGRESS_MS);
     assert_non_null(strstr(member(json_object_get(scene.said, "params"), "message"), "step one"));
@@ -262,7 +263,7 @@ static void progress_has_the_last_line_and_cancelling_kills(void **state)
         mcp_peer_take(scene.peer, cancel, 3000);
     }
     assert_null(scene.peer->works);
-    UNTIL(scene.shop, execution_has_ended(only_execution(scene.own)));
+    UNTIL(scene.fixture, execution_has_ended(only_execution(scene.own)));
     assert_int_equal(scene.count, before + 1);
 }
 
@@ -277,16 +278,16 @@ static void who_leaves_takes_along_what_nobody_knows(void **state)
     scene.asker.own = NULL;
     say("tools/call", exec_params("exec sleep 1000", known));
     say("tools/call", exec_params("exec sleep 1000", NULL));
-    UNTIL(scene.shop, engine_session_count(scene.shop->engine) == 2);
+    UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 2);
     mcp_peer_freep(&scene.peer);
-    assert_int_equal(engine_session_count(scene.shop->engine), 1);
-    UNTIL(scene.shop, execution_has_ended(only_execution(known)));
+    assert_int_equal(session_manager_session_count(scene.fixture->manager), 1);
+    UNTIL(scene.fixture, execution_has_ended(only_execution(known)));
     assert_int_equal(mcp_peer_new(scene.server, &ops, NULL, &scene.peer, NULL), 0);
     say("tools/call", exec_params("exec sleep 1000", NULL));
-    UNTIL(scene.shop, engine_session_count(scene.shop->engine) == 2);
+    UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 2);
     scene.is_closing = true; /* a broker that goes leaves its sessions */
     mcp_peer_freep(&scene.peer);
-    assert_int_equal(engine_session_count(scene.shop->engine), 2);
+    assert_int_equal(session_manager_session_count(scene.fixture->manager), 2);
 }
 
 static void another_tenants_session_is_as_unknown_as_none(void **state)
@@ -307,7 +308,7 @@ static void another_tenants_session_is_as_unknown_as_none(void **state)
     assert_int_equal(strlen(real), strlen(never)); /* but for the id */
     assert_null(strstr(run("cat ../tmp/output/f.txt", session), "secret"));
     mcp_engine_ops.left(scene.host, &scene.asker.who, session); /* not its to end */
-    assert_int_equal(engine_session_count(scene.shop->engine), 1);
+    assert_int_equal(session_manager_session_count(scene.fixture->manager), 1);
 }
 
 int main(void)
@@ -322,5 +323,5 @@ int main(void)
         TEST(another_tenants_session_is_as_unknown_as_none),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

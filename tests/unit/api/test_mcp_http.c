@@ -7,7 +7,7 @@
  */
 #include "http/serving.h"
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 

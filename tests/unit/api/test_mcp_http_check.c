@@ -1,7 +1,7 @@
 /* test_mcp_http_check.c - what is read out of headers: types, ids of events, copies of the body. */
 #include "unit.h"
 
-#include "api/mcp/http_inside.h"
+#include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 
 static void types_are_ranges(void **state)

@@ -147,7 +147,7 @@ static void test_what_is_refused(void **state)
     close(fd);
 }
 
-/* A layer as sealing leaves it, without its chown and chmod. */
+/* A layer as committing leaves it, without its chown and chmod. */
 static void make_layer(struct place *place, char hash[SHA256_TEXT])
 {
     struct buf text = BUF_INIT(65536);

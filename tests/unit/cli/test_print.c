@@ -190,8 +190,9 @@ static void test_explain_names_each_limit_and_its_holder(void **state)
     result_init(&result, &limits);
     result.runtime = "local";
     result.warm = "pool";
-    result.layers = LAYER_BIT(LAYER_SECCOMP) | LAYER_BIT(LAYER_LANDLOCK);
-    result.missing = LAYER_BIT(LAYER_CGROUP);
+    result.layers = ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP) |
+                    ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK);
+    result.missing = ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP);
     result.memory_by = LIMIT_BY_WATCHDOG;
     result.pids_by = LIMIT_BY_RLIMIT;
     result.usage.cpu_us = 12300;
@@ -222,11 +223,11 @@ static void make_doctor(struct doctor *doctor)
     *doctor = (struct doctor){.wanted = ISOLATION_STRICT};
     str_copy(doctor->host.kernel, sizeof(doctor->host.kernel), "6.1.0");
     str_copy(doctor->host.cgroup, sizeof(doctor->host.cgroup), "v2");
-    for (int i = 0; i < _LAYER_MAX; i++)
-        doctor->rows[i].layer = (enum layer)i;
-    doctor->rows[LAYER_LANDLOCK].result = -ENOSYS;
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++)
+        doctor->rows[i].layer = (enum isolation_layer)i;
+    doctor->rows[ISOLATION_LAYER_LANDLOCK].result = -ENOSYS;
     result_init(&doctor->box, &limits);
-    doctor->box.layers = LAYER_ALL & ~LAYER_BIT(LAYER_LANDLOCK);
+    doctor->box.layers = ISOLATION_LAYER_ALL & ~ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK);
     doctor->interpreters[0] = (struct doctor_interpreter){.language = language_find("python")};
     error_set(&doctor->interpreters[0].err, -ENOENT, ERROR_NO_INTERPRETER, "no Python here");
     doctor->interpreter_count = 1;
@@ -242,15 +243,15 @@ static void test_doctor_says_what_is_missing_and_the_remedy(void **state)
     assert_false(doctor_is_fine(&doctor));
     assert_string_equal(doctor_level(&doctor), "standard");
     assert_int_equal(doctor_text(&doctor, false, &text), 0);
-    for (int i = 0; i < _LAYER_MAX; i++)
-        expect(&text, layer_table[i].name);
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++)
+        expect(&text, isolation_layer_table[i].name);
     expect(&text, "- landlock");
     expect(&text, "ENOSYS");
-    expect(&text, layer_table[LAYER_LANDLOCK].remedy);
+    expect(&text, isolation_layer_table[ISOLATION_LAYER_LANDLOCK].remedy);
     expect(&text, "no Python here");
     expect(&text, "cpu: no limit asked for,");
     expect(&text, "runs are refused");
-    assert_null(strstr(buf_text(&text), layer_table[LAYER_USERNS].remedy));
+    assert_null(strstr(buf_text(&text), isolation_layer_table[ISOLATION_LAYER_USERNS].remedy));
     buf_clear(&text);
     doctor.wanted = ISOLATION_STANDARD;
     assert_true(doctor_is_fine(&doctor));
@@ -300,13 +301,13 @@ static void test_doctor_json_agrees(void **state)
     assert_non_null(json);
     assert_string_equal(json_string_value(json_object_get(json, "level")), "standard");
     assert_true(json_is_false(json_object_get(json, "ok")));
-    assert_int_equal(json_array_size(json_object_get(json, "layers")), _LAYER_MAX);
+    assert_int_equal(json_array_size(json_object_get(json, "layers")), _ISOLATION_LAYER_MAX);
     json_array_foreach(json_object_get(json, "layers"), index, row)
     {
-        bool held = index != LAYER_LANDLOCK;
+        bool held = index != ISOLATION_LAYER_LANDLOCK;
 
         assert_string_equal(json_string_value(json_object_get(row, "name")),
-                            layer_table[index].name);
+                            isolation_layer_table[index].name);
         assert_int_equal(json_is_true(json_object_get(row, "held")), held);
         assert_int_equal(json_is_null(json_object_get(row, "remedy")), held);
     }

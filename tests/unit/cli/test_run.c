@@ -19,7 +19,7 @@
 #include "base/str.h"
 #include "cli/empty_config.h"
 #include "cli/options.h"
-#include "tool/oneshot.h"
+#include "oneshot/oneshot.h"
 
 /* What the fake does; set by each test. Returns what oneshot_run() returns. */
 static int (*act)(const struct oneshot *shot, struct result *result, struct oneshot_extra *extra);
@@ -446,7 +446,7 @@ static int act_nothing(const struct oneshot *shot, struct result *result,
                        struct oneshot_extra *extra)
 {
     (void)shot;
-    result->layers = LAYER_BIT(LAYER_SECCOMP);
+    result->layers = ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP);
     extra->timings[0] = (struct oneshot_timing){"clone", 1000000};
     extra->timing_count = 1;
     return 0;

@@ -166,9 +166,9 @@ static void test_encode(void **state)
 
 static const char *nearest(const char *path)
 {
-    static char answer[ROUTE_NEAREST_MAX];
+    static char answer[ROUTE_SUGGEST_MAX];
 
-    route_nearest(routes + 2, ARRAY_SIZE(routes) - 2, path, answer); /* without "/{word}" */
+    route_suggest(routes + 2, ARRAY_SIZE(routes) - 2, path, answer); /* without "/{word}" */
     return answer;
 }
 
@@ -192,8 +192,8 @@ static void test_nearest(void **state)
     memcpy(text, "/v1/session/", 12);
     text[sizeof(text) - 1] = '\0';
     assert_string_equal(nearest(text), ""); /* no room: none rather than half of one */
-    text[ROUTE_NEAREST_MAX - 2] = '\0';
-    assert_int_equal(strlen(nearest(text)), ROUTE_NEAREST_MAX - 1);
+    text[ROUTE_SUGGEST_MAX - 2] = '\0';
+    assert_int_equal(strlen(nearest(text)), ROUTE_SUGGEST_MAX - 1);
 }
 
 int main(void)

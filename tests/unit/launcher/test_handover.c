@@ -11,13 +11,13 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "boxes/boxes.h"
 #include "launcher/handover.h"
-#include "launcher/launcher.h"
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define HEAD 28 /* magic, version, wire, count */
 
-static const struct handover_engine engine_sample = {
+static const struct handover_launcher launcher_sample = {
     .generation = 7,
     .next_number = 4000000000,
     .next_slot = 3,
@@ -49,7 +49,7 @@ static const struct handover_box box_sample = {
               .is_pooled = true},
     .slot = 5,
     .was_asked = true,
-    .was_ahead = true,
+    .was_prewarmed = true,
     .staging = STAGING_PACKAGES,
     .pid = 77,
     .pid_fd = 20,
@@ -63,17 +63,17 @@ static const struct handover_kernel kernel_sample = {
     .number = 12, .kernel = 1, .pid = 90, .pid_fd = 23};
 
 struct heard {
-    struct handover_engine engine;
+    struct handover_launcher launcher;
     struct handover_box box;
     struct handover_kernel kernel;
     int engines, boxes, kernels;
 };
 
-static int hear_engine(void *ctx, const struct handover_engine *engine)
+static int hear_launcher(void *ctx, const struct handover_launcher *launcher)
 {
     struct heard *heard = ctx;
 
-    heard->engine = *engine;
+    heard->launcher = *launcher;
     heard->engines++;
     return 0;
 }
@@ -98,7 +98,7 @@ static int hear_kernel(void *ctx, const struct handover_kernel *kernel)
 
 static void fill(struct buf *text)
 {
-    assert_int_equal(handover_begin(text, &engine_sample), 0);
+    assert_int_equal(handover_begin(text, &launcher_sample), 0);
     assert_int_equal(handover_add_box(text, &box_sample), 0);
     assert_int_equal(handover_add_box(text, &box_sample), 0);
     assert_int_equal(handover_add_kernel(text, &kernel_sample), 0);
@@ -107,7 +107,7 @@ static void fill(struct buf *text)
 
 static int hear(const void *data, size_t length, struct heard *heard, struct error *err)
 {
-    struct handover_reader reader = {hear_engine, hear_box, hear_kernel, heard};
+    struct handover_reader reader = {hear_launcher, hear_box, hear_kernel, heard};
 
     *heard = (struct heard){0};
     return handover_read(data, length, &reader, err);
@@ -125,7 +125,7 @@ static void comes_back_as_it_was(void **state)
     assert_int_equal(heard.engines, 1);
     assert_int_equal(heard.boxes, 2);
     assert_int_equal(heard.kernels, 1);
-    assert_memory_equal(&heard.engine, &engine_sample, sizeof(engine_sample));
+    assert_memory_equal(&heard.launcher, &launcher_sample, sizeof(launcher_sample));
     assert_memory_equal(&heard.box.facts, &box_sample.facts, sizeof(box_sample.facts));
     assert_int_equal(heard.box.slot, 5);
     assert_int_equal(heard.box.staging, STAGING_PACKAGES);
@@ -189,7 +189,7 @@ static void later_fields_are_passed_over(void **state)
     uint32_t length;
 
     (void)state;
-    assert_int_equal(handover_begin(&text, &engine_sample), 0);
+    assert_int_equal(handover_begin(&text, &launcher_sample), 0);
     handover_end(&text);
     length = (uint32_t)(text.length - HEAD - 5 + 3);
     for (int i = 0; i < 4; i++)
@@ -199,7 +199,7 @@ static void later_fields_are_passed_over(void **state)
     assert_int_equal(buf_append(&longer, text.data + HEAD + 5, text.length - HEAD - 5), 0);
     assert_int_equal(buf_append(&longer, "new", 3), 0);
     assert_int_equal(hear(longer.data, longer.length, &heard, &err), 0);
-    assert_int_equal(heard.engine.generation, 7);
+    assert_int_equal(heard.launcher.generation, 7);
     longer.data[HEAD] = 99; /* of a type that nobody knows */
     assert_true(hear(longer.data, longer.length, &heard, &err) < 0);
 }

@@ -1,9 +1,9 @@
-/* test_pool_plan.c - how many boxes are made ahead and who may have one: arithmetic. */
+/* test_pool_plan.c - how many boxes are prewarmed and who may have one: arithmetic. */
 #include "unit.h"
 
 #include <string.h>
 
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "launcher/pool.h"
 
 static const struct launcher_make made = {

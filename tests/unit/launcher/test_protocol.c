@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/layer.h"
-#include "launcher/launcher.h"
+#include "base/isolation.h"
+#include "boxes/boxes.h"
 #include "launcher/protocol.h"
 #include "open_fds.h"
 #include "sandbox/sandbox.h"
@@ -42,8 +42,8 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_USAGE, .number = 12},
     {.type = LAUNCHER_QUIT},
     {.type = LAUNCHER_KERNEL, .kernel = {.number = 7, .kernel = 8, .tier = 1}},
-    {.type = LAUNCHER_SEAL, .seal = {.serial = 3, .key = "i_1"}},
-    {.type = LAUNCHER_DISCARD, .seal = {.key = "i_1", .is_packages = true}},
+    {.type = LAUNCHER_COMMIT_LAYER, .commit_layer = {.serial = 3, .key = "i_1"}},
+    {.type = LAUNCHER_DISCARD, .commit_layer = {.key = "i_1", .is_packages = true}},
     {.type = LAUNCHER_LOOK},
     {.type = LAUNCHER_DEFAULT, .layer = HASH},
     {.type = LAUNCHER_FORGET, .layer = HASH},
@@ -51,7 +51,7 @@ static const struct launcher_message samples[] = {
      .box = {.number = 3,
              .key = "k",
              .memory_bytes = 5,
-             .layers = LAYER_ALL,
+             .layers = ISOLATION_LAYER_ALL,
              .missing = 1,
              .memory_by = HELD_BY_GROUP,
              .disk_by = HELD_BY_TMPFS,
@@ -65,7 +65,7 @@ static const struct launcher_message samples[] = {
              .key = "abc_9",
              .memory_by = HELD_BY_CONTAINER,
              .kernel = KERNEL_FIRST,
-             .kernel_is_wardens = true}},
+             .warden_owns_kernel = true}},
     {.type = LAUNCHER_REFUSED,
      .refused = {.serial = 5,
                  .error = {.num = -EPERM, .code = ERROR_REFUSED, .text = "because"},
@@ -85,7 +85,8 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_KERNEL_ENDED,
      .kernel_ended =
          {.number = 7, .kernel = 8, .status = 9, .cpu_us = 10, .max_rss_bytes = UINT64_MAX}},
-    {.type = LAUNCHER_SEALED, .sealed = {.serial = 3, .layer = HASH, .bytes = 4, .files = 5}},
+    {.type = LAUNCHER_LAYER_COMMITTED,
+     .layer_committed = {.serial = 3, .layer = HASH, .bytes = 4, .files = 5}},
     {.type = LAUNCHER_STATE,
      .state = {.layer = HASH, .tier = 2, .is_ready = true, .pid = 3, .ready_ns = UINT64_MAX}},
     {.type = LAUNCHER_VERDICT,
@@ -93,7 +94,7 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_FAILED,
      .failed = {.num = -EACCES, .code = ERROR_REFUSED, .text = "no key: 'bailey key new'"}},
     {.type = LAUNCHER_SETTINGS},
-    {.type = LAUNCHER_WALL},
+    {.type = LAUNCHER_PROVIDER_HOST},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)
@@ -168,7 +169,7 @@ static size_t open_end(const struct launcher_message *message)
 {
     if (message->type == LAUNCHER_FAILED)
         return 6;
-    return message->type == LAUNCHER_REFUSED || message->type == LAUNCHER_SEALED ? 18 : 0;
+    return message->type == LAUNCHER_REFUSED || message->type == LAUNCHER_LAYER_COMMITTED ? 18 : 0;
 }
 
 static void test_cut_and_stretched(void **state)

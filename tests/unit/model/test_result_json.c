@@ -75,7 +75,7 @@ static void test_the_contract(void **state)
     result.memory_by = LIMIT_BY_CGROUP_V2;
     result.pids_by = LIMIT_BY_CGROUP_V2;
     result.disk_by = LIMIT_BY_TMPFS;
-    result.layers = LAYER_ALL;
+    result.layers = ISOLATION_LAYER_ALL;
     assert_dump(
         &result,
         "{\"stdout\":\"Hello\\n\",\"stderr\":\"\",\"exit_code\":0,\"duration\":0.0021,"
@@ -164,8 +164,10 @@ static void fill(struct result *result)
     result->pids_by = LIMIT_BY_RLIMIT;
     result->cpu_by = LIMIT_BY_AFFINITY;
     result->disk_by = LIMIT_BY_ENGINE;
-    result->layers = LAYER_BIT(LAYER_SECCOMP) | LAYER_BIT(LAYER_LANDLOCK);
-    result->missing = LAYER_BIT(LAYER_USERNS) | LAYER_BIT(LAYER_CGROUP);
+    result->layers = ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP) |
+                     ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK);
+    result->missing =
+        ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP);
     error_stage(&result->error, "mount proc", -EPERM);
 }
 
@@ -319,7 +321,7 @@ static void test_unknown_words_claim_nothing(void **state)
                   &result, &err),
         0);
     assert_int_equal(result.memory_by, LIMIT_BY_NONE);
-    assert_int_equal(result.layers, LAYER_BIT(LAYER_SECCOMP));
+    assert_int_equal(result.layers, ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP));
     assert_string_equal(result.error.code, "tomorrow");
     assert_int_equal(result.error.num, 0);
     result_free(&result);

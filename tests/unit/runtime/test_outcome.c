@@ -12,8 +12,8 @@ static const struct limits limits = {.timeout_ms = 2500, .output_bytes = KIB};
 static void walls(void **state)
 {
     const struct box_facts facts = {
-        .layers = LAYER_BIT(LAYER_SECCOMP),
-        .missing = LAYER_BIT(LAYER_LANDLOCK),
+        .layers = ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP),
+        .missing = ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK),
         .memory_by = LIMIT_BY_CGROUP_V1,
         .pids_by = LIMIT_BY_RLIMIT,
         .cpu_by = LIMIT_BY_AFFINITY,
@@ -24,7 +24,7 @@ static void walls(void **state)
 
     (void)state;
     result_init(&result, &limits);
-    outcome_walls(&result, &facts);
+    outcome_isolation(&result, &facts);
     assert_int_equal(result.layers, facts.layers);
     assert_int_equal(result.missing, facts.missing);
     assert_int_equal(result.memory_by, LIMIT_BY_CGROUP_V1);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "workshop.h"
+#include "engine_fixture.h"
 
 #define ERROR_LINE                                                                \
     "{\"type\":\"error\",\"name\":\"ModuleNotFoundError\",\"value\":\"No module " \
@@ -16,12 +16,12 @@
 #define SHOWN "{\"type\":\"display\",\"data\":{\"text/plain\":\"1\"}}\n"
 
 /* A cell that nobody sends anywhere. */
-static struct execution *cell_of(struct shop *shop, const char *language)
+static struct execution *cell_of(struct engine_fixture *fixture, const char *language)
 {
-    struct session *session = shop_session(shop, NULL);
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution = execution_new(session, 1);
 
-    shop->config.auto_install = true;
+    fixture->config.auto_install = true;
     execution->state = EXECUTION_RUNNING;
     execution->argv = strdup("[]");
     execution->flags = EXECUTION_CELL;
@@ -112,7 +112,7 @@ static void test_where_it_is_not_wanted(void **state)
 
 int main(void)
 {
-#define HERE(test) cmocka_unit_test_setup_teardown(test, shop_open, shop_close)
+#define HERE(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
     const struct CMUnitTest tests[] = {
         HERE(test_held_in_pieces),
         HERE(test_half_a_line),

@@ -1,5 +1,5 @@
 /* test_context.c - contexts of a session: names, kernels that come and go, a new broker. */
-#include "kernel_shop.h"
+#include "kernel_fixture.h"
 
 static struct context *create(struct session *session, const struct context_spec *spec)
 {
@@ -29,8 +29,8 @@ static void count(void *ctx, struct context *context)
 
 static void test_names(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct context *first, *found;
     struct error err = {0};
     unsigned contexts = 0;
@@ -61,47 +61,47 @@ static void test_names(void **state)
     check_refused(session, &(struct context_spec){0}, ERROR_TOO_MANY_CONTEXTS);
     session_each_context(session, count, &contexts);
     assert_int_equal(contexts, LIMIT_CONTEXTS);
-    assert_int_equal(shop->made, 0); /* nothing of this needs a box */
+    assert_int_equal(fixture->made, 0); /* nothing of this needs a box */
 }
 
 static void test_state_is_kept(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *cell = cell_ran(shop, session, "x = 41; print('hello')");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *cell = cell_ran(fixture, session, "x = 41; print('hello')");
 
     check_output(cell, 1, "hello\n");
     check_member(execution_cell_meta(cell), "kernel", "new");
     check_member(execution_cell_meta(cell), "warm", "cold");
     check_member(execution_json(cell), "kind", "cell");
-    cell = cell_ran(shop, session, "print(x + 1)");
+    cell = cell_ran(fixture, session, "print(x + 1)");
     check_output(cell, 1, "42\n");
     check_member(execution_cell_meta(cell), "kernel", "kept");
     check_context(session, NULL, "state", "idle");
     create(session, &(struct context_spec){.name = "other"});
     cell = cell_start(session, "other", "print('x' in globals())", 0);
-    UNTIL(shop, execution_has_ended(cell));
+    UNTIL(fixture, execution_has_ended(cell));
     check_output(cell, 1, "False\n");
 }
 
 static void test_died_in_a_cell(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *cell = cell_ran(shop, session, "import os; os.kill(os.getpid(), 9)");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *cell = cell_ran(fixture, session, "import os; os.kill(os.getpid(), 9)");
 
     assert_int_equal(cell->end.signal, SIGKILL);
     assert_true(cell->cell->has_lost);
     check_context(session, NULL, "state", "dead");
-    cell = cell_ran(shop, session, "import os; os._exit(3)");
+    cell = cell_ran(fixture, session, "import os; os._exit(3)");
     check_member(execution_cell_meta(cell), "kernel", "replaced");
     check_member(execution_cell_meta(cell), "kernel_note",
                  "the kernel was ended by signal 9; its variables are gone");
     assert_int_equal(cell->end.exit_code, 3);
-    cell = cell_ran(shop, session, "pass");
+    cell = cell_ran(fixture, session, "pass");
     check_member(execution_cell_meta(cell), "kernel_note",
                  "the kernel exited with status 3; its variables are gone");
-    cell = cell_ran(shop, session, "pass");
+    cell = cell_ran(fixture, session, "pass");
     check_member(execution_cell_meta(cell), "kernel", "kept");
     check_member(execution_cell_meta(cell), "kernel_note", NULL);
 }
@@ -109,14 +109,14 @@ static void test_died_in_a_cell(void **state)
 /* It dies between two cells: the next one runs all the same, and says so. */
 static void test_died_idle(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *cell = cell_ran(shop, session, "import os; print(os.getpid())");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *cell = cell_ran(fixture, session, "import os; print(os.getpid())");
     char text[32] = "";
 
     assert_true(execution_read(cell, 1, 0, text, sizeof(text) - 1) > 0);
     kill((pid_t)strtol(text, NULL, 10), SIGKILL);
-    cell = cell_ran(shop, session, "print('here')"); /* whether that is known already or not */
+    cell = cell_ran(fixture, session, "print('here')"); /* whether that is known already or not */
     if (cell->flags & EXECUTION_STARTED && !cell->cell->has_lost) {
         check_output(cell, 1, "here\n");
         check_member(execution_cell_meta(cell), "kernel", "replaced");
@@ -127,17 +127,17 @@ static void test_died_idle(void **state)
 
 static void test_never_starts(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *cell;
 
-    shop->languages[1].program = "/no/such/program";
-    cell = cell_ran(shop, session, "pass");
+    fixture->languages[1].program = "/no/such/program";
+    cell = cell_ran(fixture, session, "pass");
     assert_non_null(execution_error(cell)->code);
     assert_string_equal(execution_error(cell)->code, ERROR_COMMAND_NOT_FOUND);
     check_context(session, "c1", "state", "dead");
-    shop->languages[1].program = "/usr/bin/python3";
-    cell = cell_ran(shop, session, "print('better')");
+    fixture->languages[1].program = "/usr/bin/python3";
+    cell = cell_ran(fixture, session, "print('better')");
     check_output(cell, 1, "better\n");
     check_member(execution_cell_meta(cell), "kernel", "replaced");
 }
@@ -145,12 +145,12 @@ static void test_never_starts(void **state)
 /* The interpreter starts and ends at once: a cell is not sent for ever. */
 static void test_ends_at_once(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *cell;
 
-    scratch_write(&shop->scratch, "driver.py", "import sys; sys.exit(7)\n");
-    cell = cell_ran(shop, session, "pass");
+    scratch_write(&fixture->scratch, "driver.py", "import sys; sys.exit(7)\n");
+    cell = cell_ran(fixture, session, "pass");
     assert_int_equal(cell->state, EXECUTION_EXITED);
     assert_int_equal(cell->end.exit_code, 7);
     assert_true(cell->cell->has_lost);
@@ -159,8 +159,8 @@ static void test_ends_at_once(void **state)
 
 static void test_restart(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *one = cell_start(session, NULL,
                                        "import time\nprint('up', flush=True)\n"
                                        "time.sleep(1000)",
@@ -169,68 +169,68 @@ static void test_restart(void **state)
     struct context *context;
     struct error err = {0};
 
-    UNTIL(shop, execution_written(one, 1) == 3);
+    UNTIL(fixture, execution_written(one, 1) == 3);
     assert_int_equal(session_find_context(session, NULL, NULL, &context, &err), 0);
     check_context(session, NULL, "state", "busy");
     context_restart(context);
     assert_string_equal(execution_error(two)->code, ERROR_CANCELLED);
     check_context(session, NULL, "state", "new");
-    three = cell_ran(shop, session, "pass");
+    three = cell_ran(fixture, session, "pass");
     check_member(execution_cell_meta(three), "kernel", "new");
-    UNTIL(shop, execution_has_ended(one));
+    UNTIL(fixture, execution_has_ended(one));
     assert_int_equal(one->end.signal, SIGKILL);
     assert_true(one->cell->has_lost);
-    assert_int_equal(shop_asked(shop, ASK_USAGE), 0); /* we did it, not its memory */
+    assert_int_equal(fixture_asked(fixture, ASK_USAGE), 0); /* we did it, not its memory */
     context_remove(context);
     assert_true(session_find_context(session, "c1", NULL, &context, &err) < 0);
-    check_member(execution_cell_meta(cell_ran(shop, session, "pass")), "context", "c2");
+    check_member(execution_cell_meta(cell_ran(fixture, session, "pass")), "context", "c2");
 }
 
 static void test_interrupt(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *cell;
     struct context *context;
     struct error err = {0};
 
-    cell_ran(shop, session, "x = 7");
+    cell_ran(fixture, session, "x = 7");
     assert_int_equal(session_find_context(session, NULL, NULL, &context, &err), 0);
     assert_int_equal(context_interrupt(context, &err), -ESRCH);
     cell = cell_start(session, NULL, "import time\nprint('up', flush=True)\ntime.sleep(1000)", 0);
-    UNTIL(shop, execution_written(cell, 1) == 3);
+    UNTIL(fixture, execution_written(cell, 1) == 3);
     assert_int_equal(context_interrupt(context, &err), 0);
-    UNTIL(shop, execution_has_ended(cell));
+    UNTIL(fixture, execution_has_ended(cell));
     assert_int_equal(cell->end.exit_code, 1);
     assert_false(cell->cell->has_lost);
-    cell = cell_ran(shop, session, "print(x)");
+    cell = cell_ran(fixture, session, "print(x)");
     check_output(cell, 1, "7\n");
 }
 
 static void test_a_new_broker(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, "s");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, "s");
     struct execution *cell;
     struct error err = {0};
 
-    cell_ran(shop, session, "x = 7; print('first')");
+    cell_ran(fixture, session, "x = 7; print('first')");
     cell = cell_start(session, NULL,
                       "print('up', flush=True)\nimport sys, time\n"
                       "while not given: time.sleep(0.01); given = x\nprint('end')",
                       0);
-    UNTIL(shop, execution_written(cell, 1) == 3);
-    shop_crash(shop);
-    shop_begin(shop);
-    assert_int_equal(engine_find(shop->engine, "s", &session, &err), 0);
+    UNTIL(fixture, execution_written(cell, 1) == 3);
+    fixture_crash(fixture);
+    fixture_begin(fixture);
+    assert_int_equal(session_manager_find(fixture->manager, "s", &session, &err), 0);
     assert_int_equal(session_find_execution(session, "1", &cell, &err), 0);
     check_output(cell, 1, "first\n"); /* from its row */
     check_member(execution_cell_meta(cell), "context", "c1");
     assert_int_equal(session_find_execution(session, "2", &cell, &err), 0);
-    UNTIL(shop, execution_has_ended(cell));
+    UNTIL(fixture, execution_has_ended(cell));
     check_output(cell, 1, "up\nend\n");
     check_member(execution_cell_meta(cell), "kernel", "kept");
-    cell = cell_ran(shop, session, "print(x, cells)");
+    cell = cell_ran(fixture, session, "print(x, cells)");
     check_output(cell, 1, "7 3\n");
     check_member(execution_cell_meta(cell), "kernel", "kept");
     assert_int_equal(cell->cell->number, 3);
@@ -239,52 +239,52 @@ static void test_a_new_broker(void **state)
 
 static void test_died_without_a_broker(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, "s");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, "s");
     struct execution *cell;
     struct error err = {0};
     char text[32] = "";
     pid_t pid;
 
-    cell = cell_ran(shop, session, "import os; print(os.getpid())");
+    cell = cell_ran(fixture, session, "import os; print(os.getpid())");
     assert_true(execution_read(cell, 1, 0, text, sizeof(text) - 1) > 0);
     pid = (pid_t)strtol(text, NULL, 10);
-    shop_crash(shop);
+    fixture_crash(fixture);
     kill(pid, SIGKILL);
-    UNTIL(shop, kill(pid, 0) < 0); /* its warden has seen it */
-    shop_begin(shop);
-    assert_int_equal(engine_find(shop->engine, "s", &session, &err), 0);
-    UNTIL(shop, !session->contexts->kernel);
+    UNTIL(fixture, kill(pid, 0) < 0); /* its warden has seen it */
+    fixture_begin(fixture);
+    assert_int_equal(session_manager_find(fixture->manager, "s", &session, &err), 0);
+    UNTIL(fixture, !session->contexts->kernel);
     check_context(session, NULL, "state", "dead");
-    cell = cell_ran(shop, session, "pass");
+    cell = cell_ran(fixture, session, "pass");
     check_member(execution_cell_meta(cell), "kernel", "replaced");
 }
 
 /* A box that is refused fails what waits for it; the next cell tries again. */
 static void test_no_box(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *cell;
 
-    shop->refuses = true;
-    cell = cell_ran(shop, session, "pass");
+    fixture->refuses = true;
+    cell = cell_ran(fixture, session, "pass");
     assert_string_equal(execution_error(cell)->code, ERROR_REFUSED);
-    shop->refuses = false;
-    assert_int_equal(cell_ran(shop, session, "pass")->state, EXECUTION_EXITED);
+    fixture->refuses = false;
+    assert_int_equal(cell_ran(fixture, session, "pass")->state, EXECUTION_EXITED);
 }
 
 static void test_the_session_ends(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *one = cell_start(session, NULL, "import time; time.sleep(1000)", 0);
     struct execution *two = cell_start(session, NULL, "pass", 0);
     unsigned done = 0;
 
-    UNTIL(shop, one->state == EXECUTION_RUNNING);
+    UNTIL(fixture, one->state == EXECUTION_RUNNING);
     session_end(session, "deleted", counted, &done);
-    UNTIL(shop, done);
+    UNTIL(fixture, done);
     assert_string_equal(execution_error(one)->code, ERROR_SESSION_ENDED);
     assert_string_equal(execution_error(two)->code, ERROR_SESSION_ENDED);
     assert_int_equal(session->running, 0);
@@ -293,13 +293,13 @@ static void test_the_session_ends(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        IN_A_KERNEL_SHOP(test_names),          IN_A_KERNEL_SHOP(test_state_is_kept),
-        IN_A_KERNEL_SHOP(test_died_in_a_cell), IN_A_KERNEL_SHOP(test_died_idle),
-        IN_A_KERNEL_SHOP(test_never_starts),   IN_A_KERNEL_SHOP(test_ends_at_once),
-        IN_A_KERNEL_SHOP(test_restart),        IN_A_KERNEL_SHOP(test_interrupt),
-        IN_A_KERNEL_SHOP(test_a_new_broker),   IN_A_KERNEL_SHOP(test_died_without_a_broker),
-        IN_A_KERNEL_SHOP(test_no_box),         IN_A_KERNEL_SHOP(test_the_session_ends),
+        WITH_KERNELS(test_names),          WITH_KERNELS(test_state_is_kept),
+        WITH_KERNELS(test_died_in_a_cell), WITH_KERNELS(test_died_idle),
+        WITH_KERNELS(test_never_starts),   WITH_KERNELS(test_ends_at_once),
+        WITH_KERNELS(test_restart),        WITH_KERNELS(test_interrupt),
+        WITH_KERNELS(test_a_new_broker),   WITH_KERNELS(test_died_without_a_broker),
+        WITH_KERNELS(test_no_box),         WITH_KERNELS(test_the_session_ends),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

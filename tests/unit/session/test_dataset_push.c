@@ -1,15 +1,15 @@
 /* test_dataset_push.c - datasets into boxes that are containers: at their start, later, again. */
-#include "workshop.h"
+#include "engine_fixture.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static int open_wall(void **state)
+static int open_hosted(void **state)
 {
-    int r = shop_open(state);
-    struct shop *shop = *state;
+    int r = fixture_open(state);
+    struct engine_fixture *fixture = *state;
 
-    shop->is_wall = true;
+    fixture->has_provider_host = true;
     return r;
 }
 
@@ -24,15 +24,15 @@ static void give(struct session *session, const char *name, const char *text, si
 }
 
 /* It is in the box, and what it is there. */
-static struct stat look_at(struct shop *shop, struct session *session, const char *file,
-                           const char *text)
+static struct stat look_at(struct engine_fixture *fixture, struct session *session,
+                           const char *file, const char *text)
 {
     char name[128], data[128] = "";
     struct stat status = {0};
     const char *path;
 
     snprintf(name, sizeof(name), "tmp/data/%s", file);
-    path = shop_path(shop, session_id(session), name);
+    path = fixture_path(fixture, session_id(session), name);
     assert_int_equal(stat(path, &status), 0);
     if (text) {
         assert_true(scratch_read(path, data, sizeof(data)));
@@ -41,16 +41,16 @@ static struct stat look_at(struct shop *shop, struct session *session, const cha
     return status;
 }
 
-static void remove_inside(struct shop *shop, struct session *session, const char *name)
+static void remove_inside(struct engine_fixture *fixture, struct session *session, const char *name)
 {
-    assert_int_equal(unlink(shop_path(shop, session_id(session), name)), 0);
+    assert_int_equal(unlink(fixture_path(fixture, session_id(session), name)), 0);
 }
 
 /* Whoever asks for a command behind a dataset finds it. */
 static void test_before_the_first_command(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     size_t length = 3 << 20; /* more than a window takes */
     char *large = calloc(1, length);
 
@@ -59,40 +59,40 @@ static void test_before_the_first_command(void **state)
     give(session, "one", "1\n", 2);
     give(session, "large", large, length);
     give(session, "empty", "", 0);
-    shop_ran(shop, session, "test -s ../tmp/data/one.csv", NULL);
-    assert_int_equal(look_at(shop, session, "one.csv", "1\n").st_mode & 0777, 0444);
-    assert_int_equal(look_at(shop, session, "large.csv", NULL).st_size, length);
-    assert_int_equal(look_at(shop, session, "empty.csv", "").st_size, 0);
+    fixture_ran(fixture, session, "test -s ../tmp/data/one.csv", NULL);
+    assert_int_equal(look_at(fixture, session, "one.csv", "1\n").st_mode & 0777, 0444);
+    assert_int_equal(look_at(fixture, session, "large.csv", NULL).st_size, length);
+    assert_int_equal(look_at(fixture, session, "empty.csv", "").st_size, 0);
     assert_null(session->push);
     free(large);
 }
 
 static void test_one_more(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
 
-    shop_ran(shop, session, "true", NULL);
+    fixture_ran(fixture, session, "true", NULL);
     give(session, "later", "1\n", 2);
     give(session, "another", "2\n", 2); /* while the first is on its way */
     assert_false(session_is_ready(session));
-    shop_ran(shop, session, "true", NULL);
-    look_at(shop, session, "later.csv", "1\n");
-    look_at(shop, session, "another.csv", "2\n");
+    fixture_ran(fixture, session, "true", NULL);
+    look_at(fixture, session, "later.csv", "1\n");
+    look_at(fixture, session, "another.csv", "2\n");
     give(session, "later", "newer\n", 6);
-    shop_ran(shop, session, "true", NULL);
-    look_at(shop, session, "later.csv", "newer\n");
+    fixture_ran(fixture, session, "true", NULL);
+    look_at(fixture, session, "later.csv", "newer\n");
 }
 
 /* Local boxes have them in a folder of the host's. */
 static void test_not_into_local_boxes(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session *session;
 
-    shop->is_wall = false;
-    session = shop_session(shop, NULL);
-    shop_ran(shop, session, "true", NULL);
+    fixture->has_provider_host = false;
+    session = fixture_session(fixture, NULL);
+    fixture_ran(fixture, session, "true", NULL);
     give(session, "one", "1\n", 2);
     assert_null(session->push);
 }
@@ -100,8 +100,8 @@ static void test_not_into_local_boxes(void **state)
 /* After a broker's death only what is missing there, or is another one, is put again. */
 static void test_adopted(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     const struct timespec newer[2] = {{.tv_sec = INT32_MAX}, {.tv_sec = INT32_MAX}};
     struct stat same, cut;
     char id[ID_MAX], path[256];
@@ -110,65 +110,68 @@ static void test_adopted(void **state)
     give(session, "cut", "12345\n", 6);
     give(session, "gone", "3\n", 2);
     give(session, "older", "4\n", 2);
-    shop_ran(shop, session, "true", NULL);
+    fixture_ran(fixture, session, "true", NULL);
     str_copy(id, sizeof(id), session_id(session));
-    same = look_at(shop, session, "same.csv", "1\n");
-    cut = look_at(shop, session, "cut.csv", "12345\n");
-    look_at(shop, session, "older.csv", "4\n");
-    remove_inside(shop, session, "tmp/data/gone.csv");
-    assert_int_equal(chmod(shop_path(shop, id, "tmp/data/cut.csv"), 0644), 0);
-    assert_int_equal(truncate(shop_path(shop, id, "tmp/data/cut.csv"), 3), 0);
-    shop_crash(shop);
+    same = look_at(fixture, session, "same.csv", "1\n");
+    cut = look_at(fixture, session, "cut.csv", "12345\n");
+    look_at(fixture, session, "older.csv", "4\n");
+    remove_inside(fixture, session, "tmp/data/gone.csv");
+    assert_int_equal(chmod(fixture_path(fixture, id, "tmp/data/cut.csv"), 0644), 0);
+    assert_int_equal(truncate(fixture_path(fixture, id, "tmp/data/cut.csv"), 3), 0);
+    fixture_crash(fixture);
     /* One that came just before the end: of the same length, and newer than what is inside. */
     snprintf(path, sizeof(path), "data/%s/older.csv", id);
-    scratch_write(&shop->scratch, path, "5\n");
-    assert_int_equal(utimensat(AT_FDCWD, scratch_path(&shop->scratch, path), newer, 0), 0);
-    shop_begin(shop);
-    assert_int_equal(engine_find(shop->engine, id, &session, NULL), 0);
-    shop_ran(shop, session, "true", NULL);
-    assert_int_equal(look_at(shop, session, "same.csv", "1\n").st_ino, same.st_ino);
-    assert_int_not_equal(look_at(shop, session, "cut.csv", "12345\n").st_ino, cut.st_ino);
-    look_at(shop, session, "gone.csv", "3\n");
-    look_at(shop, session, "older.csv", "5\n");
+    scratch_write(&fixture->scratch, path, "5\n");
+    assert_int_equal(utimensat(AT_FDCWD, scratch_path(&fixture->scratch, path), newer, 0), 0);
+    fixture_begin(fixture);
+    assert_int_equal(session_manager_find(fixture->manager, id, &session, NULL), 0);
+    fixture_ran(fixture, session, "true", NULL);
+    assert_int_equal(look_at(fixture, session, "same.csv", "1\n").st_ino, same.st_ino);
+    assert_int_not_equal(look_at(fixture, session, "cut.csv", "12345\n").st_ino, cut.st_ino);
+    look_at(fixture, session, "gone.csv", "3\n");
+    look_at(fixture, session, "older.csv", "5\n");
 }
 
 /* A folder where a file should be: told once, and the session goes on. */
 static void test_one_that_cannot_be_put(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution;
 
-    shop_ran(shop, session, "mkdir -p ../tmp/data/taken.csv/inside", NULL);
+    fixture_ran(fixture, session, "mkdir -p ../tmp/data/taken.csv/inside", NULL);
     give(session, "taken", "1\n", 2);
-    execution = shop_exec(session, "true", NULL);
-    UNTIL(shop, execution_has_ended(execution));
+    execution = fixture_exec(session, "true", NULL);
+    UNTIL(fixture, execution_has_ended(execution));
     assert_non_null(execution_error(execution));
     assert_non_null(strstr(execution_error(execution)->text, "/tmp/data/taken.csv"));
-    shop_ran(shop, session, "true", NULL);
+    fixture_ran(fixture, session, "true", NULL);
 }
 
 static void test_box_that_goes_meanwhile(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
 
-    shop_ran(shop, session, "true", NULL);
+    fixture_ran(fixture, session, "true", NULL);
     give(session, "one", "1\n", 2);
     assert_non_null(session->push);
-    kill(shop_find(shop, session->number)->pid, SIGKILL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    kill(fixture_find(fixture, session->number)->pid, SIGKILL);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     assert_null(session->push);
 }
 
-#define BEHIND_A_WALL(test) cmocka_unit_test_setup_teardown(test, open_wall, shop_close)
+#define WITH_PROVIDER_HOST(test) cmocka_unit_test_setup_teardown(test, open_hosted, fixture_close)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BEHIND_A_WALL(test_before_the_first_command), BEHIND_A_WALL(test_one_more),
-        BEHIND_A_WALL(test_not_into_local_boxes),     BEHIND_A_WALL(test_adopted),
-        BEHIND_A_WALL(test_one_that_cannot_be_put),   BEHIND_A_WALL(test_box_that_goes_meanwhile),
+        WITH_PROVIDER_HOST(test_before_the_first_command),
+        WITH_PROVIDER_HOST(test_one_more),
+        WITH_PROVIDER_HOST(test_not_into_local_boxes),
+        WITH_PROVIDER_HOST(test_adopted),
+        WITH_PROVIDER_HOST(test_one_that_cannot_be_put),
+        WITH_PROVIDER_HOST(test_box_that_goes_meanwhile),
     };
 
     return cmocka_run_group_tests_name("session dataset_push", tests, NULL, NULL);

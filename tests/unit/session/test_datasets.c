@@ -1,5 +1,5 @@
 /* test_datasets.c - names, clashes, uploads that are cancelled, folders that are configured. */
-#include "workshop.h"
+#include "engine_fixture.h"
 
 #include <dirent.h>
 
@@ -51,20 +51,20 @@ static int give(struct session *session, const char *name, const char *text, str
     return dataset_end(upload, err);
 }
 
-static void check_text(struct shop *shop, struct session *session, const char *file,
+static void check_text(struct engine_fixture *fixture, struct session *session, const char *file,
                        const char *text)
 {
     char name[256], data[256];
 
     snprintf(name, sizeof(name), "data/%s/%s", session_id(session), file);
-    assert_true(scratch_read(scratch_path(&shop->scratch, name), data, sizeof(data)));
+    assert_true(scratch_read(scratch_path(&fixture->scratch, name), data, sizeof(data)));
     assert_string_equal(data, text);
 }
 
 /* Hidden files in data/: uploads that are under way. */
-static unsigned count_hidden(struct shop *shop)
+static unsigned count_hidden(struct engine_fixture *fixture)
 {
-    DIR *folder = opendir(scratch_path(&shop->scratch, "data"));
+    DIR *folder = opendir(scratch_path(&fixture->scratch, "data"));
     struct dirent *entry;
     unsigned count = 0;
 
@@ -77,27 +77,27 @@ static unsigned count_hidden(struct shop *shop)
 
 static void test_given(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct dataset_upload *slow;
     struct error err = {0};
     json_t *list;
 
     assert_int_equal(give(session, "a b", "1,2\n", &err), 0);
-    check_text(shop, session, "a_b.csv", "1,2\n");
+    check_text(fixture, session, "a_b.csv", "1,2\n");
     assert_int_equal(give(session, "a b", "new\n", &err), 0); /* the same name: a newer one */
-    check_text(shop, session, "a_b.csv", "new\n");
+    check_text(fixture, session, "a_b.csv", "new\n");
     assert_int_equal(give(session, "a_b", "x", &err), -EEXIST);
     assert_string_equal(err.code, ERROR_DATASET_TAKEN);
     assert_int_equal(dataset_begin(session, "c/d", &slow, &err), 0);
-    assert_int_equal(count_hidden(shop), 1);
+    assert_int_equal(count_hidden(fixture), 1);
     assert_int_equal(give(session, "c_d", "fast", &err), 0);
     assert_int_equal(dataset_end(slow, &err), -EEXIST); /* one that was faster */
-    check_text(shop, session, "c_d.csv", "fast");
+    check_text(fixture, session, "c_d.csv", "fast");
     assert_int_equal(dataset_begin(session, "e", &slow, &err), 0);
     dataset_cancel(slow);
     dataset_cancel(NULL);
-    assert_int_equal(count_hidden(shop), 0);
+    assert_int_equal(count_hidden(fixture), 0);
     assert_int_equal(session->uploads, 0);
     list = session_datasets_json(session);
     assert_int_equal(json_array_size(list), 2);
@@ -106,8 +106,8 @@ static void test_given(void **state)
 
 static void test_many(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct error err = {0};
     char name[16];
 
@@ -121,8 +121,8 @@ static void test_many(void **state)
 
 static void test_session_ends_in_between(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct dataset_upload *upload, *other;
     struct error err = {0};
 
@@ -132,31 +132,32 @@ static void test_session_ends_in_between(void **state)
     assert_true(dataset_write(upload, "x", 1, &err) < 0);
     assert_string_equal(err.code, ERROR_SESSION_ENDED);
     assert_true(dataset_end(upload, &err) < 0);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     dataset_cancel(other);
     assert_true(dataset_begin(session, "f", &upload, &err) < 0);
-    UNTIL(shop, !shop->engine->is_sweeping);
-    assert_int_equal(count_hidden(shop), 0);
+    UNTIL(fixture, !fixture->manager->is_sweeping);
+    assert_int_equal(count_hidden(fixture), 0);
     assert_int_equal(session->uploads, 0);
 }
 
 /* An upload keeps its session alive; when it has ended, the idle time counts again. */
 static void test_idle_after_upload(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct dataset_upload *upload;
     struct session *session;
     struct error err = {0};
     uint64_t begun = clock_now_ms();
 
-    assert_int_equal(
-        engine_create(shop->engine, &(struct session_spec){.idle_ms = 30}, &session, &err), 0);
+    assert_int_equal(session_manager_create(fixture->manager, &(struct session_spec){.idle_ms = 30},
+                                            &session, &err),
+                     0);
     assert_int_equal(dataset_begin(session, "d", &upload, &err), 0);
     while (clock_now_ms() < begun + 100)
-        poll_reactor_turn(&shop->loop, 10);
+        poll_reactor_turn(&fixture->loop, 10);
     assert_int_equal(session_state(session), SESSION_NEW);
     dataset_cancel(upload);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     assert_string_equal(session->reason, "idle");
 }
 
@@ -173,9 +174,9 @@ static void on_done(void *ctx, const struct error *err)
     given->err = *err;
 }
 
-static int from_folder_error(struct shop *shop, const char *path, const char *code)
+static int from_folder_error(struct engine_fixture *fixture, const char *path, const char *code)
 {
-    struct session *session = shop_session(shop, NULL);
+    struct session *session = fixture_session(fixture, NULL);
     struct dataset_upload *upload;
     struct given given = {0};
     struct error err = {0};
@@ -189,44 +190,45 @@ static int from_folder_error(struct shop *shop, const char *path, const char *co
 
 static void test_from_folder(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct dataset_upload *upload;
     struct given given = {0};
     struct error err = {0};
 
-    scratch_folder(&shop->scratch, "given/sub");
-    scratch_write(&shop->scratch, "given/sub/a.csv", "1,2,3\n");
-    scratch_write(&shop->scratch, "secret", "no\n");
-    assert_int_equal(symlink("../secret", scratch_path(&shop->scratch, "given/out.csv")), 0);
+    scratch_folder(&fixture->scratch, "given/sub");
+    scratch_write(&fixture->scratch, "given/sub/a.csv", "1,2,3\n");
+    scratch_write(&fixture->scratch, "secret", "no\n");
+    assert_int_equal(symlink("../secret", scratch_path(&fixture->scratch, "given/out.csv")), 0);
     assert_int_equal(
         dataset_from_folder(session, "d", "/given/sub/a.csv", on_done, &given, &upload, &err), 0);
     assert_int_equal(given.done, 0);
-    UNTIL(shop, given.done);
+    UNTIL(fixture, given.done);
     assert_int_equal(given.err.num, 0);
-    check_text(shop, session, "d.csv", "1,2,3\n");
-    from_folder_error(shop, "/given/none.csv", ERROR_PATH_NOT_FOUND);
-    from_folder_error(shop, "/given/out.csv", ERROR_PATH_NOT_FOUND);
-    from_folder_error(shop, "/given/sub/../../secret", ERROR_PATH_NOT_FOUND);
-    from_folder_error(shop, "/given/sub", ERROR_BAD_INPUT);
-    from_folder_error(shop, "/given", ERROR_BAD_INPUT);
-    from_folder_error(shop, "/givenx/a.csv", ERROR_BAD_INPUT);
-    from_folder_error(shop, "/etc/passwd", ERROR_BAD_INPUT);
+    check_text(fixture, session, "d.csv", "1,2,3\n");
+    from_folder_error(fixture, "/given/none.csv", ERROR_PATH_NOT_FOUND);
+    from_folder_error(fixture, "/given/out.csv", ERROR_PATH_NOT_FOUND);
+    from_folder_error(fixture, "/given/sub/../../secret", ERROR_PATH_NOT_FOUND);
+    from_folder_error(fixture, "/given/sub", ERROR_BAD_INPUT);
+    from_folder_error(fixture, "/given", ERROR_BAD_INPUT);
+    from_folder_error(fixture, "/givenx/a.csv", ERROR_BAD_INPUT);
+    from_folder_error(fixture, "/etc/passwd", ERROR_BAD_INPUT);
 }
 
 /* A large one takes many turns, in which others are served; it can be cancelled or overtaken. */
 static void test_from_folder_in_steps(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL), *doomed = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL),
+                   *doomed = fixture_session(fixture, NULL);
     struct dataset_upload *upload, *other, *third;
     struct given given = {0}, ended = {0}, cancelled = {0};
     struct error err = {0};
     struct stat status;
     char name[128];
     unsigned turns = 0;
-    int fd =
-        open(scratch_path(&shop->scratch, "given/big.csv"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(scratch_path(&fixture->scratch, "given/big.csv"), O_WRONLY | O_CREAT | O_CLOEXEC,
+                  0600);
 
     assert_int_equal(ftruncate(fd, 100 * MIB), 0);
     assert_int_equal(pwrite(fd, "end", 3, 100 * MIB - 3), 3);
@@ -238,57 +240,57 @@ static void test_from_folder_in_steps(void **state)
     assert_int_equal(
         dataset_from_folder(doomed, "d", "/given/big.csv", on_done, &ended, &third, &err), 0);
     for (; turns < 3; turns++)
-        poll_reactor_turn(&shop->loop, 0);
+        poll_reactor_turn(&fixture->loop, 0);
     assert_int_equal(given.done, 0);
     dataset_cancel(other);
     session_end(doomed, "deleted", NULL, NULL);
-    UNTIL(shop, given.done && ended.done);
+    UNTIL(fixture, given.done && ended.done);
     assert_int_equal(given.err.num, 0);
     assert_string_equal(ended.err.code, ERROR_SESSION_ENDED);
     assert_int_equal(cancelled.done, 0);
     snprintf(name, sizeof(name), "data/%s/d.csv", session_id(session));
-    assert_int_equal(stat(scratch_path(&shop->scratch, name), &status), 0);
+    assert_int_equal(stat(scratch_path(&fixture->scratch, name), &status), 0);
     assert_true(status.st_size == 100 * MIB);
-    UNTIL(shop, !shop->engine->is_sweeping);
-    assert_int_equal(count_hidden(shop), 0);
+    UNTIL(fixture, !fixture->manager->is_sweeping);
+    assert_int_equal(count_hidden(fixture), 0);
 }
 
 /* What an earlier broker left half done is removed by the next. */
 static void test_swept(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     char name[64];
 
-    shop_crash(shop);
-    scratch_write(&shop->scratch, "data/.s_0123-7", "half an upload");
-    scratch_folder(&shop->scratch, "data/.gone-0/deep/deeper");
-    scratch_folder(&shop->scratch, "logs/.gone-5");
+    fixture_crash(fixture);
+    scratch_write(&fixture->scratch, "data/.s_0123-7", "half an upload");
+    scratch_folder(&fixture->scratch, "data/.gone-0/deep/deeper");
+    scratch_folder(&fixture->scratch, "logs/.gone-5");
     for (int i = 0; i < 700; i++) {
         snprintf(name, sizeof(name), "logs/.gone-5/%d.out", i);
-        scratch_write(&shop->scratch, name, "x");
+        scratch_write(&fixture->scratch, name, "x");
     }
-    scratch_write(&shop->scratch, "logs/audit.jsonl", "{}\n");
-    assert_int_equal(symlink("../given", scratch_path(&shop->scratch, "data/.gone-0/link")), 0);
-    shop_begin(shop);
-    UNTIL(shop, !shop->engine->is_sweeping);
-    assert_int_equal(count_hidden(shop), 0);
-    assert_false(has_file(shop, "logs/.gone-5"));
-    assert_true(has_file(shop, "logs/audit.jsonl"));
-    assert_true(has_file(shop, "given"));
+    scratch_write(&fixture->scratch, "logs/audit.jsonl", "{}\n");
+    assert_int_equal(symlink("../given", scratch_path(&fixture->scratch, "data/.gone-0/link")), 0);
+    fixture_begin(fixture);
+    UNTIL(fixture, !fixture->manager->is_sweeping);
+    assert_int_equal(count_hidden(fixture), 0);
+    assert_false(has_file(fixture, "logs/.gone-5"));
+    assert_true(has_file(fixture, "logs/audit.jsonl"));
+    assert_true(has_file(fixture, "given"));
 }
 
 /* A file of many blocks goes in pieces. */
 static void test_swept_in_pieces(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct error err = {0};
     char name[128];
     int fd;
 
     assert_int_equal(give(session, "big", "x", &err), 0);
     snprintf(name, sizeof(name), "data/%s/big.csv", session_id(session));
-    fd = open(scratch_path(&shop->scratch, name), O_WRONLY | O_CLOEXEC);
+    fd = open(scratch_path(&fixture->scratch, name), O_WRONLY | O_CLOEXEC);
     if (posix_fallocate(fd, 0, 600 * MIB) != 0) {
         close(fd);
         print_message("no room for a large file\n");
@@ -296,26 +298,26 @@ static void test_swept_in_pieces(void **state)
     }
     close(fd);
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
-    assert_false(has_file(shop, name));
-    assert_true(shop->engine->is_sweeping);
-    UNTIL(shop, !shop->engine->is_sweeping);
-    assert_int_equal(count_hidden(shop), 0);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
+    assert_false(has_file(fixture, name));
+    assert_true(fixture->manager->is_sweeping);
+    UNTIL(fixture, !fixture->manager->is_sweeping);
+    assert_int_equal(count_hidden(fixture), 0);
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
-        IN_A_WORKSHOP(test_given),
-        IN_A_WORKSHOP(test_many),
-        IN_A_WORKSHOP(test_session_ends_in_between),
-        IN_A_WORKSHOP(test_idle_after_upload),
-        IN_A_WORKSHOP(test_from_folder),
-        IN_A_WORKSHOP(test_from_folder_in_steps),
-        IN_A_WORKSHOP(test_swept),
-        IN_A_WORKSHOP(test_swept_in_pieces),
+        WITH_ENGINE(test_given),
+        WITH_ENGINE(test_many),
+        WITH_ENGINE(test_session_ends_in_between),
+        WITH_ENGINE(test_idle_after_upload),
+        WITH_ENGINE(test_from_folder),
+        WITH_ENGINE(test_from_folder_in_steps),
+        WITH_ENGINE(test_swept),
+        WITH_ENGINE(test_swept_in_pieces),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

@@ -1,13 +1,13 @@
 /* test_execution.c - commands: output by offsets, readers that pace, input, signals, the end. */
-#include "workshop.h"
+#include "engine_fixture.h"
 
 static void test_ok(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     json_t *env = json_pack("{s:s, s:s}", "A", "1", "K", "over");
-    struct execution *execution = shop_exec(session, "echo out $A $K; echo err >&2; exit 7",
-                                            &(struct execution_spec){.env = env, .cwd = "/tmp"});
+    struct execution *execution = fixture_exec(session, "echo out $A $K; echo err >&2; exit 7",
+                                               &(struct execution_spec){.env = env, .cwd = "/tmp"});
     struct result result;
     struct looker looker;
     char data[4];
@@ -18,7 +18,7 @@ static void test_ok(void **state)
     assert_false(execution_is_background(execution));
     assert_ptr_equal(execution_session(execution), session);
     assert_int_equal(execution_number(execution), 1);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_int_equal(looker.started, 1);
     assert_true(looker.more > 0);
     check_output(execution, 1, "out 1 over\n");
@@ -58,14 +58,14 @@ static void count_one(void *ctx, struct execution *execution)
 
 static void test_find(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *one = shop_ran(shop, session, "true", NULL), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *one = fixture_ran(fixture, session, "true", NULL), *found;
     struct error err = {0};
     unsigned count = 0;
     char word[80];
 
-    shop_ran(shop, session, "true", NULL);
+    fixture_ran(fixture, session, "true", NULL);
     assert_int_equal(session_find_execution(session, "1", &found, &err), 0);
     assert_ptr_equal(found, one);
     snprintf(word, sizeof(word), "%s.1", session_id(session));
@@ -81,8 +81,8 @@ static void test_find(void **state)
 
 static void test_failures(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     char name[1500] = "x";
     const char *argv[] = {name, NULL};
     struct execution *execution;
@@ -95,7 +95,7 @@ static void test_failures(void **state)
         memcpy(name + i, i % 101 == 0 ? "//" : "\xc3\xa4", 3);
     assert_int_equal(
         session_exec(session, &(struct execution_spec){.argv = argv}, &execution, &err), 0);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_string_equal(execution_error(execution)->code, ERROR_COMMAND_NOT_FOUND);
     json = execution_json(execution);
     assert_non_null(json);
@@ -104,16 +104,16 @@ static void test_failures(void **state)
     execution_result(execution, 100, &result);
     assert_int_equal(result.exit_code, 1);
     result_free(&result);
-    execution = shop_ran(shop, session, "true", &(struct execution_spec){.cwd = "/tmp/none"});
+    execution = fixture_ran(fixture, session, "true", &(struct execution_spec){.cwd = "/tmp/none"});
     assert_string_equal(execution_error(execution)->code, ERROR_BAD_INPUT);
 }
 
 static void test_timeout(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *execution = shop_ran(shop, session, "echo so far; exec sleep 1000",
-                                           &(struct execution_spec){.timeout_ms = 300});
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *execution = fixture_ran(fixture, session, "echo so far; exec sleep 1000",
+                                              &(struct execution_spec){.timeout_ms = 300});
     struct result result;
 
     execution_result(execution, 1000, &result);
@@ -125,69 +125,70 @@ static void test_timeout(void **state)
 
 static void test_oom(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution;
     struct error err = {0};
 
-    shop_ran(shop, session, "true", NULL);
-    shop->holds[ASK_USAGE] = true;
-    shop->oom_kills = 1;
-    execution = shop_exec(session, "kill -9 $$", NULL);
-    UNTIL(shop, shop_asked(shop, ASK_USAGE) == 1);
+    fixture_ran(fixture, session, "true", NULL);
+    fixture->holds[ASK_USAGE] = true;
+    fixture->oom_kills = 1;
+    execution = fixture_exec(session, "kill -9 $$", NULL);
+    UNTIL(fixture, fixture_asked(fixture, ASK_USAGE) == 1);
     assert_false(execution_has_ended(execution));
     assert_true(execution_signal(execution, SIGTERM, &err) < 0);
     assert_true(execution_stdin(execution, "x", 1, &err) < 0);
-    shop_let_go(shop, ASK_USAGE);
-    UNTIL(shop, execution_has_ended(execution));
+    fixture_let_go(fixture, ASK_USAGE);
+    UNTIL(fixture, execution_has_ended(execution));
     assert_true(execution->flags & EXECUTION_OOM);
     /* The next one that is killed was not killed for that. */
-    execution = shop_ran(shop, session, "kill -9 $$", NULL);
+    execution = fixture_ran(fixture, session, "kill -9 $$", NULL);
     assert_false(execution->flags & EXECUTION_OOM);
     assert_int_equal(execution->end.signal, SIGKILL);
     /* Nor is one that somebody kills, whatever happened to others meanwhile. */
-    shop->oom_kills = 5;
-    execution = shop_exec(session, "exec sleep 1000", NULL);
-    UNTIL(shop, execution->state == EXECUTION_RUNNING);
+    fixture->oom_kills = 5;
+    execution = fixture_exec(session, "exec sleep 1000", NULL);
+    UNTIL(fixture, execution->state == EXECUTION_RUNNING);
     assert_int_equal(execution_signal(execution, SIGKILL, &err), 0);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_false(execution->flags & EXECUTION_OOM);
 }
 
 /* The session ends while the launcher is asked; its answer comes to nobody, much later. */
 static void test_end_while_closing(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, "gone"), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, "gone"), *found;
     struct execution *execution;
     struct error err = {0};
     unsigned done = 0;
 
-    shop_ran(shop, session, "true", NULL);
-    shop->holds[ASK_USAGE] = true;
-    execution = shop_exec(session, "kill -9 $$", NULL);
-    UNTIL(shop, shop_asked(shop, ASK_USAGE) == 1);
+    fixture_ran(fixture, session, "true", NULL);
+    fixture->holds[ASK_USAGE] = true;
+    execution = fixture_exec(session, "kill -9 $$", NULL);
+    UNTIL(fixture, fixture_asked(fixture, ASK_USAGE) == 1);
     session_end(session, "deleted", counted, &done);
-    UNTIL(shop, done);
+    UNTIL(fixture, done);
     assert_true(execution_has_ended(execution));
     for (unsigned i = 0; i < LIMIT_ENDED_SESSIONS + 1; i++)
-        session_end(shop_session(shop, NULL), "deleted", NULL, NULL);
-    UNTIL(shop, engine_is_idle(shop->engine) && shop_asked(shop, ASK_END) == 0);
-    poll_reactor_turn(&shop->loop, 0);
-    assert_int_equal(engine_find_any(shop->engine, "gone", &found, &err), 0);
-    shop_let_go(shop, ASK_USAGE);
-    UNTIL(shop, shop_asked(shop, ASK_USAGE) == 0);
-    engine_later(shop->engine);
-    UNTIL(shop, engine_find_any(shop->engine, "gone", &found, &err) < 0);
+        session_end(fixture_session(fixture, NULL), "deleted", NULL, NULL);
+    UNTIL(fixture,
+          session_manager_is_idle(fixture->manager) && fixture_asked(fixture, ASK_END) == 0);
+    poll_reactor_turn(&fixture->loop, 0);
+    assert_int_equal(session_manager_find_any(fixture->manager, "gone", &found, &err), 0);
+    fixture_let_go(fixture, ASK_USAGE);
+    UNTIL(fixture, fixture_asked(fixture, ASK_USAGE) == 0);
+    session_manager_later(fixture->manager);
+    UNTIL(fixture, session_manager_find_any(fixture->manager, "gone", &found, &err) < 0);
 }
 
 static void test_pacing(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     uint64_t total = 48 * MIB, offset[BOX_STREAMS] = {0};
     struct execution *execution =
-        shop_exec(session, "head -c 50331648 /dev/zero; echo end >&2", NULL);
+        fixture_exec(session, "head -c 50331648 /dev/zero; echo end >&2", NULL);
     struct looker paces, ahead;
     char *data = malloc(MIB);
 
@@ -197,7 +198,7 @@ static void test_pacing(void **state)
     execution_watch_at(ahead.watcher,
                        (uint64_t[BOX_STREAMS]){UINT64_MAX, UINT64_MAX}); /* holds nobody */
     execution_watch_at(paces.watcher, offset);
-    UNTIL(shop, execution->is_held[0]);
+    UNTIL(fixture, execution->is_held[0]);
     assert_true(execution_written(execution, 1) < total);
     assert_false(execution_has_ended(execution));
     while (offset[0] < total) {
@@ -206,9 +207,9 @@ static void test_pacing(void **state)
         assert_true(length >= 0);
         offset[0] += (uint64_t)length;
         execution_watch_at(paces.watcher, offset);
-        poll_reactor_turn(&shop->loop, length > 0 ? 0 : 50);
+        poll_reactor_turn(&fixture->loop, length > 0 ? 0 : 50);
     }
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_true(execution_written(execution, 1) == total);
     check_output(execution, 2, "end\n");
     execution_unwatch(paces.watcher, true);
@@ -219,18 +220,18 @@ static void test_pacing(void **state)
 /* A reader that was far behind leaves: the guest goes on, and older output is given up. */
 static void test_pacing_reader_leaves(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution =
-        shop_exec(session, "head -c 100663296 /dev/zero", /* more than a spool keeps */
-                  &(struct execution_spec){.is_background = true});
+        fixture_exec(session, "head -c 100663296 /dev/zero", /* more than a spool keeps */
+                     &(struct execution_spec){.is_background = true});
     struct looker paces;
     char data[8];
 
     look(&paces, execution, true);
-    UNTIL(shop, execution->is_held[0]);
+    UNTIL(fixture, execution->is_held[0]);
     execution_unwatch(paces.watcher, true);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_int_equal(execution->end.exit_code, 0);
     assert_true(execution_written(execution, 1) == 96 * MIB);
     assert_true(execution_first(execution, 1) > 0);
@@ -243,39 +244,39 @@ static void test_pacing_reader_leaves(void **state)
 /* A session that ends does not wait for a reader who holds the guest back. */
 static void test_end_while_held(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *execution = shop_exec(session, "exec cat /dev/zero", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *execution = fixture_exec(session, "exec cat /dev/zero", NULL);
     struct looker paces;
 
     look(&paces, execution, true);
-    UNTIL(shop, execution->is_held[0]);
+    UNTIL(fixture, execution->is_held[0]);
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     assert_true(execution_has_ended(execution));
     execution_unwatch(paces.watcher, true);
 }
 
 static void test_last_watcher_kills(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *one = shop_exec(session, "exec sleep 1000", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *one = fixture_exec(session, "exec sleep 1000", NULL);
     struct execution *two =
-        shop_exec(session, "exec sleep 1000", &(struct execution_spec){.is_background = true});
-    struct execution *three = shop_exec(session, "exec sleep 1000", NULL);
+        fixture_exec(session, "exec sleep 1000", &(struct execution_spec){.is_background = true});
+    struct execution *three = fixture_exec(session, "exec sleep 1000", NULL);
     struct looker first, second, third, fourth;
 
     look(&first, one, false);
     look(&second, one, false);
     look(&third, two, false);
     look(&fourth, three, false);
-    UNTIL(shop, first.started && third.started && fourth.started);
+    UNTIL(fixture, first.started && third.started && fourth.started);
     execution_unwatch(first.watcher, true);
     assert_false(one->was_killed);
     execution_unwatch(second.watcher, true);
     assert_true(one->was_killed);
-    UNTIL(shop, execution_has_ended(one));
+    UNTIL(fixture, execution_has_ended(one));
     assert_int_equal(one->end.signal, SIGKILL);
     execution_unwatch(third.watcher, true); /* in the background: nobody's leaving ends it */
     assert_false(two->was_killed);
@@ -288,26 +289,26 @@ static void test_last_watcher_kills(void **state)
 /* One that waits for its box is ended without ever having begun. */
 static void test_kill_before_it_began(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *one, *two;
     struct error err = {0};
     struct looker looker;
 
-    shop->holds[ASK_MAKE] = true;
-    one = shop_exec(session, "touch one", NULL);
-    two = shop_exec(session, "echo two", &(struct execution_spec){.stdin_open = true});
+    fixture->holds[ASK_MAKE] = true;
+    one = fixture_exec(session, "touch one", NULL);
+    two = fixture_exec(session, "echo two", &(struct execution_spec){.stdin_open = true});
     look(&looker, one, false);
     assert_int_equal(execution_stdin(two, "x", 1, &err), 0);
     assert_int_equal(execution_resize(two, 1, 1, &err), -ENOTTY);
     execution_unwatch(looker.watcher, true);
     assert_true(execution_has_ended(one));
     assert_string_equal(execution_error(one)->code, ERROR_CANCELLED);
-    shop_let_go(shop, ASK_MAKE);
-    UNTIL(shop, execution_has_ended(two));
+    fixture_let_go(fixture, ASK_MAKE);
+    UNTIL(fixture, execution_has_ended(two));
     check_output(two, 1, "two\n");
     assert_int_equal(one->state, EXECUTION_FAILED);
-    assert_int_equal(access(shop_path(shop, session_id(session), "work/one"), F_OK), -1);
+    assert_int_equal(access(fixture_path(fixture, session_id(session), "work/one"), F_OK), -1);
     assert_int_equal(session->running, 0);
 }
 
@@ -329,15 +330,15 @@ static void leave_both(void *ctx)
 static void test_watchers_leave_while_told(void **state)
 {
     static const struct execution_watch_events events = {.more = leave_both};
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *execution = shop_exec(session, "echo x", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *execution = fixture_exec(session, "echo x", NULL);
 
     for (int i = 0; i < 2; i++) {
         pair[i] = (struct looker){0};
         pair[i].watcher = execution_watch(execution, false, &events, &pair[i]);
     }
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_int_equal(pair[0].more + pair[1].more, 1);
     assert_int_equal(execution->users, 0);
     assert_null(execution->watchers);
@@ -345,8 +346,8 @@ static void test_watchers_leave_while_told(void **state)
 
 static void test_stdin_of_the_request(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     size_t length = 3 * MIB; /* more than a window */
     char *input = malloc(length);
     struct execution *execution;
@@ -355,21 +356,21 @@ static void test_stdin_of_the_request(void **state)
 
     assert_non_null(input);
     memset(input, 'i', length);
-    execution = shop_exec(session, "sleep 0.1; wc -c",
-                          &(struct execution_spec){.input = input, .input_length = length});
+    execution = fixture_exec(session, "sleep 0.1; wc -c",
+                             &(struct execution_spec){.input = input, .input_length = length});
     free(input);
     snprintf(name, sizeof(name), "logs/%s/1.in", session_id(session));
-    assert_true(has_file(shop, name));
+    assert_true(has_file(fixture, name));
     assert_true(execution_stdin(execution, "x", 1, &err) < 0);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     check_output(execution, 1, "3145728\n");
-    assert_false(has_file(shop, name));
+    assert_false(has_file(fixture, name));
     /* One that does not read its input ends all the same. */
-    execution = shop_ran(shop, session, "exec true",
-                         &(struct execution_spec){.input = "abc", .input_length = 3});
+    execution = fixture_ran(fixture, session, "exec true",
+                            &(struct execution_spec){.input = "abc", .input_length = 3});
     assert_int_equal(execution->end.exit_code, 0);
-    execution =
-        shop_ran(shop, session, "cat", &(struct execution_spec){.input = "", .input_length = 0});
+    execution = fixture_ran(fixture, session, "cat",
+                            &(struct execution_spec){.input = "", .input_length = 0});
     check_output(execution, 1, "");
 }
 
@@ -407,45 +408,45 @@ static void write_on(void *ctx)
 
 static void test_stdin_by_hand(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution =
-        shop_exec(session, "wc -c", &(struct execution_spec){.stdin_open = true});
+        fixture_exec(session, "wc -c", &(struct execution_spec){.stdin_open = true});
     struct writer one = {.execution = execution, .left = 2 * MIB}, two = one;
     struct error err = {0};
 
-    UNTIL(shop, execution->state == EXECUTION_RUNNING);
+    UNTIL(fixture, execution->state == EXECUTION_RUNNING);
     write_on(&one);
     write_on(&two);
-    UNTIL(shop, one.left == 0 && two.left == 0);
+    UNTIL(fixture, one.left == 0 && two.left == 0);
     assert_int_equal(execution_stdin_end(execution, &err), 0);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     check_output(execution, 1, "4194304\n");
     assert_true(execution_stdin(execution, "x", 1, &err) < 0);
     assert_string_equal(err.code, ERROR_EXECUTION_ENDED);
     assert_true(execution_stdin_end(execution, &err) < 0);
-    execution = shop_exec(session, "exec sleep 1000", NULL);
-    UNTIL(shop, execution->state == EXECUTION_RUNNING);
+    execution = fixture_exec(session, "exec sleep 1000", NULL);
+    UNTIL(fixture, execution->state == EXECUTION_RUNNING);
     assert_int_equal(execution_stdin(execution, "x", 1, &err), -EINVAL);
 }
 
 /* Writers that wait are told of the end; one of them may take another back. */
 static void test_stdin_waiters_and_the_end(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution =
-        shop_exec(session, "exec sleep 1000", &(struct execution_spec){.stdin_open = true});
+        fixture_exec(session, "exec sleep 1000", &(struct execution_spec){.stdin_open = true});
     struct writer one = {.execution = execution, .left = 2 * MIB}, two = one, three = one;
     struct error err = {0};
 
-    UNTIL(shop, execution->state == EXECUTION_RUNNING);
+    UNTIL(fixture, execution->state == EXECUTION_RUNNING);
     write_on(&one);
     write_on(&two);
     write_on(&three);
     one.drops = &two;
     assert_int_equal(execution_signal(execution, SIGKILL, &err), 0);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     /* Once nobody reads, the warden takes and drops what comes: a writer may get rid of it all. */
     assert_true(one.failed == 1 || one.left == 0);
     assert_int_equal(two.failed, 0);
@@ -456,34 +457,34 @@ static void test_stdin_waiters_and_the_end(void **state)
 
 static void test_pty(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution =
-        shop_exec(session, "read x; stty size",
-                  &(struct execution_spec){.is_pty = true, .rows = 10, .columns = 20});
+        fixture_exec(session, "read x; stty size",
+                     &(struct execution_spec){.is_pty = true, .rows = 10, .columns = 20});
     struct error err = {0};
 
-    UNTIL(shop, execution->state == EXECUTION_RUNNING);
+    UNTIL(fixture, execution->state == EXECUTION_RUNNING);
     assert_int_equal(execution_resize(execution, 0, 5, &err), -EINVAL);
     assert_int_equal(execution_resize(execution, LIMIT_TERMINAL + 1, 5, &err), -EINVAL);
     assert_int_equal(execution_resize(execution, 30, 40, &err), 0);
     assert_int_equal(execution_stdin(execution, "\n", 1, &err), 1);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     check_output(execution, 1, "\r\n30 40\r\n");
     assert_int_equal(execution_resize(execution, 30, 40, &err), -ESRCH);
 }
 
 static void test_too_many(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     const char *argv[] = {"true", NULL};
     struct execution *execution;
     struct error err = {0};
 
-    shop->holds[ASK_MAKE] = true;
+    fixture->holds[ASK_MAKE] = true;
     for (int i = 0; i < LIMIT_COMMANDS; i++)
-        shop_exec(session, "true", NULL);
+        fixture_exec(session, "true", NULL);
     assert_int_equal(
         session_exec(session, &(struct execution_spec){.argv = argv}, &execution, &err), -EAGAIN);
 }
@@ -491,30 +492,31 @@ static void test_too_many(void **state)
 /* The oldest that nobody reads are forgotten, with what they have on disk. */
 static void test_forgotten(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *first = shop_ran(shop, session, "head -c 70000 /dev/zero", NULL), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *first = fixture_ran(fixture, session, "head -c 70000 /dev/zero", NULL),
+                     *found;
     struct looker looker;
     struct error err = {0};
     char name[64];
 
     look(&looker, first, false);
-    shop_ran(shop, session, "head -c 70000 /dev/zero", NULL);
-    shop->refuses_now = true; /* from now on they fail at once */
+    fixture_ran(fixture, session, "head -c 70000 /dev/zero", NULL);
+    fixture->refuses_now = true; /* from now on they fail at once */
     session->state = SESSION_NEW;
     for (unsigned i = 0; i < LIMIT_EXECUTIONS; i++)
-        assert_true(execution_has_ended(shop_exec(session, "true", NULL)));
+        assert_true(execution_has_ended(fixture_exec(session, "true", NULL)));
     session->state = SESSION_READY;
     assert_int_equal(session_find_execution(session, "1", &found, &err), 0);
     assert_true(session_find_execution(session, "2", &found, &err) < 0);
     assert_int_equal(session->execution_count, LIMIT_EXECUTIONS);
     snprintf(name, sizeof(name), "logs/%s/2.out", session_id(session));
-    assert_false(has_file(shop, name));
+    assert_false(has_file(fixture, name));
     snprintf(name, sizeof(name), "logs/%s/1.out", session_id(session));
-    assert_true(has_file(shop, name));
+    assert_true(has_file(fixture, name));
     execution_unwatch(looker.watcher, true);
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     assert_int_equal(session->execution_count, LIMIT_EXECUTIONS_AFTER);
 }
 
@@ -529,9 +531,9 @@ static void check_last_word(const struct execution *execution, const char *word)
 /* A long command line is not held in memory for as long as it is remembered, and still listed. */
 static void test_long_words_are_in_the_row(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *execution, *short_one = shop_ran(shop, session, "true", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *execution, *short_one = fixture_ran(fixture, session, "true", NULL);
     char word[LIMIT_EXECUTION_WORDS + 1] = "";
     const char *argv[] = {"true", word, NULL};
     struct looker looker;
@@ -541,7 +543,7 @@ static void test_long_words_are_in_the_row(void **state)
     assert_int_equal(
         session_exec(session, &(struct execution_spec){.argv = argv}, &execution, &err), 0);
     look(&looker, execution, false);
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     assert_non_null(execution->argv); /* somebody uses it */
     execution_unwatch(looker.watcher, true);
     assert_null(execution->argv);
@@ -555,13 +557,13 @@ static void test_long_words_are_in_the_row(void **state)
 /* Output over a session's share of the disk: the oldest goes. */
 static void test_output_dropped(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *one = shop_ran(shop, session, "head -c 70000 /dev/zero", NULL), *two;
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *one = fixture_ran(fixture, session, "head -c 70000 /dev/zero", NULL), *two;
     char data[8];
 
     session->spooled += LIMIT_SESSION_SPOOLS; /* as if there were more */
-    two = shop_ran(shop, session, "echo two", NULL);
+    two = fixture_ran(fixture, session, "echo two", NULL);
     assert_int_equal(execution_read(one, 1, 0, data, 8), -ERANGE);
     assert_int_equal(execution_first(one, 1), 70000);
     assert_int_equal(execution_read(one, 1, 70000, data, 8), 0);
@@ -571,27 +573,27 @@ static void test_output_dropped(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        IN_A_WORKSHOP(test_ok),
-        IN_A_WORKSHOP(test_find),
-        IN_A_WORKSHOP(test_failures),
-        IN_A_WORKSHOP(test_timeout),
-        IN_A_WORKSHOP(test_oom),
-        IN_A_WORKSHOP(test_end_while_closing),
-        IN_A_WORKSHOP(test_pacing),
-        IN_A_WORKSHOP(test_pacing_reader_leaves),
-        IN_A_WORKSHOP(test_end_while_held),
-        IN_A_WORKSHOP(test_last_watcher_kills),
-        IN_A_WORKSHOP(test_kill_before_it_began),
-        IN_A_WORKSHOP(test_watchers_leave_while_told),
-        IN_A_WORKSHOP(test_stdin_of_the_request),
-        IN_A_WORKSHOP(test_stdin_by_hand),
-        IN_A_WORKSHOP(test_stdin_waiters_and_the_end),
-        IN_A_WORKSHOP(test_pty),
-        IN_A_WORKSHOP(test_too_many),
-        IN_A_WORKSHOP(test_forgotten),
-        IN_A_WORKSHOP(test_long_words_are_in_the_row),
-        IN_A_WORKSHOP(test_output_dropped),
+        WITH_ENGINE(test_ok),
+        WITH_ENGINE(test_find),
+        WITH_ENGINE(test_failures),
+        WITH_ENGINE(test_timeout),
+        WITH_ENGINE(test_oom),
+        WITH_ENGINE(test_end_while_closing),
+        WITH_ENGINE(test_pacing),
+        WITH_ENGINE(test_pacing_reader_leaves),
+        WITH_ENGINE(test_end_while_held),
+        WITH_ENGINE(test_last_watcher_kills),
+        WITH_ENGINE(test_kill_before_it_began),
+        WITH_ENGINE(test_watchers_leave_while_told),
+        WITH_ENGINE(test_stdin_of_the_request),
+        WITH_ENGINE(test_stdin_by_hand),
+        WITH_ENGINE(test_stdin_waiters_and_the_end),
+        WITH_ENGINE(test_pty),
+        WITH_ENGINE(test_too_many),
+        WITH_ENGINE(test_forgotten),
+        WITH_ENGINE(test_long_words_are_in_the_row),
+        WITH_ENGINE(test_output_dropped),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

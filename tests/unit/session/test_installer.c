@@ -11,27 +11,27 @@
 
 #include <sys/stat.h>
 
+#include "engine_fixture.h"
 #include "session/installer.h"
 #include "session/layers.h"
 #include "session/template.h"
-#include "workshop.h"
 
 #define ONE "1111111111111111111111111111111111111111111111111111111111111111"
 #define TWO "2222222222222222222222222222222222222222222222222222222222222222"
 
 /* What the launcher would do with the folder. */
 static struct {
-    struct shop *shop;
-    const char *layer; /* that comes out; NULL: sealing fails */
+    struct engine_fixture *fixture;
+    const char *layer; /* that comes out; NULL: committing fails */
     uint64_t bytes;
-    unsigned sealed, discarded;
+    unsigned layer_committed, discarded;
 } press;
 
-static struct maker_ops ops;
+static struct provider_ops ops;
 
 static void write_file(const char *name, const char *text)
 {
-    FILE *file = fopen(scratch_path(&press.shop->scratch, name), "w");
+    FILE *file = fopen(scratch_path(&press.fixture->scratch, name), "w");
 
     assert_non_null(file);
     fputs(text, file);
@@ -42,7 +42,7 @@ static bool exists(const char *name)
 {
     struct stat status;
 
-    return lstat(scratch_path(&press.shop->scratch, name), &status) == 0;
+    return lstat(scratch_path(&press.fixture->scratch, name), &status) == 0;
 }
 
 static void make_layer(const char *layer, const char *module)
@@ -50,34 +50,35 @@ static void make_layer(const char *layer, const char *module)
     char name[128];
 
     snprintf(name, sizeof(name), "layers/%s/pkg", layer);
-    scratch_folder(&press.shop->scratch, name);
+    scratch_folder(&press.fixture->scratch, name);
     snprintf(name, sizeof(name), "layers/%s/pkg/%s", layer, module);
     write_file(name, "x = 1\n");
 }
 
-static void seal(struct maker *maker, const char *key,
-                 void (*done)(void *ctx, const struct sealed *sealed, const struct error *err),
-                 void *ctx)
+static void commit_layer(struct provider *provider, const char *key,
+                         void (*done)(void *ctx, const struct layer_committed *layer_committed,
+                                      const struct error *err),
+                         void *ctx)
 {
-    struct sealed sealed = {.bytes = press.bytes, .files = 1};
+    struct layer_committed layer_committed = {.bytes = press.bytes, .files = 1};
     struct error err = {0};
 
-    (void)maker;
+    (void)provider;
     assert_true(str_starts(key, "i_"));
-    press.sealed++;
+    press.layer_committed++;
     if (!press.layer) {
         error_set(&err, -EIO, ERROR_ENGINE, "it does not close");
-        done(ctx, &sealed, &err);
+        done(ctx, &layer_committed, &err);
         return;
     }
     make_layer(press.layer, press.layer[0] == '1' ? "one.py" : "two.py");
-    str_copy(sealed.layer, sizeof(sealed.layer), press.layer);
-    done(ctx, &sealed, &err);
+    str_copy(layer_committed.layer, sizeof(layer_committed.layer), press.layer);
+    done(ctx, &layer_committed, &err);
 }
 
-static void discard(struct maker *maker, const char *key, bool is_packages)
+static void discard(struct provider *provider, const char *key, bool is_packages)
 {
-    (void)maker;
+    (void)provider;
     (void)key;
     assert_false(is_packages);
     press.discarded++;
@@ -98,33 +99,33 @@ static const char script[] =
     "*slow*) echo begun >&2; exec sleep 1000 ;;\n"
     "esac\n";
 
-static int open_shop(void **state)
+static int open_fixture(void **state)
 {
-    struct shop *shop;
+    struct engine_fixture *fixture;
 
-    shop_open(state);
-    shop = *state;
+    fixture_open(state);
+    fixture = *state;
     memset(&press, 0, sizeof(press));
-    press.shop = shop;
+    press.fixture = fixture;
     press.layer = ONE;
     press.bytes = 100;
     write_file("python", script);
-    chmod(scratch_path(&shop->scratch, "python"), 0755);
-    shop->languages[1].program = strdup(scratch_path(&shop->scratch, "python"));
-    shop->languages[1].fingerprint = "f1";
-    ops = shop_ops;
-    ops.seal = seal;
+    chmod(scratch_path(&fixture->scratch, "python"), 0755);
+    fixture->languages[1].program = strdup(scratch_path(&fixture->scratch, "python"));
+    fixture->languages[1].fingerprint = "f1";
+    ops = fixture_ops;
+    ops.commit_layer = commit_layer;
     ops.discard = discard;
-    shop->maker.ops = &ops;
+    fixture->provider.ops = &ops;
     return 0;
 }
 
-static int close_shop(void **state)
+static int close_fixture(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
 
-    free((char *)shop->languages[1].program);
-    return shop_close(state);
+    free((char *)fixture->languages[1].program);
+    return fixture_close(state);
 }
 
 /* ---- somebody who waits ---- */
@@ -160,95 +161,97 @@ static void on_done(void *ctx, const struct install_end *end, const struct error
 
 static const struct install_events events = {.progress = on_progress, .done = on_done};
 
-static struct installation *start(struct shop *shop, struct told *told, const char *requirements)
+static struct installation *start(struct engine_fixture *fixture, struct told *told,
+                                  const char *requirements)
 {
     struct install_spec spec = {.requirements = requirements};
     struct installation *installation;
     struct error err = {0};
 
     *told = (struct told){0};
-    if (installer_start(shop->engine, &spec, &events, told, &installation, &err) < 0)
+    if (installer_start(fixture->manager, &spec, &events, told, &installation, &err) < 0)
         fail_msg("%s", err.text);
     return installation;
 }
 
-static void install(struct shop *shop, struct told *told, const char *requirements)
+static void install(struct engine_fixture *fixture, struct told *told, const char *requirements)
 {
-    start(shop, told, requirements);
-    UNTIL(shop, told->done);
-    UNTIL(shop, engine_is_idle(shop->engine));
+    start(fixture, told, requirements);
+    UNTIL(fixture, told->done);
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
 }
 
 /* ---- installations ---- */
 
 static void test_good(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct told told;
 
-    start(shop, &told, "good");
-    assert_false(engine_is_idle(shop->engine));
-    UNTIL(shop, told.done);
+    start(fixture, &told, "good");
+    assert_false(session_manager_is_idle(fixture->manager));
+    UNTIL(fixture, told.done);
     assert_int_equal(told.err.num, 0);
     assert_string_equal(told.end.layer, ONE);
     assert_int_equal(told.packages, 1); /* what is no name of a package is passed over */
     assert_false(told.end.was_there);
     assert_string_equal(told.lines, "first line|second|");
     assert_int_equal(press.discarded, 0);
-    UNTIL(shop, !exists("layers/" ONE)); /* nobody kept it */
+    UNTIL(fixture, !exists("layers/" ONE)); /* nobody kept it */
     assert_false(exists("layers/" ONE ".json"));
 }
 
 static void test_two_are_one(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct told told[3];
 
-    start(shop, &told[0], "good");
-    start(shop, &told[1], "good");
-    start(shop, &told[2], "good too");
-    UNTIL(shop, told[0].done && told[1].done && told[2].done);
-    assert_int_equal(shop->made, 2);
+    start(fixture, &told[0], "good");
+    start(fixture, &told[1], "good");
+    start(fixture, &told[2], "good too");
+    UNTIL(fixture, told[0].done && told[1].done && told[2].done);
+    assert_int_equal(fixture->made, 2);
     assert_string_equal(told[1].end.layer, ONE);
 }
 
 static void test_cancel(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct told told[2];
-    struct installation *first = start(shop, &told[0], "slow");
-    struct installation *second = start(shop, &told[1], "slow");
+    struct installation *first = start(fixture, &told[0], "slow");
+    struct installation *second = start(fixture, &told[1], "slow");
 
-    UNTIL(shop, told[0].lines[0] && told[1].lines[0]);
+    UNTIL(fixture, told[0].lines[0] && told[1].lines[0]);
     installer_cancel(first);
-    assert_false(engine_is_idle(shop->engine)); /* the other one still waits */
+    assert_false(session_manager_is_idle(fixture->manager)); /* the other one still waits */
     installer_cancel(second);
-    UNTIL(shop, engine_is_idle(shop->engine));
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
     assert_int_equal(told[0].done + told[1].done, 0);
     assert_int_equal(press.discarded, 1);
-    assert_int_equal(press.sealed, 0);
-    assert_null(shop_find(shop, 1));
+    assert_int_equal(press.layer_committed, 0);
+    assert_null(fixture_find(fixture, 1));
 }
 
 static void test_cancel_before_the_box(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct told told;
     struct installation *installation;
 
-    shop->holds[ASK_MAKE] = true;
-    installation = start(shop, &told, "good");
+    fixture->holds[ASK_MAKE] = true;
+    installation = start(fixture, &told, "good");
     installer_cancel(installation);
-    UNTIL(shop, engine_is_idle(shop->engine));
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
     assert_int_equal(told.done, 0);
-    assert_int_equal(shop->cancelled, 1);
+    assert_int_equal(fixture->cancelled, 1);
 }
 
-static void fails(struct shop *shop, const char *requirements, const char *code, const char *text)
+static void fails(struct engine_fixture *fixture, const char *requirements, const char *code,
+                  const char *text)
 {
     struct told told;
 
-    install(shop, &told, requirements);
+    install(fixture, &told, requirements);
     assert_true(told.err.num < 0);
     assert_ptr_equal(told.err.code, code);
     if (!strstr(told.err.text, text))
@@ -257,59 +260,59 @@ static void fails(struct shop *shop, const char *requirements, const char *code,
 
 static void test_failures(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
 
-    fails(shop, "away", ERROR_NO_NETWORK, "nobody there");
-    fails(shop, "odd", ERROR_INSTALL_FAILED, "the reason");
-    fails(shop, "forged", ERROR_INSTALL_FAILED, "x"); /* no word of ours by the box's choice */
-    fails(shop, "silent", ERROR_INSTALL_FAILED, "");
+    fails(fixture, "away", ERROR_NO_NETWORK, "nobody there");
+    fails(fixture, "odd", ERROR_INSTALL_FAILED, "the reason");
+    fails(fixture, "forged", ERROR_INSTALL_FAILED, "x"); /* no word of ours by the box's choice */
+    fails(fixture, "silent", ERROR_INSTALL_FAILED, "");
     assert_int_equal(press.discarded, 4);
-    shop->refuses = true;
-    fails(shop, "good", ERROR_REFUSED, "too weak");
-    shop->refuses = false;
+    fixture->refuses = true;
+    fails(fixture, "good", ERROR_REFUSED, "too weak");
+    fixture->refuses = false;
     press.layer = NULL;
-    fails(shop, "good", ERROR_ENGINE, "it does not close");
+    fails(fixture, "good", ERROR_ENGINE, "it does not close");
     press.layer = ONE;
     press.bytes = 2 * GIB;
-    fails(shop, "good", ERROR_TOO_LARGE, "1024 MB");
-    UNTIL(shop, !exists("layers/" ONE));
-    shop->oom_kills = 1;
-    fails(shop, "silent", ERROR_INSTALL_FAILED, "more memory");
+    fails(fixture, "good", ERROR_TOO_LARGE, "1024 MB");
+    UNTIL(fixture, !exists("layers/" ONE));
+    fixture->oom_kills = 1;
+    fails(fixture, "silent", ERROR_INSTALL_FAILED, "more memory");
 }
 
 static void test_refused_at_once(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct install_spec spec = {.requirements = "good"};
     struct installation *installation;
     struct told told = {0};
     struct error err = {0};
 
-    shop->refuses_now = true;
-    assert_true(installer_start(shop->engine, &spec, &events, &told, &installation, &err) < 0);
-    ops.seal = NULL;
-    shop->refuses_now = false;
+    fixture->refuses_now = true;
+    assert_true(installer_start(fixture->manager, &spec, &events, &told, &installation, &err) < 0);
+    ops.commit_layer = NULL;
+    fixture->refuses_now = false;
     err = (struct error){0};
-    assert_true(installer_start(shop->engine, &spec, &events, &told, &installation, &err) < 0);
+    assert_true(installer_start(fixture->manager, &spec, &events, &told, &installation, &err) < 0);
     assert_ptr_equal(err.code, ERROR_INSTALL_FAILED);
-    assert_true(engine_is_idle(shop->engine));
+    assert_true(session_manager_is_idle(fixture->manager));
     assert_int_equal(told.done, 0);
 }
 
 static void test_freed_under_way(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct told told[2];
 
-    start(shop, &told[0], "slow");
-    UNTIL(shop, told[0].lines[0]);
-    scratch_folder(&shop->scratch, "layers/.build-i_0");
-    shop->holds[ASK_MAKE] = true;
-    start(shop, &told[1], "good");
-    shop_crash(shop);
-    shop->holds[ASK_MAKE] = false;
-    shop_begin(shop); /* the next broker ends the box, and has the folder taken away */
-    UNTIL(shop, !shop_find(shop, 1));
+    start(fixture, &told[0], "slow");
+    UNTIL(fixture, told[0].lines[0]);
+    scratch_folder(&fixture->scratch, "layers/.build-i_0");
+    fixture->holds[ASK_MAKE] = true;
+    start(fixture, &told[1], "good");
+    fixture_crash(fixture);
+    fixture->holds[ASK_MAKE] = false;
+    fixture_begin(fixture); /* the next broker ends the box, and has the folder taken away */
+    UNTIL(fixture, !fixture_find(fixture, 1));
     assert_int_equal(press.discarded, 1);
     assert_int_equal(told[0].done + told[1].done, 0);
 }
@@ -319,8 +322,8 @@ static void test_freed_under_way(void **state)
 static void test_session(void **state)
 {
     static const char *const good[] = {"good", NULL}, *const more[] = {"good==2", "other", NULL};
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, "s");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, "s");
     struct installation *installation;
     struct told told = {0};
     struct error err = {0};
@@ -329,38 +332,38 @@ static void test_session(void **state)
 
     str_copy(id, sizeof(id), session_id(session));
     assert_int_equal(session_install(session, good, &events, &told, &installation, &err), 0);
-    UNTIL(shop, told.done);
+    UNTIL(fixture, told.done);
     assert_int_equal(told.err.num, 0);
     snprintf(name, sizeof(name), "packages/%s/pkg/one.py", id);
     assert_true(exists(name));
     press.layer = TWO;
     told = (struct told){0};
     assert_int_equal(session_install(session, more, &events, &told, &installation, &err), 0);
-    UNTIL(shop, told.done);
+    UNTIL(fixture, told.done);
     assert_false(exists(name)); /* the folder is as the newest layer is */
     snprintf(name, sizeof(name), "packages/%s/pkg/two.py", id);
     assert_true(exists(name));
-    UNTIL(shop, !exists("layers/" ONE));
+    UNTIL(fixture, !exists("layers/" ONE));
     assert_true(exists("layers/" TWO));
-    shop_crash(shop);
-    shop->generation++;
-    shop_begin(shop);
-    UNTIL(shop, shop->is_ready);
-    assert_int_equal(engine_find(shop->engine, id, &session, &err), 0);
+    fixture_crash(fixture);
+    fixture->generation++;
+    fixture_begin(fixture);
+    UNTIL(fixture, fixture->is_ready);
+    assert_int_equal(session_manager_find(fixture->manager, id, &session, &err), 0);
     json = session_packages_json(session);
     assert_int_equal(json_array_size(json), 1);
     json_decref(json);
     assert_true(exists("layers/" TWO));
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, !exists("layers/" TWO) && !exists(name));
+    UNTIL(fixture, !exists("layers/" TWO) && !exists(name));
 }
 
 static void test_session_refused(void **state)
 {
     static const char *const wrong[] = {"--index-url=x", NULL}, *const nothing[] = {NULL};
-    static const char *const denied[] = {"Good_", NULL}, *const bad[] = {"g.o-od", NULL};
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    static const char *const refused_before[] = {"Good_", NULL}, *const bad[] = {"g.o-od", NULL};
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct installation *installation;
     struct told told = {0};
     struct error err = {0};
@@ -368,10 +371,10 @@ static void test_session_refused(void **state)
     assert_true(session_install(session, wrong, &events, &told, &installation, &err) < 0);
     assert_ptr_equal(err.code, ERROR_BAD_INPUT);
     assert_true(session_install(session, nothing, &events, &told, &installation, &err) < 0);
-    assert_true(session_install(session, denied, &events, &told, &installation, &err) < 0);
-    strv_free(shop->config.install_deny);
-    shop->config.install_deny = strv_new();
-    strv_push(&shop->config.install_deny, "G_O.OD");
+    assert_true(session_install(session, refused_before, &events, &told, &installation, &err) < 0);
+    strv_free(fixture->config.install_deny);
+    fixture->config.install_deny = strv_new();
+    strv_push(&fixture->config.install_deny, "G_O.OD");
     assert_true(session_install(session, bad, &events, &told, &installation, &err) < 0);
     assert_ptr_equal(err.code, ERROR_INSTALL_DENIED);
     assert_int_equal(told.done, 0);
@@ -380,31 +383,31 @@ static void test_session_refused(void **state)
 static void test_session_ends_meanwhile(void **state)
 {
     static const char *const slow[] = {"slow", NULL};
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct installation *installation;
     struct told told = {0};
     struct error err = {0};
 
     assert_int_equal(session_install(session, slow, &events, &told, &installation, &err), 0);
-    UNTIL(shop, told.lines[0]);
+    UNTIL(fixture, told.lines[0]);
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, told.done);
+    UNTIL(fixture, told.done);
     assert_ptr_equal(told.err.code, ERROR_SESSION_ENDED);
-    UNTIL(shop, engine_is_idle(shop->engine));
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
 }
 
 static void test_session_one_after_the_other(void **state)
 {
     static const char *const slow[] = {"slow", NULL}, *const good[] = {"good", NULL};
-    struct session *session = shop_session(*state, NULL);
+    struct session *session = fixture_session(*state, NULL);
     struct installation *first, *second;
     struct told told[2] = {0};
 
     assert_int_equal(session_install(session, slow, &events, &told[0], &first, NULL), 0);
     assert_int_equal(session_install(session, good, &events, &told[1], &second, NULL), 0);
     installer_cancel(first);
-    UNTIL(press.shop, told[1].done && told[1].err.num == 0);
+    UNTIL(press.fixture, told[1].done && told[1].err.num == 0);
 }
 
 static void test_not_too_many(void **state)
@@ -417,8 +420,9 @@ static void test_not_too_many(void **state)
 
     for (int i = 0; i < LIMIT_INSTALLS; i++)
         start(*state, &told[i], words[i]);
-    assert_int_equal(installer_start(press.shop->engine, &spec, &events, told, &installation, &err),
-                     -EAGAIN);
+    assert_int_equal(
+        installer_start(press.fixture->manager, &spec, &events, told, &installation, &err),
+        -EAGAIN);
     assert_ptr_equal(err.code, ERROR_INSTALL_FAILED);
 }
 
@@ -441,7 +445,7 @@ static void on_built(void *ctx, json_t *template, const struct error *err)
                  json_string_value(json_object_get(template, "layer")));
 }
 
-static void build(struct shop *shop, struct built *built, const char *text)
+static void build(struct engine_fixture *fixture, struct built *built, const char *text)
 {
     static const struct template_build_events build_events = {.done = on_built};
     json_t *body = json_loads(text, 0, NULL);
@@ -450,11 +454,11 @@ static void build(struct shop *shop, struct built *built, const char *text)
 
     *built = (struct built){0};
     assert_non_null(body);
-    if (template_build(shop->engine, body, &build_events, built, &handle, &err) < 0)
+    if (template_build(fixture->manager, body, &build_events, built, &handle, &err) < 0)
         fail_msg("%s", err.text);
     json_decref(body);
-    UNTIL(shop, built->done);
-    UNTIL(shop, engine_is_idle(shop->engine));
+    UNTIL(fixture, built->done);
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
 }
 
 #define GOOD                                                                                 \
@@ -464,71 +468,71 @@ static void build(struct shop *shop, struct built *built, const char *text)
 
 static void test_template(void **state)
 {
-    struct shop *shop = *state;
-    struct engine_template found;
+    struct engine_fixture *fixture = *state;
+    struct session_template found;
     struct built built;
     struct error err = {0};
 
-    build(shop, &built, GOOD);
+    build(fixture, &built, GOOD);
     assert_int_equal(built.err.num, 0);
     assert_string_equal(built.layer, ONE);
     assert_true(exists("templates/mine.json") && exists("layers/" ONE ".tiers"));
     for (int i = 0; i < 2; i++) { /* and the next broker knows it too */
-        assert_int_equal(engine_template(shop->engine, "mine", &found, &err), 0);
+        assert_int_equal(session_manager_template(fixture->manager, "mine", &found, &err), 0);
         assert_string_equal(found.layer, ONE);
         assert_string_equal(found.env[0], "A=b");
         assert_int_equal(found.tier_count, 3);
         assert_string_equal(found.tier_names[1], "all");
-        assert_int_equal(engine_tier(shop->engine, &found, "import os", 9), 0);
-        assert_int_equal(engine_tier(shop->engine, &found, "import numpy", 12), 1);
-        assert_int_equal(engine_tier(shop->engine, &found, "import sklearn", 14), 2);
-        shop_crash(shop);
-        shop_begin(shop);
+        assert_int_equal(session_manager_tier(fixture->manager, &found, "import os", 9), 0);
+        assert_int_equal(session_manager_tier(fixture->manager, &found, "import numpy", 12), 1);
+        assert_int_equal(session_manager_tier(fixture->manager, &found, "import sklearn", 14), 2);
+        fixture_crash(fixture);
+        fixture_begin(fixture);
     }
     assert_true(exists("layers/" ONE));
-    shop->languages[1].fingerprint = "f2";
-    assert_true(engine_template(shop->engine, "mine", &found, &err) < 0);
+    fixture->languages[1].fingerprint = "f2";
+    assert_true(session_manager_template(fixture->manager, "mine", &found, &err) < 0);
     assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_BUILT);
     assert_non_null(strstr(err.text, "another Python"));
 }
 
 static void test_template_not_there(void **state)
 {
-    struct shop *shop = *state;
-    struct engine_template found;
+    struct engine_fixture *fixture = *state;
+    struct session_template found;
     struct error err = {0};
 
-    assert_int_equal(engine_template(shop->engine, NULL, &found, &err), 0);
+    assert_int_equal(session_manager_template(fixture->manager, NULL, &found, &err), 0);
     assert_string_equal(found.name, "python");
     assert_null(found.layer);
     assert_int_equal(found.tier_count, 1);
-    assert_int_equal(engine_tier(shop->engine, &found, "import numpy", 12), 0);
-    assert_true(engine_template(shop->engine, "data", &found, &err) < 0);
+    assert_int_equal(session_manager_tier(fixture->manager, &found, "import numpy", 12), 0);
+    assert_true(session_manager_template(fixture->manager, "data", &found, &err) < 0);
     assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_BUILT);
-    assert_true(engine_template(shop->engine, "dta", &found, &err) < 0);
+    assert_true(session_manager_template(fixture->manager, "dta", &found, &err) < 0);
     assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_FOUND);
     assert_non_null(strstr(err.text, "did you mean 'data'?"));
 }
 
 static void test_template_that_fails_changes_nothing(void **state)
 {
-    struct shop *shop = *state;
-    struct engine_template found;
+    struct engine_fixture *fixture = *state;
+    struct session_template found;
     struct built built;
     struct error err = {0};
 
-    build(shop, &built, GOOD);
-    build(shop, &built, "{\"name\":\"mine\",\"packages\":[\"away\"]}");
+    build(fixture, &built, GOOD);
+    build(fixture, &built, "{\"name\":\"mine\",\"packages\":[\"away\"]}");
     assert_ptr_equal(built.err.code, ERROR_NO_NETWORK);
-    assert_int_equal(engine_template(shop->engine, "mine", &found, &err), 0);
+    assert_int_equal(session_manager_template(fixture->manager, "mine", &found, &err), 0);
     assert_true(exists("layers/" ONE));
 }
 
 /* A hostile or broken record is no template, and takes nobody else's with it. */
 static void test_records_that_make_no_sense(void **state)
 {
-    struct shop *shop = *state;
-    struct engine_template found;
+    struct engine_fixture *fixture = *state;
+    struct session_template found;
     struct error err = {0};
 
     write_file("templates/a.json", "{\"name\":\"a\",\"layer\":\"../../etc\"}");
@@ -537,42 +541,42 @@ static void test_records_that_make_no_sense(void **state)
     write_file("templates/d.json", "{\"name\":\"d\",\"layer\":\"" ONE "\",\"tiers\":[1]}");
     write_file("templates/e.json", "{\"name\":\"e\",\"layer\":\"" ONE "\"}");
     make_layer(ONE, "one.py");
-    shop_crash(shop);
-    shop_begin(shop);
-    assert_int_equal(engine_template(shop->engine, "e", &found, &err), 0);
+    fixture_crash(fixture);
+    fixture_begin(fixture);
+    assert_int_equal(session_manager_template(fixture->manager, "e", &found, &err), 0);
     for (const char *name = "abcd"; *name; name++) {
         char word[2] = {*name, '\0'};
 
-        assert_true(engine_template(shop->engine, word, &found, &err) < 0);
+        assert_true(session_manager_template(fixture->manager, word, &found, &err) < 0);
     }
 }
 
 static void test_collected(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct built built;
     struct error err = {0};
 
-    build(shop, &built, GOOD);
+    build(fixture, &built, GOOD);
     make_layer(TWO, "two.py");
     write_file("layers/" TWO ".json", "{}");
     write_file("layers/" TWO ".manifest", "");
     write_file("layers/something-else", "");
-    layers_collect(shop->engine);
+    layers_collect(fixture->manager);
     assert_false(exists("layers/" TWO) || exists("layers/" TWO ".json") ||
                  exists("layers/" TWO ".manifest"));
     assert_true(exists("layers/" ONE) && exists("layers/something-else"));
-    assert_int_equal(template_remove(shop->engine, "mine", &err), 0);
+    assert_int_equal(template_remove(fixture->manager, "mine", &err), 0);
     assert_false(exists("layers/" ONE) || exists("layers/" ONE ".json") ||
                  exists("templates/mine.json"));
-    UNTIL(shop, !exists("layers/.gone-0"));
-    assert_true(template_remove(shop->engine, "mine", &err) < 0);
+    UNTIL(fixture, !exists("layers/.gone-0"));
+    assert_true(template_remove(fixture->manager, "mine", &err) < 0);
     assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_FOUND);
-    assert_true(template_remove(shop->engine, "data", &err) < 0);
+    assert_true(template_remove(fixture->manager, "data", &err) < 0);
     assert_ptr_equal(err.code, ERROR_TEMPLATE_NOT_BUILT);
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, open_shop, close_shop)
+#define HERE(test) cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 
 int main(void)
 {
@@ -596,5 +600,5 @@ int main(void)
         HERE(test_collected),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

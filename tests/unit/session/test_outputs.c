@@ -1,5 +1,5 @@
 /* test_outputs.c - what is left in /tmp/output: only what changed, hostile names, many files. */
-#include "workshop.h"
+#include "engine_fixture.h"
 
 struct collected {
     unsigned done;
@@ -33,31 +33,32 @@ static void on_collected(void *ctx, const struct session_output *changed, size_t
     }
 }
 
-static void collect(struct shop *shop, struct session *session, struct collected *collected)
+static void collect(struct engine_fixture *fixture, struct session *session,
+                    struct collected *collected)
 {
     memset(collected, 0, sizeof(*collected));
     session_collect(session, on_collected, collected);
-    UNTIL(shop, collected->done);
+    UNTIL(fixture, collected->done);
     assert_int_equal(collected->done, 1);
 }
 
 /* A script in the box's /tmp, which is a folder beside its /workspace here. */
-static void in_tmp(struct shop *shop, struct session *session, const char *script)
+static void in_tmp(struct engine_fixture *fixture, struct session *session, const char *script)
 {
     struct execution *execution;
     char text[1024];
 
     snprintf(text, sizeof(text), "set -e; cd ../tmp; %s", script);
-    execution = shop_ran(shop, session, text, NULL);
+    execution = fixture_ran(fixture, session, text, NULL);
     check_output(execution, 2, "");
     assert_int_equal(execution->end.exit_code, 0);
 }
 
-static void after(struct shop *shop, struct session *session, const char *script,
+static void after(struct engine_fixture *fixture, struct session *session, const char *script,
                   struct collected *collected)
 {
-    in_tmp(shop, session, script);
-    collect(shop, session, collected);
+    in_tmp(fixture, session, script);
+    collect(fixture, session, collected);
 }
 
 static size_t find(const struct collected *collected, const char *name)
@@ -70,31 +71,31 @@ static size_t find(const struct collected *collected, const char *name)
     return 0;
 }
 
-static void check_saved(struct shop *shop, struct session *session, const char *name,
+static void check_saved(struct engine_fixture *fixture, struct session *session, const char *name,
                         const char *text)
 {
     char path[400], data[256];
 
     snprintf(path, sizeof(path), "output/session_%s/%s", session_id(session), name);
-    assert_true(scratch_read(scratch_path(&shop->scratch, path), data, sizeof(data)));
+    assert_true(scratch_read(scratch_path(&fixture->scratch, path), data, sizeof(data)));
     assert_string_equal(data, text);
 }
 
 static void test_changed_only(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected collected;
     struct bus_reader *reader;
     struct bus_event event;
     unsigned pictures = 0;
     json_t *json;
 
-    reader = bus_subscribe(shop->bus, NULL, session_id(session), 0, NULL, NULL);
-    collect(shop, session, &collected); /* no such folder */
+    reader = bus_subscribe(fixture->bus, NULL, session_id(session), 0, NULL, NULL);
+    collect(fixture, session, &collected); /* no such folder */
     assert_int_equal(collected.count + collected.total, 0);
     assert_int_equal(collected.err.num, 0);
-    after(shop, session,
+    after(fixture, session,
           "mkdir -p output/sub; cd output; echo 1 >a.csv; echo 2 >sub/b.txt; echo p >c.png; "
           "echo m >model.bin",
           &collected);
@@ -103,20 +104,20 @@ static void test_changed_only(void **state)
     assert_true(collected.output[find(&collected, "a.csv")].is_saved);
     assert_true(collected.output[find(&collected, "sub/b.txt")].is_saved);
     assert_false(collected.output[find(&collected, "model.bin")].is_saved);
-    check_saved(shop, session, "a.csv", "1\n");
-    check_saved(shop, session, "sub/b.txt", "2\n");
+    check_saved(fixture, session, "a.csv", "1\n");
+    check_saved(fixture, session, "sub/b.txt", "2\n");
     while (bus_next(reader, &event))
         pictures += event.type == EVENT_VISUALIZATION;
     assert_int_equal(pictures, 1);
     bus_unsubscribe(reader);
-    collect(shop, session, &collected);
+    collect(fixture, session, &collected);
     assert_int_equal(collected.count, 0);
     assert_int_equal(collected.total, 4);
-    after(shop, session, "echo new >output/a.csv; rm output/sub/b.txt", &collected);
+    after(fixture, session, "echo new >output/a.csv; rm output/sub/b.txt", &collected);
     assert_int_equal(collected.count, 1);
     assert_int_equal(collected.total, 3);
-    check_saved(shop, session, "a.csv", "new\n");
-    check_saved(shop, session, "sub/b.txt", "2\n"); /* what was saved stays */
+    check_saved(fixture, session, "a.csv", "new\n");
+    check_saved(fixture, session, "sub/b.txt", "2\n"); /* what was saved stays */
     json = session_outputs_json(session);
     assert_int_equal(json_array_size(json_object_get(json, "outputs")), 3);
     json_decref(json);
@@ -124,15 +125,15 @@ static void test_changed_only(void **state)
 
 static void test_hostile(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected collected;
     struct error err = {0};
     char data[8];
     int fd;
 
-    scratch_write(&shop->scratch, "outside.csv", "secret\n");
-    after(shop, session,
+    scratch_write(&fixture->scratch, "outside.csv", "secret\n");
+    after(fixture, session,
           "mkdir -p output/.hidden output/d; cd output; echo x >good.csv; ln -s /etc/passwd l.csv; "
           "mkfifo f.csv; echo x >.hidden/h.csv; echo x >'new\n\nline.csv'; echo x >bailey.yaml; "
           "ln -s ../.. d/up; truncate -s 1T sparse.csv; printf 'x' >$(printf 'bad\\377.csv')",
@@ -158,12 +159,12 @@ static void test_hostile(void **state)
 
 static void test_twenty(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected collected;
     unsigned saved = 0;
 
-    after(shop, session, "mkdir output; cd output; for i in $(seq 30); do echo $i >$i.csv; done",
+    after(fixture, session, "mkdir output; cd output; for i in $(seq 30); do echo $i >$i.csv; done",
           &collected);
     assert_int_equal(collected.count, 30);
     for (size_t i = 0; i < collected.count; i++) {
@@ -171,10 +172,10 @@ static void test_twenty(void **state)
         assert_int_not_equal(collected.output[i].is_saved, collected.output[i].skipped[0] != 0);
     }
     assert_int_equal(saved, LIMIT_TOOL_OUTPUTS);
-    collect(shop, session, &collected); /* the rest */
+    collect(fixture, session, &collected); /* the rest */
     assert_int_equal(collected.count, 10);
     assert_true(collected.output[9].is_saved);
-    collect(shop, session, &collected);
+    collect(fixture, session, &collected);
     assert_int_equal(collected.count, 0);
     assert_int_equal(collected.total, 30);
 }
@@ -182,53 +183,54 @@ static void test_twenty(void **state)
 /* More names than are remembered: told in a moment, not after a comparison of each with each. */
 static void test_thousands(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected collected;
 
-    after(shop, session,
+    after(fixture, session,
           "mkdir output; cd output; seq 12000 | sed 's/$/.bin/' | xargs touch; echo x >1.csv",
           &collected);
     assert_int_equal(collected.total, 12001);
     assert_int_equal(collected.count, 10000);
-    collect(shop, session, &collected);
+    collect(fixture, session, &collected);
     assert_int_equal(collected.total, 12001);
     assert_int_equal(collected.count, 0);
 }
 
 static void test_together(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected one = {0}, two = {0}, three = {0};
 
-    in_tmp(shop, session, "mkdir output; echo x >output/x.csv");
+    in_tmp(fixture, session, "mkdir output; echo x >output/x.csv");
     session_collect(session, on_collected, &one);
     session_collect(session, on_collected, &two);
     session_collect(session, on_collected, &three);
     session_collect_cancel(session, &one);
     session_collect_cancel(session, &two);
-    UNTIL(shop, three.done);
+    UNTIL(fixture, three.done);
     assert_int_equal(one.done + two.done, 0);
     assert_int_equal(three.count, 0); /* the first one has fetched it */
-    check_saved(shop, session, "x.csv", "x\n");
+    check_saved(fixture, session, "x.csv", "x\n");
 }
 
 static void test_end_while_collecting(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected one = {0}, two = {0}, late = {0};
     char name[128];
 
-    in_tmp(shop, session, "mkdir output; head -c 64M /dev/zero >output/x.csv; echo >output/y.csv");
+    in_tmp(fixture, session,
+           "mkdir output; head -c 64M /dev/zero >output/x.csv; echo >output/y.csv");
     session_collect(session, on_collected, &one);
     session_collect(session, on_collected, &two);
     snprintf(name, sizeof(name), "output/session_%s", session_id(session));
-    UNTIL(shop, has_file(shop, name)); /* it is being fetched */
+    UNTIL(fixture, has_file(fixture, name)); /* it is being fetched */
     assert_int_equal(one.done, 0);
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     assert_int_equal(one.done, 1);
     assert_int_equal(two.done, 1);
     assert_string_equal(one.err.code, ERROR_SESSION_ENDED);
@@ -236,66 +238,67 @@ static void test_end_while_collecting(void **state)
     session_collect(session, on_collected, &late);
     assert_string_equal(late.err.code, ERROR_SESSION_ENDED);
     assert_int_equal(late.count, 0);
-    assert_int_equal(rmdir(scratch_path(&shop->scratch, name)), 0); /* nothing half is left */
+    assert_int_equal(rmdir(scratch_path(&fixture->scratch, name)), 0); /* nothing half is left */
 }
 
 static void test_box_lost_while_collecting(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL), *waits = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL),
+                   *waits = fixture_session(fixture, NULL);
     struct collected one = {0}, two = {0};
     char name[128];
 
-    in_tmp(shop, session, "mkdir output; head -c 64M /dev/zero >output/x.csv");
+    in_tmp(fixture, session, "mkdir output; head -c 64M /dev/zero >output/x.csv");
     session_collect(session, on_collected, &one);
     snprintf(name, sizeof(name), "output/session_%s", session_id(session));
-    UNTIL(shop, has_file(shop, name));
-    kill(shop_find(shop, session->number)->pid, SIGKILL);
-    UNTIL(shop, one.done);
+    UNTIL(fixture, has_file(fixture, name));
+    kill(fixture_find(fixture, session->number)->pid, SIGKILL);
+    UNTIL(fixture, one.done);
     assert_true(one.err.num < 0);
-    shop->refuses = true;
+    fixture->refuses = true;
     session_collect(waits, on_collected, &two);
-    UNTIL(shop, two.done);
+    UNTIL(fixture, two.done);
     assert_string_equal(two.err.code, ERROR_REFUSED);
 }
 
 /* What an earlier broker has fetched is not fetched again, and what changed since is. */
 static void test_next_broker(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, "s");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, "s");
     struct collected collected;
     struct error err = {0};
 
-    after(shop, session, "mkdir output; for i in c a b; do echo $i >output/$i.csv; done",
+    after(fixture, session, "mkdir output; for i in c a b; do echo $i >output/$i.csv; done",
           &collected);
     assert_int_equal(collected.count, 3);
-    shop_crash(shop);
-    shop_begin(shop);
-    assert_int_equal(engine_find(shop->engine, "s", &session, &err), 0);
-    collect(shop, session, &collected);
+    fixture_crash(fixture);
+    fixture_begin(fixture);
+    assert_int_equal(session_manager_find(fixture->manager, "s", &session, &err), 0);
+    collect(fixture, session, &collected);
     assert_int_equal(collected.count, 0);
     assert_int_equal(collected.total, 3);
-    after(shop, session, "echo new >output/b.csv", &collected);
+    after(fixture, session, "echo new >output/b.csv", &collected);
     assert_int_equal(collected.count, 1);
-    check_saved(shop, session, "b.csv", "new\n");
+    check_saved(fixture, session, "b.csv", "new\n");
 }
 
 /* A file that cannot be stored is said to be so, and is tried again. */
 static void test_cannot_store(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct collected collected;
     char name[128];
 
     snprintf(name, sizeof(name), "output/session_%s", session_id(session));
-    scratch_write(&shop->scratch, name, "in the way");
-    after(shop, session, "mkdir output; echo x >output/x.csv; echo y >output/y.csv", &collected);
+    scratch_write(&fixture->scratch, name, "in the way");
+    after(fixture, session, "mkdir output; echo x >output/x.csv; echo y >output/y.csv", &collected);
     assert_int_equal(collected.count, 2);
     assert_string_equal(collected.output[0].skipped, "could not be stored");
-    assert_int_equal(unlink(scratch_path(&shop->scratch, name)), 0);
-    collect(shop, session, &collected);
+    assert_int_equal(unlink(scratch_path(&fixture->scratch, name)), 0);
+    collect(fixture, session, &collected);
     assert_int_equal(collected.count, 2);
     assert_true(collected.output[0].is_saved);
 }
@@ -303,16 +306,16 @@ static void test_cannot_store(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        IN_A_WORKSHOP(test_changed_only),
-        IN_A_WORKSHOP(test_hostile),
-        IN_A_WORKSHOP(test_twenty),
-        IN_A_WORKSHOP(test_thousands),
-        IN_A_WORKSHOP(test_together),
-        IN_A_WORKSHOP(test_end_while_collecting),
-        IN_A_WORKSHOP(test_box_lost_while_collecting),
-        IN_A_WORKSHOP(test_cannot_store),
-        IN_A_WORKSHOP(test_next_broker),
+        WITH_ENGINE(test_changed_only),
+        WITH_ENGINE(test_hostile),
+        WITH_ENGINE(test_twenty),
+        WITH_ENGINE(test_thousands),
+        WITH_ENGINE(test_together),
+        WITH_ENGINE(test_end_while_collecting),
+        WITH_ENGINE(test_box_lost_while_collecting),
+        WITH_ENGINE(test_cannot_store),
+        WITH_ENGINE(test_next_broker),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

@@ -1,11 +1,11 @@
 /* test_session.c - sessions made, found, expired, ended at bad moments; the daemon's goodbye. */
-#include "workshop.h"
+#include "engine_fixture.h"
 
-static int find_error(struct shop *shop, const char *word, const char *code)
+static int find_error(struct engine_fixture *fixture, const char *word, const char *code)
 {
     struct session *session;
     struct error err = {0};
-    int r = engine_find(shop->engine, word, &session, &err);
+    int r = session_manager_find(fixture->manager, word, &session, &err);
 
     if (r < 0)
         assert_string_equal(err.code, code);
@@ -14,51 +14,53 @@ static int find_error(struct shop *shop, const char *word, const char *code)
 
 static void test_create_and_find(void **state)
 {
-    struct shop *shop = *state;
-    struct session *one = shop_session(shop, "one"), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *one = fixture_session(fixture, "one"), *found;
     struct error err = {0};
     char prefix[16];
 
     assert_int_equal(session_state(one), SESSION_NEW);
-    assert_ptr_equal(session_engine(one), shop->engine);
-    assert_int_equal(engine_session_count(shop->engine), 1);
-    assert_false(engine_is_idle(shop->engine));
-    assert_int_equal(engine_find(shop->engine, session_id(one), &found, &err), 0);
+    assert_ptr_equal(session_manager_of(one), fixture->manager);
+    assert_int_equal(session_manager_session_count(fixture->manager), 1);
+    assert_false(session_manager_is_idle(fixture->manager));
+    assert_int_equal(session_manager_find(fixture->manager, session_id(one), &found, &err), 0);
     assert_ptr_equal(found, one);
-    assert_int_equal(engine_find(shop->engine, "one", &found, &err), 0);
+    assert_int_equal(session_manager_find(fixture->manager, "one", &found, &err), 0);
     snprintf(prefix, sizeof(prefix), "%.6s", session_id(one));
-    assert_int_equal(engine_find(shop->engine, prefix, &found, &err), 0);
-    assert_int_equal(engine_find(shop->engine, prefix + 2, &found, &err), 0);
+    assert_int_equal(session_manager_find(fixture->manager, prefix, &found, &err), 0);
+    assert_int_equal(session_manager_find(fixture->manager, prefix + 2, &found, &err), 0);
     snprintf(prefix, sizeof(prefix), "%.5s", session_id(one)); /* too short to mean anybody */
-    assert_true(find_error(shop, prefix, ERROR_SESSION_NOT_FOUND) < 0);
-    assert_true(find_error(shop, "nobody", ERROR_SESSION_NOT_FOUND) < 0);
+    assert_true(find_error(fixture, prefix, ERROR_SESSION_NOT_FOUND) < 0);
+    assert_true(find_error(fixture, "nobody", ERROR_SESSION_NOT_FOUND) < 0);
 }
 
 static void test_ambiguous(void **state)
 {
-    struct shop *shop = *state;
-    struct session *one = shop_session(shop, NULL), *two = shop_session(shop, NULL), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *one = fixture_session(fixture, NULL), *two = fixture_session(fixture, NULL),
+                   *found;
     struct error err = {0};
 
     memcpy(two->id, one->id, 8); /* as chance might have it */
     two->id[8] = one->id[8] == 'a' ? 'b' : 'a';
-    assert_true(find_error(shop, (char[]){one->id[2], one->id[3], one->id[4], one->id[5], 0},
+    assert_true(find_error(fixture, (char[]){one->id[2], one->id[3], one->id[4], one->id[5], 0},
                            ERROR_SESSION_AMBIGUOUS) < 0);
     /* One that has ended is nobody's rival. */
     session_end(two, "deleted", NULL, NULL);
-    UNTIL(shop, session_state(two) == SESSION_ENDED);
-    assert_int_equal(engine_find(shop->engine,
-                                 (char[]){one->id[2], one->id[3], one->id[4], one->id[5], 0},
-                                 &found, &err),
+    UNTIL(fixture, session_state(two) == SESSION_ENDED);
+    assert_int_equal(session_manager_find(
+                         fixture->manager,
+                         (char[]){one->id[2], one->id[3], one->id[4], one->id[5], 0}, &found, &err),
                      0);
     assert_ptr_equal(found, one);
 }
 
-static int create_error(struct shop *shop, const struct session_spec *spec, const char *code)
+static int create_error(struct engine_fixture *fixture, const struct session_spec *spec,
+                        const char *code)
 {
     struct session *session;
     struct error err = {0};
-    int r = engine_create(shop->engine, spec, &session, &err);
+    int r = session_manager_create(fixture->manager, spec, &session, &err);
 
     assert_true(r < 0);
     assert_string_equal(err.code, code);
@@ -67,7 +69,7 @@ static int create_error(struct shop *shop, const struct session_spec *spec, cons
 
 static void test_refused(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     json_t *env = json_pack("{s:s}", "A=B", "1");
     json_t *number = json_pack("{s:i}", "A", 1);
     json_t *large = json_object();
@@ -79,81 +81,85 @@ static void test_refused(void **state)
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = 0;
     json_object_set_new(large, "X", json_string(text));
-    shop_session(shop, "taken");
-    create_error(shop, &(struct session_spec){.name = "taken"}, ERROR_NAME_TAKEN);
-    create_error(shop, &(struct session_spec){.name = "s_x"}, ERROR_BAD_INPUT);
-    create_error(shop, &(struct session_spec){.name = ""}, ERROR_BAD_INPUT);
-    create_error(shop, &(struct session_spec){.name = "a b"}, ERROR_BAD_INPUT);
-    create_error(shop, &(struct session_spec){.name = name}, ERROR_BAD_INPUT);
-    create_error(shop, &(struct session_spec){.env = env}, ERROR_BAD_INPUT);
-    create_error(shop, &(struct session_spec){.env = number}, ERROR_BAD_INPUT);
-    create_error(shop, &(struct session_spec){.env = large}, ERROR_TOO_LARGE);
+    fixture_session(fixture, "taken");
+    create_error(fixture, &(struct session_spec){.name = "taken"}, ERROR_NAME_TAKEN);
+    create_error(fixture, &(struct session_spec){.name = "s_x"}, ERROR_BAD_INPUT);
+    create_error(fixture, &(struct session_spec){.name = ""}, ERROR_BAD_INPUT);
+    create_error(fixture, &(struct session_spec){.name = "a b"}, ERROR_BAD_INPUT);
+    create_error(fixture, &(struct session_spec){.name = name}, ERROR_BAD_INPUT);
+    create_error(fixture, &(struct session_spec){.env = env}, ERROR_BAD_INPUT);
+    create_error(fixture, &(struct session_spec){.env = number}, ERROR_BAD_INPUT);
+    create_error(fixture, &(struct session_spec){.env = large}, ERROR_TOO_LARGE);
     json_decref(env);
     json_decref(number);
     json_decref(large);
-    shop->config.max_sessions = 1;
-    assert_int_equal(create_error(shop, &(struct session_spec){0}, ERROR_TOO_MANY_SESSIONS),
+    fixture->config.max_sessions = 1;
+    assert_int_equal(create_error(fixture, &(struct session_spec){0}, ERROR_TOO_MANY_SESSIONS),
                      -EAGAIN);
-    assert_in_range(engine_retry_s(shop->engine), 1, shop->config.session_idle_ms / 1000 + 1);
+    assert_in_range(session_manager_retry_s(fixture->manager), 1,
+                    fixture->config.session_idle_ms / 1000 + 1);
 }
 
 static void test_name_is_free_again(void **state)
 {
-    struct shop *shop = *state;
-    struct session *one = shop_session(shop, "name"), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *one = fixture_session(fixture, "name"), *found;
     struct error err = {0};
     unsigned done = 0;
 
     session_end(one, "deleted", counted, &done);
     assert_int_equal(session_state(one), SESSION_ENDING);
     session_end(one, "deleted", counted, &done); /* twice is once, and both are told */
-    UNTIL(shop, done == 2);
+    UNTIL(fixture, done == 2);
     session_end(one, "deleted", counted, &done);
     assert_int_equal(done, 3);
-    assert_true(find_error(shop, "name", ERROR_SESSION_ENDED) < 0);
-    assert_int_equal(engine_find_any(shop->engine, "name", &found, &err), 0);
+    assert_true(find_error(fixture, "name", ERROR_SESSION_ENDED) < 0);
+    assert_int_equal(session_manager_find_any(fixture->manager, "name", &found, &err), 0);
     assert_ptr_equal(found, one);
-    assert_true(engine_is_idle(shop->engine));
-    one = shop_session(shop, "name");
-    assert_int_equal(engine_find(shop->engine, "name", &found, &err), 0);
+    assert_true(session_manager_is_idle(fixture->manager));
+    one = fixture_session(fixture, "name");
+    assert_int_equal(session_manager_find(fixture->manager, "name", &found, &err), 0);
     assert_ptr_equal(found, one);
 }
 
 static void test_expiry(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session *idle, *old, *busy;
     struct error err = {0};
 
-    assert_int_equal(
-        engine_create(shop->engine, &(struct session_spec){.idle_ms = 20}, &idle, &err), 0);
-    assert_int_equal(engine_create(shop->engine, &(struct session_spec){.age_ms = 20}, &old, &err),
+    assert_int_equal(session_manager_create(fixture->manager, &(struct session_spec){.idle_ms = 20},
+                                            &idle, &err),
                      0);
-    UNTIL(shop, session_state(idle) == SESSION_ENDED && session_state(old) == SESSION_ENDED);
+    assert_int_equal(
+        session_manager_create(fixture->manager, &(struct session_spec){.age_ms = 20}, &old, &err),
+        0);
+    UNTIL(fixture, session_state(idle) == SESSION_ENDED && session_state(old) == SESSION_ENDED);
     assert_string_equal(idle->reason, "idle");
     assert_string_equal(old->reason, "age");
     /* Who works is not idle; when it has ended, it is. */
-    assert_int_equal(
-        engine_create(shop->engine, &(struct session_spec){.idle_ms = 50}, &busy, &err), 0);
-    shop_ran(shop, busy, "sleep 0.3; echo done", NULL);
+    assert_int_equal(session_manager_create(fixture->manager, &(struct session_spec){.idle_ms = 50},
+                                            &busy, &err),
+                     0);
+    fixture_ran(fixture, busy, "sleep 0.3; echo done", NULL);
     assert_int_equal(session_state(busy), SESSION_READY);
-    UNTIL(shop, session_state(busy) == SESSION_ENDED);
+    UNTIL(fixture, session_state(busy) == SESSION_ENDED);
     assert_string_equal(busy->reason, "idle");
 }
 
 static void test_extend(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session *session;
     struct error err = {0};
     uint64_t before;
 
     assert_int_equal(
-        engine_create(shop->engine,
-                      &(struct session_spec){.idle_ms = UINT64_MAX, .age_ms = UINT64_MAX}, &session,
-                      &err),
+        session_manager_create(fixture->manager,
+                               &(struct session_spec){.idle_ms = UINT64_MAX, .age_ms = UINT64_MAX},
+                               &session, &err),
         0);
-    poll_reactor_turn(&shop->loop, 0);
+    poll_reactor_turn(&fixture->loop, 0);
     assert_int_equal(session_state(session), SESSION_NEW); /* far away, not long ago */
     before = session->expires_ms;
     session_extend(session, UINT64_MAX);
@@ -161,7 +167,7 @@ static void test_extend(void **state)
     session_extend(session, UINT64_MAX);
     assert_true(session->expires_ms >= before);
     json_decref(session_json(session));
-    poll_reactor_turn(&shop->loop, 0);
+    poll_reactor_turn(&fixture->loop, 0);
     assert_int_equal(session_state(session), SESSION_NEW);
 }
 
@@ -186,19 +192,19 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
 
 static void test_box(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct asker one = {0}, two = {0}, three = {0};
 
-    shop->holds[ASK_MAKE] = true;
+    fixture->holds[ASK_MAKE] = true;
     session_box(session, on_box, &one);
     session_box(session, on_box, &two);
     session_box(session, on_box, &three);
     session_box_cancel(session, &two);
     assert_int_equal(session_state(session), SESSION_STARTING);
-    assert_int_equal(shop_asked(shop, ASK_MAKE), 1);
-    shop_let_go(shop, ASK_MAKE);
-    UNTIL(shop, three.called);
+    assert_int_equal(fixture_asked(fixture, ASK_MAKE), 1);
+    fixture_let_go(fixture, ASK_MAKE);
+    UNTIL(fixture, three.called);
     assert_int_equal(one.called, 1);
     assert_int_equal(two.called, 0);
     assert_non_null(one.box);
@@ -210,100 +216,101 @@ static void test_box(void **state)
 /* A waiter that is called may take back another one that was to be called after it. */
 static void test_waiter_takes_back_another(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct asker one = {.cancels = session}, two = {0};
 
     one.other = &two;
     session_box(session, on_box, &one);
     session_box(session, on_box, &two);
-    UNTIL(shop, one.called);
+    UNTIL(fixture, one.called);
     assert_int_equal(two.called, 0);
 }
 
 static void test_box_refused(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct asker asker = {0};
     struct execution *execution;
 
-    shop->refuses = true;
+    fixture->refuses = true;
     session_box(session, on_box, &asker);
-    execution = shop_exec(session, "true", NULL);
-    UNTIL(shop, asker.called);
+    execution = fixture_exec(session, "true", NULL);
+    UNTIL(fixture, asker.called);
     assert_null(asker.box);
     assert_string_equal(asker.code, ERROR_REFUSED);
     assert_int_equal(session_state(session), SESSION_NEW);
     assert_true(execution_has_ended(execution));
     assert_string_equal(execution_error(execution)->code, ERROR_REFUSED);
     assert_int_equal(session->running, 0);
-    shop->refuses = false;
-    shop->refuses_now = true;
+    fixture->refuses = false;
+    fixture->refuses_now = true;
     session_box(session, on_box, &asker); /* at once */
     assert_int_equal(asker.called, 2);
-    execution = shop_exec(session, "true", NULL);
+    execution = fixture_exec(session, "true", NULL);
     assert_true(execution_has_ended(execution));
-    shop->refuses_now = false;
-    shop_ran(shop, session, "true", NULL); /* the next use tries again */
+    fixture->refuses_now = false;
+    fixture_ran(fixture, session, "true", NULL); /* the next use tries again */
     assert_int_equal(session_state(session), SESSION_READY);
 }
 
 static void test_end_while_starting(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL), *late = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL),
+                   *late = fixture_session(fixture, NULL);
     struct asker asker = {0}, after = {0};
     struct execution *execution;
     unsigned done = 0;
 
-    shop->holds[ASK_MAKE] = true;
+    fixture->holds[ASK_MAKE] = true;
     session_box(session, on_box, &asker);
-    execution = shop_exec(session, "true", NULL);
+    execution = fixture_exec(session, "true", NULL);
     session_end(session, "deleted", counted, &done);
-    UNTIL(shop, done);
+    UNTIL(fixture, done);
     assert_int_equal(asker.called, 1);
     assert_string_equal(asker.code, ERROR_SESSION_ENDED);
     assert_string_equal(execution_error(execution)->code, ERROR_SESSION_ENDED);
-    assert_int_equal(shop->cancelled, 1);
+    assert_int_equal(fixture->cancelled, 1);
     session_box(session, on_box, &after);
     assert_string_equal(after.code, ERROR_SESSION_ENDED);
-    shop_let_go(shop, ASK_MAKE);
+    fixture_let_go(fixture, ASK_MAKE);
     /* The box comes after the end was asked for and before it is carried out. */
     session_box(late, on_box, &asker);
     session_end(late, "deleted", counted, &done);
-    shop_work(shop);
+    fixture_work(fixture);
     assert_non_null(late->box);
-    UNTIL(shop, done == 2);
+    UNTIL(fixture, done == 2);
     assert_int_equal(asker.called, 2);
-    assert_int_equal(shop->made, 1);
-    assert_null(shop_find(shop, 1));
+    assert_int_equal(fixture->made, 1);
+    assert_null(fixture_find(fixture, 1));
 }
 
 static void test_end_while_executing(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *one = shop_exec(session, "head -c 70000 /dev/zero; exec sleep 1000", NULL);
-    struct execution *short_one = shop_ran(shop, session, "echo here", NULL);
-    struct execution *two = shop_exec(session, "exec sleep 1000", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *one = fixture_exec(session, "head -c 70000 /dev/zero; exec sleep 1000", NULL);
+    struct execution *short_one = fixture_ran(fixture, session, "echo here", NULL);
+    struct execution *two = fixture_exec(session, "exec sleep 1000", NULL);
     struct looker looker;
     struct error err = {0};
     unsigned done = 0;
     char folder[64];
 
     look(&looker, one, true);
-    UNTIL(shop, execution_written(one, 1) == 70000);
+    UNTIL(fixture, execution_written(one, 1) == 70000);
     snprintf(folder, sizeof(folder), "logs/%s", session_id(session));
-    assert_true(has_file(shop, folder));
+    assert_true(has_file(fixture, folder));
     session_end(session, "deleted", counted, &done);
     assert_true(session_exec(session, &(struct execution_spec){0}, &two, &err) < 0);
-    UNTIL(shop, done);
+    UNTIL(fixture, done);
     assert_true(execution_has_ended(one) && execution_has_ended(two));
     assert_string_equal(execution_error(one)->code, ERROR_SESSION_ENDED);
     assert_true(looker.more > 0);
     assert_int_equal(session->running, 0);
-    assert_false(has_file(shop, folder));
+    assert_false(has_file(fixture, folder));
     /* Whoever has read all of it is not told of a hole. */
     assert_int_equal(execution_read(one, 1, 70000, folder, sizeof(folder)), 0);
     assert_int_equal(execution_read(one, 1, 0, folder, sizeof(folder)), -ERANGE);
@@ -313,16 +320,17 @@ static void test_end_while_executing(void **state)
 
 static void test_box_lost(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL), *other = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL),
+                   *other = fixture_session(fixture, NULL);
     struct execution *execution =
-        shop_exec(session, "exec cat", &(struct execution_spec){.stdin_open = true});
+        fixture_exec(session, "exec cat", &(struct execution_spec){.stdin_open = true});
     struct looker looker;
 
     look(&looker, execution, false);
-    UNTIL(shop, looker.started);
-    kill(shop_find(shop, session->number)->pid, SIGKILL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, looker.started);
+    kill(fixture_find(fixture, session->number)->pid, SIGKILL);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
     assert_string_equal(session->reason, "box_lost");
     assert_string_equal(execution_error(execution)->code, ERROR_BOX_LOST);
     execution_unwatch(looker.watcher, true);
@@ -332,36 +340,37 @@ static void test_box_lost(void **state)
 /* The launcher is faster than the channel: the last words of a command are still heard. */
 static void test_last_words(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     struct execution *execution;
     struct pollfd channel;
 
-    shop_ran(shop, session, "true", NULL);
-    execution = shop_exec(session, "echo last words", NULL);
+    fixture_ran(fixture, session, "true", NULL);
+    execution = fixture_exec(session, "echo last words", NULL);
     channel = (struct pollfd){.fd = box_fd(session->box), .events = POLLIN};
     for (int i = 0; i < 3; i++) { /* started, output, exited: none of them is read here */
         assert_int_equal(poll(&channel, 1, PATIENCE_MS), 1);
         usleep(100000); /* nothing is asserted of it: without it the test proves less */
     }
-    kill(shop_find(shop, session->number)->pid, SIGKILL);
-    engine_box_ended(shop->engine, session->number, 0);
-    engine_box_ended(shop->engine, 4711, 0);
-    shop->holds[ASK_END] = true; /* its folder stays until we have looked */
-    session_settle(session);     /* before the loop has seen the channel */
-    assert_int_equal(shop_asked(shop, ASK_END), 1);
+    kill(fixture_find(fixture, session->number)->pid, SIGKILL);
+    session_manager_box_ended(fixture->manager, session->number, 0);
+    session_manager_box_ended(fixture->manager, 4711, 0);
+    fixture->holds[ASK_END] = true; /* its folder stays until we have looked */
+    session_settle(session);        /* before the loop has seen the channel */
+    assert_int_equal(fixture_asked(fixture, ASK_END), 1);
     assert_true(execution_has_ended(execution));
     check_output(execution, 1, "last words\n");
-    shop_let_go(shop, ASK_END);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    fixture_let_go(fixture, ASK_END);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
 }
 
 /* Ended sessions are forgotten, but not under somebody's feet. */
 static void test_forgotten(void **state)
 {
-    struct shop *shop = *state;
-    struct session *read = shop_session(shop, NULL), *given = shop_session(shop, "given"), *found;
-    struct execution *execution = shop_ran(shop, read, "echo x", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *read = fixture_session(fixture, NULL),
+                   *given = fixture_session(fixture, "given"), *found;
+    struct execution *execution = fixture_ran(fixture, read, "echo x", NULL);
     struct dataset_upload *upload;
     struct error err = {0};
     struct looker looker;
@@ -373,16 +382,16 @@ static void test_forgotten(void **state)
     session_end(read, "deleted", NULL, NULL);
     session_end(given, "deleted", NULL, NULL);
     for (unsigned i = 0; i < LIMIT_ENDED_SESSIONS + 5; i++)
-        session_end(shop_session(shop, NULL), "deleted", NULL, NULL);
-    UNTIL(shop, session_state(given) == SESSION_ENDED && session_state(read) == SESSION_ENDED);
-    assert_int_equal(engine_find_any(shop->engine, id, &found, &err), 0);
-    assert_int_equal(engine_find_any(shop->engine, "given", &found, &err), 0);
+        session_end(fixture_session(fixture, NULL), "deleted", NULL, NULL);
+    UNTIL(fixture, session_state(given) == SESSION_ENDED && session_state(read) == SESSION_ENDED);
+    assert_int_equal(session_manager_find_any(fixture->manager, id, &found, &err), 0);
+    assert_int_equal(session_manager_find_any(fixture->manager, "given", &found, &err), 0);
     assert_true(dataset_write(upload, "x", 1, &err) < 0);
     dataset_cancel(upload);
     execution_unwatch(looker.watcher, true);
-    session_end(shop_session(shop, NULL), "deleted", NULL, NULL);
-    UNTIL(shop, engine_find_any(shop->engine, id, &found, &err) < 0);
-    assert_true(engine_find_any(shop->engine, "given", &found, &err) < 0);
+    session_end(fixture_session(fixture, NULL), "deleted", NULL, NULL);
+    UNTIL(fixture, session_manager_find_any(fixture->manager, id, &found, &err) < 0);
+    assert_true(session_manager_find_any(fixture->manager, "given", &found, &err) < 0);
 }
 
 static void count_session(void *ctx, struct session *session)
@@ -394,83 +403,85 @@ static void count_session(void *ctx, struct session *session)
 
 static void test_each_and_json(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, "shown");
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, "shown");
     unsigned counts[2] = {0};
     json_t *json;
 
-    session_end(shop_session(shop, NULL), "deleted", NULL, NULL);
-    engine_each(shop->engine, false, count_session, counts);
+    session_end(fixture_session(fixture, NULL), "deleted", NULL, NULL);
+    session_manager_each(fixture->manager, false, count_session, counts);
     assert_int_equal(counts[0] * 10 + counts[1], 10);
-    engine_each(shop->engine, true, count_session, counts);
+    session_manager_each(fixture->manager, true, count_session, counts);
     assert_int_equal(counts[0] * 10 + counts[1], 21);
-    shop_ran(shop, session, "true", NULL);
+    fixture_ran(fixture, session, "true", NULL);
     json = session_json(session);
     assert_string_equal(json_string_value(json_object_get(json, "name")), "shown");
     assert_string_equal(json_string_value(json_object_get(json, "state")), "ready");
     assert_int_equal(json_integer_value(json_object_get(json, "executions")), 1);
     assert_true(json_is_object(json_object_get(json, "isolation")));
     json_decref(json);
-    assert_ptr_equal(engine_config(shop->engine), &shop->config);
-    assert_ptr_equal(engine_bus(shop->engine), shop->bus);
-    assert_null(engine_audit(shop->engine));
-    assert_null(engine_language(shop->engine, "cobol"));
+    assert_ptr_equal(session_manager_config(fixture->manager), &fixture->config);
+    assert_ptr_equal(session_manager_bus(fixture->manager), fixture->bus);
+    assert_null(session_manager_audit(fixture->manager));
+    assert_null(session_manager_language(fixture->manager, "cobol"));
 }
 
 static void test_stop_idle(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
     unsigned stopped = 0;
 
-    shop_ran(shop, session, "true", NULL);
-    engine_stop(shop->engine, 3600 * 1000, counted, &stopped); /* needs none of the grace */
-    create_error(shop, &(struct session_spec){0}, ERROR_SHUTTING_DOWN);
-    UNTIL(shop, stopped);
+    fixture_ran(fixture, session, "true", NULL);
+    session_manager_stop(fixture->manager, 3600 * 1000, counted,
+                         &stopped); /* needs none of the grace */
+    create_error(fixture, &(struct session_spec){0}, ERROR_SHUTTING_DOWN);
+    UNTIL(fixture, stopped);
     assert_string_equal(session->reason, "engine_stopped");
-    assert_true(engine_is_idle(shop->engine));
+    assert_true(session_manager_is_idle(fixture->manager));
 }
 
 static void test_stop_kind(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL), *waits = shop_session(shop, NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL),
+                   *waits = fixture_session(fixture, NULL);
     struct execution *execution, *waiting;
     unsigned stopped = 0, again = 0;
 
-    execution = shop_exec(session,
-                          "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.1; "
-                          "done",
-                          NULL);
-    UNTIL(shop, execution_written(execution, 1) == 3);
-    shop->holds[ASK_MAKE] = true;
-    waiting = shop_exec(waits, "true", NULL);
-    shop->holds[ASK_END] = true;
-    engine_stop(shop->engine, 3600 * 1000, counted, &stopped);
+    execution = fixture_exec(session,
+                             "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.1; "
+                             "done",
+                             NULL);
+    UNTIL(fixture, execution_written(execution, 1) == 3);
+    fixture->holds[ASK_MAKE] = true;
+    waiting = fixture_exec(waits, "true", NULL);
+    fixture->holds[ASK_END] = true;
+    session_manager_stop(fixture->manager, 3600 * 1000, counted, &stopped);
     assert_true(execution_has_ended(waiting));
-    UNTIL(shop, execution_has_ended(execution));
+    UNTIL(fixture, execution_has_ended(execution));
     check_output(execution, 1, "up\nbye\n");
     assert_int_equal(execution->end.exit_code, 3);
-    engine_stop(shop->engine, 0, counted, &again); /* who is in a hurry */
-    shop_let_go(shop, ASK_END);
-    UNTIL(shop, stopped + again > 0);
-    poll_reactor_turn(&shop->loop, 0);
+    session_manager_stop(fixture->manager, 0, counted, &again); /* who is in a hurry */
+    fixture_let_go(fixture, ASK_END);
+    UNTIL(fixture, stopped + again > 0);
+    poll_reactor_turn(&fixture->loop, 0);
     assert_int_equal(stopped + again, 1);
 }
 
 static void test_stop_hard(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = shop_session(shop, NULL);
-    struct execution *execution = shop_exec(session,
-                                            "trap '' TERM; echo up; while :; do sleep 1; "
-                                            "done",
-                                            NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = fixture_session(fixture, NULL);
+    struct execution *execution = fixture_exec(session,
+                                               "trap '' TERM; echo up; while :; do sleep 1; "
+                                               "done",
+                                               NULL);
     unsigned stopped = 0;
 
-    UNTIL(shop, execution_written(execution, 1) == 3);
-    engine_stop(shop->engine, 50, counted, &stopped);
-    UNTIL(shop, stopped);
+    UNTIL(fixture, execution_written(execution, 1) == 3);
+    session_manager_stop(fixture->manager, 50, counted, &stopped);
+    UNTIL(fixture, stopped);
     assert_true(execution_has_ended(execution));
     assert_int_equal(session_state(session), SESSION_ENDED);
 }
@@ -478,25 +489,25 @@ static void test_stop_hard(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        IN_A_WORKSHOP(test_create_and_find),
-        IN_A_WORKSHOP(test_ambiguous),
-        IN_A_WORKSHOP(test_refused),
-        IN_A_WORKSHOP(test_name_is_free_again),
-        IN_A_WORKSHOP(test_expiry),
-        IN_A_WORKSHOP(test_extend),
-        IN_A_WORKSHOP(test_box),
-        IN_A_WORKSHOP(test_waiter_takes_back_another),
-        IN_A_WORKSHOP(test_box_refused),
-        IN_A_WORKSHOP(test_end_while_starting),
-        IN_A_WORKSHOP(test_end_while_executing),
-        IN_A_WORKSHOP(test_box_lost),
-        IN_A_WORKSHOP(test_last_words),
-        IN_A_WORKSHOP(test_forgotten),
-        IN_A_WORKSHOP(test_each_and_json),
-        IN_A_WORKSHOP(test_stop_idle),
-        IN_A_WORKSHOP(test_stop_kind),
-        IN_A_WORKSHOP(test_stop_hard),
+        WITH_ENGINE(test_create_and_find),
+        WITH_ENGINE(test_ambiguous),
+        WITH_ENGINE(test_refused),
+        WITH_ENGINE(test_name_is_free_again),
+        WITH_ENGINE(test_expiry),
+        WITH_ENGINE(test_extend),
+        WITH_ENGINE(test_box),
+        WITH_ENGINE(test_waiter_takes_back_another),
+        WITH_ENGINE(test_box_refused),
+        WITH_ENGINE(test_end_while_starting),
+        WITH_ENGINE(test_end_while_executing),
+        WITH_ENGINE(test_box_lost),
+        WITH_ENGINE(test_last_words),
+        WITH_ENGINE(test_forgotten),
+        WITH_ENGINE(test_each_and_json),
+        WITH_ENGINE(test_stop_idle),
+        WITH_ENGINE(test_stop_kind),
+        WITH_ENGINE(test_stop_hard),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "session/inside.h"
+#include "session/session_private.h"
 
 static void test_every_step(void **state)
 {

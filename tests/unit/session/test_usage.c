@@ -1,28 +1,28 @@
 /* test_usage.c - tenants and quotas of an engine at work: what is taken is given back once, however
  * it ends, and counted again by the next broker; nobody finds what is another one's. */
-#include "workshop.h"
+#include "engine_fixture.h"
 
 #include "session/installer.h"
 
-#define MEMORY(shop) ((shop)->config.limits.memory_bytes)
+#define MEMORY(fixture) ((fixture)->config.limits.memory_bytes)
 
-static void limit(struct shop *shop)
+static void limit(struct engine_fixture *fixture)
 {
-    tenants_configure(engine_tenants(shop->engine), &shop->config);
+    tenants_configure(session_manager_tenants(fixture->manager), &fixture->config);
 }
 
-static uint64_t held(struct shop *shop, const char *tenant, enum quota quota)
+static uint64_t held(struct engine_fixture *fixture, const char *tenant, enum quota quota)
 {
-    return tenant_held(engine_tenants(shop->engine), tenant, quota);
+    return tenant_held(session_manager_tenants(fixture->manager), tenant, quota);
 }
 
-static struct session *make(struct shop *shop, const char *tenant, const char *name)
+static struct session *make(struct engine_fixture *fixture, const char *tenant, const char *name)
 {
     struct session_spec spec = {.tenant = tenant, .name = name};
     struct session *session;
     struct error err = {0};
 
-    if (engine_create(shop->engine, &spec, &session, &err) < 0)
+    if (session_manager_create(fixture->manager, &spec, &session, &err) < 0)
         fail_msg("%s", err.text);
     return session;
 }
@@ -35,10 +35,10 @@ static void assert_quota(int r, const struct error *err, const char *name)
     assert_true(err->retry_s >= 1);
 }
 
-static void end(struct shop *shop, struct session *session)
+static void end(struct engine_fixture *fixture, struct session *session)
 {
     session_end(session, "deleted", NULL, NULL);
-    UNTIL(shop, session_state(session) == SESSION_ENDED);
+    UNTIL(fixture, session_state(session) == SESSION_ENDED);
 }
 
 static int exec_error(struct session *session, struct error *err)
@@ -51,172 +51,178 @@ static int exec_error(struct session *session, struct error *err)
 
 /* ---- who finds what ---- */
 
-static void assert_not_there(struct shop *shop, const char *tenant, const char *word)
+static void assert_not_there(struct engine_fixture *fixture, const char *tenant, const char *word)
 {
     struct session *found;
     struct error err = {0}, none = {0};
 
     for (int with_ended = 0; with_ended < 2; with_ended++) {
-        assert_int_equal(engine_find_of(shop->engine, tenant, word, with_ended, &found, &err),
-                         -ENOENT);
+        assert_int_equal(
+            session_manager_find_of(fixture->manager, tenant, word, with_ended, &found, &err),
+            -ENOENT);
         assert_ptr_equal(err.code, ERROR_SESSION_NOT_FOUND);
         /* The words for one that never was, with the same word in them. */
-        assert_int_equal(engine_find_of(shop->engine, "nobody", word, with_ended, &found, &none),
-                         -ENOENT);
+        assert_int_equal(
+            session_manager_find_of(fixture->manager, "nobody", word, with_ended, &found, &none),
+            -ENOENT);
         assert_string_equal(err.text, none.text);
     }
 }
 
 static void test_found_by_its_tenant(void **state)
 {
-    struct shop *shop = *state;
-    struct session *one = make(shop, "one", "work"), *two = make(shop, "two", "work"), *found;
+    struct engine_fixture *fixture = *state;
+    struct session *one = make(fixture, "one", "work"), *two = make(fixture, "two", "work"), *found;
     struct error err = {0};
     char prefix[16];
 
     snprintf(prefix, sizeof(prefix), "%.12s", session_id(one));
     assert_string_equal(session_tenant(one), "one");
-    assert_int_equal(engine_find_of(shop->engine, "one", "work", false, &found, &err), 0);
+    assert_int_equal(session_manager_find_of(fixture->manager, "one", "work", false, &found, &err),
+                     0);
     assert_ptr_equal(found, one);
-    assert_int_equal(engine_find_of(shop->engine, "one", prefix, false, &found, &err), 0);
+    assert_int_equal(session_manager_find_of(fixture->manager, "one", prefix, false, &found, &err),
+                     0);
     assert_ptr_equal(found, one);
-    assert_int_equal(engine_find_of(shop->engine, "two", "work", false, &found, &err), 0);
+    assert_int_equal(session_manager_find_of(fixture->manager, "two", "work", false, &found, &err),
+                     0);
     assert_ptr_equal(found, two);
-    assert_not_there(shop, "two", session_id(one));
-    assert_not_there(shop, "two", session_id(one) + 2);
-    assert_not_there(shop, "two", prefix);
-    assert_not_there(shop, TENANT_LOCAL, session_id(one));
-    assert_int_equal(engine_session_count_of(shop->engine, "one"), 1);
-    assert_int_equal(engine_session_count_of(shop->engine, "three"), 0);
-    assert_int_equal(engine_session_count(shop->engine), 2);
-    end(shop, one);
-    assert_not_there(shop, "two", session_id(one));
-    assert_int_equal(engine_find_of(shop->engine, "one", "work", true, &found, &err), 0);
+    assert_not_there(fixture, "two", session_id(one));
+    assert_not_there(fixture, "two", session_id(one) + 2);
+    assert_not_there(fixture, "two", prefix);
+    assert_not_there(fixture, TENANT_LOCAL, session_id(one));
+    assert_int_equal(session_manager_session_count_of(fixture->manager, "one"), 1);
+    assert_int_equal(session_manager_session_count_of(fixture->manager, "three"), 0);
+    assert_int_equal(session_manager_session_count(fixture->manager), 2);
+    end(fixture, one);
+    assert_not_there(fixture, "two", session_id(one));
+    assert_int_equal(session_manager_find_of(fixture->manager, "one", "work", true, &found, &err),
+                     0);
 }
 
 static void test_the_owner_finds_all(void **state)
 {
-    struct shop *shop = *state;
-    struct session *one = make(shop, "one", "work"), *own, *found;
+    struct engine_fixture *fixture = *state;
+    struct session *one = make(fixture, "one", "work"), *own, *found;
     struct error err = {0};
 
-    assert_int_equal(engine_find(shop->engine, session_id(one), &found, &err), 0);
-    assert_int_equal(engine_find(shop->engine, "work", &found, &err), 0);
+    assert_int_equal(session_manager_find(fixture->manager, session_id(one), &found, &err), 0);
+    assert_int_equal(session_manager_find(fixture->manager, "work", &found, &err), 0);
     assert_ptr_equal(found, one);
-    make(shop, "two", "work");
-    assert_true(engine_find(shop->engine, "work", &found, &err) < 0);
+    make(fixture, "two", "work");
+    assert_true(session_manager_find(fixture->manager, "work", &found, &err) < 0);
     assert_ptr_equal(err.code, ERROR_SESSION_AMBIGUOUS);
-    own = make(shop, NULL, "work"); /* of that name it is the owner's own that is meant */
+    own = make(fixture, NULL, "work"); /* of that name it is the owner's own that is meant */
     assert_string_equal(session_tenant(own), TENANT_LOCAL);
-    assert_int_equal(engine_find(shop->engine, "work", &found, &err), 0);
+    assert_int_equal(session_manager_find(fixture->manager, "work", &found, &err), 0);
     assert_ptr_equal(found, own);
 }
 
 static void test_names_of_a_tenant(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session_spec spec = {.tenant = "one", .name = "work"};
     struct session *session;
     struct error err = {0};
 
-    make(shop, "one", "work");
-    assert_true(engine_create(shop->engine, &spec, &session, &err) < 0);
+    make(fixture, "one", "work");
+    assert_true(session_manager_create(fixture->manager, &spec, &session, &err) < 0);
     assert_ptr_equal(err.code, ERROR_NAME_TAKEN);
-    make(shop, "two", "work");
+    make(fixture, "two", "work");
 }
 
 /* ---- quotas ---- */
 
 static void test_sessions(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session_spec spec = {.tenant = "one"};
     struct session *session, *other;
     struct error err = {0};
 
-    shop->config.quota.sessions = 1;
-    limit(shop);
-    session = make(shop, "one", NULL);
-    assert_quota(engine_create(shop->engine, &spec, &other, &err), &err, "sessions");
-    assert_int_equal(engine_session_count(shop->engine), 1);
-    make(shop, "two", NULL);
-    make(shop, NULL, NULL);
-    make(shop, NULL, NULL); /* the owner has what the machine has */
-    end(shop, session);
-    assert_int_equal(held(shop, "one", QUOTA_SESSIONS), 0);
-    make(shop, "one", NULL);
+    fixture->config.quota.sessions = 1;
+    limit(fixture);
+    session = make(fixture, "one", NULL);
+    assert_quota(session_manager_create(fixture->manager, &spec, &other, &err), &err, "sessions");
+    assert_int_equal(session_manager_session_count(fixture->manager), 1);
+    make(fixture, "two", NULL);
+    make(fixture, NULL, NULL);
+    make(fixture, NULL, NULL); /* the owner has what the machine has */
+    end(fixture, session);
+    assert_int_equal(held(fixture, "one", QUOTA_SESSIONS), 0);
+    make(fixture, "one", NULL);
 }
 
 static void test_runs_at_once(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = make(shop, "one", NULL), *other = make(shop, "two", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = make(fixture, "one", NULL), *other = make(fixture, "two", NULL);
     struct execution *execution;
     struct error err = {0};
 
-    shop->config.quota.runs = 1;
-    limit(shop);
-    execution = shop_exec(session, "cat", &(struct execution_spec){.stdin_open = true});
+    fixture->config.quota.runs = 1;
+    limit(fixture);
+    execution = fixture_exec(session, "cat", &(struct execution_spec){.stdin_open = true});
     assert_quota(exec_error(session, &err), &err, "runs");
-    shop_ran(shop, other, "true", NULL);
-    UNTIL(shop, execution->state == EXECUTION_RUNNING);
+    fixture_ran(fixture, other, "true", NULL);
+    UNTIL(fixture, execution->state == EXECUTION_RUNNING);
     assert_int_equal(execution_stdin_end(execution, &err), 0);
-    UNTIL(shop, execution_has_ended(execution));
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 0);
-    shop_ran(shop, session, "true", NULL);
+    UNTIL(fixture, execution_has_ended(execution));
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 0);
+    fixture_ran(fixture, session, "true", NULL);
     /* One that runs when its session ends gives it back too. */
-    shop_exec(session, "sleep 1000", NULL);
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 1);
-    end(shop, session);
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 0);
+    fixture_exec(session, "sleep 1000", NULL);
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 1);
+    end(fixture, session);
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 0);
 }
 
 static void test_memory(void **state)
 {
-    struct shop *shop = *state;
-    struct session *one = make(shop, "one", NULL), *two = make(shop, "one", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *one = make(fixture, "one", NULL), *two = make(fixture, "one", NULL);
     struct error err = {0};
 
-    shop->config.quota.memory_bytes = MEMORY(shop) * 3 / 2;
-    limit(shop);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), 0); /* no box yet */
-    shop_ran(shop, one, "true", NULL);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), MEMORY(shop));
+    fixture->config.quota.memory_bytes = MEMORY(fixture) * 3 / 2;
+    limit(fixture);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), 0); /* no box yet */
+    fixture_ran(fixture, one, "true", NULL);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), MEMORY(fixture));
     assert_quota(exec_error(two, &err), &err, "memory");
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 0);
-    shop_ran(shop, one, "true", NULL); /* its box is there */
-    end(shop, one);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), 0);
-    shop_ran(shop, two, "true", NULL);
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 0);
+    fixture_ran(fixture, one, "true", NULL); /* its box is there */
+    end(fixture, one);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), 0);
+    fixture_ran(fixture, two, "true", NULL);
 }
 
 static void test_a_box_that_does_not_come(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = make(shop, "one", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = make(fixture, "one", NULL);
 
-    shop->refuses = true;
-    shop_ran(shop, session, "true", NULL);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), 0);
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 0);
-    shop->refuses = false;
-    shop_ran(shop, session, "true", NULL);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), MEMORY(shop));
+    fixture->refuses = true;
+    fixture_ran(fixture, session, "true", NULL);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), 0);
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 0);
+    fixture->refuses = false;
+    fixture_ran(fixture, session, "true", NULL);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), MEMORY(fixture));
 }
 
 static void test_cpu(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = make(shop, "one", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = make(fixture, "one", NULL);
     struct error err = {0};
 
-    shop->config.quota.cpu_seconds = 1;
-    limit(shop);
-    shop_ran(shop, session, "true", NULL);
-    tenant_used(engine_tenants(shop->engine), "one", QUOTA_CPU, 1000000);
+    fixture->config.quota.cpu_seconds = 1;
+    limit(fixture);
+    fixture_ran(fixture, session, "true", NULL);
+    tenant_used(session_manager_tenants(fixture->manager), "one", QUOTA_CPU, 1000000);
     assert_quota(exec_error(session, &err), &err, "cpu");
     assert_true(err.retry_s > 1);
-    shop_ran(shop, make(shop, "two", NULL), "true", NULL);
+    fixture_ran(fixture, make(fixture, "two", NULL), "true", NULL);
 }
 
 static int give(struct session *session, const char *name, size_t length, struct error *err)
@@ -236,22 +242,22 @@ static int give(struct session *session, const char *name, size_t length, struct
 
 static void test_disk(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = make(shop, "one", NULL), *other = make(shop, "one", NULL);
+    struct engine_fixture *fixture = *state;
+    struct session *session = make(fixture, "one", NULL), *other = make(fixture, "one", NULL);
     struct error err = {0};
 
-    shop->config.quota.disk_bytes = 100;
-    limit(shop);
+    fixture->config.quota.disk_bytes = 100;
+    limit(fixture);
     assert_int_equal(give(session, "a", 60, &err), 0);
     assert_quota(give(other, "a", 41, &err), &err, "disk");
-    assert_int_equal(held(shop, "one", QUOTA_DISK), 60);
+    assert_int_equal(held(fixture, "one", QUOTA_DISK), 60);
     assert_int_equal(give(other, "a", 40, &err), 0);
-    assert_int_equal(held(shop, "one", QUOTA_DISK), 100);
-    end(shop, session);
-    assert_int_equal(held(shop, "one", QUOTA_DISK), 40);
+    assert_int_equal(held(fixture, "one", QUOTA_DISK), 100);
+    end(fixture, session);
+    assert_int_equal(held(fixture, "one", QUOTA_DISK), 40);
     assert_int_equal(give(other, "a", 50, &err), 0); /* in place of the one before */
-    assert_int_equal(held(shop, "one", QUOTA_DISK), 50);
-    assert_int_equal(give(make(shop, "two", NULL), "a", 64, &err), 0);
+    assert_int_equal(held(fixture, "one", QUOTA_DISK), 50);
+    assert_int_equal(give(make(fixture, "two", NULL), "a", 64, &err), 0);
 }
 
 static void on_done(void *ctx, struct result *result)
@@ -260,67 +266,68 @@ static void on_done(void *ctx, struct result *result)
     result_free(result);
 }
 
-static int start_run(struct shop *shop, const char *tenant, const char *code, unsigned *done,
-                     struct run **ret, struct error *err)
+static int start_run(struct engine_fixture *fixture, const char *tenant, const char *code,
+                     unsigned *done, struct run **ret, struct error *err)
 {
     struct run_spec spec = {
         .tenant = tenant, .language = "bash", .code = code, .code_length = strlen(code)};
 
-    return engine_run(shop->engine, &spec, on_done, done, ret, err);
+    return session_manager_run(fixture->manager, &spec, on_done, done, ret, err);
 }
 
 static void test_one_shot_runs(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct error err = {0};
     struct run *run, *other;
     unsigned done = 0;
 
-    shop->config.quota.runs = 1;
-    limit(shop);
-    assert_int_equal(start_run(shop, "one", "sleep 1000", &done, &run, &err), 0);
-    assert_string_equal(engine_run_tenant(run), "one");
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), MEMORY(shop));
-    assert_quota(start_run(shop, "one", "true", &done, &other, &err), &err, "runs");
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), MEMORY(shop));
-    assert_int_equal(start_run(shop, "two", "true", &done, &other, &err), 0);
-    UNTIL(shop, done == 1);
-    engine_run_cancel(run);
-    UNTIL(shop, engine_is_idle(shop->engine));
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 0);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), 0);
-    assert_int_equal(start_run(shop, "one", "true", &done, &run, &err), 0);
-    UNTIL(shop, done == 2);
+    fixture->config.quota.runs = 1;
+    limit(fixture);
+    assert_int_equal(start_run(fixture, "one", "sleep 1000", &done, &run, &err), 0);
+    assert_string_equal(session_manager_run_tenant(run), "one");
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), MEMORY(fixture));
+    assert_quota(start_run(fixture, "one", "true", &done, &other, &err), &err, "runs");
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), MEMORY(fixture));
+    assert_int_equal(start_run(fixture, "two", "true", &done, &other, &err), 0);
+    UNTIL(fixture, done == 1);
+    session_manager_run_cancel(run);
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 0);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), 0);
+    assert_int_equal(start_run(fixture, "one", "true", &done, &run, &err), 0);
+    UNTIL(fixture, done == 2);
 }
 
 /* ---- the queue ---- */
 
 static void test_queue_is_full(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session *session;
     struct error err = {0};
 
-    shop->config.queue = 1;
-    shop->holds[ASK_MAKE] = true;
+    fixture->config.queue = 1;
+    fixture->holds[ASK_MAKE] = true;
     for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 1; i++)
-        shop_exec(make(shop, "one", NULL), "true", NULL);
-    assert_int_equal(engine_queue_depth(shop->engine), 1);
-    session = make(shop, "one", NULL);
+        fixture_exec(make(fixture, "one", NULL), "true", NULL);
+    assert_int_equal(session_manager_queue_depth(fixture->manager), 1);
+    session = make(fixture, "one", NULL);
     assert_int_equal(exec_error(session, &err), -EBUSY);
     assert_ptr_equal(err.code, ERROR_BUSY);
     assert_null(session->executions); /* it was not begun */
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), LIMIT_MAKES_AT_ONCE + 1);
-    shop_let_go(shop, ASK_MAKE);
-    UNTIL(shop, held(shop, "one", QUOTA_RUNS) == 0);
-    shop_ran(shop, session, "true", NULL);
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), LIMIT_MAKES_AT_ONCE + 1);
+    fixture_let_go(fixture, ASK_MAKE);
+    UNTIL(fixture, held(fixture, "one", QUOTA_RUNS) == 0);
+    fixture_ran(fixture, session, "true", NULL);
 }
 
-static void
-never_seal(struct maker *maker, const char *key,
-           void (*done)(void *ctx, const struct sealed *sealed, const struct error *err), void *ctx)
+static void never_commits(struct provider *provider, const char *key,
+                          void (*done)(void *ctx, const struct layer_committed *layer_committed,
+                                       const struct error *err),
+                          void *ctx)
 {
-    (void)maker;
+    (void)provider;
     (void)key;
     (void)done;
     (void)ctx;
@@ -338,26 +345,27 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 static void test_an_installer_waits_in_its_tenants_line(void **state)
 {
     static const struct install_events events = {.done = on_installed};
-    static struct maker_ops ops;
-    struct shop *shop = *state;
+    static struct provider_ops ops;
+    struct engine_fixture *fixture = *state;
     struct install_spec spec = {.tenant = "one", .requirements = "x"};
     struct installation *installation;
     struct error err = {0};
 
-    ops = *shop->maker.ops;
-    ops.seal = never_seal;
-    shop->maker.ops = &ops;
-    shop->config.queue = 8; /* of which one tenant may have seven */
-    shop->holds[ASK_MAKE] = true;
+    ops = *fixture->provider.ops;
+    ops.commit_layer = never_commits;
+    fixture->provider.ops = &ops;
+    fixture->config.queue = 8; /* of which one tenant may have seven */
+    fixture->holds[ASK_MAKE] = true;
     for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 7; i++)
-        shop_exec(make(shop, "one", NULL), "true", NULL);
-    assert_int_equal(engine_queue_depth(shop->engine), 7);
-    assert_int_equal(installer_start(shop->engine, &spec, &events, NULL, &installation, &err),
+        fixture_exec(make(fixture, "one", NULL), "true", NULL);
+    assert_int_equal(session_manager_queue_depth(fixture->manager), 7);
+    assert_int_equal(installer_start(fixture->manager, &spec, &events, NULL, &installation, &err),
                      -EBUSY);
     assert_ptr_equal(err.code, ERROR_BUSY);
     spec.tenant = "two";
-    assert_int_equal(installer_start(shop->engine, &spec, &events, NULL, &installation, &err), 0);
-    assert_int_equal(engine_queue_depth(shop->engine), 8);
+    assert_int_equal(installer_start(fixture->manager, &spec, &events, NULL, &installation, &err),
+                     0);
+    assert_int_equal(session_manager_queue_depth(fixture->manager), 8);
     installer_cancel(installation);
 }
 
@@ -365,55 +373,56 @@ static void test_an_installer_waits_in_its_tenants_line(void **state)
 
 static void test_counted_again(void **state)
 {
-    struct shop *shop = *state;
-    struct session *session = make(shop, "one", "work");
+    struct engine_fixture *fixture = *state;
+    struct session *session = make(fixture, "one", "work");
     struct execution *execution;
     struct error err = {0};
     char id[ID_MAX];
 
     str_copy(id, sizeof(id), session_id(session));
     assert_int_equal(give(session, "a", 60, &err), 0);
-    shop_exec(session, "while [ ! -e go ]; do sleep 0.05; done", NULL);
-    make(shop, "two", NULL);
-    UNTIL(shop, session->running == 1 && session_state(session) == SESSION_READY);
-    shop_crash(shop);
-    shop->config.quota.sessions = 1;
-    shop->config.quota.runs = 1;
-    shop_begin(shop);
-    assert_int_equal(held(shop, "one", QUOTA_SESSIONS), 1);
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 1);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), MEMORY(shop));
-    assert_int_equal(held(shop, "one", QUOTA_DISK), 60);
-    assert_int_equal(engine_find_of(shop->engine, "one", "work", false, &session, &err), 0);
-    assert_not_there(shop, "two", id);
+    fixture_exec(session, "while [ ! -e go ]; do sleep 0.05; done", NULL);
+    make(fixture, "two", NULL);
+    UNTIL(fixture, session->running == 1 && session_state(session) == SESSION_READY);
+    fixture_crash(fixture);
+    fixture->config.quota.sessions = 1;
+    fixture->config.quota.runs = 1;
+    fixture_begin(fixture);
+    assert_int_equal(held(fixture, "one", QUOTA_SESSIONS), 1);
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 1);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), MEMORY(fixture));
+    assert_int_equal(held(fixture, "one", QUOTA_DISK), 60);
+    assert_int_equal(
+        session_manager_find_of(fixture->manager, "one", "work", false, &session, &err), 0);
+    assert_not_there(fixture, "two", id);
     assert_quota(exec_error(session, &err), &err, "runs");
     assert_int_equal(session_find_execution(session, "1", &execution, &err), 0);
     assert_int_equal(execution_signal(execution, SIGKILL, &err), 0);
-    UNTIL(shop, execution_has_ended(execution));
-    assert_int_equal(held(shop, "one", QUOTA_RUNS), 0);
-    end(shop, session);
-    assert_int_equal(held(shop, "one", QUOTA_SESSIONS), 0);
-    assert_int_equal(held(shop, "one", QUOTA_MEMORY), 0);
-    assert_int_equal(held(shop, "one", QUOTA_DISK), 0);
+    UNTIL(fixture, execution_has_ended(execution));
+    assert_int_equal(held(fixture, "one", QUOTA_RUNS), 0);
+    end(fixture, session);
+    assert_int_equal(held(fixture, "one", QUOTA_SESSIONS), 0);
+    assert_int_equal(held(fixture, "one", QUOTA_MEMORY), 0);
+    assert_int_equal(held(fixture, "one", QUOTA_DISK), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_WORKSHOP(test_found_by_its_tenant),
-        IN_A_WORKSHOP(test_the_owner_finds_all),
-        IN_A_WORKSHOP(test_names_of_a_tenant),
-        IN_A_WORKSHOP(test_sessions),
-        IN_A_WORKSHOP(test_runs_at_once),
-        IN_A_WORKSHOP(test_memory),
-        IN_A_WORKSHOP(test_a_box_that_does_not_come),
-        IN_A_WORKSHOP(test_cpu),
-        IN_A_WORKSHOP(test_disk),
-        IN_A_WORKSHOP(test_one_shot_runs),
-        IN_A_WORKSHOP(test_queue_is_full),
-        IN_A_WORKSHOP(test_an_installer_waits_in_its_tenants_line),
-        IN_A_WORKSHOP(test_counted_again),
+        WITH_ENGINE(test_found_by_its_tenant),
+        WITH_ENGINE(test_the_owner_finds_all),
+        WITH_ENGINE(test_names_of_a_tenant),
+        WITH_ENGINE(test_sessions),
+        WITH_ENGINE(test_runs_at_once),
+        WITH_ENGINE(test_memory),
+        WITH_ENGINE(test_a_box_that_does_not_come),
+        WITH_ENGINE(test_cpu),
+        WITH_ENGINE(test_disk),
+        WITH_ENGINE(test_one_shot_runs),
+        WITH_ENGINE(test_queue_is_full),
+        WITH_ENGINE(test_an_installer_waits_in_its_tenants_line),
+        WITH_ENGINE(test_counted_again),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

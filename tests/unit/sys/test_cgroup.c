@@ -10,30 +10,31 @@
 
 /* ---- where ---- */
 
-static void find(struct room *room, const char *mountinfo, const char *self)
+static void find(struct cgroup_fixture *fixture, const char *mountinfo, const char *self)
 {
-    struct cgroup_host host = {.mountinfo = mountinfo, .self = self, .prefix = room->scratch.path};
+    struct cgroup_host host = {
+        .mountinfo = mountinfo, .self = self, .prefix = fixture->scratch.path};
 
-    memset(&room->site, 0xff, sizeof(room->site));
-    cgroup_find_in(&host, &room->site);
+    memset(&fixture->site, 0xff, sizeof(fixture->site));
+    cgroup_find_in(&host, &fixture->site);
 }
 
-static void check_site(const struct room *room, enum cgroup_flavour flavour, const char *memory,
-                       const char *pids, const char *cpu)
+static void check_site(const struct cgroup_fixture *fixture, enum cgroup_flavour flavour,
+                       const char *memory, const char *pids, const char *cpu)
 {
     const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu};
 
-    assert_int_equal(room->site.flavour, flavour);
+    assert_int_equal(fixture->site.flavour, flavour);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        const char *path = expected[i] ? scratch_path(&room->scratch, expected[i]) : "";
+        const char *path = expected[i] ? scratch_path(&fixture->scratch, expected[i]) : "";
 
-        assert_string_equal(room->site.parent[i], path);
+        assert_string_equal(fixture->site.parent[i], path);
     }
 }
 
 static void test_v1_separate(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     static const char mounts[] =
         "22 1 0:21 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
         "30 22 0:25 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755\n"
@@ -45,145 +46,145 @@ static void test_v1_separate(void **state)
     static const char self[] =
         "9:name=systemd:/\n8:pids:/\n5:cpuset:/x\n4:memory:/a/b\n1:cpu:/\n0::/\n";
 
-    scratch_folder(&room->scratch, "sys/fs/cgroup/memory/a/b");
-    scratch_folder(&room->scratch, "sys/fs/cgroup/pids");
-    scratch_folder(&room->scratch, "sys/fs/cgroup/cpu");
-    find(room, mounts, self);
-    check_site(room, CGROUP_V1, "sys/fs/cgroup/memory/a/b", "sys/fs/cgroup/pids",
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup/memory/a/b");
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup/pids");
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup/cpu");
+    find(fixture, mounts, self);
+    check_site(fixture, CGROUP_V1, "sys/fs/cgroup/memory/a/b", "sys/fs/cgroup/pids",
                "sys/fs/cgroup/cpu");
 }
 
 static void test_v1_together(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     static const char mounts[] = "1 0 0:1 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
                                  "2 0 0:2 / /cg/both rw - cgroup cgroup rw,memory,pids\n";
 
-    scratch_folder(&room->scratch, "cg/cpu,cpuacct/me");
-    scratch_folder(&room->scratch, "cg/both/me");
-    find(room, mounts, "3:cpu,cpuacct:/me\n2:memory,pids:/me\n");
-    check_site(room, CGROUP_V1, "cg/both/me", "cg/both/me", "cg/cpu,cpuacct/me");
-    find(room, mounts, "3:cpuacct:/me\n2:memory,pids:/me\n"); /* cpuacct is not cpu */
-    check_site(room, CGROUP_V1, "cg/both/me", "cg/both/me", NULL);
+    scratch_folder(&fixture->scratch, "cg/cpu,cpuacct/me");
+    scratch_folder(&fixture->scratch, "cg/both/me");
+    find(fixture, mounts, "3:cpu,cpuacct:/me\n2:memory,pids:/me\n");
+    check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", "cg/cpu,cpuacct/me");
+    find(fixture, mounts, "3:cpuacct:/me\n2:memory,pids:/me\n"); /* cpuacct is not cpu */
+    check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", NULL);
 }
 
 /* Controllers on v1, an empty v2 beside them. */
 static void test_hybrid(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     static const char mounts[] = "1 0 0:1 / /cg/unified rw - cgroup2 cgroup2 rw,nsdelegate\n"
                                  "2 0 0:2 / /cg/memory rw - cgroup cgroup rw,memory\n"
                                  "3 0 0:3 / /cg/pids rw - cgroup cgroup rw,pids\n";
     static const char self[] = "3:pids:/\n2:memory:/\n0::/\n";
 
-    scratch_folder(&room->scratch, "cg/unified");
-    scratch_write(&room->scratch, "cg/unified/cgroup.subtree_control", "memory pids\n");
-    scratch_folder(&room->scratch, "cg/memory");
-    scratch_folder(&room->scratch, "cg/pids");
-    find(room, mounts, self);
-    check_site(room, CGROUP_V1, "cg/memory", "cg/pids", NULL);
+    scratch_folder(&fixture->scratch, "cg/unified");
+    scratch_write(&fixture->scratch, "cg/unified/cgroup.subtree_control", "memory pids\n");
+    scratch_folder(&fixture->scratch, "cg/memory");
+    scratch_folder(&fixture->scratch, "cg/pids");
+    find(fixture, mounts, self);
+    check_site(fixture, CGROUP_V1, "cg/memory", "cg/pids", NULL);
     /* A v1 that lacks one of the two is not used at all. */
-    find(room, mounts, "2:memory:/\n0::/\n");
-    check_site(room, CGROUP_V2, "cg/unified", "cg/unified", NULL);
+    find(fixture, mounts, "2:memory:/\n0::/\n");
+    check_site(fixture, CGROUP_V2, "cg/unified", "cg/unified", NULL);
 }
 
 static const char v2_mount[] = "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
 
 static void test_v2_delegated_above(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     static const char self[] = "0::/user.slice/user-1.slice/app/mine\n";
 
-    scratch_folder(&room->scratch, "sys/fs/cgroup/user.slice/user-1.slice/app/mine");
-    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "cpu memory pids\n");
-    scratch_write(&room->scratch, "sys/fs/cgroup/user.slice/cgroup.subtree_control",
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup/user.slice/user-1.slice/app/mine");
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/cgroup.subtree_control", "cpu memory pids\n");
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/user.slice/cgroup.subtree_control",
                   "cpu memory pids\n");
-    scratch_write(&room->scratch, "sys/fs/cgroup/user.slice/user-1.slice/cgroup.subtree_control",
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/user.slice/user-1.slice/cgroup.subtree_control",
                   "memory pids\n");
-    scratch_write(&room->scratch,
+    scratch_write(&fixture->scratch,
                   "sys/fs/cgroup/user.slice/user-1.slice/app/cgroup.subtree_control", "memory\n");
-    scratch_write(&room->scratch,
+    scratch_write(&fixture->scratch,
                   "sys/fs/cgroup/user.slice/user-1.slice/app/mine/cgroup.subtree_control", "");
-    find(room, v2_mount, self);
-    check_site(room, CGROUP_V2, "sys/fs/cgroup/user.slice/user-1.slice",
+    find(fixture, v2_mount, self);
+    check_site(fixture, CGROUP_V2, "sys/fs/cgroup/user.slice/user-1.slice",
                "sys/fs/cgroup/user.slice/user-1.slice", NULL);
 }
 
 static void test_v2_root(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
 
-    scratch_folder(&room->scratch, "sys/fs/cgroup");
-    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
-    find(room, v2_mount, "0::/\n");
-    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
-    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control",
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup");
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
+    find(fixture, v2_mount, "0::/\n");
+    check_site(fixture, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/cgroup.subtree_control",
                   "cpuset cpu io memory pids\n");
-    find(room, v2_mount, "0::/\n");
-    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", "sys/fs/cgroup");
-    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory_x pids\n");
-    find(room, v2_mount, "0::/\n");
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    find(fixture, v2_mount, "0::/\n");
+    check_site(fixture, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", "sys/fs/cgroup");
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory_x pids\n");
+    find(fixture, v2_mount, "0::/\n");
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
 }
 
 /* The search goes up to the mount and not beyond it, whatever lies there. */
 static void test_v2_stops_at_the_mount(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
 
-    scratch_folder(&room->scratch, "sys/fs/cgroup/a");
-    scratch_write(&room->scratch, "sys/fs/cgroup.subtree_control", "memory pids\n");
-    scratch_write(&room->scratch, "cgroup.subtree_control", "memory pids\n");
-    find(room, v2_mount, "0::/a\n");
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup/a");
+    scratch_write(&fixture->scratch, "sys/fs/cgroup.subtree_control", "memory pids\n");
+    scratch_write(&fixture->scratch, "cgroup.subtree_control", "memory pids\n");
+    find(fixture, v2_mount, "0::/a\n");
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
 }
 
 /* In a container without a cgroup namespace the mount shows a part of the hierarchy only. */
 static void test_mount_of_a_part(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     static const char mount[] = "9 8 0:26 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
     static const char v1[] = "1 0 0:1 /docker/x /cg/memory rw - cgroup cgroup rw,memory\n"
                              "2 0 0:2 /docker/x /cg/pids rw - cgroup cgroup rw,pids\n";
 
-    scratch_folder(&room->scratch, "sys/fs/cgroup/in");
-    scratch_write(&room->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
-    find(room, mount, "0::/docker/x\n");
-    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
-    find(room, mount, "0::/docker/x/in\n");
-    check_site(room, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
-    find(room, mount, "0::/docker/xy\n"); /* a group beside it */
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
-    find(room, mount, "0::/\n");
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    scratch_folder(&fixture->scratch, "sys/fs/cgroup/in");
+    scratch_write(&fixture->scratch, "sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
+    find(fixture, mount, "0::/docker/x\n");
+    check_site(fixture, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
+    find(fixture, mount, "0::/docker/x/in\n");
+    check_site(fixture, CGROUP_V2, "sys/fs/cgroup", "sys/fs/cgroup", NULL);
+    find(fixture, mount, "0::/docker/xy\n"); /* a group beside it */
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
+    find(fixture, mount, "0::/\n");
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
 
-    scratch_folder(&room->scratch, "cg/memory/in");
-    scratch_folder(&room->scratch, "cg/pids");
-    find(room, v1, "1:memory:/docker/x/in\n2:pids:/docker/x\n");
-    check_site(room, CGROUP_V1, "cg/memory/in", "cg/pids", NULL);
+    scratch_folder(&fixture->scratch, "cg/memory/in");
+    scratch_folder(&fixture->scratch, "cg/pids");
+    find(fixture, v1, "1:memory:/docker/x/in\n2:pids:/docker/x\n");
+    check_site(fixture, CGROUP_V1, "cg/memory/in", "cg/pids", NULL);
 }
 
 static void test_none(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     char *mounts = malloc(5000);
 
     assert_non_null(mounts);
-    find(room, "", "");
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
-    find(room, "22 1 0:21 / / rw - ext4 /dev/vda rw\n", "0::/\n");
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
-    find(room, "nonsense\n - \n1 2 3 4 5 - cgroup2\n- cgroup cgroup rw,memory\n",
+    find(fixture, "", "");
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
+    find(fixture, "22 1 0:21 / / rw - ext4 /dev/vda rw\n", "0::/\n");
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
+    find(fixture, "nonsense\n - \n1 2 3 4 5 - cgroup2\n- cgroup cgroup rw,memory\n",
          ":::\n::\n:\n0\n");
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
-    find(room, v2_mount, "0::/"); /* mounted, but nothing is there */
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
+    find(fixture, v2_mount, "0::/"); /* mounted, but nothing is there */
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
     memset(mounts, 'x', 4999); /* one endless line */
     mounts[4999] = 0;
     memcpy(mounts, "1 0 0:1 / /", 11);
     memcpy(mounts + 4960, " - cgroup2 c rw", 15);
-    find(room, mounts, mounts);
-    check_site(room, CGROUP_NONE, NULL, NULL, NULL);
+    find(fixture, mounts, mounts);
+    check_site(fixture, CGROUP_NONE, NULL, NULL, NULL);
     free(mounts);
 }
 
@@ -191,39 +192,39 @@ static void test_none(void **state)
 
 static void test_make_v1(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct error err = {0};
 
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
-    assert_int_equal(cgroup_make(&room->site, "bailey-1-0", &limits, &room->group, &err), 0);
-    check_file(room, "memory/bailey-1-0/memory.limit_in_bytes", "67108864");
-    check_file(room, "memory/bailey-1-0/memory.memsw.limit_in_bytes", "67108864");
-    check_file(room, "pids/bailey-1-0/pids.max", "12");
-    check_file(room, "cpu/bailey-1-0/cpu.cfs_period_us", "100000");
-    check_file(room, "cpu/bailey-1-0/cpu.cfs_quota_us", "50000");
-    check_file(room, "pids/bailey-1-0/tasks", "");
-    assert_int_equal(cgroup_join(&room->group), 0);
-    check_file(room, "memory/bailey-1-0/tasks", "0");
-    check_file(room, "pids/bailey-1-0/tasks", "0");
-    check_file(room, "cpu/bailey-1-0/tasks", "0");
-    cgroup_remove(&room->group);
-    assert_false(is_there(room, "memory/bailey-1-0"));
-    assert_false(is_there(room, "pids/bailey-1-0"));
-    assert_false(is_there(room, "cpu/bailey-1-0"));
-    assert_int_equal(room->group.flavour, CGROUP_NONE);
-    assert_int_equal(room->group.join_fd[0], -1);
-    cgroup_remove(&room->group); /* twice is fine, and so is nothing */
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
+    assert_int_equal(cgroup_make(&fixture->site, "bailey-1-0", &limits, &fixture->group, &err), 0);
+    check_file(fixture, "memory/bailey-1-0/memory.limit_in_bytes", "67108864");
+    check_file(fixture, "memory/bailey-1-0/memory.memsw.limit_in_bytes", "67108864");
+    check_file(fixture, "pids/bailey-1-0/pids.max", "12");
+    check_file(fixture, "cpu/bailey-1-0/cpu.cfs_period_us", "100000");
+    check_file(fixture, "cpu/bailey-1-0/cpu.cfs_quota_us", "50000");
+    check_file(fixture, "pids/bailey-1-0/tasks", "");
+    assert_int_equal(cgroup_join(&fixture->group), 0);
+    check_file(fixture, "memory/bailey-1-0/tasks", "0");
+    check_file(fixture, "pids/bailey-1-0/tasks", "0");
+    check_file(fixture, "cpu/bailey-1-0/tasks", "0");
+    cgroup_remove(&fixture->group);
+    assert_false(is_there(fixture, "memory/bailey-1-0"));
+    assert_false(is_there(fixture, "pids/bailey-1-0"));
+    assert_false(is_there(fixture, "cpu/bailey-1-0"));
+    assert_int_equal(fixture->group.flavour, CGROUP_NONE);
+    assert_int_equal(fixture->group.join_fd[0], -1);
+    cgroup_remove(&fixture->group); /* twice is fine, and so is nothing */
     cgroup_remove(NULL);
 }
 
 /* For one more process, after those of the making are closed; `file` is what it writes to. */
-static void check_open_join(struct room *room, size_t wanted, const char *file)
+static void check_open_join(struct cgroup_fixture *fixture, size_t wanted, const char *file)
 {
     int fds[_CONTROLLER_MAX];
     size_t count = 0;
 
-    assert_int_equal(cgroup_open_join(&room->group, fds), 0);
+    assert_int_equal(cgroup_open_join(&fixture->group, fds), 0);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         if (fds[i] < 0)
             continue;
@@ -233,75 +234,76 @@ static void check_open_join(struct room *room, size_t wanted, const char *file)
         close(fds[i]);
     }
     assert_int_equal(count, wanted);
-    check_file(room, file, "0");
+    check_file(fixture, file, "0");
 }
 
 static void test_open_join(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct error err = {0};
     int fds[_CONTROLLER_MAX];
 
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
-    assert_int_equal(cgroup_make(&room->site, "bailey-1-3", &limits, &room->group, &err), 0);
-    check_open_join(room, 3, "cpu/bailey-1-3/tasks");
-    cgroup_remove(&room->group);
-    assert_int_equal(cgroup_open_join(&room->group, fds), 0); /* without a group there is no file */
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
+    assert_int_equal(cgroup_make(&fixture->site, "bailey-1-3", &limits, &fixture->group, &err), 0);
+    check_open_join(fixture, 3, "cpu/bailey-1-3/tasks");
+    cgroup_remove(&fixture->group);
+    assert_int_equal(cgroup_open_join(&fixture->group, fds),
+                     0); /* without a group there is no file */
     assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
     kernel_files = v2_files;
-    make_site(room, CGROUP_V2, "top", "top", "top");
-    assert_int_equal(cgroup_make(&room->site, "bailey-1-4", &limits, &room->group, &err), 0);
-    check_open_join(room, 1, "top/bailey-1-4/cgroup.procs");
-    room->group.path[0][0] = '-'; /* somewhere else */
-    assert_int_equal(cgroup_open_join(&room->group, fds), -ENOENT);
+    make_site(fixture, CGROUP_V2, "top", "top", "top");
+    assert_int_equal(cgroup_make(&fixture->site, "bailey-1-4", &limits, &fixture->group, &err), 0);
+    check_open_join(fixture, 1, "top/bailey-1-4/cgroup.procs");
+    fixture->group.path[0][0] = '-'; /* somewhere else */
+    assert_int_equal(cgroup_open_join(&fixture->group, fds), -ENOENT);
     assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
-    room->group.path[0][0] = '/';
-    cgroup_remove(&room->group);
+    fixture->group.path[0][0] = '/';
+    cgroup_remove(&fixture->group);
 }
 
 /* One hierarchy for two controllers: one folder, made and entered once; no cpu limit, no group. */
 static void test_make_v1_together(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct cgroup_limits few = {.memory_bytes = 1 << 20, .pids = 3};
     struct error err = {0};
 
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "both", "both", "cpu");
-    assert_int_equal(cgroup_make(&room->site, "bailey-1-1", &few, &room->group, &err), 0);
-    check_file(room, "both/bailey-1-1/memory.limit_in_bytes", "1048576");
-    check_file(room, "both/bailey-1-1/pids.max", "3");
-    assert_false(is_there(room, "cpu/bailey-1-1"));
-    assert_int_equal(room->group.join_fd[CONTROLLER_PIDS], -1);
-    assert_int_equal(cgroup_join(&room->group), 0);
-    check_file(room, "both/bailey-1-1/tasks", "0");
-    assert_int_equal(cgroup_try_remove(&room->group), 0);
-    assert_int_equal(room->group.flavour, CGROUP_NONE);
-    assert_int_equal(cgroup_try_remove(&room->group), 0);
-    assert_false(is_there(room, "both/bailey-1-1"));
+    make_site(fixture, CGROUP_V1, "both", "both", "cpu");
+    assert_int_equal(cgroup_make(&fixture->site, "bailey-1-1", &few, &fixture->group, &err), 0);
+    check_file(fixture, "both/bailey-1-1/memory.limit_in_bytes", "1048576");
+    check_file(fixture, "both/bailey-1-1/pids.max", "3");
+    assert_false(is_there(fixture, "cpu/bailey-1-1"));
+    assert_int_equal(fixture->group.join_fd[CONTROLLER_PIDS], -1);
+    assert_int_equal(cgroup_join(&fixture->group), 0);
+    check_file(fixture, "both/bailey-1-1/tasks", "0");
+    assert_int_equal(cgroup_try_remove(&fixture->group), 0);
+    assert_int_equal(fixture->group.flavour, CGROUP_NONE);
+    assert_int_equal(cgroup_try_remove(&fixture->group), 0);
+    assert_false(is_there(fixture, "both/bailey-1-1"));
 }
 
 static void test_make_v2(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct stat by_fd, by_path;
     struct error err = {0};
 
     kernel_files = v2_files;
-    make_site(room, CGROUP_V2, "top", "top", "top");
-    assert_int_equal(cgroup_make(&room->site, "bailey-1-2", &limits, &room->group, &err), 0);
-    check_file(room, "top/bailey-1-2/memory.max", "67108864");
-    check_file(room, "top/bailey-1-2/memory.swap.max", "0");
-    check_file(room, "top/bailey-1-2/pids.max", "12");
-    check_file(room, "top/bailey-1-2/cpu.max", "50000 100000");
-    assert_int_equal(fstat(room->group.join_fd[0], &by_fd), 0);
-    assert_int_equal(stat(room->group.path[0], &by_path), 0);
+    make_site(fixture, CGROUP_V2, "top", "top", "top");
+    assert_int_equal(cgroup_make(&fixture->site, "bailey-1-2", &limits, &fixture->group, &err), 0);
+    check_file(fixture, "top/bailey-1-2/memory.max", "67108864");
+    check_file(fixture, "top/bailey-1-2/memory.swap.max", "0");
+    check_file(fixture, "top/bailey-1-2/pids.max", "12");
+    check_file(fixture, "top/bailey-1-2/cpu.max", "50000 100000");
+    assert_int_equal(fstat(fixture->group.join_fd[0], &by_fd), 0);
+    assert_int_equal(stat(fixture->group.path[0], &by_path), 0);
     assert_true(by_fd.st_ino == by_path.st_ino);
-    assert_int_equal(cgroup_join(&room->group), 0); /* entered by the clone: nothing to do */
-    check_file(room, "top/bailey-1-2/cgroup.procs", "");
-    cgroup_remove(&room->group);
-    assert_false(is_there(room, "top/bailey-1-2"));
+    assert_int_equal(cgroup_join(&fixture->group), 0); /* entered by the clone: nothing to do */
+    check_file(fixture, "top/bailey-1-2/cgroup.procs", "");
+    cgroup_remove(&fixture->group);
+    assert_false(is_there(fixture, "top/bailey-1-2"));
 }
 
 /* On failure nothing is left, and the error names the file. */
@@ -309,66 +311,68 @@ static void test_make_fails(void **state)
 {
     static const char *const no_pids[] = {"tasks", "memory.limit_in_bytes", NULL};
     static const char *const no_tasks[] = {"memory.limit_in_bytes", "pids.max", NULL};
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct error err = {0};
 
-    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
     kernel_files = no_pids;
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENOENT);
+    assert_int_equal(cgroup_make(&fixture->site, "g", &limits, &fixture->group, &err), -ENOENT);
     assert_non_null(strstr(err.text, "pids/g/pids.max"));
-    assert_false(is_there(room, "memory/g") || is_there(room, "pids/g") || is_there(room, "cpu/g"));
+    assert_false(is_there(fixture, "memory/g") || is_there(fixture, "pids/g") ||
+                 is_there(fixture, "cpu/g"));
     kernel_files = no_tasks;
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENOENT);
+    assert_int_equal(cgroup_make(&fixture->site, "g", &limits, &fixture->group, &err), -ENOENT);
     assert_non_null(strstr(err.text, "memory/g/tasks"));
-    assert_false(is_there(room, "memory/g"));
+    assert_false(is_there(fixture, "memory/g"));
     kernel_files = v1_files;
     mkdir_refuses = "pids/g";
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -EROFS);
+    assert_int_equal(cgroup_make(&fixture->site, "g", &limits, &fixture->group, &err), -EROFS);
     assert_non_null(strstr(err.text, "pids/g"));
-    assert_false(is_there(room, "memory/g"));
-    assert_int_equal(room->group.flavour, CGROUP_NONE);
+    assert_false(is_there(fixture, "memory/g"));
+    assert_int_equal(fixture->group.flavour, CGROUP_NONE);
 }
 
 static void test_make_where_none_can_be(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct error err = {0};
     char name[CGROUP_PATH_MAX];
 
-    memset(&room->site, 0, sizeof(room->site));
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENODEV);
-    make_site(room, CGROUP_V1, "memory", NULL, "cpu");
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -ENODEV);
-    assert_false(is_there(room, "memory/g"));
-    make_site(room, CGROUP_V1, "memory", "pids", NULL);
+    memset(&fixture->site, 0, sizeof(fixture->site));
+    assert_int_equal(cgroup_make(&fixture->site, "g", &limits, &fixture->group, &err), -ENODEV);
+    make_site(fixture, CGROUP_V1, "memory", NULL, "cpu");
+    assert_int_equal(cgroup_make(&fixture->site, "g", &limits, &fixture->group, &err), -ENODEV);
+    assert_false(is_there(fixture, "memory/g"));
+    make_site(fixture, CGROUP_V1, "memory", "pids", NULL);
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = 0;
-    assert_int_equal(cgroup_make(&room->site, name, &limits, &room->group, &err), -ENAMETOOLONG);
+    assert_int_equal(cgroup_make(&fixture->site, name, &limits, &fixture->group, &err),
+                     -ENAMETOOLONG);
     /* Somebody else's group of that name is not touched. */
-    scratch_folder(&room->scratch, "memory/g");
-    assert_int_equal(cgroup_make(&room->site, "g", &limits, &room->group, &err), -EEXIST);
-    assert_true(is_there(room, "memory/g"));
+    scratch_folder(&fixture->scratch, "memory/g");
+    assert_int_equal(cgroup_make(&fixture->site, "g", &limits, &fixture->group, &err), -EEXIST);
+    assert_true(is_there(fixture, "memory/g"));
 }
 
 static void test_oom_kills(void **state)
 {
-    struct room *room = *state;
-    struct cgroup *group = &room->group;
+    struct cgroup_fixture *fixture = *state;
+    struct cgroup *group = &fixture->group;
 
     assert_int_equal(cgroup_oom_kills(group), 0);
-    snprintf(group->path[0], CGROUP_PATH_MAX, "%s", room->scratch.path);
+    snprintf(group->path[0], CGROUP_PATH_MAX, "%s", fixture->scratch.path);
     group->flavour = CGROUP_V1;
     assert_int_equal(cgroup_oom_kills(group), 0); /* no such file */
-    scratch_write(&room->scratch, "memory.oom_control",
+    scratch_write(&fixture->scratch, "memory.oom_control",
                   "oom_kill_disable 7\nunder_oom 0\noom_kill 3\n");
     assert_int_equal(cgroup_oom_kills(group), 3);
-    scratch_write(&room->scratch, "memory.oom_control", "oom_kill_disable 7\nunder_oom 0\n");
+    scratch_write(&fixture->scratch, "memory.oom_control", "oom_kill_disable 7\nunder_oom 0\n");
     assert_int_equal(cgroup_oom_kills(group), 0);
     group->flavour = CGROUP_V2;
-    scratch_write(&room->scratch, "memory.events",
+    scratch_write(&fixture->scratch, "memory.events",
                   "low 0\nhigh 1\nmax 9\noom 5\noom_kill 18446744073709551615\noom_group_kill 2\n");
     assert_true(cgroup_oom_kills(group) == UINT64_MAX);
-    scratch_write(&room->scratch, "memory.events", "oom_kill x\n");
+    scratch_write(&fixture->scratch, "memory.events", "oom_kill x\n");
     assert_int_equal(cgroup_oom_kills(group), 0);
     cgroup_init(group); /* the folder is not a group's: not to be removed */
 }
@@ -382,71 +386,71 @@ static void own_path(const struct cgroup *group, int controller, char path[CGROU
 }
 
 /* A maker's group carries its name, and is its own until it is removed: v1, a lock for each. */
-static void check_own(struct room *room, enum cgroup_flavour flavour, size_t locks)
+static void check_own(struct cgroup_fixture *fixture, enum cgroup_flavour flavour, size_t locks)
 {
     char owner[OWNER_MAX], start[OWNER_MAX + 16], path[CGROUP_PATH_MAX];
     struct error err = {0};
     size_t count = 0;
 
-    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), 0);
-    assert_int_equal(room->group.flavour, flavour);
+    assert_int_equal(cgroup_make_own(&fixture->site, &limits, &fixture->group, &err), 0);
+    assert_int_equal(fixture->group.flavour, flavour);
     owner_name(owner);
     snprintf(start, sizeof(start), "/bailey-%s-", owner);
-    own_path(&room->group, CONTROLLER_PIDS, path);
+    own_path(&fixture->group, CONTROLLER_PIDS, path);
     assert_non_null(strstr(path, start));
     for (int i = 0; i < _CONTROLLER_MAX; i++)
-        count += room->group.lock_fd[i] >= 0;
+        count += fixture->group.lock_fd[i] >= 0;
     assert_int_equal(count, locks);
     kernel_files = NULL; /* a fake group would not be empty: the lock alone keeps it */
     for (int i = 0; i < _CONTROLLER_MAX; i++)
-        scratch_empty(room->group.path[i]);
-    cgroup_sweep(&room->site);
+        scratch_empty(fixture->group.path[i]);
+    cgroup_sweep(&fixture->site);
     assert_int_equal(access(path, F_OK), 0);
     for (int i = 0; i < _CONTROLLER_MAX; i++)
-        fd_closep(&room->group.lock_fd[i]); /* as the kernel does when the maker dies */
-    cgroup_sweep(&room->site);
+        fd_closep(&fixture->group.lock_fd[i]); /* as the kernel does when the maker dies */
+    cgroup_sweep(&fixture->site);
     for (int i = 0; i < _CONTROLLER_MAX; i++)
-        assert_int_equal(access(room->group.path[i], F_OK), -1);
-    cgroup_remove(&room->group);
+        assert_int_equal(access(fixture->group.path[i], F_OK), -1);
+    cgroup_remove(&fixture->group);
 }
 
 static void test_own_v1(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
 
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "memory", "pids", "cpu");
-    check_own(room, CGROUP_V1, 3);
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
+    check_own(fixture, CGROUP_V1, 3);
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "both", "both", "cpu");
-    check_own(room, CGROUP_V1, 2);
+    make_site(fixture, CGROUP_V1, "both", "both", "cpu");
+    check_own(fixture, CGROUP_V1, 2);
 }
 
 static void test_own_v2(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
 
     kernel_files = v2_files;
-    make_site(room, CGROUP_V2, "top", "top", "top");
-    check_own(room, CGROUP_V2, 1);
+    make_site(fixture, CGROUP_V2, "top", "top", "top");
+    check_own(fixture, CGROUP_V2, 1);
 }
 
 /* Two makers with the same number, each in a namespace of its own, or one after the other. */
 static void test_own_names_do_not_meet(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct cgroup second;
     struct error err = {0};
     char first[CGROUP_PATH_MAX], next[CGROUP_PATH_MAX], *dash;
 
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "both", "both", NULL);
-    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), 0);
-    own_path(&room->group, 0, first);
+    make_site(fixture, CGROUP_V1, "both", "both", NULL);
+    assert_int_equal(cgroup_make_own(&fixture->site, &limits, &fixture->group, &err), 0);
+    own_path(&fixture->group, 0, first);
     dash = strrchr(first, '-');
     snprintf(next, sizeof(next), "%.*s-%d", (int)(dash - first), first, atoi(dash + 1) + 1);
     assert_int_equal(mkdirat(AT_FDCWD, next, 0700), 0); /* the name that would come next */
-    assert_int_equal(cgroup_make_own(&room->site, &limits, &second, &err), 0);
+    assert_int_equal(cgroup_make_own(&fixture->site, &limits, &second, &err), 0);
     assert_string_not_equal(second.path[0], next);
     assert_string_not_equal(second.path[0], first);
     cgroup_remove(&second);
@@ -457,20 +461,20 @@ static void test_own_names_do_not_meet(void **state)
 /* A sweeper that comes between the making and the lock: another group is made. */
 static void test_own_meets_a_sweeper(void **state)
 {
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
     struct error err = {0};
 
     kernel_files = v1_files;
-    make_site(room, CGROUP_V1, "both", "both", NULL);
+    make_site(fixture, CGROUP_V1, "both", "both", NULL);
     sweeps_before_lock = 2;
-    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), 0);
+    assert_int_equal(cgroup_make_own(&fixture->site, &limits, &fixture->group, &err), 0);
     assert_int_equal(sweeps_before_lock, 0);
-    assert_int_equal(access(room->group.path[0], F_OK), 0);
-    cgroup_remove(&room->group);
+    assert_int_equal(access(fixture->group.path[0], F_OK), 0);
+    cgroup_remove(&fixture->group);
     sweeps_before_lock = 1000; /* each time: that is given up */
-    assert_int_equal(cgroup_make_own(&room->site, &limits, &room->group, &err), -EAGAIN);
+    assert_int_equal(cgroup_make_own(&fixture->site, &limits, &fixture->group, &err), -EAGAIN);
     assert_non_null(strstr(err.text, "locking the control group"));
-    assert_int_equal(room->group.flavour, CGROUP_NONE);
+    assert_int_equal(fixture->group.flavour, CGROUP_NONE);
 }
 
 /* Which names a sweep looks at. None of these has a maker. */
@@ -496,41 +500,41 @@ static void test_sweep(void **state)
         {"memory/bailey-", true},
         {"memory/other", true},
     };
-    struct room *room = *state;
+    struct cgroup_fixture *fixture = *state;
 
-    make_site(room, CGROUP_V1, "memory", "memory", "cpu");
+    make_site(fixture, CGROUP_V1, "memory", "memory", "cpu");
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        scratch_folder(&room->scratch, rows[i].name);
-    cgroup_sweep(&room->site);
+        scratch_folder(&fixture->scratch, rows[i].name);
+    cgroup_sweep(&fixture->site);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        assert_int_equal(is_there(room, rows[i].name), rows[i].stays);
-    memset(&room->site, 0, sizeof(room->site));
-    cgroup_sweep(&room->site); /* nowhere: nothing to do */
+        assert_int_equal(is_there(fixture, rows[i].name), rows[i].stays);
+    memset(&fixture->site, 0, sizeof(fixture->site));
+    cgroup_sweep(&fixture->site); /* nowhere: nothing to do */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_ROOM(test_v1_separate),
-        IN_A_ROOM(test_v1_together),
-        IN_A_ROOM(test_hybrid),
-        IN_A_ROOM(test_v2_delegated_above),
-        IN_A_ROOM(test_v2_root),
-        IN_A_ROOM(test_v2_stops_at_the_mount),
-        IN_A_ROOM(test_mount_of_a_part),
-        IN_A_ROOM(test_none),
-        IN_A_ROOM(test_make_v1),
-        IN_A_ROOM(test_make_v1_together),
-        IN_A_ROOM(test_open_join),
-        IN_A_ROOM(test_make_v2),
-        IN_A_ROOM(test_make_fails),
-        IN_A_ROOM(test_make_where_none_can_be),
-        IN_A_ROOM(test_oom_kills),
-        IN_A_ROOM(test_sweep),
-        IN_A_ROOM(test_own_v1),
-        IN_A_ROOM(test_own_v2),
-        IN_A_ROOM(test_own_names_do_not_meet),
-        IN_A_ROOM(test_own_meets_a_sweeper),
+        WITH_CGROUP(test_v1_separate),
+        WITH_CGROUP(test_v1_together),
+        WITH_CGROUP(test_hybrid),
+        WITH_CGROUP(test_v2_delegated_above),
+        WITH_CGROUP(test_v2_root),
+        WITH_CGROUP(test_v2_stops_at_the_mount),
+        WITH_CGROUP(test_mount_of_a_part),
+        WITH_CGROUP(test_none),
+        WITH_CGROUP(test_make_v1),
+        WITH_CGROUP(test_make_v1_together),
+        WITH_CGROUP(test_open_join),
+        WITH_CGROUP(test_make_v2),
+        WITH_CGROUP(test_make_fails),
+        WITH_CGROUP(test_make_where_none_can_be),
+        WITH_CGROUP(test_oom_kills),
+        WITH_CGROUP(test_sweep),
+        WITH_CGROUP(test_own_v1),
+        WITH_CGROUP(test_own_v2),
+        WITH_CGROUP(test_own_names_do_not_meet),
+        WITH_CGROUP(test_own_meets_a_sweeper),
     };
 
     return cmocka_run_group_tests_name("sys/cgroup", tests, NULL, NULL);

@@ -92,7 +92,7 @@ static int count_left_groups(const struct cgroup_site *site)
 
 static void test_rows(void **state)
 {
-    struct probe_row rows[_LAYER_MAX];
+    struct probe_row rows[_ISOLATION_LAYER_MAX];
     struct cgroup_site site;
     unsigned fds = open_fds();
     int groups;
@@ -101,14 +101,14 @@ static void test_rows(void **state)
     cgroup_find(&site);
     groups = count_left_groups(&site);
     assert_int_equal(probe_layers(rows, NULL), 0);
-    for (int i = 0; i < _LAYER_MAX; i++) {
+    for (int i = 0; i < _ISOLATION_LAYER_MAX; i++) {
         assert_int_equal(rows[i].layer, i);
         assert_true(rows[i].result <= 0);
         assert_true(rows[i].detail[0] != '\0');
         assert_int_not_equal(rows[i].result, -ECHILD);
-        print_message("# %s: %s\n", layer_table[i].name, rows[i].detail);
+        print_message("# %s: %s\n", isolation_layer_table[i].name, rows[i].detail);
     }
-    assert_int_equal(rows[LAYER_NO_NEW_PRIVS].result, 0);
+    assert_int_equal(rows[ISOLATION_LAYER_NO_NEW_PRIVS].result, 0);
 
     /* nothing is left behind */
     assert_int_equal(open_fds(), fds);
@@ -120,7 +120,7 @@ static void test_rows(void **state)
 /* What is proved in a child does not happen to us. */
 static void test_probing_changes_nothing_here(void **state)
 {
-    struct probe_row rows[_LAYER_MAX];
+    struct probe_row rows[_ISOLATION_LAYER_MAX];
     int privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
     int caps = prctl(PR_CAPBSET_READ, 0, 0, 0, 0);
     int filters = prctl(PR_GET_SECCOMP, 0, 0, 0, 0);
@@ -157,10 +157,11 @@ static int refuse_namespaces(void)
 /* Runs in a child: the number of rows that say something else than what was refused. */
 static int probe_refused(void)
 {
-    static const enum layer refused[] = {LAYER_USERNS, LAYER_MOUNTNS,  LAYER_PIDNS,
-                                         LAYER_NETNS,  LAYER_IPCNS,    LAYER_UTSNS,
-                                         LAYER_PROC,   LAYER_CGROUPNS, LAYER_UID_SPLIT};
-    struct probe_row rows[_LAYER_MAX];
+    static const enum isolation_layer refused[] = {
+        ISOLATION_LAYER_USERNS, ISOLATION_LAYER_MOUNTNS,  ISOLATION_LAYER_PIDNS,
+        ISOLATION_LAYER_NETNS,  ISOLATION_LAYER_IPCNS,    ISOLATION_LAYER_UTSNS,
+        ISOLATION_LAYER_PROC,   ISOLATION_LAYER_CGROUPNS, ISOLATION_LAYER_UID_SPLIT};
+    struct probe_row rows[_ISOLATION_LAYER_MAX];
     struct probe_host host;
     int wrong = 0;
 
@@ -171,9 +172,10 @@ static int probe_refused(void)
 
         wrong += row->result != -EPERM || !strstr(row->detail, "EPERM");
     }
-    wrong += rows[LAYER_LANDLOCK].result != -EOPNOTSUPP || host.landlock_abi != 0;
-    wrong += rows[LAYER_SECCOMP].result != 0 || rows[LAYER_NO_NEW_PRIVS].result != 0;
-    wrong += rows[LAYER_CAPS].result != (geteuid() == 0 ? 0 : -EPERM);
+    wrong += rows[ISOLATION_LAYER_LANDLOCK].result != -EOPNOTSUPP || host.landlock_abi != 0;
+    wrong +=
+        rows[ISOLATION_LAYER_SECCOMP].result != 0 || rows[ISOLATION_LAYER_NO_NEW_PRIVS].result != 0;
+    wrong += rows[ISOLATION_LAYER_CAPS].result != (geteuid() == 0 ? 0 : -EPERM);
     return wrong;
 }
 

@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "tool/oneshot.h"
+#include "oneshot/oneshot.h"
 #include "tool/tool.h"
 
 static int calls;

@@ -7,7 +7,7 @@
 #include "warden/file_op.h"
 
 /* The shares, and a canary beside them. */
-struct room {
+struct warden_fixture {
     struct scratch scratch;
     struct sandbox_plan plan;
     struct sandbox sandbox;
@@ -16,52 +16,52 @@ struct room {
 static int set_up(void **state)
 {
     static const char *const names[_SHARE_MAX] = {"desk", "tmp", "home", "data"};
-    struct room *room = calloc(1, sizeof(*room));
+    struct warden_fixture *fixture = calloc(1, sizeof(*fixture));
 
-    if (!room)
+    if (!fixture)
         return -1;
-    scratch_make(&room->scratch);
-    sandbox_init(&room->sandbox, &room->plan);
+    scratch_make(&fixture->scratch);
+    sandbox_init(&fixture->sandbox, &fixture->plan);
     for (int i = 0; i < _SHARE_MAX; i++)
-        room->sandbox.share_fd[i] =
-            open(scratch_folder(&room->scratch, names[i]), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    scratch_write(&room->scratch, "canary", "out");
-    scratch_write(&room->scratch, "desk/file", "in");
-    *state = room;
+        fixture->sandbox.share_fd[i] =
+            open(scratch_folder(&fixture->scratch, names[i]), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scratch_write(&fixture->scratch, "canary", "out");
+    scratch_write(&fixture->scratch, "desk/file", "in");
+    *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     char text[8];
 
-    assert_true(scratch_read(scratch_path(&room->scratch, "canary"), text, sizeof(text)));
+    assert_true(scratch_read(scratch_path(&fixture->scratch, "canary"), text, sizeof(text)));
     assert_string_equal(text, "out");
     for (int i = 0; i < _SHARE_MAX; i++)
-        close(room->sandbox.share_fd[i]);
-    scratch_remove(&room->scratch);
-    free(room);
+        close(fixture->sandbox.share_fd[i]);
+    scratch_remove(&fixture->scratch);
+    free(fixture);
     return 0;
 }
 
-static int find(struct room *room, const char *path, struct place *place)
+static int find(struct warden_fixture *fixture, const char *path, struct place *place)
 {
-    return place_find(&room->sandbox, path, strlen(path), place);
+    return place_find(&fixture->sandbox, path, strlen(path), place);
 }
 
-static int open_path(struct room *room, const char *path, int flags)
+static int open_path(struct warden_fixture *fixture, const char *path, int flags)
 {
     struct place place;
-    int r = find(room, path, &place);
+    int r = find(fixture, path, &place);
 
     return r < 0 ? r : place_open(&place, flags);
 }
 
 /* The errno of an open that has to fail. */
-static int refusal(struct room *room, const char *path)
+static int refusal(struct warden_fixture *fixture, const char *path)
 {
-    int fd = open_path(room, path, O_RDONLY);
+    int fd = open_path(fixture, path, O_RDONLY);
 
     if (fd >= 0)
         close(fd);
@@ -88,12 +88,12 @@ static void test_shares_have_names(void **state)
         {"/tmp/database", SHARE_TMP, "database"},
         {"/tmp//data", SHARE_TMP, "data"}, /* the mount is not entered */
     };
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     struct place place;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_int_equal(find(room, cases[i].path, &place), 0);
-        assert_int_equal(place.share_fd, room->sandbox.share_fd[cases[i].share]);
+        assert_int_equal(find(fixture, cases[i].path, &place), 0);
+        assert_int_equal(place.share_fd, fixture->sandbox.share_fd[cases[i].share]);
         assert_string_equal(place.name, cases[i].name);
     }
 }
@@ -104,71 +104,71 @@ static void test_other_names(void **state)
                                         "/home",   "/home/use",   "workspace/a", "./workspace",
                                         "//tmp/x", "/Tmp"};
     static char path[LIMIT_PATH_BYTES + 2];
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     struct place place;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        assert_int_equal(find(room, names[i], &place), -EACCES);
-    assert_int_equal(find(room, "", &place), -ENOENT);
+        assert_int_equal(find(fixture, names[i], &place), -EACCES);
+    assert_int_equal(find(fixture, "", &place), -ENOENT);
     memset(path, 'n', sizeof(path) - 1);
     memcpy(path, "/tmp/", 5);
-    assert_int_equal(find(room, path, &place), -ENAMETOOLONG);
+    assert_int_equal(find(fixture, path, &place), -ENAMETOOLONG);
     path[LIMIT_PATH_BYTES] = 0;
-    assert_int_equal(find(room, path, &place), 0);
+    assert_int_equal(find(fixture, path, &place), 0);
     assert_int_equal(strlen(place.name), LIMIT_PATH_BYTES - 5);
     assert_int_equal(place_open(&place, O_RDONLY), -ENAMETOOLONG); /* no component is that long */
 }
 
 static void test_opens_beneath_only(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     char outside[128];
-    int fd = open_path(room, "/workspace/file", O_RDONLY);
+    int fd = open_path(fixture, "/workspace/file", O_RDONLY);
 
     assert_true(fd >= 0);
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     close(fd);
-    assert_int_equal(refusal(room, "/workspace/nothing"), -ENOENT);
-    assert_int_equal(refusal(room, "/workspace/../canary"), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/.."), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/../desk/file"), -EXDEV); /* out and in again */
-    snprintf(outside, sizeof(outside), "%s", scratch_path(&room->scratch, "canary"));
-    scratch_folder(&room->scratch, "desk/sub");
-    assert_int_equal(symlinkat(outside, room->sandbox.share_fd[0], "absolute"), 0);
-    assert_int_equal(symlinkat("../canary", room->sandbox.share_fd[0], "escaping"), 0);
-    assert_int_equal(symlinkat("../../canary", room->sandbox.share_fd[0], "sub/escaping"), 0);
-    assert_int_equal(symlinkat("../file", room->sandbox.share_fd[0], "sub/inside"), 0);
-    assert_int_equal(symlinkat("loop", room->sandbox.share_fd[0], "loop"), 0);
-    assert_int_equal(symlinkat("/proc/self/root", room->sandbox.share_fd[0], "magic"), 0);
-    assert_int_equal(refusal(room, "/workspace/absolute"), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/escaping"), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/sub/escaping"), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/magic/etc/passwd"), -EXDEV);
-    assert_int_equal(refusal(room, "/workspace/loop"), -ELOOP);
-    assert_int_equal(refusal(room, "/workspace/sub/inside"), 0);
-    assert_int_equal(refusal(room, "/workspace/sub/../file"), 0);
+    assert_int_equal(refusal(fixture, "/workspace/nothing"), -ENOENT);
+    assert_int_equal(refusal(fixture, "/workspace/../canary"), -EXDEV);
+    assert_int_equal(refusal(fixture, "/workspace/.."), -EXDEV);
+    assert_int_equal(refusal(fixture, "/workspace/../desk/file"), -EXDEV); /* out and in again */
+    snprintf(outside, sizeof(outside), "%s", scratch_path(&fixture->scratch, "canary"));
+    scratch_folder(&fixture->scratch, "desk/sub");
+    assert_int_equal(symlinkat(outside, fixture->sandbox.share_fd[0], "absolute"), 0);
+    assert_int_equal(symlinkat("../canary", fixture->sandbox.share_fd[0], "escaping"), 0);
+    assert_int_equal(symlinkat("../../canary", fixture->sandbox.share_fd[0], "sub/escaping"), 0);
+    assert_int_equal(symlinkat("../file", fixture->sandbox.share_fd[0], "sub/inside"), 0);
+    assert_int_equal(symlinkat("loop", fixture->sandbox.share_fd[0], "loop"), 0);
+    assert_int_equal(symlinkat("/proc/self/root", fixture->sandbox.share_fd[0], "magic"), 0);
+    assert_int_equal(refusal(fixture, "/workspace/absolute"), -EXDEV);
+    assert_int_equal(refusal(fixture, "/workspace/escaping"), -EXDEV);
+    assert_int_equal(refusal(fixture, "/workspace/sub/escaping"), -EXDEV);
+    assert_int_equal(refusal(fixture, "/workspace/magic/etc/passwd"), -EXDEV);
+    assert_int_equal(refusal(fixture, "/workspace/loop"), -ELOOP);
+    assert_int_equal(refusal(fixture, "/workspace/sub/inside"), 0);
+    assert_int_equal(refusal(fixture, "/workspace/sub/../file"), 0);
 }
 
 /* A fifo without a writer does not hold the warden up. */
 static void test_open_does_not_block(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
 
-    assert_int_equal(mkfifoat(room->sandbox.share_fd[0], "fifo", 0600), 0);
-    assert_int_equal(refusal(room, "/workspace/fifo"), 0);
+    assert_int_equal(mkfifoat(fixture->sandbox.share_fd[0], "fifo", 0600), 0);
+    assert_int_equal(refusal(fixture, "/workspace/fifo"), 0);
 }
 
-static int make_parent(struct room *room, const char *path, char *name)
+static int make_parent(struct warden_fixture *fixture, const char *path, char *name)
 {
     struct place_parts parts;
     struct place place;
     int fd = -1;
-    int r = find(room, path, &place);
+    int r = find(fixture, path, &place);
 
     if (r == 0)
         r = place_split(&place, &parts);
     if (r == 0)
-        r = place_make_folder(&room->sandbox, place.share_fd, parts.folder, 0755, &fd);
+        r = place_make_folder(&fixture->sandbox, place.share_fd, parts.folder, 0755, &fd);
     if (r < 0) {
         assert_int_equal(fd, -1);
         return r;
@@ -190,63 +190,68 @@ static void check_same(int fd, const char *path)
 
 static void test_makes_parents(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     char name[256];
 
-    check_same(make_parent(room, "/workspace/a", name), scratch_path(&room->scratch, "desk"));
+    check_same(make_parent(fixture, "/workspace/a", name), scratch_path(&fixture->scratch, "desk"));
     assert_string_equal(name, "a");
-    check_same(make_parent(room, "/tmp/x/y//z", name), scratch_path(&room->scratch, "tmp/x/y"));
+    check_same(make_parent(fixture, "/tmp/x/y//z", name),
+               scratch_path(&fixture->scratch, "tmp/x/y"));
     assert_string_equal(name, "z");
-    check_same(make_parent(room, "/tmp/x/y/w", name), scratch_path(&room->scratch, "tmp/x/y"));
-    assert_int_equal(symlinkat("x/y", room->sandbox.share_fd[SHARE_TMP], "short"), 0);
-    check_same(make_parent(room, "/tmp/short/v", name), scratch_path(&room->scratch, "tmp/x/y"));
-    check_same(make_parent(room, "/tmp/x/a/", name), scratch_path(&room->scratch, "tmp/x"));
+    check_same(make_parent(fixture, "/tmp/x/y/w", name),
+               scratch_path(&fixture->scratch, "tmp/x/y"));
+    assert_int_equal(symlinkat("x/y", fixture->sandbox.share_fd[SHARE_TMP], "short"), 0);
+    check_same(make_parent(fixture, "/tmp/short/v", name),
+               scratch_path(&fixture->scratch, "tmp/x/y"));
+    check_same(make_parent(fixture, "/tmp/x/a/", name), scratch_path(&fixture->scratch, "tmp/x"));
     assert_string_equal(name, "a/");
     /* Links between folders of one share, and "..", lead where they lead when the name is read. */
-    assert_int_equal(symlinkat("../../q", room->sandbox.share_fd[SHARE_TMP], "x/y/aside"), 0);
-    scratch_folder(&room->scratch, "tmp/q");
-    check_same(make_parent(room, "/tmp/x/y/aside/new/w", name),
-               scratch_path(&room->scratch, "tmp/q/new"));
-    check_same(make_parent(room, "/tmp/x/../q/./w", name), scratch_path(&room->scratch, "tmp/q"));
-    check_same(make_parent(room, "/tmp/m/../q/w", name), scratch_path(&room->scratch, "tmp/q"));
+    assert_int_equal(symlinkat("../../q", fixture->sandbox.share_fd[SHARE_TMP], "x/y/aside"), 0);
+    scratch_folder(&fixture->scratch, "tmp/q");
+    check_same(make_parent(fixture, "/tmp/x/y/aside/new/w", name),
+               scratch_path(&fixture->scratch, "tmp/q/new"));
+    check_same(make_parent(fixture, "/tmp/x/../q/./w", name),
+               scratch_path(&fixture->scratch, "tmp/q"));
+    check_same(make_parent(fixture, "/tmp/m/../q/w", name),
+               scratch_path(&fixture->scratch, "tmp/q"));
 }
 
 static void test_parents_that_are_none(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     char path[400] = "/workspace/", name[256], outside[128];
 
-    assert_int_equal(make_parent(room, "/workspace", name), -EBUSY);
-    assert_int_equal(make_parent(room, "/workspace/", name), -EBUSY);
-    assert_int_equal(make_parent(room, "/workspace/.", name), -EBUSY);
-    assert_int_equal(make_parent(room, "/workspace/./", name), -EBUSY);
-    assert_int_equal(make_parent(room, "/workspace/..", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/a/..", name), -EINVAL);
-    assert_int_equal(make_parent(room, "/workspace/../canary", name), -EXDEV);
-    assert_int_equal(make_parent(room, "/workspace/a/../../x/y", name), -EXDEV);
-    assert_int_equal(make_parent(room, "/workspace/file/b", name), -ENOTDIR);
+    assert_int_equal(make_parent(fixture, "/workspace", name), -EBUSY);
+    assert_int_equal(make_parent(fixture, "/workspace/", name), -EBUSY);
+    assert_int_equal(make_parent(fixture, "/workspace/.", name), -EBUSY);
+    assert_int_equal(make_parent(fixture, "/workspace/./", name), -EBUSY);
+    assert_int_equal(make_parent(fixture, "/workspace/..", name), -EINVAL);
+    assert_int_equal(make_parent(fixture, "/workspace/a/..", name), -EINVAL);
+    assert_int_equal(make_parent(fixture, "/workspace/../canary", name), -EXDEV);
+    assert_int_equal(make_parent(fixture, "/workspace/a/../../x/y", name), -EXDEV);
+    assert_int_equal(make_parent(fixture, "/workspace/file/b", name), -ENOTDIR);
     memset(path + 11, 'l', 256);
-    check_same(make_parent(room, path, name), scratch_path(&room->scratch, "desk"));
+    check_same(make_parent(fixture, path, name), scratch_path(&fixture->scratch, "desk"));
     strcat(path, "/x");
-    assert_int_equal(make_parent(room, path, name), -ENAMETOOLONG); /* 256 bytes are no name */
+    assert_int_equal(make_parent(fixture, path, name), -ENAMETOOLONG); /* 256 bytes are no name */
 
-    snprintf(outside, sizeof(outside), "%s", scratch_folder(&room->scratch, "outside"));
-    assert_int_equal(symlinkat(outside, room->sandbox.share_fd[0], "absolute"), 0);
-    assert_int_equal(symlinkat("../outside", room->sandbox.share_fd[0], "escaping"), 0);
-    assert_int_equal(symlinkat("../new", room->sandbox.share_fd[0], "dangling"), 0);
-    assert_int_equal(make_parent(room, "/workspace/absolute/x", name), -EXDEV);
-    assert_int_equal(make_parent(room, "/workspace/escaping/deep/x", name), -EXDEV);
-    assert_int_equal(make_parent(room, "/workspace/dangling/x", name), -EXDEV);
-    assert_int_equal(symlinkat("nothing", room->sandbox.share_fd[0], "lost"), 0);
-    assert_int_equal(make_parent(room, "/workspace/lost/x", name), -EEXIST);
-    assert_int_equal(access(scratch_path(&room->scratch, "new"), F_OK), -1);
-    assert_int_equal(access(scratch_path(&room->scratch, "outside/deep"), F_OK), -1);
+    snprintf(outside, sizeof(outside), "%s", scratch_folder(&fixture->scratch, "outside"));
+    assert_int_equal(symlinkat(outside, fixture->sandbox.share_fd[0], "absolute"), 0);
+    assert_int_equal(symlinkat("../outside", fixture->sandbox.share_fd[0], "escaping"), 0);
+    assert_int_equal(symlinkat("../new", fixture->sandbox.share_fd[0], "dangling"), 0);
+    assert_int_equal(make_parent(fixture, "/workspace/absolute/x", name), -EXDEV);
+    assert_int_equal(make_parent(fixture, "/workspace/escaping/deep/x", name), -EXDEV);
+    assert_int_equal(make_parent(fixture, "/workspace/dangling/x", name), -EXDEV);
+    assert_int_equal(symlinkat("nothing", fixture->sandbox.share_fd[0], "lost"), 0);
+    assert_int_equal(make_parent(fixture, "/workspace/lost/x", name), -EEXIST);
+    assert_int_equal(access(scratch_path(&fixture->scratch, "new"), F_OK), -1);
+    assert_int_equal(access(scratch_path(&fixture->scratch, "outside/deep"), F_OK), -1);
 }
 
 /* With an id for the guest, what is made for it belongs to it. */
 static void test_new_parents_are_the_guests(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     struct stat status;
     char name[256];
 
@@ -254,28 +259,28 @@ static void test_new_parents_are_the_guests(void **state)
         print_message("giving folders away needs root\n");
         skip();
     }
-    room->plan.has_split = true;
-    room->plan.guest_id = 1000;
-    close(make_parent(room, "/home/user/n/m/x", name));
-    assert_int_equal(stat(scratch_path(&room->scratch, "home/n/m"), &status), 0);
+    fixture->plan.has_split = true;
+    fixture->plan.guest_id = 1000;
+    close(make_parent(fixture, "/home/user/n/m/x", name));
+    assert_int_equal(stat(scratch_path(&fixture->scratch, "home/n/m"), &status), 0);
     assert_int_equal(status.st_uid, 1000);
     assert_int_equal(status.st_gid, 1000);
-    assert_int_equal(stat(scratch_path(&room->scratch, "home"), &status), 0);
+    assert_int_equal(stat(scratch_path(&fixture->scratch, "home"), &status), 0);
     assert_int_equal(status.st_uid, 0); /* what was there stays whose it is */
 }
 
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_WARDEN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_A_ROOM(test_shares_have_names),
-        IN_A_ROOM(test_other_names),
-        IN_A_ROOM(test_opens_beneath_only),
-        IN_A_ROOM(test_open_does_not_block),
-        IN_A_ROOM(test_makes_parents),
-        IN_A_ROOM(test_parents_that_are_none),
-        IN_A_ROOM(test_new_parents_are_the_guests),
+        WITH_WARDEN(test_shares_have_names),
+        WITH_WARDEN(test_other_names),
+        WITH_WARDEN(test_opens_beneath_only),
+        WITH_WARDEN(test_open_does_not_block),
+        WITH_WARDEN(test_makes_parents),
+        WITH_WARDEN(test_parents_that_are_none),
+        WITH_WARDEN(test_new_parents_are_the_guests),
     };
 
     return cmocka_run_group_tests_name("warden/path", tests, NULL, NULL);

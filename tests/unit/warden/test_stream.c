@@ -2,7 +2,7 @@
  * test_stream.c - a warden whose channel is two pipes: frames in any pieces, a reader that does not
  * read, hosts that vanish or do not speak the language.
  */
-#include "warden/room.h"
+#include "warden/warden_fixture.h"
 
 #include <sys/ioctl.h>
 #include <time.h>

@@ -4,15 +4,15 @@
  * Each process of a tree holds the writing end of a pipe with a name; its end of file says that
  * the last of them is gone.
  */
-#include "warden/room.h"
+#include "warden/warden_fixture.h"
 
 /* Our end of the pipe; open before anybody writes, and without a writer of our own. */
-static int open_pipe(struct room *room)
+static int open_pipe(struct warden_fixture *fixture)
 {
     int fd;
 
-    assert_int_equal(mkfifo(scratch_path(&room->scratch, "work/alive"), 0600), 0);
-    fd = open(scratch_path(&room->scratch, "work/alive"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_int_equal(mkfifo(scratch_path(&fixture->scratch, "work/alive"), 0600), 0);
+    fd = open(scratch_path(&fixture->scratch, "work/alive"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(fd >= 0);
     return fd;
 }
@@ -44,66 +44,66 @@ static void await_end(int fd)
     close(fd);
 }
 
-static void take_killed(struct room *room, uint32_t id)
+static void take_killed(struct warden_fixture *fixture, uint32_t id)
 {
     struct ended ended;
 
-    give_number(room, FRAME_SIGNAL, id, SIGKILL);
-    finish(room, id, &ended);
+    give_number(fixture, FRAME_SIGNAL, id, SIGKILL);
+    finish(fixture, id, &ended);
     assert_int_equal(ended.exited.signal, SIGKILL);
 }
 
 /* Children, grandchildren, another group, another session, one that ignores what it can. */
 static void test_everybody_it_started(void **state)
 {
-    struct room *room = *state;
-    int fd = open_pipe(room);
+    struct warden_fixture *fixture = *state;
+    int fd = open_pipe(fixture);
     struct ended ended;
 
-    start(room, 2, EXEC_STDIN, "read line; echo $line", "");
-    take(room, FRAME_STARTED, 2);
-    start(room, 1, 0,
+    start(fixture, 2, EXEC_STDIN, "read line; echo $line", "");
+    take(fixture, FRAME_STARTED, 2);
+    start(fixture, 1, 0,
           "exec 9>alive; (echo 1 >&9; sleep 1000) & "
           "setsid sh -c '(echo 2 >&9; trap \"\" TERM HUP; sleep 1000) & sleep 1000' & "
           "(setsid sh -c 'setsid sh -c \"echo 3 >&9; sleep 1000\" & wait' & wait) & "
           "set -m; sh -c 'echo 4 >&9; kill -STOP $$' & wait; sleep 1000",
           "");
     await_bytes(fd, 8); /* with their newlines */
-    take(room, FRAME_STARTED, 1);
-    take_killed(room, 1);
+    take(fixture, FRAME_STARTED, 1);
+    take_killed(fixture, 1);
     await_end(fd);
-    give_bytes(room, FRAME_STDIN, 2, 0, "alive\n"); /* the other command is */
-    finish(room, 2, &ended);
+    give_bytes(fixture, FRAME_STDIN, 2, 0, "alive\n"); /* the other command is */
+    finish(fixture, 2, &ended);
     assert_string_equal(ended.text[1], "alive\n");
 }
 
 /* Its parent is gone; its session is still that of the command. */
 static void test_orphan(void **state)
 {
-    struct room *room = *state;
-    int fd = open_pipe(room);
+    struct warden_fixture *fixture = *state;
+    int fd = open_pipe(fixture);
 
-    start(room, 1, 0, "exec 9>alive; (sh -c 'echo 1 >&9; sleep 1000' &) ; sleep 1000", "");
-    take(room, FRAME_STARTED, 1);
+    start(fixture, 1, 0, "exec 9>alive; (sh -c 'echo 1 >&9; sleep 1000' &) ; sleep 1000", "");
+    take(fixture, FRAME_STARTED, 1);
     await_bytes(fd, 2);
-    take_killed(room, 1);
+    take_killed(fixture, 1);
     await_end(fd);
 }
 
 /* A tree that is never where one looks: each generation starts the next one and ends. */
 static void test_runner(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
 
     for (uint32_t id = 1; id <= 10; id++) {
-        int fd = open_pipe(room);
+        int fd = open_pipe(fixture);
 
-        start(room, id, 0, "exec 9>alive; run() { echo >&9; run & }; run & sleep 1000", "");
-        take(room, FRAME_STARTED, id);
+        start(fixture, id, 0, "exec 9>alive; run() { echo >&9; run & }; run & sleep 1000", "");
+        take(fixture, FRAME_STARTED, id);
         await_bytes(fd, 20);
-        take_killed(room, id);
+        take_killed(fixture, id);
         await_end(fd);
-        assert_int_equal(unlink(scratch_path(&room->scratch, "work/alive")), 0);
+        assert_int_equal(unlink(scratch_path(&fixture->scratch, "work/alive")), 0);
     }
 }
 
@@ -117,33 +117,33 @@ static void test_process_whose_first_thread_ended(void **state)
                                  "    time.sleep(1000)\n"
                                  "threading.Thread(target=other).start()\n"
                                  "ctypes.CDLL(None).pthread_exit(0)'";
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     int fd;
 
     if (system("python3 -c 'import ctypes, threading' 2>/dev/null") != 0) {
         print_message("no python3 with ctypes\n");
         skip();
     }
-    fd = open_pipe(room);
-    start(room, 1, 0, script, "");
-    take(room, FRAME_STARTED, 1);
+    fd = open_pipe(fixture);
+    start(fixture, 1, 0, script, "");
+    take(fixture, FRAME_STARTED, 1);
     await_bytes(fd, 1);
-    take_killed(room, 1);
+    take_killed(fixture, 1);
     await_end(fd);
 }
 
 /* Other signals go to the process group. */
 static void test_signal_to_the_group(void **state)
 {
-    struct room *room = *state;
-    int fd = open_pipe(room);
+    struct warden_fixture *fixture = *state;
+    int fd = open_pipe(fixture);
     struct ended ended;
 
-    start(room, 1, 0, "exec 9>alive; (echo 1 >&9; sleep 1000) & wait", "");
-    take(room, FRAME_STARTED, 1);
+    start(fixture, 1, 0, "exec 9>alive; (echo 1 >&9; sleep 1000) & wait", "");
+    take(fixture, FRAME_STARTED, 1);
     await_bytes(fd, 2);
-    give_number(room, FRAME_SIGNAL, 1, SIGTERM);
-    finish(room, 1, &ended);
+    give_number(fixture, FRAME_SIGNAL, 1, SIGTERM);
+    finish(fixture, 1, &ended);
     assert_int_equal(ended.exited.signal, SIGTERM);
     await_end(fd);
 }

@@ -3,7 +3,7 @@
  * becomes of a kernel when the zygote lies, dies or says nothing. The zygote is this test itself,
  * as good or bad as its last argument says.
  */
-#include "warden/kernel_room.h"
+#include "warden/kernel_fixture.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -94,8 +94,8 @@ static _Noreturn void tiny_zygote(const char *way)
 
 /* ---- its host ---- */
 
-static void give_strings(struct room *room, enum frame_type type, uint32_t id, uint32_t flags,
-                         const char *program, const char *word, const char *way)
+static void give_strings(struct warden_fixture *fixture, enum frame_type type, uint32_t id,
+                         uint32_t flags, const char *program, const char *word, const char *way)
 {
     struct message_exec exec = {.flags = flags, .argc = way ? 3 : 2, .envc = 1};
     CLEANUP(buf_free) struct buf args = BUF_INIT(4 * KIB);
@@ -106,8 +106,8 @@ static void give_strings(struct room *room, enum frame_type type, uint32_t id, u
         buf_printf(&args, "%s%c", way, 0);
     buf_printf(&args, "HOST=%d%c%c", (int)getpid(), 0, 0);
     exec.args_length = (uint32_t)args.length;
-    give(room, FRAME_ARGS, 0, args.data, args.length);
-    give(room, type, id, payload, (size_t)message_exec_pack(&exec, payload, sizeof(payload)));
+    give(fixture, FRAME_ARGS, 0, args.data, args.length);
+    give(fixture, type, id, payload, (size_t)message_exec_pack(&exec, payload, sizeof(payload)));
 }
 
 static const char *this_program(void)
@@ -120,20 +120,20 @@ static const char *this_program(void)
     return path;
 }
 
-static void start_zygote(struct room *room, const char *way)
+static void start_zygote(struct warden_fixture *fixture, const char *way)
 {
-    give_strings(room, FRAME_ZYGOTE, 0, 0, this_program(), "zygote", way);
+    give_strings(fixture, FRAME_ZYGOTE, 0, 0, this_program(), "zygote", way);
 }
 
-static void ask_kernel(struct room *room, uint32_t id)
+static void ask_kernel(struct warden_fixture *fixture, uint32_t id)
 {
-    give_strings(room, FRAME_EXEC, id, EXEC_KERNEL | EXEC_FORK, this_program(), "kernel", NULL);
+    give_strings(fixture, FRAME_EXEC, id, EXEC_KERNEL | EXEC_FORK, this_program(), "kernel", NULL);
 }
 
 /* Whether the kernel that now starts was forked. */
-static bool take_forked(struct room *room, uint32_t id)
+static bool take_forked(struct warden_fixture *fixture, uint32_t id)
 {
-    struct frame frame = take(room, FRAME_STARTED, id);
+    struct frame frame = take(fixture, FRAME_STARTED, id);
     struct message_started started;
 
     assert_int_equal(message_started_unpack(&frame, &started), 0);
@@ -141,11 +141,11 @@ static bool take_forked(struct room *room, uint32_t id)
     return started.flags & STARTED_FORKED;
 }
 
-static void check_works(struct room *room, uint32_t kernel, uint32_t id)
+static void check_works(struct warden_fixture *fixture, uint32_t kernel, uint32_t id)
 {
     struct ended ended;
 
-    do_cell(room, id, kernel, "out hello\nerr oops\nsay {}\ntell", &ended);
+    do_cell(fixture, id, kernel, "out hello\nerr oops\nsay {}\ntell", &ended);
     assert_int_equal(ended.exited.exit_code, 0);
     assert_true(strncmp(ended.text[1], "hello\n1 - ", 10) == 0); /* its first */
     assert_string_equal(ended.text[2], "oops\n");
@@ -154,63 +154,63 @@ static void check_works(struct room *room, uint32_t kernel, uint32_t id)
 
 static void test_forks(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     struct message_exited exited;
     struct ended ended;
 
-    start_zygote(room, "good");
-    ask_kernel(room, 1); /* before it is ready */
-    assert_true(take_forked(room, 1));
-    check_works(room, 1, 2);
-    ask_kernel(room, 3);
-    assert_true(take_forked(room, 3));
-    check_works(room, 3, 4);
-    run_cell(room, 5, 1, 0, "out last\nexit 3"); /* how it ends the warden sees itself */
-    finish(room, 5, &ended);
+    start_zygote(fixture, "good");
+    ask_kernel(fixture, 1); /* before it is ready */
+    assert_true(take_forked(fixture, 1));
+    check_works(fixture, 1, 2);
+    ask_kernel(fixture, 3);
+    assert_true(take_forked(fixture, 3));
+    check_works(fixture, 3, 4);
+    run_cell(fixture, 5, 1, 0, "out last\nexit 3"); /* how it ends the warden sees itself */
+    finish(fixture, 5, &ended);
     assert_int_equal(ended.exited.flags, EXITED_KERNEL_DIED);
     assert_int_equal(ended.exited.exit_code, 3);
-    exited = take_exited(room, 1);
+    exited = take_exited(fixture, 1);
     assert_true(exited.exit_code == 3 && exited.flags == 0 && exited.max_rss_bytes > 0);
-    run_cell(room, 6, 3, 0, "raise 11");
-    finish(room, 6, &ended);
+    run_cell(fixture, 6, 3, 0, "raise 11");
+    finish(fixture, 6, &ended);
     assert_int_equal(ended.exited.signal, SIGSEGV);
-    assert_int_equal(take_exited(room, 3).signal, SIGSEGV);
-    ask_kernel(room, 7);
-    assert_true(take_forked(room, 7));
-    give_number(room, FRAME_SIGNAL, 7, SIGKILL);
-    assert_int_equal(take_exited(room, 7).signal, SIGKILL);
+    assert_int_equal(take_exited(fixture, 3).signal, SIGSEGV);
+    ask_kernel(fixture, 7);
+    assert_true(take_forked(fixture, 7));
+    give_number(fixture, FRAME_SIGNAL, 7, SIGKILL);
+    assert_int_equal(take_exited(fixture, 7).signal, SIGKILL);
 }
 
 /* Two at once: who comes second does not wait. */
 static void test_one_at_a_time(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
 
-    start_zygote(room, "waits");
-    ask_kernel(room, 1);
-    ask_kernel(room, 2);
-    assert_false(take_forked(room, 2));
-    check_works(room, 2, 3);
-    run_cell(room, 4, 1, 0, "out waited"); /* for a kernel that is not there yet */
-    scratch_write(&room->scratch, "work/go", "");
-    assert_true(take_forked(room, 1));
-    take(room, FRAME_STARTED, 4);
-    await_output(room, 4, 1, "waited\n");
-    take(room, FRAME_EXITED, 4);
+    start_zygote(fixture, "waits");
+    ask_kernel(fixture, 1);
+    ask_kernel(fixture, 2);
+    assert_false(take_forked(fixture, 2));
+    check_works(fixture, 2, 3);
+    run_cell(fixture, 4, 1, 0, "out waited"); /* for a kernel that is not there yet */
+    scratch_write(&fixture->scratch, "work/go", "");
+    assert_true(take_forked(fixture, 1));
+    take(fixture, FRAME_STARTED, 4);
+    await_output(fixture, 4, 1, "waited\n");
+    take(fixture, FRAME_EXITED, 4);
 }
 
 static void test_killed_before_it_is_there(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
 
-    start_zygote(room, "waits");
-    ask_kernel(room, 1);
-    give_number(room, FRAME_SIGNAL, 1,
+    start_zygote(fixture, "waits");
+    ask_kernel(fixture, 1);
+    give_number(fixture, FRAME_SIGNAL, 1,
                 SIGINT); /* reaches nobody, the warden's group least of all */
-    give_number(room, FRAME_SIGNAL, 1, SIGKILL);
-    scratch_write(&room->scratch, "work/go", "");
-    assert_true(take_forked(room, 1));
-    assert_int_equal(take_exited(room, 1).signal, SIGKILL);
+    give_number(fixture, FRAME_SIGNAL, 1, SIGKILL);
+    scratch_write(&fixture->scratch, "work/go", "");
+    assert_true(take_forked(fixture, 1));
+    assert_int_equal(take_exited(fixture, 1).signal, SIGKILL);
 }
 
 /* In none of these ways is a kernel lost, or forked a second time. */
@@ -221,51 +221,52 @@ static void test_bad_zygotes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        struct room *room;
+        struct warden_fixture *fixture;
 
-        assert_int_equal(set_up((void **)&room), 0);
-        start_zygote(room, ways[i]);
-        ask_kernel(room, 1);
-        assert_false(take_forked(room, 1));
-        check_works(room, 1, 2);
-        ask_kernel(room, 3);
-        assert_false(take_forked(room, 3));
-        check_works(room, 3, 4);
-        assert_int_equal(tear_down((void **)&room), 0);
+        assert_int_equal(set_up((void **)&fixture), 0);
+        start_zygote(fixture, ways[i]);
+        ask_kernel(fixture, 1);
+        assert_false(take_forked(fixture, 1));
+        check_works(fixture, 1, 2);
+        ask_kernel(fixture, 3);
+        assert_false(take_forked(fixture, 3));
+        check_works(fixture, 3, 4);
+        assert_int_equal(tear_down((void **)&fixture), 0);
     }
 }
 
 static void test_no_zygote(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
 
-    ask_kernel(room, 1);
-    assert_false(take_forked(room, 1));
-    check_works(room, 1, 2);
-    give_strings(room, FRAME_ZYGOTE, 0, 0, "/no/such/python3", "zygote", "good");
-    ask_kernel(room, 3);
-    assert_false(take_forked(room, 3));
-    check_works(room, 3, 4);
-    give_strings(room, FRAME_EXEC, 5, EXEC_KERNEL | EXEC_FORK, "/no/such/python3", "kernel", NULL);
-    take(room, FRAME_NOEXEC, 5);
+    ask_kernel(fixture, 1);
+    assert_false(take_forked(fixture, 1));
+    check_works(fixture, 1, 2);
+    give_strings(fixture, FRAME_ZYGOTE, 0, 0, "/no/such/python3", "zygote", "good");
+    ask_kernel(fixture, 3);
+    assert_false(take_forked(fixture, 3));
+    check_works(fixture, 3, 4);
+    give_strings(fixture, FRAME_EXEC, 5, EXEC_KERNEL | EXEC_FORK, "/no/such/python3", "kernel",
+                 NULL);
+    take(fixture, FRAME_NOEXEC, 5);
 }
 
 /* A new host finds it, and how it began. */
 static void test_inventory(void **state)
 {
-    struct room *room = *state;
+    struct warden_fixture *fixture = *state;
     struct message_inventory inventory;
     struct frame frame;
 
-    start_zygote(room, "good");
-    ask_kernel(room, 1);
-    assert_true(take_forked(room, 1));
-    give(room, FRAME_HELLO, 7, NULL, 0);
-    frame = take(room, FRAME_INVENTORY, 1);
+    start_zygote(fixture, "good");
+    ask_kernel(fixture, 1);
+    assert_true(take_forked(fixture, 1));
+    give(fixture, FRAME_HELLO, 7, NULL, 0);
+    frame = take(fixture, FRAME_INVENTORY, 1);
     assert_int_equal(message_inventory_unpack(&frame, &inventory), 0);
     assert_int_equal(inventory.flags, INVENTORY_STARTED | INVENTORY_KERNEL | INVENTORY_FORKED);
-    take(room, FRAME_WELCOME, 7);
-    check_works(room, 1, 2);
+    take(fixture, FRAME_WELCOME, 7);
+    check_works(fixture, 1, 2);
 }
 
 int main(int argc, char **argv)

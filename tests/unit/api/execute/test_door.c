@@ -2,16 +2,16 @@
  * test_door.c - POST /execute, outputs by id, /docs: the doors over a socket, with an engine whose
  * boxes are real wardens without walls.
  */
-#include "session/workshop.h"
+#include "session/engine_fixture.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 
 struct place {
-    void *shop;
+    void *fixture;
     struct rest *rest;
     int listen_fd;
     struct sockaddr_un address;
@@ -24,21 +24,21 @@ static int open_place(void **state)
     struct place *place = calloc(1, sizeof(*place));
     struct rest_info info = {0};
     struct error err = {0};
-    struct shop *shop;
+    struct engine_fixture *fixture;
 
     assert_non_null(place);
-    shop_open(&place->shop);
-    shop = place->shop;
+    fixture_open(&place->fixture);
+    fixture = place->fixture;
     place->body.maximum = 64 * MIB;
     place->address.sun_family = AF_UNIX;
     snprintf(place->address.sun_path, sizeof(place->address.sun_path), "%s",
-             scratch_path(&shop->scratch, "door.sock"));
+             scratch_path(&fixture->scratch, "door.sock"));
     place->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(
         bind(place->listen_fd, (struct sockaddr *)&place->address, sizeof(place->address)), 0);
     assert_int_equal(listen(place->listen_fd, 16), 0);
-    if (rest_serve(&shop->loop.reactor, shop->engine, place->listen_fd, &info, &place->rest, &err) <
-        0)
+    if (rest_serve(&fixture->loop.reactor, fixture->manager, place->listen_fd, &info, &place->rest,
+                   &err) < 0)
         fail_msg("%s", err.text);
     *state = place;
     return 0;
@@ -51,7 +51,7 @@ static int close_place(void **state)
     rest_stop(place->rest);
     close(place->listen_fd);
     buf_free(&place->body);
-    shop_close(&place->shop);
+    fixture_close(&place->fixture);
     free(place);
     return 0;
 }
@@ -84,7 +84,7 @@ static unsigned ask(struct place *place, const char *method, const char *path, c
         buf_printf(&text, "Content-Length: %zu\r\n", strlen(body));
     buf_printf(&text, "\r\n%s", body ? body : "");
     assert_int_equal(send(fd, buf_text(&text), text.length, 0), (ssize_t)text.length);
-    UNTIL((struct shop *)place->shop, read_some(fd, &reply));
+    UNTIL((struct engine_fixture *)place->fixture, read_some(fd, &reply));
     close(fd);
     end = strstr(buf_text(&reply), "\r\n\r\n");
     assert_non_null(end);
@@ -182,14 +182,14 @@ static void test_ends(void **state)
 static void test_limits(void **state)
 {
     struct place *place = *state;
-    struct shop *shop = place->shop;
+    struct engine_fixture *fixture = place->fixture;
     json_t *got;
 
-    shop->config.execute_output_bytes = 4;
+    fixture->config.execute_output_bytes = 4;
     got = execute(place, "{\"code\":\"echo 123456789\",\"language\":\"bash\"}");
     assert_true(json_is_true(json_object_get(got, "truncated")));
     json_decref(got);
-    shop->config.max_concurrent = 0;
+    fixture->config.max_concurrent = 0;
     check_error(place, 429, "{\"code\":\"true\",\"language\":\"bash\"}");
     assert_non_null(strstr(place->head, "Retry-After: "));
 }
@@ -342,5 +342,5 @@ int main(void)
         IN_A_PLACE(test_links),   IN_A_PLACE(test_artifacts),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

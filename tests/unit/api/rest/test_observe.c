@@ -2,7 +2,7 @@
  * test_observe.c - the REST door over a socket, with an engine at work: ids and traces of requests,
  * GET /metrics, GET /v1/audit, and no secret in what is said.
  */
-#include "session/workshop.h"
+#include "session/engine_fixture.h"
 
 #include <sys/un.h>
 
@@ -23,38 +23,38 @@ static int set_up(void **state)
 {
     static const struct rest_info info = {.generation = 1};
     struct error err = {0};
-    struct shop *shop;
+    struct engine_fixture *fixture;
 
-    shop_open(state);
-    shop = *state;
-    shop->engine->spec.metrics = metrics_new();
-    shop->engine->spec.audit = audit_open(shop->folder_fd[4]);
+    fixture_open(state);
+    fixture = *state;
+    fixture->manager->spec.metrics = metrics_new();
+    fixture->manager->spec.audit = audit_open(fixture->folder_fd[4]);
     address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    str_copy(address.sun_path, sizeof(address.sun_path), scratch_path(&shop->scratch, "socket"));
+    str_copy(address.sun_path, sizeof(address.sun_path), scratch_path(&fixture->scratch, "socket"));
     listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(listen_fd, 10), 0);
-    if (rest_serve(&shop->loop.reactor, shop->engine, listen_fd, &info, &rest, &err) < 0)
+    if (rest_serve(&fixture->loop.reactor, fixture->manager, listen_fd, &info, &rest, &err) < 0)
         fail_msg("%s", err.text);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
 
     rest_stop(rest);
     close(listen_fd);
-    metrics_free(shop->engine->spec.metrics);
-    audit_close(shop->engine->spec.audit);
-    shop->engine->spec.metrics = NULL;
-    shop->engine->spec.audit = NULL;
-    return shop_close(state);
+    metrics_free(fixture->manager->spec.metrics);
+    audit_close(fixture->manager->spec.audit);
+    fixture->manager->spec.metrics = NULL;
+    fixture->manager->spec.audit = NULL;
+    return fixture_close(state);
 }
 
 /* The whole reply, read while the loop turns. */
-static const char *ask(struct shop *shop, const char *method, const char *path, const char *headers,
-                       const char *body)
+static const char *ask(struct engine_fixture *fixture, const char *method, const char *path,
+                       const char *headers, const char *body)
 {
     static char reply[1 << 20];
     CLEANUP(buf_free) struct buf text = BUF_INIT(1 << 20);
@@ -67,8 +67,8 @@ static const char *ask(struct shop *shop, const char *method, const char *path, 
                method, path, headers, strlen(body), body);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(write(fd, text.data, text.length), text.length);
-    UNTIL(shop, (count = read(fd, reply + length, sizeof(reply) - 1 - length)) == 0 ||
-                    (count > 0 && (length += (size_t)count, false)));
+    UNTIL(fixture, (count = read(fd, reply + length, sizeof(reply) - 1 - length)) == 0 ||
+                       (count > 0 && (length += (size_t)count, false)));
     reply[length] = '\0';
     close(fd);
     return reply;
@@ -79,9 +79,9 @@ static bool has(const char *text, const char *what)
     return strstr(text, what) != NULL;
 }
 
-static void run(struct shop *shop, const char *headers, const char *body)
+static void run(struct engine_fixture *fixture, const char *headers, const char *body)
 {
-    const char *reply = ask(shop, "POST", "/v1/run", headers, body);
+    const char *reply = ask(fixture, "POST", "/v1/run", headers, body);
 
     if (!has(reply, "HTTP/1.1 200"))
         fail_msg("%s", reply);
@@ -89,39 +89,39 @@ static void run(struct shop *shop, const char *headers, const char *body)
 
 static void test_ids_and_traces(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     const char *reply =
-        ask(shop, "POST", "/v1/run",
+        ask(fixture, "POST", "/v1/run",
             "X-Request-Id: order-66\r\ntraceparent: 00-" TRACE "-00f067aa0ba902b7-01\r\n",
             "{\"language\":\"bash\",\"code\":\"echo 1\"}");
 
     assert_true(has(reply, "HTTP/1.1 200"));
     assert_true(has(reply, "\r\nX-Request-Id: order-66\r\n"));
     assert_true(has(reply, "\"trace_id\":\"" TRACE "\""));
-    reply = ask(shop, "GET", "/v1/audit?action=run", "", "");
+    reply = ask(fixture, "GET", "/v1/audit?action=run", "", "");
     assert_true(has(reply, "\r\nContent-Type: application/x-ndjson\r\n"));
     assert_true(has(reply, "\"request_id\":\"order-66\""));
     assert_true(has(reply, "\"trace_id\":\"" TRACE "\""));
     assert_true(has(reply, "\"local\":true"));
     assert_true(has(reply, "\"tenant\":\"local\""));
-    reply = ask(shop, "POST", "/v1/run", "traceparent: 00-nonsense\r\n",
+    reply = ask(fixture, "POST", "/v1/run", "traceparent: 00-nonsense\r\n",
                 "{\"language\":\"bash\",\"code\":\"echo 1\"}");
     assert_false(has(reply, "trace_id"));
     assert_true(has(reply, "\r\nX-Request-Id: req_"));
     /* Nobody's any more when the handler has returned. */
-    assert_string_equal(engine_caller(shop->engine)->request, "");
+    assert_string_equal(session_manager_caller(fixture->manager)->request, "");
 }
 
 static void test_metrics(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     const char *reply;
 
-    run(shop, "", "{\"language\":\"bash\",\"code\":\"echo 1\"}");
-    run(shop, "", "{\"language\":\"bash\",\"code\":\"exit 3\"}");
-    ask(shop, "GET", "/nowhere", "", "");
-    shop_session(shop, "one");
-    reply = ask(shop, "GET", "/metrics", "", "");
+    run(fixture, "", "{\"language\":\"bash\",\"code\":\"echo 1\"}");
+    run(fixture, "", "{\"language\":\"bash\",\"code\":\"exit 3\"}");
+    ask(fixture, "GET", "/nowhere", "", "");
+    fixture_session(fixture, "one");
+    reply = ask(fixture, "GET", "/metrics", "", "");
     assert_true(has(reply, "HTTP/1.1 200"));
     assert_true(has(reply, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
     assert_true(
@@ -139,32 +139,32 @@ static void test_metrics(void **state)
 
 static void test_files_and_refusals(void **state)
 {
-    struct shop *shop = *state;
-    const char *id = session_id(shop_session(shop, "one")), *reply;
+    struct engine_fixture *fixture = *state;
+    const char *id = session_id(fixture_session(fixture, "one")), *reply;
     char path[200];
 
     str_format(path, sizeof(path), "/v1/sessions/%s/files?path=/workspace/a", id);
-    assert_true(has(ask(shop, "PUT", path, "", "12345"), "HTTP/1.1 200"));
-    assert_true(has(ask(shop, "GET", path, "", ""), "12345"));
-    shop->config.max_sessions = 1;
-    reply = ask(shop, "POST", "/v1/sessions", "X-Request-Id: one-too-many\r\n", "{}");
+    assert_true(has(ask(fixture, "PUT", path, "", "12345"), "HTTP/1.1 200"));
+    assert_true(has(ask(fixture, "GET", path, "", ""), "12345"));
+    fixture->config.max_sessions = 1;
+    reply = ask(fixture, "POST", "/v1/sessions", "X-Request-Id: one-too-many\r\n", "{}");
     assert_true(has(reply, "HTTP/1.1 429"));
-    reply = ask(shop, "GET", "/metrics", "", "");
+    reply = ask(fixture, "GET", "/metrics", "", "");
     assert_true(has(reply, "bailey_file_bytes_total{direction=\"in\"} 5\n"));
     assert_true(has(reply, "bailey_file_bytes_total{direction=\"out\"} 5\n"));
     str_format(path, sizeof(path), "/v1/audit?session=%s&action=file", id);
-    reply = ask(shop, "GET", path, "", "");
+    reply = ask(fixture, "GET", path, "", "");
     assert_true(has(reply, "\"path\":\"/workspace/a\""));
     assert_true(has(reply, "\"change\":\"written\""));
     assert_true(has(reply, "\"bytes\":5"));
-    reply = ask(shop, "GET", "/v1/audit?action=denied", "", "");
+    reply = ask(fixture, "GET", "/v1/audit?action=denied", "", "");
     assert_true(has(reply, "\"error\":\"too_many_sessions\""));
     assert_true(has(reply, "\"request_id\":\"one-too-many\""));
-    assert_true(has(ask(shop, "GET", "/v1/audit?since=yesterday", "", ""), "HTTP/1.1 400"));
-    assert_true(has(ask(shop, "GET", "/v1/audit?since=2026-1", "", ""), "HTTP/1.1 400"));
-    reply = ask(shop, "GET", "/v1/audit?since=2999-01-01T00:00:00Z", "", "");
+    assert_true(has(ask(fixture, "GET", "/v1/audit?since=yesterday", "", ""), "HTTP/1.1 400"));
+    assert_true(has(ask(fixture, "GET", "/v1/audit?since=2026-1", "", ""), "HTTP/1.1 400"));
+    reply = ask(fixture, "GET", "/v1/audit?since=2999-01-01T00:00:00Z", "", "");
     assert_true(has(reply, "HTTP/1.1 200") && !has(reply, "\"seq\""));
-    reply = ask(shop, "GET", "/v1/audit?tail=1", "", "");
+    reply = ask(fixture, "GET", "/v1/audit?tail=1", "", "");
     assert_true(has(reply, "\"action\":\"denied\"") && !has(reply, "\"action\":\"file\""));
 }
 
@@ -175,21 +175,21 @@ static void test_no_secret_is_said(void **state)
                                           "planted-code",   "planted-env", "planted-stdin",
                                           "planted-output"};
     static char said[1 << 18], told[1 << 18];
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
 
-    shop->config.store_code = STORE_NEVER;
+    fixture->config.store_code = STORE_NEVER;
     for (int is_json = 0; is_json < 2; is_json++) {
-        const char *path = scratch_path(&shop->scratch, is_json ? "json.log" : "text.log");
+        const char *path = scratch_path(&fixture->scratch, is_json ? "json.log" : "text.log");
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
 
         dup2(fd, STDERR_FILENO);
         log_set_level(LOG_DEBUG);
         log_set_json(is_json);
-        run(shop, "Authorization: Bearer planted-bearer\r\nX-API-Key: planted-key\r\n",
+        run(fixture, "Authorization: Bearer planted-bearer\r\nX-API-Key: planted-key\r\n",
             "{\"language\":\"bash\",\"code\":\"echo planted-output # planted-code\\nexit 3\","
             "\"env\":{\"A\":\"planted-env\"},\"stdin\":\"planted-stdin\"}");
-        ask(shop, "GET", "/nowhere?signature=planted-query", "X-API-Key: planted-key\r\n", "");
+        ask(fixture, "GET", "/nowhere?signature=planted-query", "X-API-Key: planted-key\r\n", "");
         log_set_level(LOG_WARNING);
         log_set_json(false);
         dup2(saved, STDERR_FILENO);
@@ -199,7 +199,7 @@ static void test_no_secret_is_said(void **state)
         assert_true(has(said, "/nowhere"));
         assert_int_equal(has(said, "\"status\":404"), is_json);
         assert_true(
-            scratch_read(scratch_path(&shop->scratch, "logs/audit.jsonl"), told, sizeof(told)));
+            scratch_read(scratch_path(&fixture->scratch, "logs/audit.jsonl"), told, sizeof(told)));
         assert_true(has(told, "\"action\":\"run\""));
         for (size_t i = 0; i < ARRAY_SIZE(secrets); i++) {
             if (has(said, secrets[i]) || has(told, secrets[i]))
@@ -218,5 +218,5 @@ int main(void)
         TEST(test_no_secret_is_said),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

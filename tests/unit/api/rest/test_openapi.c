@@ -5,8 +5,8 @@
 
 #include "unit.h"
 
-#include "api/rest/inside.h"
 #include "api/rest/openapi.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 
@@ -159,19 +159,19 @@ static void test_event_ids(void **state)
     uint64_t offset[BOX_STREAMS];
 
     (void)state;
-    assert_true(telling_id_parse("12-0", offset));
+    assert_true(exec_stream_id_parse("12-0", offset));
     assert_int_equal(offset[0], 12);
     assert_int_equal(offset[1], 0);
-    assert_true(telling_id_parse("18446744073709551615-7", offset));
-    assert_false(telling_id_parse("", offset));
-    assert_false(telling_id_parse("12", offset));
-    assert_false(telling_id_parse("-12", offset));
-    assert_false(telling_id_parse("1-", offset));
-    assert_true(telling_id_parse("1-2-3", offset)); /* of a cell */
+    assert_true(exec_stream_id_parse("18446744073709551615-7", offset));
+    assert_false(exec_stream_id_parse("", offset));
+    assert_false(exec_stream_id_parse("12", offset));
+    assert_false(exec_stream_id_parse("-12", offset));
+    assert_false(exec_stream_id_parse("1-", offset));
+    assert_true(exec_stream_id_parse("1-2-3", offset)); /* of a cell */
     assert_int_equal(offset[2], 3);
-    assert_false(telling_id_parse("1-2-", offset));
-    assert_false(telling_id_parse("1-2-3-4", offset));
-    assert_false(telling_id_parse("99999999999999999999999999999999999999999-1", offset));
+    assert_false(exec_stream_id_parse("1-2-", offset));
+    assert_false(exec_stream_id_parse("1-2-3-4", offset));
+    assert_false(exec_stream_id_parse("99999999999999999999999999999999999999999-1", offset));
 }
 
 int main(void)

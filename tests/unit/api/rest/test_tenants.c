@@ -1,11 +1,11 @@
 /* test_tenants.c - the REST door over TCP: every row asks for a key with its scope; nothing of
  * another tenant is there; the shapes of 401, 403 and 429; keys made and removed. */
-#include "session/workshop.h"
+#include "session/engine_fixture.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "api/rest/inside.h"
+#include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "store/keys.h"
 
@@ -27,14 +27,14 @@ struct reply {
     json_t *json; /* of the body; NULL: it is none */
 };
 
-static void make_key(struct shop *shop, const char *tenant, uint32_t scopes,
+static void make_key(struct engine_fixture *fixture, const char *tenant, uint32_t scopes,
                      char text[KEY_TEXT_MAX])
 {
     struct key_row row = {.scopes = scopes};
     struct error err = {0};
 
     str_copy(row.tenant, sizeof(row.tenant), tenant);
-    assert_int_equal(keys_add(shop->index, &row, text, &err), 0);
+    assert_int_equal(keys_add(fixture->index, &row, text, &err), 0);
 }
 
 static int set_up(void **state)
@@ -42,22 +42,22 @@ static int set_up(void **state)
     static const struct rest_info info = {.socket = "/socket", .state = "/state"};
     socklen_t length = sizeof(house.address);
     struct error err = {0};
-    struct shop *shop;
+    struct engine_fixture *fixture;
 
-    shop_open(state);
-    shop = *state;
+    fixture_open(state);
+    fixture = *state;
     house = (struct house){
         .address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     house.listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(house.listen_fd, (struct sockaddr *)&house.address, length), 0);
     assert_int_equal(getsockname(house.listen_fd, (struct sockaddr *)&house.address, &length), 0);
     assert_int_equal(listen(house.listen_fd, 64), 0);
-    if (rest_serve(&shop->loop.reactor, shop->engine, house.listen_fd, &info, &house.rest, &err) <
-        0)
+    if (rest_serve(&fixture->loop.reactor, fixture->manager, house.listen_fd, &info, &house.rest,
+                   &err) < 0)
         fail_msg("%s", err.text);
-    make_key(shop, "operator", SCOPE_BIT(SCOPE_ADMIN), house.admin);
-    make_key(shop, "one", SCOPE_ALL & ~SCOPE_BIT(SCOPE_ADMIN), house.one);
-    make_key(shop, "two", SCOPE_ALL & ~SCOPE_BIT(SCOPE_ADMIN), house.two);
+    make_key(fixture, "operator", SCOPE_BIT(SCOPE_ADMIN), house.admin);
+    make_key(fixture, "one", SCOPE_ALL & ~SCOPE_BIT(SCOPE_ADMIN), house.one);
+    make_key(fixture, "two", SCOPE_ALL & ~SCOPE_BIT(SCOPE_ADMIN), house.two);
     return 0;
 }
 
@@ -65,7 +65,7 @@ static int tear_down(void **state)
 {
     rest_stop(house.rest);
     close(house.listen_fd);
-    return shop_close(state);
+    return fixture_close(state);
 }
 
 /* ---- a client that takes turns with the server ---- */
@@ -82,8 +82,8 @@ static void send_all(int fd, const char *text)
 }
 
 /* key NULL: none. */
-static struct reply *ask(struct shop *shop, const char *key, const char *method, const char *path,
-                         const char *body)
+static struct reply *ask(struct engine_fixture *fixture, const char *key, const char *method,
+                         const char *path, const char *body)
 {
     struct reply *reply = calloc(1, sizeof(*reply));
     static char text[2 * REPLY_MAX];
@@ -108,7 +108,7 @@ static struct reply *ask(struct shop *shop, const char *key, const char *method,
             length += (size_t)count;
         is_over = count == 0;
         if (count < 0)
-            poll_reactor_turn(&shop->loop, 10);
+            poll_reactor_turn(&fixture->loop, 10);
     }
     close(fd);
     text[length] = '\0';
@@ -166,7 +166,7 @@ static void fill_path(const char *pattern, const char *id, char *path, size_t si
 
 static void test_every_row_needs_a_key(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
 
     for (size_t i = 0; i < rest_route_count; i++) {
         const struct rest_route *row = &rest_routes[i];
@@ -176,7 +176,7 @@ static void test_every_row_needs_a_key(void **state)
         if (row->is_open)
             continue;
         fill_path(row->path, "s_0000000000", path, sizeof(path));
-        reply = ask(shop, NULL, row->method, path, NULL);
+        reply = ask(fixture, NULL, row->method, path, NULL);
         assert_non_null(strstr(reply->head, "WWW-Authenticate: Bearer"));
         assert_error(reply, 401, ERROR_UNAUTHORIZED);
     }
@@ -184,11 +184,11 @@ static void test_every_row_needs_a_key(void **state)
 
 static void test_every_row_needs_its_scope(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     char keys[_SCOPE_MAX][KEY_TEXT_MAX];
 
     for (int scope = 0; scope < _SCOPE_MAX; scope++)
-        make_key(shop, "one", SCOPE_ALL & ~SCOPE_BIT(scope), keys[scope]);
+        make_key(fixture, "one", SCOPE_ALL & ~SCOPE_BIT(scope), keys[scope]);
     for (size_t i = 0; i < rest_route_count; i++) {
         const struct rest_route *row = &rest_routes[i];
         struct reply *reply;
@@ -197,7 +197,7 @@ static void test_every_row_needs_its_scope(void **state)
         if (row->is_open)
             continue;
         fill_path(row->path, "s_0000000000", path, sizeof(path));
-        reply = ask(shop, keys[row->scope], row->method, path, NULL);
+        reply = ask(fixture, keys[row->scope], row->method, path, NULL);
         assert_non_null(strstr(error_member(reply, "message"), scope_name(row->scope)));
         assert_error(reply, 403, ERROR_FORBIDDEN);
     }
@@ -229,7 +229,8 @@ static const struct {
     {"installPackages", "", "{\"packages\":[\"six\"]}"},
 };
 
-static struct reply *ask_row(struct shop *shop, const struct rest_route *row, const char *id)
+static struct reply *ask_row(struct engine_fixture *fixture, const struct rest_route *row,
+                             const char *id)
 {
     const char *query = "", *body = row->body == BODY_JSON ? "{}" : NULL;
     char path[400];
@@ -242,7 +243,7 @@ static struct reply *ask_row(struct shop *shop, const struct rest_route *row, co
     }
     fill_path(row->path, id, path, sizeof(path));
     strncat(path, query, sizeof(path) - strlen(path) - 1);
-    return ask(shop, house.two, row->method, path, body);
+    return ask(fixture, house.two, row->method, path, body);
 }
 
 /* The word that was asked for is in the text; all of the rest has to be the same. */
@@ -254,15 +255,15 @@ static void blank(char *text, const char *word)
 
 static void test_another_tenants_session_is_not_there(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     static const char none[] = "s_ffffffffffffffffffffffffffffffff";
     struct session_spec spec = {.tenant = "one", .name = "work"};
     struct session *session;
     struct error err = {0};
     unsigned count = 0;
 
-    assert_int_equal(engine_create(shop->engine, &spec, &session, &err), 0);
-    shop_ran(shop, session, "true", NULL);
+    assert_int_equal(session_manager_create(fixture->manager, &spec, &session, &err), 0);
+    fixture_ran(fixture, session, "true", NULL);
     for (size_t i = 0; i < rest_route_count; i++) {
         const struct rest_route *row = &rest_routes[i];
         struct reply *theirs, *nothing;
@@ -270,8 +271,8 @@ static void test_another_tenants_session_is_not_there(void **state)
         if (!strstr(row->path, "/sessions/{id}"))
             continue;
         count++;
-        theirs = ask_row(shop, row, session_id(session));
-        nothing = ask_row(shop, row, none);
+        theirs = ask_row(fixture, row, session_id(session));
+        nothing = ask_row(fixture, row, none);
         blank(theirs->body, session_id(session));
         blank(nothing->body, none);
         if (theirs->status != 404 || !str_equal(theirs->body, nothing->body))
@@ -280,7 +281,7 @@ static void test_another_tenants_session_is_not_there(void **state)
         assert_int_equal(strlen(theirs->head), strlen(nothing->head));
         reply_free(nothing);
         assert_error(theirs, 404, ERROR_SESSION_NOT_FOUND);
-        assert_error(ask_row(shop, row, "work"), 404, ERROR_SESSION_NOT_FOUND);
+        assert_error(ask_row(fixture, row, "work"), 404, ERROR_SESSION_NOT_FOUND);
     }
     assert_true(count > 30);
     assert_int_equal(session_state(session), SESSION_READY);
@@ -288,55 +289,56 @@ static void test_another_tenants_session_is_not_there(void **state)
 
 static void test_lists_and_counts(void **state)
 {
-    struct shop *shop = *state;
-    struct reply *reply = ask(shop, house.one, "POST", "/v1/sessions", "{\"name\":\"work\"}");
+    struct engine_fixture *fixture = *state;
+    struct reply *reply = ask(fixture, house.one, "POST", "/v1/sessions", "{\"name\":\"work\"}");
 
     assert_string_equal(json_string_value(json_object_get(reply->json, "tenant")), "one");
     assert_status(reply, 201);
-    reply = ask(shop, house.two, "GET", "/v1/sessions?all=true", NULL);
+    reply = ask(fixture, house.two, "GET", "/v1/sessions?all=true", NULL);
     assert_int_equal(json_array_size(json_object_get(reply->json, "sessions")), 0);
     assert_status(reply, 200);
-    reply = ask(shop, house.one, "GET", "/v1/sessions", NULL);
+    reply = ask(fixture, house.one, "GET", "/v1/sessions", NULL);
     assert_int_equal(json_array_size(json_object_get(reply->json, "sessions")), 1);
     assert_status(reply, 200);
-    reply = ask(shop, house.two, "GET", "/v1/info", NULL);
+    reply = ask(fixture, house.two, "GET", "/v1/info", NULL);
     assert_int_equal(json_integer_value(json_object_get(reply->json, "sessions")), 0);
     assert_true(json_is_null(json_object_get(reply->json, "state")));
     assert_status(reply, 200);
-    reply = ask(shop, house.one, "GET", "/v1/info", NULL);
+    reply = ask(fixture, house.one, "GET", "/v1/info", NULL);
     assert_int_equal(json_integer_value(json_object_get(reply->json, "sessions")), 1);
     assert_status(reply, 200);
     /* A name is a tenant's own. */
-    assert_error(ask(shop, house.one, "POST", "/v1/sessions", "{\"name\":\"work\"}"), 409,
+    assert_error(ask(fixture, house.one, "POST", "/v1/sessions", "{\"name\":\"work\"}"), 409,
                  ERROR_NAME_TAKEN);
-    assert_status(ask(shop, house.two, "POST", "/v1/sessions", "{\"name\":\"work\"}"), 201);
+    assert_status(ask(fixture, house.two, "POST", "/v1/sessions", "{\"name\":\"work\"}"), 201);
 }
 
 static void test_tools(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session_spec spec = {.tenant = "one"};
     struct session *session;
     struct error err = {0};
     struct reply *reply;
     char body[200];
 
-    assert_int_equal(engine_create(shop->engine, &spec, &session, &err), 0);
+    assert_int_equal(session_manager_create(fixture->manager, &spec, &session, &err), 0);
     snprintf(body, sizeof(body), "{\"command\":[\"true\"],\"session\":\"%s\"}",
              session_id(session));
-    reply = ask(shop, house.two, "POST", "/v1/tools/sandbox_exec", body);
+    reply = ask(fixture, house.two, "POST", "/v1/tools/sandbox_exec", body);
     assert_string_equal(json_string_value(json_object_get(reply->json, "code")),
                         ERROR_SESSION_NOT_FOUND);
     assert_status(reply, 200);
     snprintf(body, sizeof(body), "{\"execution_id\":\"%s.1\"}", session_id(session));
-    reply = ask(shop, house.two, "POST", "/v1/tools/sandbox_wait", body);
+    reply = ask(fixture, house.two, "POST", "/v1/tools/sandbox_wait", body);
     assert_string_equal(json_string_value(json_object_get(reply->json, "code")),
                         ERROR_SESSION_NOT_FOUND);
     assert_status(reply, 200);
 }
 
 /* Reads on until the text has come. */
-static void hear(struct shop *shop, int fd, char *text, size_t size, const char *wanted)
+static void hear(struct engine_fixture *fixture, int fd, char *text, size_t size,
+                 const char *wanted)
 {
     size_t length = strlen(text);
 
@@ -345,7 +347,7 @@ static void hear(struct shop *shop, int fd, char *text, size_t size, const char 
 
         assert_true(count != 0 && clock_now_ms() < until);
         if (count < 0)
-            poll_reactor_turn(&shop->loop, 10);
+            poll_reactor_turn(&fixture->loop, 10);
         else
             length += (size_t)count;
         text[length] = '\0';
@@ -354,7 +356,7 @@ static void hear(struct shop *shop, int fd, char *text, size_t size, const char 
 
 static void test_events(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct session *theirs, *own;
     static char text[REPLY_MAX];
@@ -366,14 +368,16 @@ static void test_events(void **state)
              house.two);
     send_all(fd, text);
     text[0] = '\0';
-    hear(shop, fd, text, sizeof(text), "\r\n\r\n");
-    assert_int_equal(
-        engine_create(shop->engine, &(struct session_spec){.tenant = "one"}, &theirs, &err), 0);
-    shop_ran(shop, theirs, "true", NULL);
-    shop_session(shop, NULL); /* the owner's */
-    assert_int_equal(
-        engine_create(shop->engine, &(struct session_spec){.tenant = "two"}, &own, &err), 0);
-    hear(shop, fd, text, sizeof(text), session_id(own));
+    hear(fixture, fd, text, sizeof(text), "\r\n\r\n");
+    assert_int_equal(session_manager_create(fixture->manager,
+                                            &(struct session_spec){.tenant = "one"}, &theirs, &err),
+                     0);
+    fixture_ran(fixture, theirs, "true", NULL);
+    fixture_session(fixture, NULL); /* the owner's */
+    assert_int_equal(session_manager_create(fixture->manager,
+                                            &(struct session_spec){.tenant = "two"}, &own, &err),
+                     0);
+    hear(fixture, fd, text, sizeof(text), session_id(own));
     assert_null(strstr(text, session_id(theirs)));
     assert_null(strstr(strstr(text, "event:") + 1, "event:")); /* that one alone */
     close(fd);
@@ -396,44 +400,45 @@ static void assert_over(struct reply *reply, const char *quota)
 
 static void test_quotas(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct session *session;
     struct error err = {0};
     char path[120];
 
-    shop->config.quota.sessions = 1;
-    shop->config.quota.disk_bytes = 10;
-    tenants_configure(engine_tenants(shop->engine), &shop->config);
-    assert_status(ask(shop, house.one, "POST", "/v1/sessions", "{\"name\":\"work\"}"), 201);
-    assert_over(ask(shop, house.one, "POST", "/v1/sessions", "{}"), "sessions");
-    assert_status(ask(shop, house.two, "POST", "/v1/sessions", "{}"), 201);
-    assert_int_equal(engine_find_of(shop->engine, "one", "work", false, &session, &err), 0);
+    fixture->config.quota.sessions = 1;
+    fixture->config.quota.disk_bytes = 10;
+    tenants_configure(session_manager_tenants(fixture->manager), &fixture->config);
+    assert_status(ask(fixture, house.one, "POST", "/v1/sessions", "{\"name\":\"work\"}"), 201);
+    assert_over(ask(fixture, house.one, "POST", "/v1/sessions", "{}"), "sessions");
+    assert_status(ask(fixture, house.two, "POST", "/v1/sessions", "{}"), 201);
+    assert_int_equal(
+        session_manager_find_of(fixture->manager, "one", "work", false, &session, &err), 0);
     snprintf(path, sizeof(path), "/v1/sessions/%s/datasets/a", session_id(session));
-    assert_status(ask(shop, house.one, "PUT", path, "12345678"), 201);
+    assert_status(ask(fixture, house.one, "PUT", path, "12345678"), 201);
     snprintf(path, sizeof(path), "/v1/sessions/%s/datasets/b", session_id(session));
-    assert_over(ask(shop, house.one, "PUT", path, "12345678"), "disk");
+    assert_over(ask(fixture, house.one, "PUT", path, "12345678"), "disk");
     snprintf(path, sizeof(path), "/v1/sessions/%s/exec", session_id(session));
-    shop->config.quota.memory_bytes = 1;
-    tenants_configure(engine_tenants(shop->engine), &shop->config);
-    assert_over(ask(shop, house.one, "POST", path, "{\"argv\":[\"true\"]}"), "memory");
+    fixture->config.quota.memory_bytes = 1;
+    tenants_configure(session_manager_tenants(fixture->manager), &fixture->config);
+    assert_over(ask(fixture, house.one, "POST", path, "{\"argv\":[\"true\"]}"), "memory");
     assert_over(
-        ask(shop, house.one, "POST", "/v1/run", "{\"code\":\"true\",\"language\":\"bash\"}"),
+        ask(fixture, house.one, "POST", "/v1/run", "{\"code\":\"true\",\"language\":\"bash\"}"),
         "memory");
-    shop->config.quota.bytes = 1; /* every reply until now was more */
-    tenants_configure(engine_tenants(shop->engine), &shop->config);
-    assert_over(ask(shop, house.one, "GET", "/v1/info", NULL), "bytes");
+    fixture->config.quota.bytes = 1; /* every reply until now was more */
+    tenants_configure(session_manager_tenants(fixture->manager), &fixture->config);
+    assert_over(ask(fixture, house.one, "GET", "/v1/info", NULL), "bytes");
 }
 
 static void test_busy(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     struct reply *reply;
 
-    shop->config.queue = 1;
-    shop->holds[ASK_MAKE] = true;
+    fixture->config.queue = 1;
+    fixture->holds[ASK_MAKE] = true;
     for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 1; i++)
-        shop_exec(shop_session(shop, NULL), "true", NULL);
-    reply = ask(shop, house.one, "POST", "/v1/run", "{\"code\":\"true\",\"language\":\"bash\"}");
+        fixture_exec(fixture_session(fixture, NULL), "true", NULL);
+    reply = ask(fixture, house.one, "POST", "/v1/run", "{\"code\":\"true\",\"language\":\"bash\"}");
     assert_non_null(strstr(reply->head, "Retry-After: 1"));
     assert_error(reply, 503, ERROR_BUSY);
 }
@@ -442,27 +447,27 @@ static void test_busy(void **state)
 
 static void test_keys(void **state)
 {
-    struct shop *shop = *state;
+    struct engine_fixture *fixture = *state;
     char text[KEY_TEXT_MAX], path[120];
-    struct reply *reply = ask(shop, house.admin, "POST", "/v1/keys",
+    struct reply *reply = ask(fixture, house.admin, "POST", "/v1/keys",
                               "{\"tenant\":\"three\",\"scopes\":[\"run\"],\"name\":\"n\"}");
 
     str_copy(text, sizeof(text), json_string_value(json_object_get(reply->json, "key")));
     snprintf(path, sizeof(path), "/v1/keys/%s",
              json_string_value(json_object_get(reply->json, "id")));
     assert_status(reply, 201);
-    assert_status(ask(shop, text, "GET", "/v1/info", NULL), 200);
-    reply = ask(shop, house.admin, "GET", "/v1/keys", NULL);
+    assert_status(ask(fixture, text, "GET", "/v1/info", NULL), 200);
+    reply = ask(fixture, house.admin, "GET", "/v1/keys", NULL);
     assert_non_null(strstr(reply->body, "\"three\""));
     assert_null(strstr(reply->body, strchr(text, '.') + 1));
     assert_status(reply, 200);
-    assert_error(ask(shop, house.one, "GET", "/v1/keys", NULL), 403, ERROR_FORBIDDEN);
-    assert_status(ask(shop, house.admin, "DELETE", path, NULL), 200);
-    assert_error(ask(shop, text, "GET", "/v1/info", NULL), 401, ERROR_UNAUTHORIZED);
-    assert_error(ask(shop, house.admin, "DELETE", path, NULL), 404, ERROR_KEY_NOT_FOUND);
-    assert_error(ask(shop, house.admin, "POST", "/v1/keys", "{\"tenant\":\"NO\"}"), 400,
+    assert_error(ask(fixture, house.one, "GET", "/v1/keys", NULL), 403, ERROR_FORBIDDEN);
+    assert_status(ask(fixture, house.admin, "DELETE", path, NULL), 200);
+    assert_error(ask(fixture, text, "GET", "/v1/info", NULL), 401, ERROR_UNAUTHORIZED);
+    assert_error(ask(fixture, house.admin, "DELETE", path, NULL), 404, ERROR_KEY_NOT_FOUND);
+    assert_error(ask(fixture, house.admin, "POST", "/v1/keys", "{\"tenant\":\"NO\"}"), 400,
                  ERROR_BAD_INPUT);
-    assert_error(ask(shop, house.admin, "POST", "/v1/keys", "{\"scopes\":[\"root\"]}"), 400,
+    assert_error(ask(fixture, house.admin, "POST", "/v1/keys", "{\"scopes\":[\"root\"]}"), 400,
                  ERROR_BAD_INPUT);
 }
 
@@ -483,5 +488,5 @@ int main(void)
         TEST(test_keys),
     };
 
-    return cmocka_run_group_tests(tests, shop_reaper, NULL);
+    return cmocka_run_group_tests(tests, fixture_reaper, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 
 static inline struct call *call_of(struct fake *fake, uint32_t id)
 {

@@ -129,7 +129,7 @@ static inline int fake_set_up(void **state)
     if (box_new(pair[0], fake, &fake->box, &fake->err) < 0)
         return -1;
     *state = fake;
-    return box_wall(fake->box) == fake && box_fd(fake->box) == pair[0] ? 0 : -1;
+    return box_provider_data(fake->box) == fake && box_fd(fake->box) == pair[0] ? 0 : -1;
 }
 
 static inline int fake_tear_down(void **state)

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/limits.h"
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "namespaces.h"
 #include "runtime/box/box.h"
 
@@ -31,7 +31,7 @@ static inline int real_box_make(const char *data, struct launched *launched, str
 
     if (!has_namespaces())
         return 0;
-    if (launcher_make(&spec, launched, &err) < 0) {
+    if (launch_make(&spec, launched, &err) < 0) {
         print_message("no box with namespaces can be made: %s\n", err.text);
         return -1;
     }

@@ -7,8 +7,8 @@
 #include <signal.h>
 
 #include "base/clock.h"
-#include "base/guest_stage.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
+#include "sandbox/guest_stage.h"
 
 #define GENERATION 77
 #define WINDOW ((uint64_t)WIRE_STREAM_WINDOW)

@@ -2,7 +2,7 @@
 #include "runtime/box/cell_fake.h"
 
 #include "base/clock.h"
-#include "base/guest_stage.h"
+#include "sandbox/guest_stage.h"
 
 static void test_what_is_sent(void **state)
 {
@@ -168,7 +168,7 @@ static void test_streams(void **state)
     box_resume(fake->box, id, BOX_EVENTS);
     assert_int_equal(fake->seen[1].ended, 1);
     assert_int_equal(fake->seen[1].end.exit_code, 1);
-    assert_false(fake->seen[1].end.kernel_died || fake->seen[1].end.is_unseen);
+    assert_false(fake->seen[1].end.kernel_died || fake->seen[1].end.status_external);
     assert_true(fake->seen[1].end.events_dropped == 0 && fake->seen[1].end.usage.cpu_us == 7);
     assert_string_equal(buf_text(&fake->seen[1].out[1]), "ooo");
     assert_string_equal(buf_text(&fake->seen[1].out[2]), "ee");
@@ -199,24 +199,24 @@ static void test_kernel_dies(void **state)
         assert_int_equal(fake->seen[i].end.kernel_died, i > 0);
     }
     assert_int_equal(fake->seen[3].ended, 1);
-    assert_true(fake->seen[3].end.kernel_died && fake->seen[3].end.is_unseen);
+    assert_true(fake->seen[3].end.kernel_died && fake->seen[3].end.status_external);
 }
 
 static void test_given(void **state)
 {
     struct fake *fake = *state;
     uint32_t kernel = take_kernel(fake, 0, 1), cell;
-    struct message_exited exited = {.flags = EXITED_UNSEEN | EXITED_KERNEL_DIED};
+    struct message_exited exited = {.flags = EXITED_STATUS_EXTERNAL | EXITED_KERNEL_DIED};
 
     assert_int_equal(box_next_id(fake->box), 2);
     cell = start_cell(fake, 1, kernel, 0);
     say_started(fake, cell);
     say_exited(fake, cell, &exited);
-    exited.flags = EXITED_UNSEEN;
+    exited.flags = EXITED_STATUS_EXTERNAL;
     say_exited(fake, kernel, &exited);
     check_alive(fake);
-    assert_true(fake->seen[1].end.is_unseen && fake->seen[1].end.kernel_died);
-    assert_true(fake->seen[0].end.is_unseen && !fake->seen[0].end.kernel_died);
+    assert_true(fake->seen[1].end.status_external && fake->seen[1].end.kernel_died);
+    assert_true(fake->seen[0].end.status_external && !fake->seen[0].end.kernel_died);
     kernel = take_kernel(fake, 2, box_next_id(fake->box));
     box_signal(fake->box, kernel, SIGKILL); /* the warden is told who asks */
     hear(fake, FRAME_RESUME, kernel);
@@ -226,7 +226,7 @@ static void test_given(void **state)
     box_forget(fake->box, kernel); /* it is there: its end is awaited */
     hear_nothing(fake);
     kernel = take_kernel(fake, 3, box_next_id(fake->box));
-    box_forget(fake->box, kernel); /* the maker had none */
+    box_forget(fake->box, kernel); /* the provider had none */
     hear(fake, FRAME_FORGET, kernel);
     assert_null(call_of(fake, kernel));
     assert_int_equal(fake->seen[3].ended + fake->seen[3].failed, 0);

@@ -25,12 +25,12 @@ static void say_end_of_a_given_one(struct fake *fake)
 
 static void say_unseen_with_a_status(struct fake *fake)
 {
-    say_exited(fake, 2, &(struct message_exited){.exit_code = 1, .flags = EXITED_UNSEEN});
+    say_exited(fake, 2, &(struct message_exited){.exit_code = 1, .flags = EXITED_STATUS_EXTERNAL});
 }
 
 static void say_unseen_of_its_own(struct fake *fake)
 {
-    say_exited(fake, 1, &(struct message_exited){.flags = EXITED_UNSEEN});
+    say_exited(fake, 1, &(struct message_exited){.flags = EXITED_STATUS_EXTERNAL});
 }
 
 static void say_kernel_of_a_kernel(struct fake *fake)
@@ -41,13 +41,14 @@ static void say_kernel_of_a_kernel(struct fake *fake)
 static void say_unseen_cell(struct fake *fake)
 {
     say_started(fake, 3);
-    say_exited(fake, 3, &(struct message_exited){.flags = EXITED_UNSEEN | EXITED_KERNEL_DIED});
+    say_exited(fake, 3,
+               &(struct message_exited){.flags = EXITED_STATUS_EXTERNAL | EXITED_KERNEL_DIED});
 }
 
 static void say_unseen_cell_that_ended(struct fake *fake)
 {
     say_started(fake, 4);
-    say_exited(fake, 4, &(struct message_exited){.flags = EXITED_UNSEEN});
+    say_exited(fake, 4, &(struct message_exited){.flags = EXITED_STATUS_EXTERNAL});
 }
 
 static void say_seen_cell(struct fake *fake)
@@ -98,7 +99,7 @@ static void say_fourth_stream(struct fake *fake)
 
 static void say_unknown_kernel(struct fake *fake)
 {
-    say_exited(fake, 9, &(struct message_exited){.flags = EXITED_UNSEEN});
+    say_exited(fake, 9, &(struct message_exited){.flags = EXITED_STATUS_EXTERNAL});
 }
 
 static void test_broken_protocol(void **state)
@@ -201,8 +202,8 @@ static void test_adopts(void **state)
     say_welcome(fake);
     check_alive(fake);
     assert_int_equal(finder.done, 1);
-    assert_true(finder.found[0].is_kernel && !finder.found[0].is_given);
-    assert_true(finder.found[1].is_kernel && finder.found[1].is_given);
+    assert_true(finder.found[0].is_kernel && !finder.found[0].from_zygote);
+    assert_true(finder.found[1].is_kernel && finder.found[1].from_zygote);
     assert_true(finder.found[2].is_cell && finder.found[2].kernel == 1);
     assert_true(finder.found[2].first[2] == 10 && finder.found[2].written[2] == 30);
     hear(fake, FRAME_RESUME, 1);

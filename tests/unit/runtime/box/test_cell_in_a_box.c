@@ -41,7 +41,7 @@ static int tear_down(void **state)
     struct room *room = *state;
 
     box_free(room->box);
-    launcher_end(&room->launched, NULL);
+    launch_end(&room->launched, NULL);
     scratch_remove(&room->scratch);
     free(room);
     return 0;
@@ -200,7 +200,7 @@ static void test_kill(void **state)
     await_end(room, &room->kernel);
     assert_int_equal(room->kernel.end.signal, SIGKILL);
     snprintf(script, sizeof(script), "while kill -0 %s 2>/dev/null; do sleep 0.01; done", child);
-    run_command(room, script, &command); /* its number may outlive it until it is buried */
+    run_command(room, script, &command); /* its number may outlive it until it is reaped */
     start_kernel(room);                  /* the next one */
     run_cell(room, "echo again");
     assert_string_equal(room->cell.text[1], "again\n");

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 
 /* What a watch told, beside what fake_warden.h writes down. */
 struct told {

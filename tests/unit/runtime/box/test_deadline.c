@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 
 static void hear_kill(struct fake *fake, uint32_t id)
 {

@@ -1,7 +1,7 @@
 /* test_exec.c - commands in a box, the host's side, against wardens good and bad. */
 #include "runtime/box/fake_warden.h"
 
-#include "base/guest_stage.h"
+#include "sandbox/guest_stage.h"
 
 #include <signal.h>
 

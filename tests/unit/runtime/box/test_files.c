@@ -5,7 +5,7 @@
 
 #include <sys/stat.h>
 
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
 
 #define WINDOW ((size_t)WIRE_STREAM_WINDOW)
 

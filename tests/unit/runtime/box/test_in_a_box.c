@@ -50,7 +50,7 @@ static int tear_down(void **state)
     struct room *room = *state;
 
     box_free(room->box);
-    launcher_end(&room->launched, NULL);
+    launch_end(&room->launched, NULL);
     scratch_remove(&room->scratch);
     free(room);
     return 0;

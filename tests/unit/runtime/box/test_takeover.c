@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "namespaces.h"
 #include "runtime/box/box.h"
 #include "sandbox/sandbox.h"
@@ -106,7 +106,7 @@ static int set_up_bare(void **state)
     return 0;
 }
 
-static int set_up_walled(void **state)
+static int set_up_hosted(void **state)
 {
     static const struct launch_spec spec = {
         .memory_bytes = 256 * MIB,
@@ -123,7 +123,7 @@ static int set_up_walled(void **state)
         stage->channel = -1;
         return 0;
     }
-    if (launcher_make(&spec, &stage->launched, &err) < 0) {
+    if (launch_make(&spec, &stage->launched, &err) < 0) {
         print_message("no box can be made: %s\n", err.text);
         return -1;
     }
@@ -138,7 +138,7 @@ static int tear_down(void **state)
 
     box_free(stage->box);
     if (stage->has_walls && stage->channel >= 0) {
-        launcher_end(&stage->launched, NULL);
+        launch_end(&stage->launched, NULL);
     } else if (stage->channel >= 0) {
         close(stage->channel);
         waitpid(stage->pid, NULL, 0);
@@ -450,7 +450,8 @@ static void test_terminal_is_filtered(void **state)
     struct stage *stage = enter(state);
     struct record *record;
 
-    if (!stage->has_walls || !(stage->launched.layers & LAYER_BIT(LAYER_SECCOMP)))
+    if (!stage->has_walls ||
+        !(stage->launched.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP)))
         skip();
     record = run(stage, 0, spec,
                  "command -v perl > /dev/null || { echo no perl; exit 1; }; "
@@ -471,15 +472,15 @@ static int become_reaper(void **state)
 }
 
 #define BARE(test) cmocka_unit_test_setup_teardown(test, set_up_bare, tear_down)
-#define WALLED(test) cmocka_unit_test_setup_teardown(test, set_up_walled, tear_down)
-#define BOTH(test) BARE(test), WALLED(test)
+#define HOSTED(test) cmocka_unit_test_setup_teardown(test, set_up_hosted, tear_down)
+#define BOTH(test) BARE(test), HOSTED(test)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_output_is_complete),  BOTH(test_ends_while_nobody_is_there),
         BOTH(test_unwanted_ones_end),   BOTH(test_deadline_ends_the_tree),
-        BOTH(test_shell_on_a_terminal), WALLED(test_terminal_is_filtered),
+        BOTH(test_shell_on_a_terminal), HOSTED(test_terminal_is_filtered),
     };
 
     return cmocka_run_group_tests_name("runtime/box/takeover", tests, become_reaper, NULL);

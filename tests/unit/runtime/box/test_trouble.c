@@ -3,8 +3,8 @@
 
 #include <signal.h>
 
-#include "base/guest_stage.h"
-#include "runtime/box/inside.h"
+#include "runtime/box/box_private.h"
+#include "sandbox/guest_stage.h"
 
 /* The deadline begins with STARTED only: a warden that never says it has all the time. */
 static void test_deadline_without_started(void **state)
@@ -151,14 +151,15 @@ static void test_put_done_before_its_end(void **state)
     assert_true(fake->seen[0].err.num < 0);
 }
 
-/* The wall between us and the warden says why; a warden that says so itself breaks the protocol. */
+/* The provider host between us and the warden says why; a warden that says so itself breaks the
+ * protocol. */
 static void test_why_it_is_lost(void **state)
 {
     struct fake *fake = *state;
 
     box_blame(fake->box, WHY_DOCKER_GONE); /* a local box: nobody can know that */
     assert_false(box_lost_docker(fake->box));
-    box_behind_wall(fake->box);
+    box_mark_hosted(fake->box);
     start_exec(fake, 0, 0);
     say(fake, FRAME_LOST, WHY_DOCKER_GONE, NULL, 0);
     assert_int_equal(fake_pump(fake), -EPIPE);
@@ -183,7 +184,7 @@ static void test_why_of_no_sense(void **state)
 {
     struct fake *fake = *state;
 
-    box_behind_wall(fake->box);
+    box_mark_hosted(fake->box);
     say(fake, FRAME_LOST, _WHY_MAX, NULL, 0);
     assert_int_equal(fake_pump(fake), -EPIPE);
     assert_false(box_lost_docker(fake->box));

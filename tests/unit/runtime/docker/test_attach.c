@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 struct taken {
     char text[3][64];

@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/layer.h"
-#include "runtime/docker/inside.h"
+#include "base/isolation.h"
+#include "runtime/docker/docker_private.h"
 
-static struct docker_wall_spec wall = {.image = "img:1"};
+static struct docker_host_spec docker = {.image = "img:1"};
 
 static struct container_spec container(void)
 {
-    return (struct container_spec){.wall = &wall,
+    return (struct container_spec){.docker = &docker,
                                    .engine = "e1",
                                    .state = "s1",
                                    .key = "k1",
@@ -84,15 +84,15 @@ static void test_no_more_than_docker_has(void **state)
     json = create_json(&spec);
     assert_int_equal(json_integer_value(json_at(json, "HostConfig", "NanoCpus")), 2000000000);
     json_decref(json);
-    wall.has_network = true;
-    wall.runtime = "crun";
+    docker.has_network = true;
+    docker.runtime = "crun";
     json = create_json(&spec);
     assert_string_equal(text_at(json, "HostConfig", "NetworkMode"), "bridge");
     assert_string_equal(text_at(json, "HostConfig", "Runtime"), "crun");
     assert_true(json_is_false(json_at(json, "NetworkDisabled", NULL)));
     json_decref(json);
-    wall.has_network = false;
-    wall.runtime = NULL;
+    docker.has_network = false;
+    docker.runtime = NULL;
 }
 
 /* As inspect answers when Docker did all of it. */
@@ -130,12 +130,13 @@ static void test_all_was_done(void **state)
     if (check(inspect, &spec, &facts, &err) < 0)
         fail_msg("%s", err.text);
     assert_true(facts.has_memory && facts.has_pids && facts.has_cpu);
-    assert_true(facts.layers & LAYER_BIT(LAYER_NETNS));
-    assert_true(facts.layers & LAYER_BIT(LAYER_CGROUP));
-    assert_false(facts.layers & LAYER_BIT(LAYER_USERNS));
-    assert_false(facts.layers & LAYER_BIT(LAYER_LANDLOCK)); /* only the warden can know */
+    assert_true(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS));
+    assert_true(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP));
+    assert_false(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS));
+    assert_false(facts.layers &
+                 ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK)); /* only the warden can know */
     assert_int_equal(create_check(inspect, &spec, true, &facts, &err), 0);
-    assert_true(facts.layers & LAYER_BIT(LAYER_USERNS));
+    assert_true(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS));
     json_decref(inspect);
 }
 
@@ -227,17 +228,17 @@ static void test_whose_network(void **state)
     struct error err;
 
     (void)state;
-    wall.has_network = true;
+    docker.has_network = true;
     inspect = inspected(&spec);
     assert_int_equal(check(inspect, &spec, &facts, &err), 0);
-    assert_false(facts.layers & LAYER_BIT(LAYER_NETNS));
+    assert_false(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         json_object_set_new(json_object_get(inspect, "HostConfig"), "NetworkMode",
                             json_string(others[i]));
         assert_int_equal(check(inspect, &spec, &facts, &err), -EPERM);
     }
     json_decref(inspect);
-    wall.has_network = false;
+    docker.has_network = false;
 }
 
 /* Where the kernel cannot count, Docker says so by 0 or -1: it is told, not hidden. */
@@ -254,7 +255,7 @@ static void test_limits_that_nobody_holds(void **state)
     json_object_set_new(host, "PidsLimit", json_null());
     assert_int_equal(check(inspect, &spec, &facts, &err), 0);
     assert_false(facts.has_memory || facts.has_pids);
-    assert_false(facts.layers & LAYER_BIT(LAYER_CGROUP));
+    assert_false(facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP));
     json_decref(inspect);
 }
 
@@ -281,10 +282,10 @@ static void test_limits_that_a_runtime_left_out(void **state)
         json_t *stats = json_loads(rows[i].stats, 0, NULL);
 
         assert_non_null(stats);
-        assert_int_equal(docked_limits_hold(stats, 1048576, 65), rows[i].holds);
+        assert_int_equal(container_limits_hold(stats, 1048576, 65), rows[i].holds);
         json_decref(stats);
     }
-    assert_false(docked_limits_hold(NULL, 1048576, 65));
+    assert_false(container_limits_hold(NULL, 1048576, 65));
 }
 
 int main(void)

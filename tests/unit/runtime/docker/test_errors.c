@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 #include "runtime/docker/remedy.h"
 
 static void test_nobody_there(void **state)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 #include "scratch.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -16,7 +16,7 @@ static void test_v1(void **state)
     struct cgroup group;
 
     (void)state;
-    docked_group_parse(text, ID, &group);
+    container_group_parse(text, ID, &group);
     assert_int_equal(group.flavour, CGROUP_V1);
     assert_string_equal(group.path[CONTROLLER_MEMORY], "/sys/fs/cgroup/memory/docker/" ID);
     assert_string_equal(group.path[CONTROLLER_CPU], "/sys/fs/cgroup/cpu,cpuacct/docker/" ID);
@@ -28,7 +28,7 @@ static void test_v2(void **state)
     struct cgroup group;
 
     (void)state;
-    docked_group_parse(text, ID, &group);
+    container_group_parse(text, ID, &group);
     assert_int_equal(group.flavour, CGROUP_V2);
     assert_string_equal(group.path[CONTROLLER_MEMORY],
                         "/sys/fs/cgroup/system.slice/docker-" ID ".scope");
@@ -44,7 +44,7 @@ static void test_not_believed(void **state)
         char text[] = "3:memory:/user.slice\n0::/docker/other\nnonsense\n::\n";
         struct cgroup group;
 
-        docked_group_parse(text, ids[i], &group);
+        container_group_parse(text, ids[i], &group);
         assert_int_equal(group.flavour, CGROUP_NONE);
         assert_string_equal(group.path[CONTROLLER_MEMORY], "");
     }
@@ -59,25 +59,25 @@ static void test_found_by_name(void **state)
 
     (void)state;
     scratch_make(&scratch);
-    docked_group_search(top, ID, &group);
+    container_group_search(top, ID, &group);
     assert_int_equal(group.flavour, CGROUP_NONE);
     wanted = scratch_folder(&scratch, "system.slice/docker-" ID ".scope");
-    docked_group_search(top, ID, &group);
+    container_group_search(top, ID, &group);
     assert_int_equal(group.flavour, CGROUP_V2);
     assert_string_equal(group.path[CONTROLLER_MEMORY], wanted);
 
     scratch_folder(&scratch,
                    "memory/other"); /* the first version has a folder for each controller */
-    docked_group_search(top, ID, &group);
+    container_group_search(top, ID, &group);
     assert_int_equal(group.flavour, CGROUP_NONE);
     wanted = scratch_folder(&scratch, "memory/parent/" ID);
-    docked_group_search(top, ID, &group);
+    container_group_search(top, ID, &group);
     assert_int_equal(group.flavour, CGROUP_V1);
     assert_string_equal(group.path[CONTROLLER_MEMORY], wanted);
     assert_string_equal(group.path[CONTROLLER_CPU], ""); /* not there: not claimed */
-    docked_group_search(top, "../parent", &group);
+    container_group_search(top, "../parent", &group);
     assert_int_equal(group.flavour, CGROUP_NONE);
-    docked_group_search("/nowhere", ID, &group);
+    container_group_search("/nowhere", ID, &group);
     assert_int_equal(group.flavour, CGROUP_NONE);
     scratch_remove(&scratch);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 static void note(struct pull *pull, const char *line)
 {

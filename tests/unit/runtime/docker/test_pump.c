@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "reactor.h"
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 
 #define FRAMES 300
 #define PAYLOAD 20000 /* far more than any socket takes at once */
@@ -153,7 +153,7 @@ static void on_failed(void *ctx, const struct error *err)
 static void on_ready(void *ctx, short events)
 {
     (void)ctx;
-    docked_pump_ready(&pump, events);
+    container_pump_ready(&pump, events);
 }
 
 static const struct http_stream_events stream_events = {on_opened, on_failed, on_ready};
@@ -213,13 +213,13 @@ static void open_all(bool nonsense)
     while (!is_open)
         poll_reactor_turn(&loop, -1);
     if (!sends_flood)
-        assert_int_equal(docked_pump_give(&pump), 0);
-    docked_pump_start(&pump);
+        assert_int_equal(container_pump_give(&pump), 0);
+    container_pump_start(&pump);
 }
 
 static void close_all(void)
 {
-    docked_pump_stop(&pump);
+    container_pump_stop(&pump);
     http_client_close(client);
     if (!thread_is_over)
         pthread_join(thread, NULL);
@@ -322,7 +322,7 @@ static void test_the_end_of_one_whose_reader_is_late(void **state)
     sends_few = thread_is_over = false;
 }
 
-/* Why a box is lost is the wall's to say. */
+/* Why a box is lost is the provider host's to say. */
 static void test_a_container_that_blames_docker(void **state)
 {
     (void)state;
@@ -345,9 +345,9 @@ static void test_farewell(void **state)
     open_all(true);
     while (!has_ended)
         poll_reactor_turn(&loop, -1);
-    docked_pump_halt(&pump);
+    container_pump_halt(&pump);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), -1);
-    docked_pump_farewell(&pump, WHY_DOCKER_GONE);
+    container_pump_farewell(&pump, WHY_DOCKER_GONE);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), FRAME_HEADER);
     assert_int_equal(frame_decode(data, FRAME_HEADER, &frame), 0);
     assert_int_equal(frame.type, FRAME_LOST);

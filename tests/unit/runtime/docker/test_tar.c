@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/docker/inside.h"
+#include "runtime/docker/docker_private.h"
 #include "scratch.h"
 
 static void test_tar_reads_it(void **state)

@@ -1,4 +1,4 @@
-/* test_launched.c - the launcher as a maker, played by this file over a socket pair. */
+/* test_launched.c - the launcher as a provider, faked by this file over a socket pair. */
 #include "reactor.h"
 
 #include <errno.h>
@@ -7,14 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
-#include "runtime/maker.h"
+#include "runtime/provider.h"
 
 struct stage {
     struct poll_reactor loop;
-    struct maker *maker;
+    struct provider *provider;
     int launcher_fd; /* our end */
     /* what was called */
     unsigned found, ready, ended, stopping, gone, made, refused, done;
@@ -59,8 +59,8 @@ static void on_stopping(void *ctx, uint32_t grace_ms)
     stage->stopping++;
     stage->grace_ms = grace_ms;
     if (stage->closes_in_stopping) {
-        launched_close(stage->maker);
-        stage->maker = NULL;
+        launched_close(stage->provider);
+        stage->provider = NULL;
     }
 }
 
@@ -143,7 +143,7 @@ static void answer_number(struct stage *stage, enum launcher_type type, uint32_t
     answer(stage, &message, -1);
 }
 
-/* The descriptor of a box whose warden nobody plays. */
+/* The descriptor of a box without a warden. */
 static int channel(void)
 {
     int pair[2];
@@ -193,7 +193,7 @@ static int set_up(void **state)
     poll_reactor_init(&stage->loop);
     stage->launcher_fd = pair[0];
     assert_int_equal(
-        launched_open(&stage->loop.reactor, pair[1], &events, stage, &stage->maker, NULL), 0);
+        launched_open(&stage->loop.reactor, pair[1], &events, stage, &stage->provider, NULL), 0);
     expect(stage, &message, LAUNCHER_HELLO);
     assert_int_equal(message.number, LAUNCHER_VERSION);
     *state = stage;
@@ -204,7 +204,7 @@ static int tear_down(void **state)
 {
     struct stage *stage = *state;
 
-    launched_close(stage->maker);
+    launched_close(stage->provider);
     close(stage->launcher_fd);
     poll_reactor_free(&stage->loop);
     free(stage);
@@ -217,7 +217,8 @@ static uint32_t make(struct stage *stage)
     uint32_t serial = 0;
 
     assert_int_equal(
-        stage->maker->ops->make(stage->maker, &request, &make_events, stage, &serial, NULL), 0);
+        stage->provider->ops->make(stage->provider, &request, &make_events, stage, &serial, NULL),
+        0);
     expect(stage, &message, LAUNCHER_MAKE);
     assert_int_equal(message.make.serial, serial);
     assert_string_equal(message.make.key, "session_1");
@@ -247,9 +248,9 @@ static void test_inventory_then_ready(void **state)
     answer_number(stage, LAUNCHER_WELCOME, 3);
     assert_int_equal(stage->ready, 1);
     assert_int_equal(stage->generation, 3);
-    launched_say_ready(stage->maker);
+    launched_say_ready(stage->provider);
     expect(stage, &message, LAUNCHER_READY);
-    stage->maker->ops->end(stage->maker, 41, stage->box.box, NULL, NULL);
+    stage->provider->ops->end(stage->provider, 41, stage->box.box, NULL, NULL);
     expect(stage, &message, LAUNCHER_END);
     assert_int_equal(message.number, 41);
     answer_ended(stage, 41, 1, true);
@@ -265,8 +266,8 @@ static void test_made_used_and_ended(void **state)
     answer_box(stage, LAUNCHER_MADE, serial, 7);
     assert_int_equal(stage->made, 1);
     assert_non_null(stage->box.box);
-    stage->maker->ops->usage(stage->maker, 7, on_done, stage);
-    stage->maker->ops->usage(stage->maker, 7, on_done, stage);
+    stage->provider->ops->usage(stage->provider, 7, on_done, stage);
+    stage->provider->ops->usage(stage->provider, 7, on_done, stage);
     expect(stage, &message, LAUNCHER_USAGE);
     expect(stage, &message, LAUNCHER_USAGE);
     message = (struct launcher_message){.type = LAUNCHER_USED,
@@ -278,10 +279,10 @@ static void test_made_used_and_ended(void **state)
     answer(stage, &message, -1);
     assert_int_equal(stage->done, 2);
     answer(stage, &message, -1); /* nobody asked */
-    stage->maker->ops->usage(stage->maker, 7, on_done, stage);
+    stage->provider->ops->usage(stage->provider, 7, on_done, stage);
     answer(stage, &message, -1);
     assert_int_equal(stage->done, 3);
-    stage->maker->ops->end(stage->maker, 7, stage->box.box, on_done, stage);
+    stage->provider->ops->end(stage->provider, 7, stage->box.box, on_done, stage);
     assert_int_equal(stage->done, 3);
     answer_ended(stage, 7, 9, true);
     assert_int_equal(stage->done, 4);
@@ -319,7 +320,7 @@ static void test_a_cancelled_box_is_ended(void **state)
     struct launcher_message message;
     uint32_t serial = make(stage);
 
-    stage->maker->ops->make_cancel(stage->maker, serial);
+    stage->provider->ops->make_cancel(stage->provider, serial);
     answer_box(stage, LAUNCHER_MADE, serial, 8);
     assert_int_equal(stage->made, 0);
     expect(stage, &message, LAUNCHER_END);
@@ -340,7 +341,7 @@ static void test_gone_by_itself(void **state)
     assert_int_equal(stage->ended, 1);
     assert_int_equal(stage->ended_number, 7);
     assert_int_equal(stage->facts.usage.cpu_us, 3);
-    stage->maker->ops->end(stage->maker, 7, stage->box.box, on_done, stage);
+    stage->provider->ops->end(stage->provider, 7, stage->box.box, on_done, stage);
     expect(stage, &message, LAUNCHER_END);
     answer_ended(stage, 7, 0, true); /* the launcher does not know it any more */
     assert_int_equal(stage->done, 1);
@@ -353,7 +354,7 @@ static void test_gone_while_it_was_ended(void **state)
     struct stage *stage = *state;
 
     answer_box(stage, LAUNCHER_MADE, make(stage), 7);
-    stage->maker->ops->end(stage->maker, 7, stage->box.box, on_done, stage);
+    stage->provider->ops->end(stage->provider, 7, stage->box.box, on_done, stage);
     answer_ended(stage, 7, 3, false);
     assert_int_equal(stage->ended + stage->done, 0);
     answer_ended(stage, 7, 0, true);
@@ -374,7 +375,7 @@ static void test_bad_keys_are_not_sent(void **state)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         bad.key = keys[i];
         assert_int_equal(
-            stage->maker->ops->make(stage->maker, &bad, &make_events, stage, &serial, &err),
+            stage->provider->ops->make(stage->provider, &bad, &make_events, stage, &serial, &err),
             -EINVAL);
     }
     expect_nothing(stage);
@@ -389,8 +390,9 @@ static void test_a_launcher_that_is_slow(void **state)
     int fd = -1;
 
     for (int i = 0; i < 2000; i++) {
-        assert_int_equal(
-            stage->maker->ops->make(stage->maker, &request, &make_events, stage, &serial, NULL), 0);
+        assert_int_equal(stage->provider->ops->make(stage->provider, &request, &make_events, stage,
+                                                    &serial, NULL),
+                         0);
         first = first ? first : serial;
     }
     next = first;
@@ -410,7 +412,7 @@ static void test_stopping_and_quit(void **state)
     answer_number(stage, LAUNCHER_STOPPING, 1234);
     assert_int_equal(stage->stopping, 1);
     assert_int_equal(stage->grace_ms, 1234);
-    launched_quit(stage->maker);
+    launched_quit(stage->provider);
     expect(stage, &message, LAUNCHER_QUIT);
 }
 
@@ -421,7 +423,7 @@ static void test_closed_inside_a_callback(void **state)
     stage->closes_in_stopping = true;
     make(stage);
     answer_number(stage, LAUNCHER_STOPPING, 1);
-    assert_null(stage->maker);
+    assert_null(stage->provider);
     assert_int_equal(stage->gone, 0);
 }
 
@@ -438,10 +440,10 @@ static void test_gone(void **state)
     assert_int_equal(stage->gone, 1);
     assert_int_equal(poll_reactor_turn(&stage->loop, 0), 0);
     assert_int_equal(
-        stage->maker->ops->make(stage->maker, &request, &make_events, stage, &serial, &err),
+        stage->provider->ops->make(stage->provider, &request, &make_events, stage, &serial, &err),
         -EPIPE);
-    stage->maker->ops->usage(stage->maker, 1, on_done, stage);
-    launched_quit(stage->maker);
+    stage->provider->ops->usage(stage->provider, 1, on_done, stage);
+    launched_quit(stage->provider);
 }
 
 static void test_nonsense_is_the_end(void **state)

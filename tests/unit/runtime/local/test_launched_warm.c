@@ -1,4 +1,4 @@
-/* test_launched_warm.c - kernels, layers and looks through a launcher that this file plays. */
+/* test_launched_warm.c - kernels, layers and looks through a launcher that this file fakes. */
 #include "reactor.h"
 
 #include <errno.h>
@@ -7,22 +7,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/launcher.h"
+#include "boxes/boxes.h"
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
-#include "runtime/maker.h"
+#include "runtime/provider.h"
 
 #define LAYER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 struct stage {
     struct poll_reactor loop;
-    struct maker *maker;
+    struct provider *provider;
     int launcher_fd; /* our end */
-    unsigned made, kernels, ends, seals, states, looks, verdicts, used;
+    unsigned made, kernels, ends, layer_commits, states, looks, verdicts, used;
     int num;
     struct made box;
     struct kernel_end end;
-    struct sealed sealed;
+    struct layer_committed layer_committed;
     struct error error;
     struct warm_state state[4];
     char verdict[400];
@@ -65,12 +65,13 @@ static void on_kernel_ended(void *ctx, const struct kernel_end *end)
     stage->end = *end;
 }
 
-static void on_sealed(void *ctx, const struct sealed *sealed, const struct error *err)
+static void on_layer_committed(void *ctx, const struct layer_committed *layer_committed,
+                               const struct error *err)
 {
     struct stage *stage = ctx;
 
-    stage->seals++;
-    stage->sealed = *sealed;
+    stage->layer_commits++;
+    stage->layer_committed = *layer_committed;
     stage->error = *err;
 }
 
@@ -137,7 +138,7 @@ static int set_up(void **state)
     poll_reactor_init(&stage->loop);
     stage->launcher_fd = pair[0];
     assert_int_equal(
-        launched_open(&stage->loop.reactor, pair[1], &events, stage, &stage->maker, NULL), 0);
+        launched_open(&stage->loop.reactor, pair[1], &events, stage, &stage->provider, NULL), 0);
     hear(stage, &message, LAUNCHER_HELLO);
     *state = stage;
     return 0;
@@ -147,7 +148,7 @@ static int tear_down(void **state)
 {
     struct stage *stage = *state;
 
-    launched_close(stage->maker);
+    launched_close(stage->provider);
     close(stage->launcher_fd);
     poll_reactor_free(&stage->loop);
     free(stage);
@@ -159,7 +160,8 @@ static int make(struct stage *stage, const struct make_request *request,
 {
     struct error err = {0};
     uint32_t serial;
-    int r = stage->maker->ops->make(stage->maker, request, &make_events, stage, &serial, &err);
+    int r =
+        stage->provider->ops->make(stage->provider, request, &make_events, stage, &serial, &err);
 
     if (r == 0)
         hear(stage, ret, LAUNCHER_MAKE);
@@ -224,7 +226,7 @@ static void test_a_box_with_a_kernel(void **state)
     assert_int_equal(stage->made, 1);
     assert_int_equal(stage->box.kernel, KERNEL_FIRST);
     assert_true(stage->box.is_pooled);
-    stage->maker->ops->end(stage->maker, 4, stage->box.box, NULL, NULL);
+    stage->provider->ops->end(stage->provider, 4, stage->box.box, NULL, NULL);
 }
 
 static void test_kernels(void **state)
@@ -232,7 +234,7 @@ static void test_kernels(void **state)
     struct stage *stage = *state;
     struct launcher_message message;
 
-    stage->maker->ops->kernel(stage->maker, 4, 9, 1, on_kernel, stage);
+    stage->provider->ops->kernel(stage->provider, 4, 9, 1, on_kernel, stage);
     hear(stage, &message, LAUNCHER_KERNEL);
     assert_int_equal(message.kernel.number, 4);
     assert_int_equal(message.kernel.kernel, 9);
@@ -248,7 +250,7 @@ static void test_kernels(void **state)
     assert_int_equal(stage->num, -EAGAIN);
     answer(stage, &message, -1);
     assert_int_equal(stage->kernels, 1);
-    stage->maker->ops->kernel(stage->maker, 4, 9, TIERS_MAX, on_kernel, stage);
+    stage->provider->ops->kernel(stage->provider, 4, 9, TIERS_MAX, on_kernel, stage);
     assert_int_equal(stage->num, -EINVAL);
     message = (struct launcher_message){
         .type = LAUNCHER_KERNEL_ENDED,
@@ -267,47 +269,49 @@ static void test_layers(void **state)
     struct launcher_message message;
     uint32_t first;
 
-    stage->maker->ops->seal(stage->maker, "b_1", on_sealed, stage);
-    stage->maker->ops->seal(stage->maker, "b_2", on_sealed, stage);
-    hear(stage, &message, LAUNCHER_SEAL);
-    assert_string_equal(message.seal.key, "b_1");
-    first = message.seal.serial;
-    hear(stage, &message, LAUNCHER_SEAL);
-    assert_int_not_equal(message.seal.serial, first);
+    stage->provider->ops->commit_layer(stage->provider, "b_1", on_layer_committed, stage);
+    stage->provider->ops->commit_layer(stage->provider, "b_2", on_layer_committed, stage);
+    hear(stage, &message, LAUNCHER_COMMIT_LAYER);
+    assert_string_equal(message.commit_layer.key, "b_1");
+    first = message.commit_layer.serial;
+    hear(stage, &message, LAUNCHER_COMMIT_LAYER);
+    assert_int_not_equal(message.commit_layer.serial, first);
     message = (struct launcher_message){
-        .type = LAUNCHER_SEALED,
-        .sealed = {.serial = message.seal.serial, .layer = LAYER, .files = 3, .was_there = true}};
+        .type = LAUNCHER_LAYER_COMMITTED,
+        .layer_committed = {
+            .serial = message.commit_layer.serial, .layer = LAYER, .files = 3, .was_there = true}};
     answer(stage, &message, -1); /* the second is done first */
-    assert_int_equal(stage->seals, 1);
+    assert_int_equal(stage->layer_commits, 1);
     assert_int_equal(stage->error.num, 0);
-    assert_string_equal(stage->sealed.layer, LAYER);
-    assert_int_equal(stage->sealed.files, 3);
-    assert_true(stage->sealed.was_there);
-    message = (struct launcher_message){.type = LAUNCHER_SEALED, .sealed = {.serial = first}};
-    error_set(&message.sealed.error, -ELOOP, ERROR_BAD_INPUT, "a link leads out");
+    assert_string_equal(stage->layer_committed.layer, LAYER);
+    assert_int_equal(stage->layer_committed.files, 3);
+    assert_true(stage->layer_committed.was_there);
+    message = (struct launcher_message){.type = LAUNCHER_LAYER_COMMITTED,
+                                        .layer_committed = {.serial = first}};
+    error_set(&message.layer_committed.error, -ELOOP, ERROR_BAD_INPUT, "a link leads out");
     answer(stage, &message, -1);
-    assert_int_equal(stage->seals, 2);
+    assert_int_equal(stage->layer_commits, 2);
     assert_int_equal(stage->error.num, -ELOOP);
-    stage->maker->ops->seal(stage->maker, "../x", on_sealed, stage);
-    assert_int_equal(stage->seals, 3);
+    stage->provider->ops->commit_layer(stage->provider, "../x", on_layer_committed, stage);
+    assert_int_equal(stage->layer_commits, 3);
     assert_int_equal(stage->error.num, -EINVAL);
     expect_nothing(stage);
-    stage->maker->ops->discard(stage->maker, "s_1", true);
+    stage->provider->ops->discard(stage->provider, "s_1", true);
     hear(stage, &message, LAUNCHER_DISCARD);
-    assert_true(message.seal.is_packages);
-    stage->maker->ops->discard(stage->maker, "S", true);
+    assert_true(message.commit_layer.is_packages);
+    stage->provider->ops->discard(stage->provider, "S", true);
     expect_nothing(stage);
-    stage->maker->ops->set_default(stage->maker, LAYER);
+    stage->provider->ops->set_default(stage->provider, LAYER);
     hear(stage, &message, LAUNCHER_DEFAULT);
     assert_string_equal(message.layer, LAYER);
-    stage->maker->ops->set_default(stage->maker, NULL);
+    stage->provider->ops->set_default(stage->provider, NULL);
     hear(stage, &message, LAUNCHER_DEFAULT);
     assert_string_equal(message.layer, "");
-    stage->maker->ops->drop_layer(stage->maker, LAYER);
+    stage->provider->ops->drop_layer(stage->provider, LAYER);
     hear(stage, &message, LAUNCHER_FORGET);
     assert_string_equal(message.layer, LAYER);
-    stage->maker->ops->drop_layer(stage->maker, "../x");
-    stage->maker->ops->set_default(stage->maker, "../x");
+    stage->provider->ops->drop_layer(stage->provider, "../x");
+    stage->provider->ops->set_default(stage->provider, "../x");
     expect_nothing(stage);
 }
 
@@ -325,7 +329,7 @@ static void test_looks(void **state)
     struct launcher_message last = {.type = LAUNCHER_STATE,
                                     .state = {.tier = STATE_END, .pooled = 2, .pool_size = 4}};
 
-    stage->maker->ops->look(stage->maker, on_state, on_looked, stage);
+    stage->provider->ops->look(stage->provider, on_state, on_looked, stage);
     hear(stage, &message, LAUNCHER_LOOK);
     answer(stage, &zygote, -1);
     assert_int_equal(stage->states, 1);
@@ -361,24 +365,25 @@ static void test_forgotten(void **state)
     struct launcher_message message;
     struct launcher_message answers[] = {
         {.type = LAUNCHER_KERNEL_MADE, .kernel_made = {.number = 4, .kernel = 9}},
-        {.type = LAUNCHER_SEALED, .sealed = {.layer = LAYER}},
+        {.type = LAUNCHER_LAYER_COMMITTED, .layer_committed = {.layer = LAYER}},
         {.type = LAUNCHER_STATE, .state = {.tier = STATE_END}},
         {.type = LAUNCHER_USED, .usage = {.number = 4}},
     };
     int pair[2];
 
     assert_int_equal(make(stage, &request, &message), 0);
-    stage->maker->ops->kernel(stage->maker, 4, 9, 1, on_kernel, stage);
-    stage->maker->ops->seal(stage->maker, "b_1", on_sealed, stage);
-    stage->maker->ops->look(stage->maker, on_state, on_looked, stage);
-    stage->maker->ops->usage(stage->maker, 4, on_used, stage);
-    stage->maker->ops->forget(stage->maker, stage);
+    stage->provider->ops->kernel(stage->provider, 4, 9, 1, on_kernel, stage);
+    stage->provider->ops->commit_layer(stage->provider, "b_1", on_layer_committed, stage);
+    stage->provider->ops->look(stage->provider, on_state, on_looked, stage);
+    stage->provider->ops->usage(stage->provider, 4, on_used, stage);
+    stage->provider->ops->forget(stage->provider, stage);
     hear(stage, &message, LAUNCHER_KERNEL);
-    hear(stage, &message, LAUNCHER_SEAL);
-    answers[1].sealed.serial = message.seal.serial;
+    hear(stage, &message, LAUNCHER_COMMIT_LAYER);
+    answers[1].layer_committed.serial = message.commit_layer.serial;
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
         answer(stage, &answers[i], -1);
-    assert_int_equal(stage->kernels + stage->seals + stage->states + stage->looks + stage->used, 0);
+    assert_int_equal(
+        stage->kernels + stage->layer_commits + stage->states + stage->looks + stage->used, 0);
     hear(stage, &message, LAUNCHER_LOOK);
     hear(stage, &message, LAUNCHER_USAGE);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),

@@ -1,0 +1,319 @@
+/*
+ * exec_stream.c - see exec_stream.h. What is told comes from the execution's own store
+ * (execution_read()), so that a reader may begin anywhere in what is kept.
+ */
+#include "api/exec_stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "session/session_manager.h"
+#include "tool/outputs.h"
+
+#define PIECE (32 * KIB) /* of one stream in one event */
+
+struct exec_stream {
+    struct exec_stream_spec spec;
+    const struct exec_stream_events *events;
+    void *ctx;
+    struct execution_watcher *watcher;
+    bool was_started;      /* `started` is told */
+    char install_told[16]; /* the state in the last event `install`; empty: none */
+    bool is_collecting, has_result, is_broken;
+    struct result result;
+    struct buf line; /* of a cell's events: from spec.offset[2] on, without an end so far */
+};
+
+bool exec_stream_id_parse(const char *text, uint64_t offset[BOX_STREAMS])
+{
+    int count = 0;
+
+    for (const char *dash; count < BOX_STREAMS; text = dash + 1) {
+        char number[32];
+
+        dash = strchrnul(text, '-');
+        if ((size_t)(dash - text) >= sizeof(number) ||
+            str_format(number, sizeof(number), "%.*s", (int)(dash - text), text) < 0 ||
+            str_to_u64(number, &offset[count++]) < 0)
+            return false;
+        if (*dash == '\0')
+            return count >= 2;
+    }
+    return false;
+}
+
+static void event(struct exec_stream *exec_stream, const char *name, json_t *data)
+{
+    const uint64_t *offset = exec_stream->spec.offset;
+    char id[80], last[32] = "";
+
+    if (execution_is_cell(exec_stream->spec.execution))
+        str_format(last, sizeof(last), "-%" PRIu64, offset[2]);
+    str_format(id, sizeof(id), "%" PRIu64 "-%" PRIu64 "%s", offset[0], offset[1], last);
+    exec_stream->is_broken |= !data;
+    exec_stream->events->event(exec_stream->ctx, id, name, data);
+}
+
+/*
+ * How much of the piece goes as text: all of it up to a sequence that the end cuts off, to an
+ * invalid byte or to a NUL (as text it would be six bytes). 0: none of it can.
+ */
+static size_t text_length(const char *data, size_t length, bool *ret_is_cut)
+{
+    size_t at = 0;
+
+    *ret_is_cut = false;
+    while (at < length && data[at] != '\0') {
+        int count = utf8_length(data + at, length - at);
+
+        *ret_is_cut = count < 0;
+        if (count <= 0)
+            break;
+        at += (size_t)count;
+    }
+    return at;
+}
+
+/* One piece of one stream as an event; the bytes that were told. */
+static size_t tell_piece(struct exec_stream *exec_stream, int stream, const char *data,
+                         size_t length)
+{
+    CLEANUP(buf_free) struct buf encoded = BUF_INIT(2 * PIECE);
+    uint64_t *offset = &exec_stream->spec.offset[stream - 1];
+    bool is_cut, is_text = true;
+    size_t count = text_length(data, length, &is_cut);
+    json_int_t from = (json_int_t)*offset;
+    json_t *json;
+
+    if (count == 0 && is_cut && !execution_has_ended(exec_stream->spec.execution))
+        return 0; /* the rest of the sequence may still come */
+    if (count == 0) {
+        is_text = false;
+        count = length;
+        if (base64_encode(data, length, &encoded) < 0) {
+            exec_stream->is_broken = true;
+            return 0;
+        }
+    }
+    json =
+        json_pack("{s:I, s:s%, s:s}", "offset", from, "data", is_text ? data : buf_text(&encoded),
+                  is_text ? count : encoded.length, "encoding", is_text ? "utf8" : "base64");
+    *offset += count;
+    event(exec_stream, stream == 1 ? "stdout" : "stderr", json);
+    return count;
+}
+
+/* True: there was something. */
+static bool tell_stream(struct exec_stream *exec_stream, int stream)
+{
+    CLEANUP(freep) char *data = malloc(PIECE);
+    ssize_t length = data ? execution_read(exec_stream->spec.execution, stream,
+                                           exec_stream->spec.offset[stream - 1], data, PIECE)
+                          : -ENOMEM;
+
+    if (length < 0) {
+        exec_stream->is_broken = true; /* a hole would be taken for the whole */
+        return false;
+    }
+    return length > 0 && tell_piece(exec_stream, stream, data, (size_t)length) > 0;
+}
+
+/* A line of a cell's events, with its end at `length`. */
+static void tell_line(struct exec_stream *exec_stream, size_t length)
+{
+    json_t *json = cell_event_parse(exec_stream->line.data, length);
+    CLEANUP(freep) char *type = NULL;
+
+    exec_stream->spec.offset[2] += length + 1;
+    buf_consume(&exec_stream->line, length + 1);
+    if (!json)
+        return; /* not what a kernel of ours says */
+    type = strdup(json_string_value(json_object_get(json, "type")));
+    json_object_del(json, "type");
+    event(exec_stream, type ? type : "display", json);
+}
+
+/* Up to one event of a cell. True: there was something. */
+static bool tell_values(struct exec_stream *exec_stream)
+{
+    CLEANUP(freep) char *data = malloc(PIECE);
+    struct buf *line = &exec_stream->line;
+    const char *end = line->length ? memchr(line->data, '\n', line->length) : NULL;
+
+    while (data && !end) {
+        size_t looked = line->length;
+        ssize_t length = execution_read(exec_stream->spec.execution, 3,
+                                        exec_stream->spec.offset[2] + looked, data, PIECE);
+
+        if (length == 0)
+            return false;
+        if (length < 0 || buf_append(line, data, (size_t)length) < 0)
+            break;
+        end = memchr(line->data + looked, '\n', line->length - looked);
+    }
+    if (!end) {
+        exec_stream->is_broken = true;
+        return false;
+    }
+    tell_line(exec_stream, (size_t)(end - line->data));
+    return true;
+}
+
+/* True: it was told now. */
+static bool tell_start(struct exec_stream *exec_stream)
+{
+    json_t *process;
+    const char *state;
+
+    if (exec_stream->was_started || exec_stream->spec.is_resumed)
+        return false;
+    process = execution_json(exec_stream->spec.execution);
+    state = json_string_value(json_object_get(process, "state"));
+    if (str_equal(state, "waiting") || str_equal(state, "failed")) {
+        json_decref(process);
+        return false;
+    }
+    exec_stream->was_started = true;
+    event(exec_stream, "started", process);
+    return true;
+}
+
+/* A missing module is fetched, or was. */
+static bool tell_install(struct exec_stream *exec_stream)
+{
+    json_t *install = execution_install_json(exec_stream->spec.execution);
+    const char *state = json_string_value(json_object_get(install, "state"));
+
+    if (!state || str_equal(state, exec_stream->install_told)) {
+        json_decref(install);
+        return false;
+    }
+    str_copy(exec_stream->install_told, sizeof(exec_stream->install_told), state);
+    event(exec_stream, "install", install);
+    return true;
+}
+
+static void on_collected(void *ctx, const struct session_output *changed, size_t count,
+                         uint64_t total, const struct error *err)
+{
+    struct exec_stream *exec_stream = ctx;
+    struct session *session = exec_stream->spec.session;
+
+    exec_stream->is_collecting = false;
+    execution_result(exec_stream->spec.execution,
+                     session_manager_config(session_manager_of(session))->limits.output_bytes,
+                     &exec_stream->result);
+    str_copy(exec_stream->result.session_id, sizeof(exec_stream->result.session_id),
+             session_id(session));
+    outputs_to_result(session, changed, count, total, err, &exec_stream->result);
+    exec_stream->has_result = true;
+    exec_stream->events->ready(exec_stream->ctx);
+}
+
+/* All its output is told and it has ended. */
+static enum exec_stream_state tell_end(struct exec_stream *exec_stream)
+{
+    struct exec_stream_spec *spec = &exec_stream->spec;
+
+    if (!exec_stream->has_result && !exec_stream->is_collecting) {
+        exec_stream->is_collecting = spec->collects &&
+                                     session_state(spec->session) == SESSION_READY &&
+                                     session_has_output(spec->session, spec->execution);
+        if (exec_stream->is_collecting)
+            session_collect(spec->session, on_collected, exec_stream);
+        else
+            on_collected(exec_stream, NULL, 0, 0, NULL);
+    }
+    if (!exec_stream->has_result)
+        return EXEC_STREAM_WAITS;
+    event(exec_stream, "exit", execution_reply(spec->execution, &exec_stream->result));
+    return exec_stream->is_broken ? EXEC_STREAM_BROKEN : EXEC_STREAM_OVER;
+}
+
+enum exec_stream_state exec_stream_more(struct exec_stream *exec_stream)
+{
+    struct exec_stream_spec *spec = &exec_stream->spec;
+    bool has_more = tell_start(exec_stream);
+
+    has_more |= tell_install(exec_stream);
+    has_more |= tell_stream(exec_stream, 1);
+    has_more |= tell_stream(exec_stream, 2);
+    if (execution_is_cell(spec->execution))
+        has_more |= tell_values(exec_stream);
+    execution_watch_at(exec_stream->watcher, spec->offset);
+    if (exec_stream->is_broken)
+        return EXEC_STREAM_BROKEN;
+    if (has_more)
+        return EXEC_STREAM_MORE;
+    return execution_has_ended(spec->execution) ? tell_end(exec_stream) : EXEC_STREAM_WAITS;
+}
+
+/* ---- life ---- */
+
+int exec_stream_resume(struct exec_stream_spec *spec, const char *last_id, uint64_t *ret_first,
+                       struct error *err)
+{
+    spec->is_resumed = last_id != NULL;
+    if (last_id && !exec_stream_id_parse(last_id, spec->offset))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "the last id has to be as an event of this stream had it");
+    for (int stream = 1; stream <= BOX_STREAMS; stream++) {
+        uint64_t first = execution_first(spec->execution, stream);
+
+        if (!last_id)
+            spec->offset[stream - 1] = first;
+        if (spec->offset[stream - 1] >= first)
+            continue;
+        *ret_first = first;
+        return error_set(err, -ERANGE, ERROR_OFFSET_GONE,
+                         "output before offset %llu is not kept any more",
+                         (unsigned long long)first);
+    }
+    return 0;
+}
+
+static void on_change(void *ctx)
+{
+    struct exec_stream *exec_stream = ctx;
+
+    exec_stream->events->ready(exec_stream->ctx);
+}
+
+struct exec_stream *exec_stream_new(const struct exec_stream_spec *spec,
+                                    const struct exec_stream_events *events, void *ctx)
+{
+    static const struct execution_watch_events watch = {.started = on_change, .more = on_change};
+    struct exec_stream *exec_stream = calloc(1, sizeof(*exec_stream));
+
+    if (!exec_stream)
+        return NULL;
+    *exec_stream = (struct exec_stream){
+        .spec = *spec, .events = events, .ctx = ctx, .line = BUF_INIT(LIMIT_CELL_EVENTS)};
+    exec_stream->watcher = execution_watch(spec->execution, true, &watch, exec_stream);
+    if (!exec_stream->watcher) {
+        free(exec_stream);
+        return NULL;
+    }
+    execution_watch_at(exec_stream->watcher, spec->offset);
+    return exec_stream;
+}
+
+void exec_stream_free(struct exec_stream *exec_stream, bool ends_it)
+{
+    if (!exec_stream)
+        return;
+    if (exec_stream->is_collecting)
+        session_collect_cancel(exec_stream->spec.session, exec_stream);
+    execution_unwatch(exec_stream->watcher, ends_it);
+    if (exec_stream->has_result)
+        result_free(&exec_stream->result);
+    buf_free(&exec_stream->line);
+    free(exec_stream);
+}

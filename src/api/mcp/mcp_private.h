@@ -1,0 +1,172 @@
+/*
+ * mcp_private.h - what the files of this door share: the structs behind mcp.h, the shapes of
+ * answers.
+ *
+ * Private to api/mcp. Functions that take a json_t to send steal the reference and accept NULL (no
+ * memory): the peer then gets an internal error instead.
+ */
+#ifndef BAILEY_API_MCP_MCP_PRIVATE_H
+#define BAILEY_API_MCP_MCP_PRIVATE_H
+
+#include <jansson.h>
+
+#include "api/mcp/mcp.h"
+#include "base/buf.h"
+#include "base/limits.h"
+
+#define MCP_SCHEME "sandbox://"
+#define MCP_OUTPUT_FOLDER "/tmp/output/"
+#define MCP_TEMPLATE MCP_SCHEME "{session}/{+path}"
+#define MCP_MODERN "2026-07-28"
+#define MCP_LEGACY_NEWEST "2025-11-25"
+#define MCP_LEGACY_LINKS "2025-06-18" /* the first with resource_link and structuredContent */
+#define MCP_EXEC "sandbox_exec"
+#define MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define MCP_META_SERVER "io.modelcontextprotocol/serverInfo"
+#define MCP_SESSION_SIZE (LIMIT_NAME + 1)
+#define MCP_URI_MAX (3 * LIMIT_PATH_BYTES + LIMIT_NAME + 32) /* every byte as %XX */
+
+enum mcp_code {
+    MCP_PARSE_ERROR = -32700,
+    MCP_INVALID_REQUEST = -32600,
+    MCP_NO_METHOD = -32601,
+    MCP_INVALID_PARAMS = -32602,
+    MCP_INTERNAL = -32603,
+    MCP_HEADER_MISMATCH = -32020,
+    MCP_NO_CAPABILITY = -32021,
+    MCP_UNSUPPORTED_VERSION = -32022,
+    MCP_NO_RESOURCE = -32002, /* legacy only */
+};
+
+struct mcp_server {
+    const struct mcp_tool *tools;
+    size_t tool_count;
+    bool is_structured, is_http, has_fixtures;
+    char *prompt;
+    json_t *tool_list; /* as tools/list shows it */
+};
+
+struct mcp_peer {
+    const struct mcp_server *server;
+    const struct mcp_ops *ops;
+    void *ctx;
+    char version[16]; /* agreed on by initialize; the newest legacy one before */
+    char session[MCP_SESSION_SIZE];
+    struct mcp_work *works;
+    size_t work_count;
+};
+
+/* Who asked, and how an answer has to look. */
+struct mcp_origin {
+    json_t *id;
+    bool is_modern;
+};
+
+/* A request while it is dispatched; everything is borrowed. */
+struct mcp_request {
+    struct mcp_peer *peer;
+    struct mcp_origin origin;
+    const char *method;
+    json_t *params; /* an object, or NULL */
+    uint64_t now_ms;
+};
+
+enum mcp_work_kind { WORK_CALL, WORK_LIST, WORK_READ };
+
+#define MCP_TAIL_SIZE 201 /* of the last printed line, with its NUL */
+
+struct mcp_work {
+    struct mcp_work *next;
+    struct mcp_peer *peer;
+    enum mcp_work_kind kind;
+    struct mcp_origin origin; /* owns its id */
+    void *attached;
+    json_t *progress_token; /* NULL: no progress was asked for */
+    uint64_t began_ms, due_ms;
+    int64_t progress; /* told last */
+    char tail[MCP_TAIL_SIZE];
+    char *uri; /* WORK_READ: as it was asked for */
+    /* WORK_CALL once the reply is there: pictures are fetched one by one */
+    struct mcp_content *content;
+    char session[MCP_SESSION_SIZE];
+};
+
+/* peer.c */
+void mcp_send_result(struct mcp_peer *peer, const struct mcp_origin *origin, json_t *result);
+/* With ttlMs and cacheScope, where the era has them; ttl 0: private. */
+void mcp_send_cached(struct mcp_peer *peer, const struct mcp_origin *origin, json_t *result,
+                     long ttl_ms);
+void mcp_send_error(struct mcp_peer *peer, const struct mcp_origin *origin, enum mcp_code code,
+                    json_t *data, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void mcp_send_notice(struct mcp_peer *peer, const char *method, json_t *params);
+/* A parsed message of any shape; the rest is mcp_peer_message()'s. */
+void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms);
+json_t *mcp_error_json(json_t *id, enum mcp_code code, json_t *data, const char *text);
+/* Text of a member without a NUL in it; NULL when it is not there or not such a text. */
+const char *mcp_text(json_t *object, const char *name);
+
+/* raw_id.c: the id of a message that cannot be parsed, as a new reference; NULL: unreadable. */
+json_t *mcp_raw_id(const char *text, size_t length);
+bool mcp_is_too_deep(const char *text, size_t length);
+
+/* work.c */
+struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_kind kind);
+void mcp_work_free(struct mcp_work *work); /* takes it out of its peer's list */
+void mcp_work_cancel(struct mcp_peer *peer, json_t *id);
+
+/* tools.c: the list with `session` in every schema; NULL with err on bad schemas or no memory. */
+json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err);
+void mcp_tools_list(struct mcp_request *request);
+void mcp_tools_call(struct mcp_request *request);
+void mcp_call_read(struct mcp_work *work, enum mcp_read_kind kind, const void *data, size_t length);
+
+/* methods.c */
+extern const char *const mcp_legacy_versions[]; /* NULL-terminated */
+bool mcp_is_legacy(const char *version);
+void mcp_discover(struct mcp_request *request);
+void mcp_initialize(struct mcp_request *request);
+void mcp_ping(struct mcp_request *request);
+void mcp_set_level(struct mcp_request *request);
+void mcp_prompts_list(struct mcp_request *request);
+void mcp_prompts_get(struct mcp_request *request);
+void mcp_complete(struct mcp_request *request);
+
+/* resources.c */
+void mcp_resources_list(struct mcp_request *request);
+void mcp_templates_list(struct mcp_request *request);
+void mcp_resources_read(struct mcp_request *request);
+void mcp_resource_done(struct mcp_work *work, enum mcp_read_kind kind, const void *data,
+                       size_t length);
+
+/* uri.c */
+int mcp_uri_parse(const char *uri, char session[MCP_SESSION_SIZE], char path[LIMIT_PATH_BYTES + 1]);
+int mcp_uri_write(struct buf *uri, const char *session, const char *path);
+const char *mcp_mime(const char *name); /* by its ending; never NULL */
+
+/* values.c: what a cell answered with */
+bool mcp_is_cell_error(json_t *error); /* an exception of the code, not an error of the tool */
+int mcp_values_text(json_t *reply, struct buf *text);
+void mcp_values_pictures(json_t *reply, json_t *blocks, size_t *count, size_t *length);
+json_t *mcp_values_within(json_t *results); /* new reference: without pictures, and bounded */
+
+/* reply_text.c */
+int mcp_append_clean(struct buf *text, json_t *value); /* without NULs, which no client shows */
+int mcp_end_line(struct buf *text);
+
+/* content.c: a tool's reply as blocks. */
+struct mcp_content;
+int mcp_content_new(const char *session, const char *body, size_t length, struct mcp_content **ret);
+void mcp_content_freep(struct mcp_content **content);
+/* The path of the next picture to fetch, and how large it may be; NULL: there is none. */
+const char *mcp_content_wants(struct mcp_content *content, size_t *ret_maximum);
+void mcp_content_picture(struct mcp_content *content, const void *data, size_t length);
+/* The whole result; has_links: the era knows resource_link. NULL: no memory. */
+json_t *mcp_content_result(struct mcp_content *content, bool has_links, bool is_structured);
+/* A result of one text that is an error. */
+json_t *mcp_content_refusal(const char *text);
+
+/* reply_text.c: the words of block 1. */
+int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *ret_is_error);
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * ws_private.h - what the files of the WebSocket door share.
+ *
+ * Theory of operation. A peer is one connection: messages come in (request.c finds their row and
+ * checks them), replies and events go out through one queue (peer.c). A subscription is something
+ * that has events now and then: it says so by ws_ready(), and is asked for more() only while the
+ * client takes what it has, so that who reads slowly holds back its own guest and nothing else.
+ */
+#ifndef BAILEY_API_WS_WS_PRIVATE_H
+#define BAILEY_API_WS_WS_PRIVATE_H
+
+#include <jansson.h>
+
+#include "api/rest/rest_private.h"
+#include "api/ws/ws.h"
+#include "http/websocket.h"
+#include "model/caller.h"
+#include "tool/schema.h"
+
+struct ws_peer;
+struct ws_input;
+
+enum ws_more {
+    WS_MORE,   /* something was said, and there may be more */
+    WS_WAITS,  /* nothing now */
+    WS_OVER,   /* that was the last */
+    WS_BROKEN, /* it cannot go on */
+};
+
+struct ws_subscription {
+    struct ws_peer *peer;
+    struct ws_subscription *next;
+    uint64_t number; /* what the client calls it */
+    bool is_ready;
+    enum ws_more (*more)(struct ws_subscription *subscription);
+    /* is_clean: the client closed with 1000, it wants nothing of this any more. */
+    void (*free)(struct ws_subscription *subscription, bool is_clean);
+};
+
+struct ws_peer {
+    struct rest *rest;
+    struct principal who;
+    struct caller caller; /* the request that it came from */
+    bool is_open;
+    char session[ID_MAX]; /* of its address; empty: it is everybody's */
+    struct websocket *socket;
+    struct reactor_timer *timer; /* there is something to say */
+    struct ws_subscription *subscriptions;
+    unsigned subscription_count;
+    uint64_t last_number;
+    struct buf out;     /* messages that wait for room, each with a newline behind it */
+    size_t reply_bytes; /* of replies among them */
+    bool is_held;
+    struct ws_input *inputs;
+    unsigned input_count;
+};
+
+/* ---- open.c ---- */
+
+void ws_count(struct rest *rest, int number); /* streams more, or less */
+
+/* Whether the request is a WebSocket's; false: it was answered. */
+bool ws_is_asked(struct rest_call *call);
+/* False: it was answered. */
+bool ws_open(struct rest_call *call, size_t message_max, const struct websocket_events *events,
+             void *ctx, struct websocket **ret);
+
+/* ---- peer.c ---- */
+
+void ws_say(struct ws_peer *peer, json_t *message, bool is_reply); /* takes it over */
+/* An event of a subscription; takes `data` over. `id` NULL: it has none. */
+void ws_event(struct ws_subscription *subscription, const char *id, const char *name, json_t *data);
+/* Into the peer's list; -EBUSY: there are too many (and it is not in). */
+int ws_subscribe(struct ws_peer *peer, struct ws_subscription *subscription, struct error *err);
+void ws_ready(struct ws_subscription *subscription);
+void ws_drop(struct ws_subscription *subscription, bool is_clean);
+
+/* ---- request.c ---- */
+
+/* A message that fits its row. */
+struct ws_request {
+    struct ws_peer *peer;
+    json_t *id;          /* the client's, or NULL */
+    json_t *body;        /* without type, id and session */
+    const char *session; /* NULL: none is named */
+};
+
+struct ws_row {
+    const char *type;
+    const char *schema;
+    enum scope scope;
+    bool is_counted; /* as a request of the tenant's quota */
+    void (*handle)(struct ws_request *request);
+};
+extern const struct ws_row ws_rows[];
+extern const size_t ws_row_count;
+
+void ws_message(struct ws_peer *peer, const char *text, size_t length);
+void ws_reply(struct ws_peer *peer, json_t *id, json_t *members); /* takes members over */
+void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *extra);
+void ws_fail_problem(struct ws_peer *peer, json_t *id, const struct schema_problem *problem);
+/* The session of a message, or that of the address. False: it was answered. */
+bool ws_find_session(struct ws_request *request, bool with_ended, struct session **ret);
+/* ... and the execution that it names. */
+bool ws_find_execution(struct ws_request *request, struct session **ret_session,
+                       struct execution **ret);
+
+/* ---- handlers: subscribe.c, files.c, run.c, input.c ---- */
+
+void ws_subscribe_any(struct ws_request *request);
+void ws_subscribe_files(struct ws_request *request);
+void ws_unsubscribe(struct ws_request *request);
+/* Follows an execution; `is_owner`: this client started it. False: it was answered. */
+bool ws_follow(struct ws_request *request, const struct exec_stream_spec *spec, bool is_owner,
+               uint64_t *ret_number);
+void ws_exec(struct ws_request *request);
+void ws_cell(struct ws_request *request);
+void ws_signal(struct ws_request *request);
+void ws_resize(struct ws_request *request);
+void ws_interrupt(struct ws_request *request);
+void ws_ping(struct ws_request *request);
+void ws_stdin(struct ws_request *request);
+void ws_inputs_free(struct ws_peer *peer);
+
+#endif

@@ -1,0 +1,81 @@
+/* boxes_private.h - what the files of boxes/ share; private to it. */
+#ifndef BAILEY_BOXES_BOXES_PRIVATE_H
+#define BAILEY_BOXES_BOXES_PRIVATE_H
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "boxes/boxes.h"
+#include "boxes/launch.h"
+#include "boxes/plan_builder.h"
+#include "sandbox/plan.h"
+
+#define GUEST_ID 1000 /* inside */
+
+/* Of a template's files for the guest's home. */
+#define HOME_LINKS_MAX 64
+#define HOME_DEPTH_MAX 16
+
+/* container_image.c */
+/* Those of our own environment that CONTAINER_VARIABLES names: the image's for its guest. */
+void container_variables(struct plan_builder *builder);
+/*
+ * Files of the image's template as links in `home`, which is empty; folders are the guest's, who
+ * writes there. A cache that does not fit is made by whoever needs it.
+ */
+void container_home(const char *home);
+
+/* root.c */
+/* Where the shares are inside, and what Landlock lets a guest do in such a root. */
+void root_shares(struct plan_builder *builder);
+void root_rules(struct plan_builder *builder);
+/* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
+int root_clone_tree(const char *path);
+
+/* box_mounts.c: what lies below /bailey */
+bool box_mounts_has_any(const struct launch_spec *spec);
+bool box_mounts_has_template(const struct launch_spec *spec); /* or one that is being made */
+uint64_t box_mounts_bytes(const struct launch_spec *spec);    /* of our files, on the box's disk */
+/* Must: come after the shares and the caller's binds. */
+int box_mounts_plan(struct plan_builder *builder, const struct launch_spec *spec,
+                    struct error *err);
+int box_mounts_check_bind(const char *target, struct error *err);
+
+/* private.c: a box without namespaces lives in a folder of the host */
+int private_plan(struct plan_builder *builder, const struct launch_spec *spec,
+                 const struct id_plan *ids, struct launched *launched, struct error *err);
+unsigned private_tasks(uid_t id); /* threads that an id has on this host now */
+void private_remove(const char *folder);
+void private_sweep(void);
+
+/* child.c: the cloned child, up to the warden's loop */
+#define GO_SPLIT 1u  /* FRAME_GO: two ids are mapped */
+#define GO_GROUPS 2u /* setgroups(2) is allowed */
+#define GROUP_V2 8u  /* FRAME_GROUP, beside the bits of the controllers: it was cloned into it */
+struct child {
+    struct sandbox_plan plan; /* its own copy: the last word on ids and group comes later */
+    struct cgroup group;
+    int channel_fd;
+};
+_Noreturn void child_become_warden(struct child *child);
+
+/* ready.c: what is said to it, and its answer */
+int ready_send_go(int channel_fd, bool split, bool groups, struct error *err);
+int ready_send_group(const struct launched *launched, struct error *err);
+/* 1: the box stands, and `launched` has what came along; 0: nothing was said yet. */
+int ready_receive(struct launched *launched, const struct launch_spec *spec,
+                  const struct plan_builder *builder, struct error *err);
+
+/* The memory that a warden wipes: launch_remember_arguments(). */
+void make_scrub(struct sandbox_plan *plan);
+
+/* end.c */
+struct rusage;
+void end_process(struct launched *launched, struct rusage *usage);
+
+/* ids.c */
+void ids_choose(const struct launch_spec *spec, struct id_plan *ids);
+/* Writes the maps of a cloned child; *ret_split and *ret_groups say what could be had. */
+int ids_write(const struct launched *launched, const struct id_plan *ids, bool *ret_split,
+              bool *ret_groups, struct error *err);
+
+#endif

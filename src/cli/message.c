@@ -1,0 +1,120 @@
+/* message.c - bailey's own words on the two standard streams. */
+#include "cli/message.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/sanitize.h"
+#include "model/text.h"
+
+#define MESSAGE_TEXT_MAX 2048
+
+void message_print(const char *format, ...)
+{
+    CLEANUP(buf_free) struct buf line = BUF_INIT(SANITIZE_GROWTH * MESSAGE_TEXT_MAX + 64);
+    struct sanitizer sanitizer = {0};
+    char text[MESSAGE_TEXT_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+
+    /* Nobody is left to tell when standard error cannot be written. */
+    buf_append_text(&line, "bailey: ");
+    sanitize_feed(&sanitizer, text, strlen(text), &line);
+    sanitize_finish(&sanitizer, &line);
+    buf_append_text(&line, "\n");
+    stream_write(STDERR_FILENO, buf_text(&line), line.length, -1);
+}
+
+static const struct step_row {
+    const char *code;
+    const char *step;
+} step_table[] = {
+    {ERROR_REFUSED, "or ask for less with --isolation LEVEL"}, /* its text names the doctor */
+    {ERROR_BOX_FAILED, "run 'bailey doctor' to see what this kernel and this user can have"},
+    {ERROR_BOX_LOST, "run it again; 'bailey doctor' shows whether boxes work here at all"},
+    {ERROR_COMMAND_NOT_FOUND, "or the interpreter in its first line is not there: the box has the "
+                              "programs of this machine's /usr, or of --root DIR; "
+                              "--file copies others in"},
+    {ERROR_NOT_EXECUTABLE, "make it executable, or name an interpreter in front of it"},
+};
+
+const char *next_step(const char *code)
+{
+    for (size_t i = 0; code && i < ARRAY_SIZE(step_table); i++)
+        if (strcmp(code, step_table[i].code) == 0)
+            return step_table[i].step;
+    return NULL;
+}
+
+void message_error(const struct error *err)
+{
+    const char *step = next_step(err->code);
+    const char *text = err->text[0] ? err->text : strerror(-err->num);
+
+    if (step)
+        message_print("%s; %s", text, step);
+    else
+        message_print("%s", text);
+}
+
+int message_bad_input(const struct error *err)
+{
+    message_print("%s", err->text[0] ? err->text : strerror(-err->num));
+    return STATUS_BAD_INPUT;
+}
+
+static int write_status(int result)
+{
+    if (result == -EPIPE)
+        return 128 + SIGPIPE;
+    if (result < 0) {
+        message_print("writing standard output: %s", strerror(-result));
+        return STATUS_BAD_INPUT;
+    }
+    return 0;
+}
+
+int print_text(const struct buf *text)
+{
+    return write_status(stream_write(STDOUT_FILENO, buf_text(text), text->length, -1));
+}
+
+int print_guest_text(const struct buf *text)
+{
+    struct output output;
+    int result;
+
+    output_init(&output, false, -1);
+    result = output_write(&output, STDOUT_FILENO, buf_text(text), text->length);
+    output_finish(&output);
+    return write_status(result);
+}
+
+int print_json(json_t *json)
+{
+    /* A terminal gets ASCII: the same document, and nothing of a guest's that could steer it. */
+    size_t flags =
+        JSON_COMPACT | JSON_REAL_PRECISION(15) | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* a result has its own ceilings */
+    bool is_whole =
+        json && text_of_json(json, flags, &text) == 0 && buf_append_text(&text, "\n") == 0;
+
+    json_decref(json);
+    if (is_whole)
+        return print_text(&text);
+    message_print("out of memory printing the result");
+    return STATUS_BAD_INPUT;
+}

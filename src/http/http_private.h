@@ -1,0 +1,168 @@
+/*
+ * http_private.h - a server's own structs, shared by its files. The flow of one request:
+ *
+ * libmicrohttpd calls on_request() once with the headers (http_request_begin), for each piece of
+ * the body (http_request_data) and once behind it (http_request_end). It can take a reply only in
+ * the first and in the last of these, so a reply that comes in between waits for the end of the
+ * body, which is dropped (unless it says that the body is too long: early_reply.c). Where a request
+ * must wait for somebody (for a taker, for the reply, for more of a stream) its connection is
+ * suspended, because libmicrohttpd would else ask again without end; whatever was waited for wakes
+ * it. A suspended connection is looked at by nobody, so the server watches every connection for its
+ * end by itself (struct link).
+ *
+ * A request that became a WebSocket stays in the list, answered, until that is closed: its
+ * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it.
+ */
+#ifndef BAILEY_HTTP_HTTP_PRIVATE_H
+#define BAILEY_HTTP_HTTP_PRIVATE_H
+
+#include <microhttpd.h>
+
+#include "base/buf.h"
+#include "base/trace.h"
+#include "http/route.h"
+#include "http/server.h"
+#include "http/target.h"
+
+/* A connection. */
+struct link {
+    struct MHD_Connection *connection;
+    struct http_server *server;
+    struct reactor_watch *watch;
+    struct link *next, *previous; /* all of the server */
+    struct http_request *request; /* the one that is under way, or NULL */
+    struct tls_identity *identity;
+    int fd;
+    uint64_t since_ms;      /* it began, or its last request ended */
+    uint64_t half_ms;       /* its client has ended its sending, and nothing came since; 0: no */
+    uint64_t half_received; /* of the body by then */
+    uint64_t request_count; /* that have ended */
+    bool is_gone;           /* its client */
+    char peer[64];
+};
+
+struct http_server {
+    struct reactor *reactor;
+    struct http_server_spec spec;
+    struct MHD_Daemon *daemon;
+    struct reactor_watch *watch; /* libmicrohttpd's epoll set */
+    struct reactor_timer *timer;
+    int listen_fd;                 /* a duplicate: libmicrohttpd closes it */
+    bool is_local;                 /* a unix socket */
+    struct tls_identity *identity; /* of new connections; NULL: plain */
+    struct link *links;
+    struct reactor_timer *looker; /* timeouts.c */
+    uint64_t head_ms, body_ms;
+    bool is_looking;
+    struct reactor_timer *holder; /* refusal_delay.c */
+    bool is_holding;
+    unsigned still_rounds; /* at once again, and nobody was called: timeouts.c */
+    unsigned client_count; /* connections */
+    uint64_t client_total; /* that there ever were */
+    bool is_woken;         /* a connection was resumed: there is something to do at once */
+    unsigned end_rounds;   /* that the end of a WebSocket still takes: websocket.c */
+    struct http_request *requests;
+    bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
+    bool is_stopping; /* http_server_stop() was called: nobody is called any more but who waits */
+    bool is_late;     /* it was called from inside */
+    bool has_orphans; /* a request has one */
+};
+
+struct http_request {
+    struct http_server *server;
+    struct link *link;
+    struct MHD_Connection *connection;
+    struct http_request *next, *previous; /* all that are under way */
+    uint64_t started_ms, started_ns;
+    uint64_t held_ms; /* its reply leaves then (refusal_delay.c); 0: at once */
+    char id[REQUEST_ID_MAX];
+    struct trace trace;
+    char tenant[64]; /* whose it is; empty: nobody said */
+    char key[64];    /* the id of the key that it came with; likewise */
+    bool was_told;   /* that it was refused, to whoever keeps a list of that */
+
+    struct http_target target;
+    int target_error; /* what target_parse() said */
+    const char *method;
+    struct route_match match;
+    enum http_body body_kind;
+    int64_t body_length; /* -1: not said */
+    const char *page;    /* the Origin that may read the reply; NULL: none asks */
+
+    struct buf body;         /* WHOLE_BODY */
+    uint64_t body_received;  /* bytes that were taken */
+    uint64_t body_dropped;   /* bytes that came after the answer */
+    uint64_t early_reply_ms; /* it was answered in the middle of its body (early_reply.c); 0: no */
+    const struct http_body_events *taker;
+    void *taker_ctx;
+
+    void (*gone)(void *ctx);
+    void *gone_ctx;
+    const struct http_watcher *watcher;
+    void *watcher_ctx;
+
+    struct MHD_Response *response; /* made and not queued yet */
+    unsigned status;
+    uint64_t sent;
+    struct http_source source;
+    void *source_ctx;
+    const struct error *stop;                 /* why it has to end; NULL: it may go on */
+    struct websocket *websocket;              /* that it has become, or is about to */
+    struct MHD_UpgradeResponseHandle *orphan; /* it left before libmicrohttpd handed it over */
+
+    bool is_old;         /* HTTP/1.0 */
+    bool must_close;     /* what follows on the connection is not to be trusted */
+    bool is_early_reply; /* its answer does not wait for the end of the body */
+    bool has_begun;      /* the headers were looked at */
+    bool is_body_whole;  /* its last byte is here */
+    bool was_handled;    /* the handler, or end(), was called for the whole body */
+    bool was_answered;   /* http_reply() or http_reply_stream() was called */
+    bool was_queued;     /* libmicrohttpd has the reply */
+    bool is_paused;      /* suspended */
+    bool was_called_on;  /* inside data() or more(): the thing to wait for has already come */
+    bool is_gone;        /* nobody waits any more, and everybody who must know does */
+};
+
+/* request.c */
+struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,
+                                      const char *target);
+void http_request_free(struct http_request *request);
+void http_request_name(struct http_request *request); /* its id and trace, from its headers */
+void http_request_lose(struct http_request *request); /* the client left; safe twice */
+void http_request_pause(struct http_request *request);
+void http_request_wake(struct http_request *request);
+void http_request_sent(struct http_request *request, uint64_t bytes); /* so many more */
+
+/* body.c: libmicrohttpd's three calls */
+enum MHD_Result http_request_begin(struct http_request *request, const char *method);
+enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length);
+enum MHD_Result http_request_end(struct http_request *request);
+
+/* origin.c: false: it was answered (a refusal, or a preflight) */
+bool http_request_look(struct http_request *request);
+void http_request_let_page(const struct http_request *request, struct MHD_Response *response);
+
+/* refusal_delay.c */
+bool http_refusal_delay_start(struct http_server *server); /* false: no memory */
+bool http_refusal_delay(
+    struct http_request *request); /* whether its reply, which is there, waits */
+
+/* timeouts.c */
+bool http_timeouts_start(struct http_server *server);      /* false: no memory */
+void http_timeouts_watch(struct http_server *server);      /* there is a connection */
+void http_timeouts_idle_round(struct http_server *server); /* a round in which nothing happened */
+
+/* reply.c */
+void http_request_answer(struct http_request *request, unsigned status, const char *type,
+                         const char *const *headers, struct MHD_Response *response);
+void http_request_refuse(struct http_request *request, unsigned status, const char *why);
+enum MHD_Result http_request_queue(struct http_request *request); /* its response is there */
+
+/* early_reply.c: sends the response with its body, and ends the connection's sending */
+void http_request_reply_early(struct http_request *request, const void *data, size_t length);
+
+/* websocket.c */
+void websocket_leave(struct websocket *socket); /* its request is gone: closed() is called */
+void websocket_orphans_close(struct http_server *server);
+
+#endif

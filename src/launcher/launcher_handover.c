@@ -1,0 +1,91 @@
+/* launcher_handover.c - living boxes, told to the program that takes over and taken by it; see
+ * upgrade.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "launcher/handover.h"
+#include "launcher/launcher_private.h"
+
+bool boxes_has_prewarmed(const struct launcher *launcher)
+{
+    for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
+        for (const struct managed_box *box = launcher->buckets[i]; box; box = box->next) {
+            if (box->is_prewarmed)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Those that nobody knows are not told: they are ended before it comes to that. */
+int boxes_hand(struct launcher *launcher, int (*each)(void *ctx, const struct handover_box *box),
+               void *ctx)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
+        for (struct managed_box *box = launcher->buckets[i]; box && r == 0; box = box->next) {
+            const struct launched *launched = &box->launched;
+            struct handover_box told = {
+                .facts = box->facts,
+                .slot = box->slot,
+                .was_asked = box->was_asked,
+                .was_prewarmed = box->was_prewarmed,
+                .staging = box->make.staging,
+                .pid = launched->pid,
+                .pid_fd = launched->pid_fd,
+                .channel_fd = launched->channel_fd,
+                .ruleset_fd = launched->ruleset_fd,
+                .flavour = launched->group.flavour,
+            };
+
+            memcpy(told.group, launched->group.path, sizeof(told.group));
+            if (!box->is_prewarmed)
+                r = each(ctx, &told);
+        }
+    }
+    return r;
+}
+
+int boxes_take(struct launcher *launcher, const struct handover_box *from)
+{
+    CLEANUP(freep) struct managed_box *box = calloc(1, sizeof(*box));
+    struct error ignored = {0};
+    int r;
+
+    if (!box)
+        return -ENOMEM;
+    if (from->slot >= boxes_slot_limit(launcher) || launcher->slots[from->slot])
+        return -EEXIST;
+    box->launcher = launcher;
+    box->source.fd = -1;
+    box->facts = from->facts;
+    box->slot = from->slot;
+    box->was_asked = from->was_asked;
+    box->was_prewarmed = from->was_prewarmed;
+    box->make = (struct launcher_make){.staging = from->staging, .tier = TIER_NONE};
+    str_copy(box->make.key, sizeof(box->make.key), from->facts.key);
+    box->launched = (struct launched){.pid = from->pid,
+                                      .pid_fd = from->pid_fd,
+                                      .channel_fd = from->channel_fd,
+                                      .ruleset_fd = from->ruleset_fd,
+                                      .egress_fd = -1,
+                                      .folder_fd = -1,
+                                      .layers = from->facts.layers,
+                                      .missing = from->facts.missing};
+    cgroup_init(&box->launched.group);
+    box->launched.group.flavour = from->flavour;
+    memcpy(box->launched.group.path, from->group, sizeof(from->group));
+    r = boxes_keep(box, &ignored);
+    if (r < 0)
+        return r;
+    launcher->slots[box->slot] = 1;
+    launcher->slots_used++;
+    launcher->box_count++;
+    ptr_take(&box);
+    return 0;
+}

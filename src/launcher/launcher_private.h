@@ -1,0 +1,313 @@
+/*
+ * launcher_private.h - the launcher's own state, and what its files call of each other. Private to
+ * launcher/; the supervisor sees launcher_plan.h.
+ */
+#ifndef BAILEY_LAUNCHER_LAUNCHER_PRIVATE_H
+#define BAILEY_LAUNCHER_LAUNCHER_PRIVATE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "boxes/boxes.h"
+#include "boxes/launch.h"
+#include "boxes/plan_builder.h"
+#include "launcher/hand.h"
+#include "launcher/launcher.h"
+#include "launcher/launcher_plan.h"
+#include "launcher/pool.h"
+#include "launcher/protocol.h"
+#include "launcher/upgrade.h"
+#include "sys/cgroup.h"
+#include "sys/loop.h"
+#include "sys/notify.h"
+
+#define LAUNCHER_BUCKETS 1024
+
+/* The struct of which `pointer` is that member. */
+#define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* What a box has while it is being made, and not afterwards. */
+struct box_bringup;
+
+/* Moments of a box's life (launcher_trace.c), in order; 0: it was not reached. */
+enum box_moment {
+    BOX_ASKED,
+    BOX_BEGUN,
+    BOX_CLONED,
+    BOX_STANDS,
+    BOX_HEARD,  /* the zygote has read the request */
+    BOX_FORKED, /* the first instruction of the new process */
+    BOX_LOCKED, /* it has all its walls */
+    BOX_TOLD,
+    BOX_KERNEL_ENDED,
+    BOX_END_ASKED,
+    BOX_EXITED,
+    BOX_GONE,
+    _BOX_MOMENT_MAX,
+};
+
+struct managed_box {
+    struct loop_source source; /* its pidfd; while it is made: its channel */
+    struct launcher *launcher;
+    struct managed_box *next; /* of its bucket; of the queue or the list of those being made */
+    struct launcher_make make;
+    uint32_t generation; /* of the broker that asked for it */
+    struct box_bringup *bringup;
+    struct launched launched;
+    struct launcher_box facts;
+    uint32_t slot;
+    bool was_asked;
+    bool waits_kernel; /* it stands, and is told when a zygote has put one into it */
+
+    /* of the pool; is_prewarmed: nobody knows it yet */
+    bool is_prewarmed, was_prewarmed;
+    uint32_t bucket, folder, zygote; /* folder: its data and packages are p_<folder>; 0: none */
+    uint64_t idle_since_ms, idle_bytes;
+    struct managed_box *older; /* in its bucket */
+    uint64_t moments_ns[_BOX_MOMENT_MAX];
+};
+
+/* A control group whose box is gone, and which the kernel may not let go of yet. */
+struct dead_group {
+    struct dead_group *next;
+    struct cgroup group;
+};
+
+struct launcher_note { /* a message that could not be sent yet */
+    struct launcher_note *next;
+    struct launcher_message message;
+    int fd;
+};
+
+struct launcher {
+    const struct launcher_plan *plan;
+    struct loop loop;
+    struct loop_source supervisor, signals, timer, control, broker, egress, provider_host;
+    int folder_fd[LAUNCHER_FOLDER_COUNT];
+
+    /* the broker */
+    pid_t broker_pid;
+    uint64_t broker_started_ms, restart_at_ms, pause_ms;
+    uint32_t generation;
+    bool has_said_hello, was_ready, is_stopping, is_over;
+    uint64_t stop_at_ms;
+    struct launcher_note *notes, **notes_end;
+
+    /* the boxes */
+    struct managed_box *buckets[LAUNCHER_BUCKETS];
+    uint32_t box_count; /* that the broker knows or has asked for */
+    uint32_t next_number, next_slot;
+    uint32_t slots_used;
+    uint8_t slots[LIMIT_BOXES]; /* 1: its pair of ids is in use */
+
+    /* warm interpreters (zygotes.h) */
+    struct zygote *zygotes;
+    struct zygote_kernel *asked_kernels, *kernels[LAUNCHER_BUCKETS]; /* by pid */
+    uint32_t next_kernel;
+    char layer[HASH_TEXT_MAX]; /* of the default template; empty: none */
+
+    struct launch_bind binds[LAUNCHER_BINDS_MAX];
+    struct managed_box *queue, **queue_end; /* that wait until they are begun */
+    struct managed_box *bringups;           /* that were */
+    uint32_t bringup_count;
+    bool greets_later; /* a new broker waits until what the old one asked for stands */
+    struct dead_group *dead_groups, **dead_groups_end;
+    uint32_t dead_group_count;
+    uint64_t reap_groups_at_ms;
+    struct pool pool;
+    uint64_t timer_ms;                      /* what it is set to */
+    struct layer_commit_job *layer_commits; /* the first of them are under way */
+    struct upgrade upgrade;
+    struct { /* what installer boxes have besides */
+        struct launch_file files[INSTALLER_FILES_MAX], all_files[LAUNCH_FILES_MAX];
+        size_t file_count;
+        struct launch_bind binds[LAUNCHER_BINDS_MAX + LAUNCHER_WHEELS_MAX];
+    } installer;
+    int status;
+};
+
+/* launcher.c */
+void launcher_say(struct launcher *launcher, char what, const char *text); /* to the supervisor */
+void launcher_finish(struct launcher *launcher, int status);
+bool launcher_is_quiet(const struct launcher *launcher); /* nobody has said anything that waits */
+/* Of every descriptor that is inherited by number. */
+void launcher_close_on_exec(const struct launcher_plan *plan, bool closes);
+
+/* launcher_broker.c */
+void broker_start(struct launcher *launcher);
+void broker_tick(struct launcher *launcher, uint64_t now_ms);
+/* Takes the descriptor, if any. */
+void broker_send(struct launcher *launcher, const struct launcher_message *message, int fd);
+void broker_kill(struct launcher *launcher);
+void broker_greet(struct launcher *launcher);  /* the answer to its HELLO */
+void broker_listen(struct launcher *launcher); /* again, or not while it is to rest */
+void broker_end(struct launcher *launcher);    /* it does not do what it should: its end comes */
+
+/*
+ * zygote*.c: warm interpreters, one for each (layer, tier), started when first asked for (the base
+ * tier of the default template at the start), replaced when they die, recycled by count. Nothing
+ * here waits: a zygote that is not ready is -EAGAIN, and will be soon.
+ */
+struct zygote;
+void zygotes_start(struct launcher *launcher);
+void zygotes_end(struct launcher *launcher);
+void zygotes_leave(struct launcher *launcher); /* only they end: their kernels are ours then */
+struct handover_kernel;
+/* Kernels that are our own children; a negative errno of `each` ends it. */
+int zygotes_hand_kernels(struct launcher *launcher,
+                         int (*each)(void *ctx, const struct handover_kernel *kernel), void *ctx);
+int zygotes_take_kernel(struct launcher *launcher, const struct handover_kernel *kernel);
+/*
+ * A kernel in a box: socket and pipes are made, the zygote is asked, FRAME_KERNEL goes to the
+ * warden once the kernel has all its walls. 0: boxes_kernel_made() will be called, from the loop;
+ * or a negative errno, and nothing was done (-EAGAIN: no zygote is ready yet).
+ */
+int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t kernel,
+                   uint8_t tier);
+void zygotes_each(struct launcher *launcher,
+                  void (*each)(void *ctx, const struct launcher_state *state), void *ctx);
+/* The pid of the one that can be asked for a kernel now; 0: there is none. Cheap. */
+uint32_t zygotes_serving(struct launcher *launcher, const char *layer, uint8_t tier);
+/* Those that `from` has are started for `to` too, the base tier at least. */
+void zygotes_renew(struct launcher *launcher, const char *from, const char *to);
+void zygotes_forget(struct launcher *launcher, const char *layer); /* they fork no more */
+void zygotes_tick(struct launcher *launcher, uint64_t now_ms);
+uint64_t zygotes_deadline(const struct launcher *launcher); /* 0: none */
+/*
+ * launcher_box.c: told by zygote*.c; a box that is gone is passed over. `num` 0: FRAME_KERNEL is on
+ * its way, so a CELL that is sent from now on finds the kernel; negative: there is none, start it
+ * cold. The end of one that was given is told once, with the status that the system gave, also when
+ * its zygote died before it.
+ */
+void boxes_kernel_made(struct launcher *launcher, uint32_t number, uint32_t kernel, int num);
+void boxes_kernel_ended(struct launcher *launcher, const struct launcher_kernel_ended *ended);
+
+/* pool.c: prewarmed boxes; see pool.h. */
+void pool_start(struct launcher *launcher);
+/* One that fits, taken out of the pool and given the key; NULL: none. */
+struct managed_box *pool_take(struct launcher *launcher, const struct launcher_make *make);
+void pool_tick(
+    struct launcher *launcher); /* when nothing else waits: makes one more, or lets one go */
+void pool_wake(
+    struct launcher *launcher); /* something changed: a zygote is ready, or was retired */
+bool pool_is_due(const struct launcher *launcher, uint64_t now_ms);
+void pool_release(struct launcher *launcher); /* a box has ended: this is the moment */
+void pool_stands(struct launcher *launcher, struct managed_box *box);
+/* Boxes of that layer are let go, those on their way too, unless somebody asks for one again. */
+void pool_forget(struct launcher *launcher, const char *layer);
+/* The same, and as many of another are made; of none (an empty name) only what stands anyhow. */
+void pool_renew(struct launcher *launcher, const char *from, const char *to);
+/* One of its boxes is gone, or could not be made; its memory is the caller's. */
+void pool_lost(struct launcher *launcher, struct managed_box *box);
+void pool_fill_state(struct launcher *launcher, struct launcher_state *state);
+void pool_end(struct launcher *launcher);
+void pool_drop(struct launcher *launcher); /* all that stand there; they end in the loop */
+
+/* pool_folder.c: folders that a session's box is bound to before the session is known */
+int pool_folder_make(struct launcher *launcher, const struct launcher_make *make, uint32_t *ret);
+int pool_folder_give(struct launcher *launcher, const struct managed_box *box, const char *key);
+void pool_folder_remove(struct launcher *launcher, const struct managed_box *box);
+void pool_folder_sweep(struct launcher *launcher); /* of a daemon that was killed */
+
+/* layer_commit.c: an installer's folder becomes a layer, in a child that sees nothing else. */
+void layer_commit_start(struct launcher *launcher,
+                        const struct launcher_commit_layer *commit_layer);
+void layer_commit_discard(struct launcher *launcher,
+                          const struct launcher_commit_layer *commit_layer);
+void layer_commit_sweep(
+    struct launcher *launcher); /* what installers of a daemon that was killed left */
+/* In the child: keeps these two descriptors, and can touch nothing but what is in the folder. */
+int layer_commit_confine(int folder_fd, int answer_fd);
+/*
+ * What the child does: <layers>/<name> loses all that is no file, folder or link within itself,
+ * belongs to `id` afterwards, is written down and gets the name of its contents. Fills
+ * `layer_committed`, its error too. After a failure the folder is still there, in whatever state.
+ */
+int layer_commit_folder(int layers_fd, const char *name, uid_t id,
+                        struct launcher_layer_committed *layer_committed);
+
+/* launch_paths.c: what the broker asked a box to contain */
+struct launch_paths { /* has to live as long as the specification */
+    char data[PATH_MAX + 64], layer[PATH_MAX + 96], packages[PATH_MAX + 64], staging[PATH_MAX + 64];
+};
+/*
+ * Must: come after the ids of `spec`. `key` names the folders of data and packages; the installer's
+ * folder, if any, is made.
+ */
+int launch_paths_fill(struct launcher *launcher, const struct launcher_make *make, const char *key,
+                      struct launch_paths *room, struct launch_spec *spec, struct error *err);
+void launch_paths_undo(struct launcher *launcher,
+                       const struct launcher_make *make); /* no box came of it */
+void staging_name(const char *key, char *name, size_t size);
+
+/* egress.c: the launcher's side of the proxy, which lives outside. */
+int egress_open(struct launcher *launcher);
+void egress_add(struct launcher *launcher, struct managed_box *box); /* its listening socket */
+void egress_remove(struct launcher *launcher, uint32_t number);
+
+/* provider_host.c */
+int provider_host_open(struct launcher *launcher);
+void provider_host_offer(struct launcher *launcher); /* a channel between broker and provider host,
+                                                        if there is a provider host */
+
+/* launcher_trace.c */
+void trace_moment(struct managed_box *box, enum box_moment moment); /* now; NULL is fine */
+void trace_tell(const struct managed_box *box);                     /* at LOG_DEBUG; else nothing */
+
+/* bringup.c: boxes on their way; several at once, none waited for */
+/* Takes the box. It is begun in a later turn, in order; what the broker asked for comes first. */
+void bringups_add(struct launcher *launcher, struct managed_box *box);
+bool bringups_can_begin(const struct launcher *launcher);
+void bringups_begin(struct launcher *launcher); /* the first of the queue */
+void bringups_tick(struct launcher *launcher, uint64_t now_ms);
+uint64_t bringups_deadline_ms(const struct launcher *launcher); /* 0: none */
+bool bringups_of_others(const struct launcher *launcher);       /* than the broker of now */
+void bringups_forget_queue(struct launcher *launcher);          /* the broker that asked is gone */
+void bringups_end_all(struct launcher *launcher);
+
+/* installer.c: what only an installer box has */
+int installer_open(struct launcher *launcher);
+/* Adds to the files and binds of the specification; borrowed until the next call. */
+void installer_add_files(struct launcher *launcher, struct launch_spec *spec);
+
+/* launcher_box.c */
+struct managed_box *boxes_find(struct launcher *launcher,
+                               uint32_t number); /* NULL: there is none */
+void boxes_make(struct launcher *launcher, const struct launcher_make *make);
+struct managed_box *boxes_new(struct launcher *launcher, const struct launcher_make *make,
+                              bool is_prewarmed);
+void boxes_free(struct managed_box *box); /* one that never stood */
+void boxes_stand(struct managed_box *box);
+void boxes_failed(struct managed_box *box, const struct launched *launched,
+                  const struct error *err);
+void boxes_kernel(struct launcher *launcher, const struct launcher_kernel *asked);
+void boxes_end(struct launcher *launcher, uint32_t number);
+void boxes_usage(struct launcher *launcher, uint32_t number);
+void boxes_inventory(struct launcher *launcher);
+void boxes_look(struct launcher *launcher);
+void boxes_end_all(struct launcher *launcher);
+bool boxes_has_key(const struct launcher *launcher,
+                   const char *key); /* of a box that is or will be */
+uint32_t boxes_slot_limit(const struct launcher *launcher);
+int boxes_keep(struct managed_box *box,
+               struct error *err); /* it is found by its number, and watched */
+
+/* launcher_handover.c */
+bool boxes_has_prewarmed(const struct launcher *launcher); /* there are boxes that nobody knows */
+struct handover_box;
+int boxes_hand(struct launcher *launcher, int (*each)(void *ctx, const struct handover_box *box),
+               void *ctx);
+int boxes_take(struct launcher *launcher, const struct handover_box *from);
+
+/* cgroup_reaper.c */
+void cgroup_reaper_add(struct launcher *launcher, const struct cgroup *group);
+bool cgroup_reaper_is_due(const struct launcher *launcher, uint64_t now_ms);
+void cgroup_reaper_tick(struct launcher *launcher, uint64_t now_ms); /* one, or none yet */
+void cgroup_reaper_end(struct launcher *launcher); /* all of them, waiting for each */
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * built.h - the template of a box that is made without a daemon, from what a daemon built.
+ *
+ * Reads <state>/templates/<name>.json and looks whether its layer is there; the files are the
+ * user's own. Blocks only for them. Owns its strings: built_free() in the end.
+ */
+#ifndef BAILEY_ONESHOT_BUILT_H
+#define BAILEY_ONESHOT_BUILT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct config;
+
+#define BUILT_PYTHON "/bailey/template/bin/python" /* in a box that has a template */
+
+struct built_template {
+    char *layer; /* absolute path of its folder; NULL: the machine's own Python */
+    char **env;  /* strv of "K=V" */
+};
+
+/*
+ * The configured template, in this state folder (NULL: there is none). Errors: template_not_found,
+ * template_not_built (also: built for another interpreter).
+ */
+int built_find(const struct config *config, const char *state, struct built_template *ret,
+               struct error *err);
+void built_free(struct built_template *built);
+
+/* The template's environment with the caller's over it: strv; NULL: no memory. */
+char **built_env(const struct built_template *built, const char *const *env);
+
+/* Each template that is built there, and whether it can be used: NULL, or why not. For doctor. */
+void built_each(const struct config *config, const char *state,
+                void (*each)(void *ctx, const char *name, const char *problem), void *ctx);
+
+#endif

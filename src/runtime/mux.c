@@ -1,0 +1,318 @@
+/* mux.c - the provider host and the launcher behind one provider; see mux.h. */
+#include "runtime/mux.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "runtime/mux_private.h"
+
+/* ---- boxes that come ---- */
+
+static void tell_ready(struct mux *mux)
+{
+    if (mux->has_told || !mux->is_home_ready || (mux->provider_host && !mux->is_host_ready))
+        return;
+    mux->has_told = true;
+    mux->reactor->ops->timer_set(mux->patience, UINT64_MAX);
+    mux->events.ready(mux->ctx, mux->generation);
+}
+
+static void on_host_found(void *ctx, const struct made *made)
+{
+    struct mux *mux = ctx;
+    struct made told;
+
+    if (mux->has_told || !mux_keep_box(mux, made, &told))
+        mux->provider_host->ops->end(mux->provider_host, made->number, made->box, NULL, NULL);
+    else
+        mux->events.found(mux->ctx, &told);
+}
+
+static void on_host_ready(void *ctx, uint32_t generation)
+{
+    struct mux *mux = ctx;
+
+    (void)generation;
+    mux->is_host_ready = true;
+    if (mux->serves) /* one that was started anew: it prewarms boxes from now on */
+        launched_say_ready(mux->provider_host);
+    tell_ready(mux);
+}
+
+static void on_host_ended(void *ctx, uint32_t number, const struct box_facts *facts)
+{
+    struct mux *mux = ctx;
+    struct mux_box *box = mux_find_inner(mux, number);
+
+    if (!box)
+        return;
+    box->facts = *facts;
+    mux->events.ended(mux->ctx, box->number, facts);
+}
+
+static void on_host_kernel_ended(void *ctx, const struct kernel_end *end)
+{
+    struct mux *mux = ctx;
+    struct mux_box *box = mux_find_inner(mux, end->number);
+    struct kernel_end told = *end;
+
+    if (!box || !mux->events.kernel_ended)
+        return;
+    told.number = box->number;
+    mux->events.kernel_ended(mux->ctx, &told);
+}
+
+/* ---- what only the launcher has ---- */
+
+static void mux_kernel(struct provider *provider, uint32_t number, uint32_t kernel, int tier,
+                       void (*done)(void *ctx, int num), void *ctx)
+{
+    struct mux *mux = (struct mux *)provider;
+
+    if (number & MUX_NUMBER)
+        done(ctx, -EAGAIN); /* cold: the provider host has no zygotes that we could ask */
+    else
+        mux->home->ops->kernel(mux->home, number, kernel, tier, done, ctx);
+}
+
+static void mux_commit_layer(struct provider *provider, const char *key,
+                             void (*done)(void *ctx, const struct layer_committed *layer_committed,
+                                          const struct error *err),
+                             void *ctx)
+{
+    struct provider *home = ((struct mux *)provider)->home;
+
+    home->ops->commit_layer(home, key, done, ctx);
+}
+
+static void mux_discard(struct provider *provider, const char *key, bool is_packages)
+{
+    struct provider *home = ((struct mux *)provider)->home;
+
+    home->ops->discard(home, key, is_packages);
+}
+
+static void mux_set_default(struct provider *provider, const char *layer)
+{
+    struct provider *home = ((struct mux *)provider)->home;
+
+    home->ops->set_default(home, layer);
+}
+
+static void mux_drop_layer(struct provider *provider, const char *layer)
+{
+    struct provider *home = ((struct mux *)provider)->home;
+
+    home->ops->drop_layer(home, layer);
+}
+
+/* ---- the provider host comes and goes ---- */
+
+static void lose_host(struct mux *mux)
+{
+    if (!mux->provider_host)
+        return;
+    launched_close(mux->provider_host);
+    mux->provider_host = NULL;
+    mux->is_host_ready = false;
+    mux_lose_all(mux);
+    tell_ready(mux);
+}
+
+static void on_host_gone(void *ctx)
+{
+    log_warning("the process that speaks to Docker is gone, and its boxes with it");
+    lose_host(ctx);
+}
+
+static void on_host_stopping(void *ctx, uint32_t grace_ms)
+{
+    (void)ctx;
+    (void)grace_ms; /* the launcher says when */
+}
+
+static const struct launched_events host_events = {
+    .found = on_host_found,
+    .ready = on_host_ready,
+    .ended = on_host_ended,
+    .stopping = on_host_stopping,
+    .gone = on_host_gone,
+    .kernel_ended = on_host_kernel_ended,
+};
+
+static void on_host(void *ctx, int fd)
+{
+    struct mux *mux = ctx;
+    struct error err = {0};
+
+    lose_host(mux);
+    if (launched_open(mux->reactor, fd, &host_events, mux, &mux->provider_host, &err) < 0) {
+        log_error("the Docker wall: %s, continuing without it", err.text);
+        fd_closep(&fd);
+    }
+}
+
+/* ---- the launcher's words ---- */
+
+/* One of an earlier broker that fell back; what it was told then is not known any more. */
+static void on_home_found(void *ctx, const struct made *made)
+{
+    struct mux *mux = ctx;
+    struct made told = *made;
+
+    told.fallback = "Docker daemon not available";
+    mux->events.found(mux->ctx, &told);
+}
+
+static void on_home_ready(void *ctx, uint32_t generation)
+{
+    struct mux *mux = ctx;
+
+    mux->is_home_ready = true;
+    mux->generation = generation;
+    tell_ready(mux);
+}
+
+static void on_home_ended(void *ctx, uint32_t number, const struct box_facts *facts)
+{
+    struct mux *mux = ctx;
+
+    mux->events.ended(mux->ctx, number, facts);
+}
+
+static void on_home_stopping(void *ctx, uint32_t grace_ms)
+{
+    struct mux *mux = ctx;
+
+    mux->events.stopping(mux->ctx, grace_ms);
+}
+
+static void on_home_gone(void *ctx)
+{
+    struct mux *mux = ctx;
+
+    mux->events.gone(mux->ctx);
+}
+
+static void on_home_kernel_ended(void *ctx, const struct kernel_end *end)
+{
+    struct mux *mux = ctx;
+
+    if (mux->events.kernel_ended)
+        mux->events.kernel_ended(mux->ctx, end);
+}
+
+static void on_home_verdict(void *ctx, uint32_t number, bool is_allowed, const char *host,
+                            unsigned port, const char *reason)
+{
+    struct mux *mux = ctx;
+
+    if (mux->events.verdict)
+        mux->events.verdict(mux->ctx, number, is_allowed, host, port, reason);
+}
+
+static const struct launched_events home_events = {
+    .found = on_home_found,
+    .ready = on_home_ready,
+    .ended = on_home_ended,
+    .stopping = on_home_stopping,
+    .gone = on_home_gone,
+    .kernel_ended = on_home_kernel_ended,
+    .verdict = on_home_verdict,
+    .provider_host = on_host,
+};
+
+/* The daemon serves without the provider host, and says so to who asks for a box. */
+static void on_patience(void *ctx)
+{
+    struct mux *mux = ctx;
+
+    if (mux->has_told || !mux->is_home_ready)
+        return;
+    log_warning("the process that speaks to Docker does not answer, continuing without it");
+    mux->has_told = true;
+    mux->events.ready(mux->ctx, mux->generation);
+}
+
+/* ---- life ---- */
+
+static const struct provider_ops mux_ops = {
+    .name = "docker",
+    .make = mux_make,
+    .make_cancel = mux_make_cancel,
+    .end = mux_end,
+    .usage = mux_usage,
+    .kernel = mux_kernel,
+    .commit_layer = mux_commit_layer,
+    .discard = mux_discard,
+    .set_default = mux_set_default,
+    .drop_layer = mux_drop_layer,
+    .look = mux_look,
+    .forget = mux_forget,
+};
+
+static void mux_free(struct mux *mux)
+{
+    mux->reactor->ops->timer_remove(mux->patience);
+    mux->reactor->ops->timer_remove(mux->later);
+    mux_free_all(mux);
+    free(mux);
+}
+
+int mux_open(struct reactor *reactor, int control_fd, bool falls_back,
+             const struct launched_events *events, void *ctx, struct provider **ret,
+             struct error *err)
+{
+    struct mux *mux = calloc(1, sizeof(*mux));
+    int r = 0;
+
+    if (!mux)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    mux->provider.ops = &mux_ops;
+    mux->reactor = reactor;
+    mux->events = *events;
+    mux->ctx = ctx;
+    mux->falls_back = falls_back;
+    mux->patience = reactor_timer(reactor, on_patience, mux);
+    mux->later = reactor_timer(reactor, mux_on_later, mux);
+    if (!mux->patience || !mux->later)
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (r == 0)
+        r = launched_open(reactor, control_fd, &home_events, mux, &mux->home, err);
+    if (r < 0) {
+        mux_free(mux);
+        return r;
+    }
+    reactor->ops->timer_set(mux->patience, MUX_PATIENCE_MS);
+    *ret = &mux->provider;
+    return 0;
+}
+
+void mux_say_ready(struct provider *provider)
+{
+    struct mux *mux = (struct mux *)provider;
+
+    mux->serves = true;
+    launched_say_ready(mux->home);
+    if (mux->is_host_ready)
+        launched_say_ready(mux->provider_host);
+}
+
+void mux_quit(struct provider *provider)
+{
+    launched_quit(((struct mux *)provider)->home);
+}
+
+void mux_close(struct provider *provider)
+{
+    struct mux *mux = (struct mux *)provider;
+
+    if (!mux)
+        return;
+    launched_close(mux->provider_host);
+    launched_close(mux->home);
+    mux_free(mux);
+}

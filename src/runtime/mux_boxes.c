@@ -1,0 +1,377 @@
+/*
+ * mux_boxes.c - boxes of two providers: asked for, had, asked about and given back; see mux.h.
+ *
+ * What was asked of the provider host is kept here until it is answered: a provider host may die,
+ * and then the answer is ours. Such answers come in a turn of their own, as the provider host's
+ * would have.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "runtime/box/box.h"
+#include "runtime/mux_private.h"
+
+/* ---- lists ---- */
+
+static struct mux_box *find_box(struct mux *mux, uint32_t number)
+{
+    struct mux_box *box = mux->boxes;
+
+    while (box && box->number != number)
+        box = box->next;
+    return box;
+}
+
+static void drop_box(struct mux *mux, uint32_t number)
+{
+    struct mux_box **at = &mux->boxes, *box;
+
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    box = *at;
+    if (box)
+        *at = box->next;
+    free(box);
+}
+
+static void take_make(struct mux_make *make)
+{
+    struct mux_make **at = &make->mux->makes;
+
+    while (*at != make)
+        at = &(*at)->next;
+    *at = make->next;
+}
+
+static void take_ask(struct mux_ask *ask)
+{
+    struct mux_ask **at = &ask->mux->asks;
+
+    while (*at != ask)
+        at = &(*at)->next;
+    *at = ask->next;
+}
+
+struct mux_box *mux_find_inner(struct mux *mux, uint32_t inner)
+{
+    struct mux_box *box = mux->boxes;
+
+    while (box && (box->is_lost || box->inner != inner))
+        box = box->next;
+    return box;
+}
+
+struct mux_box *mux_keep_box(struct mux *mux, const struct made *from, struct made *ret)
+{
+    struct mux_box *box = calloc(1, sizeof(*box));
+
+    if (!box)
+        return NULL;
+    mux->next_number = (mux->next_number + 1) & ~MUX_NUMBER;
+    *box = (struct mux_box){.next = mux->boxes,
+                            .number = mux->next_number | MUX_NUMBER,
+                            .inner = from->number,
+                            .facts = from->facts};
+    mux->boxes = box;
+    *ret = *from;
+    ret->number = box->number;
+    ret->has_provider_host = true;
+    box_mark_hosted(ret->box);
+    return box;
+}
+
+/* ---- made ---- */
+
+static int ask_home(struct mux_make *make, struct error *err);
+
+static void on_made(void *ctx, const struct made *made)
+{
+    CLEANUP(freep) struct mux_make *make = ctx;
+    struct mux *mux = make->mux;
+    struct error err = {0};
+    struct made told;
+
+    take_make(make);
+    if (make->is_home) {
+        told = *made;
+        told.fallback = make->why.num ? make->why.text : NULL;
+    } else if (!mux_keep_box(mux, made, &told)) {
+        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        mux->provider_host->ops->end(mux->provider_host, made->number, made->box, NULL, NULL);
+        make->events->refused(make->ctx, &err, &made->facts);
+        return;
+    }
+    make->events->made(make->ctx, &told);
+}
+
+static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
+{
+    struct mux_make *make = ctx;
+    struct error own = {0};
+
+    if (!make->is_home && make->mux->falls_back && err->code == ERROR_DOCKER_UNAVAILABLE) {
+        make->why = *err;
+        if (ask_home(make, &own) == 0)
+            return;
+        err = &own;
+    }
+    take_make(make);
+    make->events->refused(make->ctx, err, facts);
+    free(make);
+}
+
+static const struct make_events inner_events = {.made = on_made, .refused = on_refused};
+
+static int ask_home(struct mux_make *make, struct error *err)
+{
+    struct provider *home = make->mux->home;
+
+    make->is_home = true;
+    return home->ops->make(home, &make->request, &inner_events, make, &make->inner, err);
+}
+
+static int ask_host(struct mux_make *make, struct error *err)
+{
+    struct provider *provider_host = make->mux->provider_host;
+
+    if (!provider_host || !make->mux->is_host_ready)
+        return error_set(err, -EAGAIN, ERROR_BUSY,
+                         "the process that speaks to Docker is not there; it is being started, and "
+                         "the daemon's log says why: try again");
+    return provider_host->ops->make(provider_host, &make->request, &inner_events, make,
+                                    &make->inner, err);
+}
+
+int mux_make(struct provider *provider, const struct make_request *request,
+             const struct make_events *events, void *ctx, uint32_t *ret_serial, struct error *err)
+{
+    struct mux *mux = (struct mux *)provider;
+    CLEANUP(freep) struct mux_make *make = calloc(1, sizeof(*make));
+    int r;
+
+    if (!make)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    if (!str_copy(make->key, sizeof(make->key), request->key) ||
+        !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : ""))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.80s' cannot name a box", request->key);
+    if (++mux->next_serial == 0)
+        mux->next_serial = 1;
+    make->mux = mux;
+    make->serial = mux->next_serial;
+    make->request = *request;
+    make->request.key = make->key;
+    make->request.layer = request->layer ? make->layer : NULL;
+    make->events = events;
+    make->ctx = ctx;
+    /* An installer works for this machine, and needs the way to the index that only it has. */
+    r = request->staging == MAKE_ORDINARY ? ask_host(make, err) : ask_home(make, err);
+    if (r < 0)
+        return r;
+    make->next = mux->makes;
+    *ret_serial = make->serial;
+    mux->makes = ptr_take(&make);
+    return 0;
+}
+
+void mux_make_cancel(struct provider *provider, uint32_t serial)
+{
+    struct mux *mux = (struct mux *)provider;
+    struct mux_make *make = mux->makes;
+    struct provider *asked;
+
+    while (make && make->serial != serial)
+        make = make->next;
+    if (!make)
+        return;
+    asked = make->is_home ? mux->home : mux->provider_host;
+    if (asked)
+        asked->ops->make_cancel(asked, make->inner);
+    take_make(make);
+    free(make);
+}
+
+/* ---- asked ---- */
+
+static void answer(struct mux_ask *ask, const struct box_facts *facts)
+{
+    struct mux *mux = ask->mux;
+    facts_done done = ask->done;
+    void *ctx = ask->ctx;
+    struct box_facts told = facts ? *facts : ask->facts;
+
+    take_ask(ask);
+    if (ask->is_end)
+        drop_box(mux, ask->number);
+    free(ask);
+    if (done)
+        done(ctx, &told);
+}
+
+static void on_answer(void *ctx, const struct box_facts *facts)
+{
+    answer(ctx, facts);
+}
+
+/* One in each turn: called back it may ask again. */
+void mux_on_later(void *ctx)
+{
+    struct mux *mux = ctx;
+    struct mux_ask *ask = mux->asks;
+
+    while (ask && !ask->is_due)
+        ask = ask->next;
+    if (!ask)
+        return;
+    mux->reactor->ops->timer_set(mux->later, 0);
+    answer(ask, NULL);
+}
+
+/* NULL: no memory. The provider host's answer, or ours where the provider host is gone. */
+static struct mux_ask *ask_of(struct mux *mux, const struct mux_box *box, facts_done done,
+                              void *ctx)
+{
+    struct mux_ask *ask = calloc(1, sizeof(*ask));
+
+    if (!ask)
+        return NULL;
+    *ask = (struct mux_ask){.next = mux->asks,
+                            .mux = mux,
+                            .number = box->number,
+                            .is_due = box->is_lost,
+                            .facts = box->facts,
+                            .done = done,
+                            .ctx = ctx};
+    mux->asks = ask;
+    if (ask->is_due)
+        mux->reactor->ops->timer_set(mux->later, 0);
+    return ask;
+}
+
+void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_done done,
+             void *ctx)
+{
+    struct mux *mux = (struct mux *)provider;
+    struct mux_box *known;
+    struct mux_ask *ask;
+
+    if (!(number & MUX_NUMBER)) {
+        mux->home->ops->end(mux->home, number, box, done, ctx);
+        return;
+    }
+    known = find_box(mux, number);
+    ask = known ? ask_of(mux, known, done, ctx) : NULL;
+    if (ask)
+        ask->is_end = true;
+    if (!known || known->is_lost || !mux->provider_host)
+        box_free(box);
+    else if (ask)
+        mux->provider_host->ops->end(mux->provider_host, known->inner, box, on_answer, ask);
+    else /* no memory: it ends, and nobody hears it */
+        mux->provider_host->ops->end(mux->provider_host, known->inner, box, NULL, NULL);
+}
+
+void mux_usage(struct provider *provider, uint32_t number, facts_done done, void *ctx)
+{
+    struct mux *mux = (struct mux *)provider;
+    struct mux_box *known;
+    struct mux_ask *ask;
+
+    if (!(number & MUX_NUMBER)) {
+        mux->home->ops->usage(mux->home, number, done, ctx);
+        return;
+    }
+    known = find_box(mux, number);
+    ask = known ? ask_of(mux, known, done, ctx) : NULL;
+    if (!ask)
+        done(ctx, NULL);
+    else if (!ask->is_due)
+        mux->provider_host->ops->usage(mux->provider_host, known->inner, on_answer, ask);
+}
+
+/* Those that were asked still answer us. */
+void mux_forget(struct provider *provider, const void *ctx)
+{
+    struct mux *mux = (struct mux *)provider;
+
+    for (struct mux_ask *ask = mux->asks; ask; ask = ask->next) {
+        if (ask->ctx == ctx)
+            ask->done = NULL;
+    }
+    for (struct mux_make *make = mux->makes, *next; make; make = next) {
+        next = make->next;
+        if (make->ctx == ctx)
+            mux_make_cancel(provider, make->serial);
+    }
+    mux_look_forget(mux, ctx);
+    mux->home->ops->forget(mux->home, ctx);
+}
+
+/* ---- lost ---- */
+
+/* Refused one by one: whoever is called may ask for another. */
+static void refuse_makes(struct mux *mux)
+{
+    struct box_facts facts = {0};
+    struct error err = {0};
+
+    error_set(&err, -EPIPE, ERROR_BOX_LOST,
+              "the process that speaks to Docker ended while the box was made; try again");
+    for (;;) {
+        struct mux_make *make = mux->makes;
+
+        while (make && make->is_home)
+            make = make->next;
+        if (!make)
+            return;
+        take_make(make);
+        make->events->refused(make->ctx, &err, &facts);
+        free(make);
+    }
+}
+
+static void lose_boxes(struct mux *mux)
+{
+    for (;;) {
+        struct mux_box *box = mux->boxes;
+
+        while (box && box->is_lost)
+            box = box->next;
+        if (!box)
+            return;
+        box->is_lost = true;
+        mux->events.ended(mux->ctx, box->number, &box->facts);
+    }
+}
+
+void mux_lose_all(struct mux *mux)
+{
+    for (struct mux_ask *ask = mux->asks; ask; ask = ask->next)
+        ask->is_due = true;
+    if (mux->asks)
+        mux->reactor->ops->timer_set(mux->later, 0);
+    mux_look_lost(mux);
+    refuse_makes(mux);
+    lose_boxes(mux);
+}
+
+void mux_free_all(struct mux *mux)
+{
+    while (mux->makes) {
+        struct mux_make *first = mux->makes;
+
+        mux->makes = first->next;
+        free(first);
+    }
+    while (mux->asks) {
+        struct mux_ask *first = mux->asks;
+
+        mux->asks = first->next;
+        free(first);
+    }
+    while (mux->boxes)
+        drop_box(mux, mux->boxes->number);
+    mux_look_free(mux);
+}

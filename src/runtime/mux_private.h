@@ -1,0 +1,89 @@
+/*
+ * mux_private.h - what the files of the provider mux share and nobody else sees.
+ */
+#ifndef BAILEY_RUNTIME_MUX_PRIVATE_H
+#define BAILEY_RUNTIME_MUX_PRIVATE_H
+
+#include "runtime/mux.h"
+
+typedef void (*facts_done)(void *ctx, const struct box_facts *facts);
+
+struct mux_box { /* of the provider host, until it was given back */
+    struct mux_box *next;
+    uint32_t number, inner; /* ours, and the provider host's */
+    struct box_facts facts;
+    bool is_lost; /* with its provider host */
+};
+
+struct mux_ask { /* a usage or an end */
+    struct mux_ask *next;
+    struct mux *mux;
+    uint32_t number;
+    bool is_end;
+    bool is_due; /* nobody else will answer */
+    struct box_facts facts;
+    facts_done done; /* NULL: nobody waits any more */
+    void *ctx;
+};
+
+struct mux_make {
+    struct mux_make *next;
+    struct mux *mux;
+    uint32_t serial, inner; /* inner: of the one who was asked */
+    bool is_home;           /* the launcher was */
+    struct make_request request;
+    char key[ID_MAX], layer[65];
+    struct error why; /* of a fallback */
+    const struct make_events *events;
+    void *ctx;
+};
+
+struct mux_look { /* the launcher is asked, then the provider host, whose pool is the one that
+                     counts */
+    struct mux_look *next;
+    struct mux *mux;
+    bool is_at_host;
+    void (*each)(void *ctx, const struct warm_state *state);
+    void (*done)(void *ctx);
+    void *ctx;
+};
+
+struct mux {
+    struct provider provider;
+    struct reactor *reactor;
+    struct reactor_timer *patience, *later;
+    struct launched_events events;
+    void *ctx;
+    bool falls_back;
+    struct provider *home, *provider_host; /* provider_host NULL: there is none now */
+    bool is_home_ready, is_host_ready, has_told, serves;
+    uint32_t generation, next_number, next_serial;
+    struct mux_box *boxes;
+    struct mux_ask *asks;
+    struct mux_make *makes;
+    struct mux_look *looks;
+};
+
+/* mux_boxes.c: boxes asked for, had, asked about and given back */
+int mux_make(struct provider *provider, const struct make_request *request,
+             const struct make_events *events, void *ctx, uint32_t *ret_serial, struct error *err);
+void mux_make_cancel(struct provider *provider, uint32_t serial);
+void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_done done,
+             void *ctx);
+void mux_usage(struct provider *provider, uint32_t number, facts_done done, void *ctx);
+void mux_forget(struct provider *provider, const void *ctx);
+/* The box as the caller knows it; NULL: no memory. */
+struct mux_box *mux_keep_box(struct mux *mux, const struct made *from, struct made *ret);
+struct mux_box *mux_find_inner(struct mux *mux, uint32_t inner); /* of the provider host of now */
+void mux_lose_all(struct mux *mux); /* the provider host is gone, with all that was asked of it */
+void mux_on_later(void *ctx);       /* answers that are ours to give */
+void mux_free_all(struct mux *mux); /* without a word */
+
+/* mux_look.c: what is kept ready */
+void mux_look(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
+              void (*done)(void *ctx), void *ctx);
+void mux_look_forget(struct mux *mux, const void *ctx);
+void mux_look_lost(struct mux *mux); /* the provider host is gone: who waits for it waits no more */
+void mux_look_free(struct mux *mux);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * import_check.c - SANDBOX_BLOCK_DANGEROUS_IMPORTS: Python's own parser reads the code in the box,
+ * from its standard input, and nothing of it runs. A lint against accidents, not a wall.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "guest_files.h"
+#include "session/import_report.h"
+#include "session/session_private.h"
+
+#define CHECK_TIMEOUT_MS 10000
+#define CHECK_OUTPUT_MAX (256 * KIB)
+
+/* Lives until the box has told its end, also when whoever wanted it is gone. */
+struct import_check {
+    struct box *box;
+    uint32_t call;
+    char *code; /* what is not sent yet; NULL: nothing */
+    size_t length, sent;
+    struct buf line;
+    void (*done)(void *ctx, const struct error *err); /* NULL: nobody waits */
+    void *ctx;
+    char ***modules; /* NULL: not wanted */
+};
+
+static void finish(struct import_check *import_check, const struct error *err)
+{
+    void (*done)(void *, const struct error *) = import_check->done;
+    void *ctx = import_check->ctx;
+
+    buf_free(&import_check->line);
+    free(import_check->code);
+    free(import_check);
+    if (done)
+        done(ctx, err && err->num < 0 ? err : NULL);
+}
+
+static size_t on_output(void *ctx, enum box_stream stream, const void *data, size_t length)
+{
+    struct import_check *import_check = ctx;
+
+    if (stream == BOX_STDOUT && buf_append(&import_check->line, data, length) < 0)
+        buf_append_text(&import_check->line, "!"); /* cut: it will not parse */
+    return length;
+}
+
+static void on_ended(void *ctx, const struct exec_end *end)
+{
+    struct import_check *import_check = ctx;
+    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
+    CLEANUP(strv_freep) char **modules = NULL;
+    struct error err = {0};
+    int r = import_report_parse(buf_text(&import_check->line), import_check->line.length, &modules,
+                                &message, &err);
+
+    (void)end;
+    if (r > 0)
+        error_set(&err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
+    if (r > 0 && import_check->modules && import_check->done)
+        *import_check->modules = ptr_take(&modules);
+    finish(import_check, &err);
+}
+
+static void on_failed(void *ctx, const struct error *err)
+{
+    finish(ctx, err);
+}
+
+static void push(void *ctx)
+{
+    struct import_check *import_check = ctx;
+
+    while (import_check->code && import_check->sent < import_check->length) {
+        long taken = box_stdin(import_check->box, import_check->call,
+                               import_check->code + import_check->sent,
+                               import_check->length - import_check->sent);
+
+        if (taken < 0)
+            break;
+        if (taken == 0)
+            return; /* more room will be told */
+        import_check->sent += (size_t)taken;
+    }
+    if (!import_check->code)
+        return;
+    box_stdin_end(import_check->box, import_check->call);
+    free(ptr_take(&import_check->code));
+}
+
+static const struct exec_events events = {
+    .output = on_output, .ended = on_ended, .failed = on_failed, .stdin_ready = push};
+
+static int start(struct import_check *import_check, const struct config *config,
+                 const char *program, struct error *err)
+{
+    CLEANUP(buf_free) struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
+    CLEANUP(buf_free) struct buf checker = BUF_INIT(LIMIT_CONFIG_BYTES);
+    const char *argv[] = {program, "-I", "-S", "-c", NULL, "-", NULL, NULL};
+    int r = buf_append(&checker, guest_check_imports_py, guest_check_imports_py_length);
+
+    for (char **at = config->blocked_imports; at && *at && r == 0; at++)
+        r = buf_printf(&list, "%s%s", list.length ? "," : "", *at);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "the list of blocked imports is too long");
+    argv[4] = buf_text(&checker);
+    argv[6] = buf_text(&list);
+    return box_exec(
+        import_check->box,
+        &(struct exec_spec){.argv = argv, .timeout_ms = CHECK_TIMEOUT_MS, .stdin_open = true},
+        &events, import_check, &import_check->call, err);
+}
+
+int import_check_start(struct session_manager *manager, struct box *box,
+                       const struct import_check_spec *spec, struct import_check **ret,
+                       struct error *err)
+{
+    struct import_check *import_check = calloc(1, sizeof(*import_check));
+    int r;
+
+    if (import_check)
+        *import_check = (struct import_check){.box = box,
+                                              .code = malloc(spec->length + 1),
+                                              .length = spec->length,
+                                              .line = BUF_INIT(CHECK_OUTPUT_MAX),
+                                              .done = spec->done,
+                                              .ctx = spec->ctx,
+                                              .modules = spec->modules};
+    if (!import_check || !import_check->code) {
+        free(import_check);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    memcpy(import_check->code, spec->code, spec->length);
+    r = start(import_check, manager->spec.config, spec->program, err);
+    if (r < 0) {
+        import_check->done = NULL;
+        finish(import_check, NULL);
+        return r;
+    }
+    *ret = import_check;
+    push(import_check);
+    return 0;
+}
+
+void import_check_leave(struct import_check *import_check)
+{
+    if (!import_check)
+        return;
+    import_check->done = NULL;
+    box_signal(import_check->box, import_check->call, SIGKILL);
+}

@@ -1,0 +1,27 @@
+/*
+ * import_report.h - reads what guest/python/check_imports.py found: which blocked modules the code
+ * imports, and what to tell its author. Pure; the line comes out of a box and is treated as
+ * hostile.
+ */
+#ifndef BAILEY_SESSION_IMPORT_REPORT_H
+#define BAILEY_SESSION_IMPORT_REPORT_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* Room for a message about every module that a line can name. */
+#define IMPORT_REPORT_MAX (64 * 1024)
+
+/*
+ * Parses the line. Returns the number of different blocked modules and gives their names in
+ * *ret_modules (a strv, owned by the caller; never NULL on success), with a text in `message` that
+ * names each one, its first line, and what to use instead. 0 with an empty message: the code may
+ * run. 0 with a message: the code has a syntax error, which the message describes. A line that
+ * makes no sense, or says that the check failed, is an error: the code must not run then.
+ */
+int import_report_parse(const char *json, size_t length, char ***ret_modules, struct buf *message,
+                        struct error *err);
+
+#endif

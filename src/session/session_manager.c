@@ -1,0 +1,588 @@
+/* session_manager.c - all sessions: made, found, ended in time, started and stopped; see
+ * session_manager.h. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "session/artifacts.h"
+#include "session/layers.h"
+#include "session/refusal_log.h"
+
+#define PREFIX_MIN 4 /* characters of a shortened id */
+
+uint64_t session_manager_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t time_add(uint64_t ms, uint64_t more_ms)
+{
+    return ms < LIMIT_TIME_MS && more_ms < LIMIT_TIME_MS - ms ? ms + more_ms : LIMIT_TIME_MS;
+}
+
+/* Somebody still reads, or gives it something. */
+static bool is_used(const struct session *session)
+{
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (at->users > 0)
+            return true;
+    }
+    return session->uploads > 0 || session->asked > 0;
+}
+
+/* The oldest ended sessions are dropped from memory; the index prunes by the same count. */
+static void forget_ended(struct session_manager *manager)
+{
+    unsigned count = 0;
+    struct session *next;
+
+    for (struct session *session = manager->sessions; session; session = next) {
+        next = session->next;
+        if (session->state != SESSION_ENDED || ++count <= LIMIT_ENDED_SESSIONS)
+            continue;
+        if (!is_used(session))
+            session_free(session);
+    }
+}
+
+static void on_later(void *ctx)
+{
+    struct session_manager *manager = ctx;
+    struct session *next;
+
+    manager->has_later = false;
+    for (struct session *session = manager->sessions; session; session = next) {
+        next = session->next;
+        session_settle(session);
+    }
+    runs_resume(manager);
+    forget_ended(manager);
+    session_manager_check_stopped(manager);
+}
+
+void session_manager_later(struct session_manager *manager)
+{
+    if (manager->has_later)
+        return;
+    manager->has_later = true;
+    manager->spec.reactor->ops->timer_set(manager->later, 0);
+}
+
+static bool is_alive(const struct session *session)
+{
+    return session->state < SESSION_ENDING;
+}
+
+/* The timer goes to the first session that would end if nobody came. */
+void session_manager_expect(struct session_manager *manager)
+{
+    uint64_t now = session_manager_now_ms(), next = UINT64_MAX;
+
+    for (const struct session *session = manager->sessions; session; session = session->next) {
+        if (is_alive(session))
+            next = MIN(next, session_deadline_ms(session));
+    }
+    manager->spec.reactor->ops->timer_set(manager->expiry, next == UINT64_MAX ? UINT64_MAX
+                                                           : next > now       ? next - now
+                                                                              : 0);
+}
+
+static void on_expiry(void *ctx)
+{
+    struct session_manager *manager = ctx;
+    uint64_t now = session_manager_now_ms();
+
+    for (struct session *session = manager->sessions; session; session = session->next) {
+        if (!is_alive(session) || session_deadline_ms(session) > now)
+            continue;
+        if (now < session->expires_ms && session->box && box_is_busy(session->box)) {
+            session_touch(session); /* a file is on its way */
+            continue;
+        }
+        session_end(session, now >= session->expires_ms ? "age" : "idle", NULL, NULL);
+    }
+    session_manager_expect(manager);
+}
+
+int session_manager_new(const struct session_manager_spec *spec, struct session_manager **ret,
+                        struct error *err)
+{
+    struct session_manager *manager = calloc(1, sizeof(*manager));
+
+    if (!manager)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    manager->spec = *spec;
+    manager->tenants = tenants_new(spec->config);
+    manager->fair_queue = fair_queue_new(manager);
+    templates_load(manager);
+    manager->later = reactor_timer(spec->reactor, on_later, manager);
+    manager->expiry = reactor_timer(spec->reactor, on_expiry, manager);
+    manager->sweeper = reactor_timer(spec->reactor, session_manager_sweep, manager);
+    if (!manager->later || !manager->expiry || !manager->sweeper || !manager->tenants ||
+        !manager->fair_queue || artifacts_start(manager) < 0 || refusal_log_start(manager) < 0) {
+        session_manager_free(manager);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    *ret = manager;
+    return 0;
+}
+
+void session_manager_free(struct session_manager *manager)
+{
+    const struct reactor_ops *ops;
+
+    if (!manager)
+        return;
+    ops = manager->spec.reactor->ops;
+    runs_free(manager);
+    found_free(manager);
+    while (manager->sessions)
+        session_free(manager->sessions);
+    installs_free(manager);
+    looks_free(manager);
+    templates_free(manager);
+    ops->timer_remove(manager->later);
+    ops->timer_remove(manager->expiry);
+    ops->timer_remove(manager->sweeper);
+    artifacts_stop(manager);
+    refusal_log_stop(manager);
+    ops->timer_remove(manager->grace);
+    usage_free(manager);
+    fair_queue_free(manager->fair_queue);
+    tenants_free(manager->tenants);
+    free(manager);
+}
+
+void session_manager_set_provider(struct session_manager *manager, struct provider *provider)
+{
+    manager->provider = provider;
+}
+
+void session_manager_box_ended(struct session_manager *manager, uint32_t number, unsigned why)
+{
+    struct error err = {0};
+
+    for (struct session *session = manager->sessions; session; session = session->next) {
+        if (session->box && session->number == number) {
+            box_blame(session->box, why);
+            box_lost_error(session->box, &err);
+            session_lost(session, &err);
+            return;
+        }
+    }
+    run_box_ended(manager, number, why);
+    install_box_ended(manager, number);
+}
+
+/* ---- the end ---- */
+
+static void end_all(void *ctx);
+
+/* Whoever waited for a command still reads its end, and may have its outputs collected then. */
+static bool is_watched(const struct session *session)
+{
+    for (const struct execution *at = session->executions; at; at = at->next) {
+        if (at->watchers)
+            return true;
+    }
+    return false;
+}
+
+/* Commands, the collection of what they left, and one-shot runs. */
+static bool is_working(const struct session_manager *manager)
+{
+    for (const struct session *session = manager->sessions; session; session = session->next) {
+        if (session->running > 0 || outputs_are_collected(session) || is_watched(session))
+            return true;
+    }
+    return manager->runs || manager->installs;
+}
+
+void session_manager_check_stopped(struct session_manager *manager)
+{
+    void (*stopped)(void *ctx);
+
+    if (!manager->is_stopping || !manager->stopped)
+        return;
+    if (!manager->is_ending) {
+        if (!is_working(manager))
+            end_all(manager); /* what ran has used less than its grace */
+        return;
+    }
+    if (manager->runs || manager->installs || manager->is_sweeping)
+        return;
+    for (const struct session *session = manager->sessions; session; session = session->next) {
+        if (session->state != SESSION_ENDED)
+            return;
+    }
+    if (manager->grace)
+        manager->spec.reactor->ops->timer_set(manager->grace, UINT64_MAX);
+    stopped = ptr_take(&manager->stopped);
+    stopped(manager->stopped_ctx);
+}
+
+static void end_all(void *ctx)
+{
+    struct session_manager *manager = ctx;
+    struct error err = {0};
+
+    manager->is_ending = true;
+    error_set(&err, -ECANCELED, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    runs_fail(manager, &err);
+    installs_fail(manager, &err);
+    for (struct session *session = manager->sessions; session; session = session->next)
+        session_end(session, "engine_stopped", NULL, NULL);
+    session_manager_later(manager);
+}
+
+void session_manager_stop(struct session_manager *manager, uint64_t grace_ms,
+                          void (*done)(void *ctx), void *ctx)
+{
+    if (manager->is_stopping) { /* again: the first one is told, and the patience is the new one */
+        if (manager->grace && manager->stopped)
+            manager->spec.reactor->ops->timer_set(manager->grace, grace_ms);
+        return;
+    }
+    manager->is_stopping = true;
+    manager->stopped = done;
+    manager->stopped_ctx = ctx;
+    for (struct session *session = manager->sessions; session; session = session->next) {
+        session->pinned++;
+        for (struct execution *execution = session->executions; execution;
+             execution = execution->next) {
+            if (!execution_has_ended(execution))
+                execution_signal(execution, SIGTERM, NULL);
+        }
+        session->pinned--;
+    }
+    manager->grace = reactor_timer(manager->spec.reactor, end_all, manager);
+    if (!manager->grace)
+        end_all(manager);
+    else
+        manager->spec.reactor->ops->timer_set(manager->grace, grace_ms);
+    session_manager_later(manager);
+}
+
+/* ---- facts ---- */
+
+bool session_manager_is_idle(const struct session_manager *manager)
+{
+    return manager->alive == 0 && !manager->runs && !manager->installs;
+}
+
+unsigned session_manager_session_count(const struct session_manager *manager)
+{
+    return manager->alive;
+}
+
+unsigned session_manager_session_count_of(const struct session_manager *manager, const char *tenant)
+{
+    unsigned count = 0;
+
+    for (const struct session *session = manager->sessions; session; session = session->next)
+        count += is_alive(session) && str_equal(session->tenant, tenant);
+    return count;
+}
+
+struct tenants *session_manager_tenants(struct session_manager *manager)
+{
+    return manager->tenants;
+}
+
+struct index *session_manager_index(struct session_manager *manager)
+{
+    return manager->spec.index;
+}
+
+unsigned session_manager_queue_depth(const struct session_manager *manager)
+{
+    return fair_queue_waiting(manager->fair_queue);
+}
+
+const struct config *session_manager_config(const struct session_manager *manager)
+{
+    return manager->spec.config;
+}
+
+struct bus *session_manager_bus(struct session_manager *manager)
+{
+    return manager->spec.bus;
+}
+
+struct audit *session_manager_audit(struct session_manager *manager)
+{
+    return manager->spec.audit;
+}
+
+struct metrics *session_manager_metrics(struct session_manager *manager)
+{
+    return manager->spec.metrics;
+}
+
+int session_manager_logs_fd(const struct session_manager *manager)
+{
+    return manager->spec.folders.logs_fd;
+}
+
+void session_manager_set_caller(struct session_manager *manager, const struct caller *caller)
+{
+    manager->caller = caller ? *caller : caller_engine;
+}
+
+const struct caller *session_manager_caller(const struct session_manager *manager)
+{
+    return &manager->caller;
+}
+
+const struct session_language *session_manager_language(const struct session_manager *manager,
+                                                        const char *name)
+{
+    for (size_t i = 0; i < manager->spec.language_count; i++) {
+        if (str_equal(manager->spec.languages[i].name, name))
+            return &manager->spec.languages[i];
+    }
+    return NULL;
+}
+
+/* ---- making ---- */
+
+unsigned session_manager_retry_s(const struct session_manager *manager)
+{
+    uint64_t now = session_manager_now_ms(), next = UINT64_MAX;
+
+    for (const struct session *session = manager->sessions; session; session = session->next) {
+        if (is_alive(session))
+            next = MIN(next, session_deadline_ms(session));
+    }
+    return next == UINT64_MAX || next < now ? 1 : (unsigned)((next - now + 999) / 1000);
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 0 && length <= LIMIT_NAME && !str_starts(name, "s_") &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+               length;
+}
+
+static int check_name(struct session_manager *manager, const char *tenant, const char *name,
+                      struct error *err)
+{
+    if (!name)
+        return 0;
+    if (!is_name(name))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "name: 1 to %d letters, digits, '.', '_' or '-', and not beginning with "
+                         "\"s_\"",
+                         LIMIT_NAME);
+    for (const struct session *session = manager->sessions; session; session = session->next) {
+        if (is_alive(session) && str_equal(session->tenant, tenant) &&
+            str_equal(session->name, name))
+            return error_set(err, -EEXIST, ERROR_NAME_TAKEN,
+                             "the name '%s' belongs to the session %s; use it, or another name",
+                             name, session->id);
+    }
+    return 0;
+}
+
+int env_check(json_t *env, struct error *err)
+{
+    const char *name;
+    json_t *value;
+    size_t bytes = 0;
+
+    json_object_foreach(env, name, value)
+    {
+        if (!*name || strchr(name, '=') || !json_is_string(value) ||
+            strlen(json_string_value(value)) != json_string_length(value))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "env.%.60s: names without '=' and values that are strings without "
+                             "NUL",
+                             name);
+        bytes += strlen(name) + json_string_length(value) + 2;
+    }
+    if (json_object_size(env) > LIMIT_ENV_COUNT || bytes > LIMIT_ARGV_BYTES / 2)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "env: too much (at most %llu KB)",
+                         (unsigned long long)(LIMIT_ARGV_BYTES / 2 / KIB));
+    return 0;
+}
+
+static int check_create(struct session_manager *manager, const struct session_spec *spec,
+                        struct session_template *found_template, struct error *err)
+{
+    int r = check_name(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, spec->name, err);
+
+    if (r == 0)
+        r = session_manager_template(manager, spec->template_name, found_template, err);
+    if (r == 0)
+        r = env_check(spec->env, err);
+    if (r < 0)
+        return r;
+    if (manager->is_stopping)
+        return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    if (manager->alive >= manager->spec.config->max_sessions)
+        return error_set(
+            err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
+            "%u sessions live, which is all that SANDBOX_MAX_SESSIONS allows; the next "
+            "place is free in %u s at the latest, or at once when one is deleted",
+            manager->alive, session_manager_retry_s(manager));
+    return 0;
+}
+
+int session_manager_create(struct session_manager *manager, const struct session_spec *spec,
+                           struct session **ret, struct error *err)
+{
+    const struct config *config = manager->spec.config;
+    struct session_template found_template = {0};
+    struct session *session;
+    int r = check_create(manager, spec, &found_template, err);
+
+    if (r < 0)
+        return r;
+    session = session_new(manager);
+    if (!session || id_make(session->id, "s") < 0 ||
+        (spec->name && !(session->name = strdup(spec->name))) ||
+        !(session->template_name = strdup(found_template.name))) {
+        if (session)
+            session_free(session);
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    }
+    if (spec->tenant)
+        str_copy(session->tenant, sizeof(session->tenant), spec->tenant);
+    if (spec->env)
+        json_object_update(session->env, spec->env);
+    session->idle_ms = spec->idle_ms ? spec->idle_ms : config->session_idle_ms;
+    session->expires_ms =
+        time_add(session->created_ms, spec->age_ms ? spec->age_ms : config->session_age_ms);
+    session->limits = config->limits;
+    session_take_template(session, &found_template);
+    session->is_provisional = spec->is_provisional;
+    r = usage_session(session, err);
+    if (r == 0)
+        r = session_record(session, err);
+    if (r < 0) { /* one that the next broker would not know is none */
+        session_free(session);
+        return r;
+    }
+    manager->alive++;
+    account_session(session, "session.created", session_manager_caller(manager));
+    bus_publish(manager->spec.bus, EVENT_SESSION_CREATED, session->tenant, session->id,
+                json_pack("{s:s?}", "name", session->name));
+    session_manager_expect(manager);
+    *ret = session;
+    return 0;
+}
+
+/* ---- finding ---- */
+
+static bool fits(const struct session *session, const char *word)
+{
+    const char *bare = str_starts(word, "s_") ? word + 2 : word;
+
+    return strlen(bare) >= PREFIX_MIN && str_starts(session->id + 2, bare);
+}
+
+/* Exact words first: of those that live, of the local tenant before others. */
+static struct session *find_exact(struct session_manager *manager, const char *tenant,
+                                  const char *word, bool *ret_is_ambiguous)
+{
+    struct session *found = NULL;
+    unsigned rank = 0, count = 0;
+
+    for (struct session *session = manager->sessions; session; session = session->next) {
+        unsigned own;
+
+        if (tenant && !str_equal(session->tenant, tenant))
+            continue; /* whatever it is called: it is not there */
+        if (!str_equal(session->id, word) && !str_equal(session->name, word))
+            continue;
+        own = is_alive(session) ? 2 + str_equal(session->tenant, TENANT_LOCAL) : 1;
+        count = own == 2 && rank == 2 ? count + 1 : own > rank ? 1 : count;
+        if (own > rank)
+            found = session;
+        rank = MAX(rank, own);
+    }
+    *ret_is_ambiguous = rank == 2 && count > 1;
+    return found;
+}
+
+static int ambiguous(const char *word, struct error *err)
+{
+    return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
+                     "'%.48s' fits several sessions; use more of the id", word);
+}
+
+static int find_any(struct session_manager *manager, const char *tenant, const char *word,
+                    struct session **ret, struct error *err)
+{
+    bool is_ambiguous;
+    struct session *found = find_exact(manager, tenant, word, &is_ambiguous);
+    bool is_exact = found;
+    unsigned fitting[2] = {0}; /* ended, alive */
+
+    if (is_ambiguous)
+        return ambiguous(word, err);
+    for (struct session *session = manager->sessions; session && !is_exact;
+         session = session->next) {
+        if ((tenant && !str_equal(session->tenant, tenant)) || !fits(session, word))
+            continue;
+        if (!found || (is_alive(session) && !is_alive(found)))
+            found = session;
+        fitting[is_alive(session)]++;
+    }
+    if (fitting[1] > 1 || (fitting[1] == 0 && fitting[0] > 1))
+        return ambiguous(word, err);
+    if (!found)
+        return error_set(err, -ENOENT, ERROR_SESSION_NOT_FOUND,
+                         "there is no session '%.64s'; 'bailey session ls' lists them", word);
+    *ret = found;
+    return 0;
+}
+
+int session_manager_find_of(struct session_manager *manager, const char *tenant, const char *word,
+                            bool with_ended, struct session **ret, struct error *err)
+{
+    struct session *session;
+    int r = find_any(manager, tenant, word, &session, err);
+
+    if (r == 0 && !with_ended && !is_alive(session))
+        return session_ended_error(session, err);
+    if (r == 0)
+        *ret = session;
+    return r;
+}
+
+int session_manager_find_any(struct session_manager *manager, const char *word,
+                             struct session **ret, struct error *err)
+{
+    return session_manager_find_of(manager, NULL, word, true, ret, err);
+}
+
+int session_manager_find(struct session_manager *manager, const char *word, struct session **ret,
+                         struct error *err)
+{
+    return session_manager_find_of(manager, NULL, word, false, ret, err);
+}
+
+void session_manager_each(struct session_manager *manager, bool with_ended,
+                          void (*each)(void *ctx, struct session *session), void *ctx)
+{
+    for (int ended = 0; ended <= (with_ended ? 1 : 0); ended++) {
+        struct session *next;
+
+        for (struct session *session = manager->sessions; session; session = next) {
+            next = session->next;
+            if (is_alive(session) == !ended)
+                each(ctx, session);
+        }
+    }
+}

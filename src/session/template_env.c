@@ -1,0 +1,85 @@
+/*
+ * template_env.c - what a session's template means for what it starts: environment, interpreter,
+ * tier.
+ *
+ * Read when the box is made or taken over, and kept: a template that is built anew is for sessions
+ * that come later.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "session/session_private.h"
+
+#define TEMPLATE_PYTHON "/bailey/template/bin/python" /* docs/design, "Warm Python" */
+
+const char *template_env_program(const struct session_language *language, bool has_layer,
+                                 bool is_fallback)
+{
+    if (is_fallback && language->here)
+        return language->here;
+    return has_layer && str_equal(language->name, "python") ? TEMPLATE_PYTHON : language->program;
+}
+
+bool template_env_explain(const struct session_manager *manager,
+                          const struct session_language *language, bool has_provider_host,
+                          struct error *err)
+{
+    if (!has_provider_host || err->code != ERROR_COMMAND_NOT_FOUND)
+        return false;
+    error_set(
+        err, -ENOENT, ERROR_NO_INTERPRETER,
+        "the image '%.200s' has no %s, which %s code needs: choose another with DOCKER_IMAGE, "
+        "or make one with 'bailey image build'",
+        manager->spec.config->docker.image, language->program, language->name);
+    return true;
+}
+
+json_t *template_env_json(const struct session_template *found_template)
+{
+    json_t *env = json_object();
+
+    for (const char *const *at = found_template->env; env && at && *at; at++) {
+        const char *equals = strchr(*at, '=');
+        CLEANUP(freep) char *name = equals ? strndup(*at, (size_t)(equals - *at)) : NULL;
+
+        if (name)
+            json_object_set_new(env, name, json_string(equals + 1));
+    }
+    return env;
+}
+
+void session_take_template(struct session *session, const struct session_template *found_template)
+{
+    json_decref(session->given_env);
+    session->given_env = template_env_json(found_template);
+    session->tier = found_template->tier_count ? (int)found_template->tier_count - 1 : 0;
+}
+
+int session_apply_template(struct session *session, struct session_template *ret, struct error *err)
+{
+    int r = session_manager_template(session->manager, session->template_name, ret, err);
+
+    if (r == 0)
+        session_take_template(session, ret);
+    return r;
+}
+
+const char *session_program(const struct session *session, const struct session_language *language)
+{
+    /* as its box was made */
+    return template_env_program(language, session->layer[0], session->fallback);
+}
+
+char **session_env(const struct session *session, json_t *over)
+{
+    CLEANUP(json_decrefp) json_t *all = json_object();
+
+    if (!all || json_object_update(all, session->given_env) < 0)
+        json_object_clear(all); /* a session without a template has none */
+    if (!all || json_object_update(all, session->env) < 0)
+        return NULL;
+    return env_vector(all, over);
+}

@@ -1,0 +1,218 @@
+/*
+ * provider_host.c - the process that keeps the provider host (`bailey-engine docker`); see
+ * supervisor.h and docs/design/2026-11-16-the-docker-wall.md.
+ *
+ * Whoever may speak to Docker's socket is root on the machine, so nobody inside the engine can. A
+ * child is forked before the privilege goes: it keeps the caller's id, which that socket asks for,
+ * and no capability, and starts the provider host with one end of the rendezvous socket. A provider
+ * host that died is started again, on the same end, and the launcher is told by one byte: the boxes
+ * of the one before are gone with it. One that is older than the broker (HOST_STATUS_OUTDATED) is
+ * started from what is installed now: by its path, with the caller's id. No program comes through
+ * the launcher, which must not be able to have one run with that id. When the launcher is gone the
+ * provider host ends its boxes and leaves, and so does the keeper.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "supervisor/supervisor_private.h"
+#include "sys/calls.h"
+
+#define PROGRAM_FD 5 /* behind those of the provider host */
+#define PAUSE_FIRST_MS 50
+#define PAUSE_MAX_MS 5000
+#define GOOD_LIFE_MS 10000      /* one that lived so long is started again at once */
+#define LEAVE_PATIENCE_MS 20000 /* for the containers of a daemon that ends */
+
+struct keeper {
+    const struct supervisor_spec *spec;
+    pid_t pid; /* the provider host; 0: there is none */
+    int pid_fd;
+    char self[PATH_MAX]; /* where `bailey` was, and will be again; empty: not known */
+    uint64_t started_ms, pause_ms, start_at_ms;
+};
+
+static _Noreturn void provider_host_child(const struct keeper *keeper)
+{
+    static char *argv[] = {"bailey-engine", "docker", NULL};
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    log_error("starting the Docker wall: %s",
+              strerror(-hand_exec(PROGRAM_FD, argv, (char *const *)keeper->spec->host_env)));
+    _exit(1);
+}
+
+/* Told after the fork: what the launcher sends then waits in the socket for the new one. */
+static void start_provider_host(struct keeper *keeper, bool is_again)
+{
+    static const char word = HOST_SAYS_AGAIN;
+
+    keeper->start_at_ms = 0;
+    keeper->started_ms = clock_now_ms();
+    keeper->pid = sys_clone_fork(0, &keeper->pid_fd, -1);
+    if (keeper->pid == 0)
+        provider_host_child(keeper);
+    if (keeper->pid < 0) {
+        log_error("the Docker wall could not be forked: %s", strerror(errno));
+        keeper->pid = 0;
+        keeper->start_at_ms = clock_now_ms() + PAUSE_MAX_MS;
+    } else if (is_again) {
+        (void)!send(HOST_RENDEZVOUS_FD, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+/* Both programs, or none. */
+static void renew_programs(struct keeper *keeper)
+{
+    CLEANUP(fd_closep) int engine_fd = -1;
+    CLEANUP(fd_closep) int self_fd = -1;
+    struct error err = {0};
+    int r = hand_program(keeper->spec->engine, &engine_fd, &err);
+
+    if (r == 0)
+        r = hand_program(keeper->self, &self_fd, &err);
+    if (r == 0 && (dup3(engine_fd, PROGRAM_FD, O_CLOEXEC) < 0 || dup2(self_fd, HOST_WARDEN_FD) < 0))
+        r = error_errno(&err, "renewing the Docker wall");
+    if (r < 0)
+        log_warning("%s, continuing with the former program", err.text);
+}
+
+static void reap_provider_host(struct keeper *keeper)
+{
+    uint64_t now = clock_now_ms();
+    int status = 0;
+
+    while (waitpid(keeper->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    keeper->pid = 0;
+    fd_closep(&keeper->pid_fd);
+    if (now - keeper->started_ms >= GOOD_LIFE_MS)
+        keeper->pause_ms = 0;
+    keeper->pause_ms =
+        keeper->pause_ms ? MIN(2 * keeper->pause_ms, (uint64_t)PAUSE_MAX_MS) : PAUSE_FIRST_MS;
+    keeper->start_at_ms = now + keeper->pause_ms;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == HOST_STATUS_OUTDATED)
+        renew_programs(keeper);
+    log_warning("the Docker wall ended (%s %d), starting it again",
+                WIFSIGNALED(status) ? "signal" : "status",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* The launcher is gone, which the provider host hears too: it has time to remove its containers. */
+static _Noreturn void leave(struct keeper *keeper)
+{
+    struct pollfd end = {.fd = keeper->pid_fd, .events = POLLIN};
+
+    if (keeper->pid) {
+        if (poll(&end, 1, LEAVE_PATIENCE_MS) <= 0)
+            kill(keeper->pid, SIGKILL);
+        while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    _exit(0);
+}
+
+static int until(const struct keeper *keeper)
+{
+    uint64_t now = clock_now_ms();
+
+    if (!keeper->start_at_ms)
+        return -1;
+    return keeper->start_at_ms > now ? (int)(keeper->start_at_ms - now) : 0;
+}
+
+static _Noreturn void keep_provider_host(struct keeper *keeper)
+{
+    start_provider_host(keeper, false);
+    for (;;) {
+        struct pollfd fds[] = {{.fd = HOST_RENDEZVOUS_FD},
+                               {.fd = keeper->pid_fd, .events = POLLIN}};
+
+        if (poll(fds, ARRAY_SIZE(fds), until(keeper)) < 0 && errno != EINTR)
+            _exit(1);
+        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+            leave(keeper);
+        if (keeper->pid && fds[1].revents)
+            reap_provider_host(keeper);
+        if (keeper->start_at_ms && clock_now_ms() >= keeper->start_at_ms)
+            start_provider_host(keeper, true);
+    }
+}
+
+/* Must: keep nothing of the caller's but the id and its groups. */
+static _Noreturn void keeper_child(struct supervisor *supervisor, int rendezvous_fd)
+{
+    struct keeper keeper = {.spec = supervisor->spec, .pid_fd = -1};
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct fd_move moves[] = {
+        {null_fd, 0},
+        {null_fd, 1},
+        {supervisor->spec->stderr_fd >= 0 ? supervisor->spec->stderr_fd : null_fd, 2},
+        {rendezvous_fd, HOST_RENDEZVOUS_FD},
+        {supervisor->self_fd, HOST_WARDEN_FD},
+        {supervisor->engine_fd, PROGRAM_FD},
+    };
+    int r = hand_fds(moves, ARRAY_SIZE(moves));
+
+    if (r == 0 && sys_close_range(PROGRAM_FD + 1, ~0U, 0) < 0)
+        r = -errno;
+    if (r == 0 && (setsid() < 0 || chdir("/") < 0 || fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0))
+        r = -errno;
+    if (r == 0)
+        r = hand_off_privileges(-1, false);
+    if (r < 0) {
+        log_error("starting the Docker wall: %s", strerror(-r));
+        _exit(1);
+    }
+    prctl(PR_SET_NAME, "wall-keeper");
+    if (readlink("/proc/self/exe", keeper.self, sizeof(keeper.self) - 1) < 0)
+        keeper.self[0] = 0;
+    keep_provider_host(&keeper);
+}
+
+/* ---- in the supervisor ---- */
+
+int supervisor_host_start(struct supervisor *supervisor, struct error *err)
+{
+    int pair[2];
+
+    if (!supervisor->spec->host_env)
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return error_errno(err, "making the channel to the Docker wall");
+    supervisor->provider_host_pid = sys_clone_fork(0, &supervisor->provider_host_pid_fd, -1);
+    if (supervisor->provider_host_pid == 0)
+        keeper_child(supervisor, pair[1]);
+    supervisor->provider_host_fd = pair[0];
+    close(pair[1]);
+    if (supervisor->provider_host_pid < 0) {
+        supervisor->provider_host_pid = 0;
+        return error_errno(err, "forking what keeps the Docker wall");
+    }
+    return 0;
+}
+
+/* It leaves by itself when the launcher's end is closed: nothing is left of the daemon then. */
+void supervisor_host_end(struct supervisor *supervisor)
+{
+    struct pollfd end = {.fd = supervisor->provider_host_pid_fd, .events = POLLIN};
+
+    fd_closep(&supervisor->provider_host_fd);
+    if (supervisor->provider_host_pid > 0 && poll(&end, 1, LEAVE_PATIENCE_MS + 1000) > 0)
+        waitpid(supervisor->provider_host_pid, NULL, WNOHANG);
+    supervisor->provider_host_pid = 0;
+    fd_closep(&supervisor->provider_host_pid_fd);
+}

@@ -1,0 +1,77 @@
+/*
+ * supervisor.h - the daemon's processes: supervisor, launcher, broker.
+ *
+ * Theory of operation. supervisor_run() is called once, by `bailey serve`, with one thread, and
+ * returns when the daemon is over. It
+ *   1. opens and assembles what needs the caller's rights: the folders, the listening sockets, the
+ *      interpreters' trees, a control group handed to the engine's id, both programs (as sealed
+ *      copies in memory: they can be executed inside wherever they lie, and nobody can change
+ *      them);
+ *   2. clones the launcher into the engine's user, mount and pid namespaces, writes its id maps
+ *      (a range for root or with newuidmap, else one id), and becomes the supervisor: no privilege,
+ * it forwards SIGTERM and SIGINT and leaves with the launcher's status;
+ *   3. the launcher executes itself inside (so that its memory belongs there), is PID 1 of the
+ *      namespace, mounts a /proc of its own, and runs launcher_main(): it starts the broker, starts
+ *      it again whenever it ends unasked, and answers protocol.h.
+ * Before that a child is forked that waits until a box is to have a network: it becomes the egress
+ * proxy then, in the host's network, under an id of its own (egress.c).
+ * With SANDBOX_TYPE=docker another child keeps the provider host (provider_host.c).
+ * The kernel ends everything inside when the launcher dies; the launcher dies with the supervisor.
+ * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
+ */
+#ifndef BAILEY_SUPERVISOR_SUPERVISOR_H
+#define BAILEY_SUPERVISOR_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "boxes/boxes.h"
+
+struct supervisor_spec {
+    const char *state;    /* absolute; exists, 0700 */
+    const char *socket;   /* absolute path; its folder exists, 0700 */
+    const char *engine;   /* path of bailey-engine */
+    const char *settings; /* JSON for the broker: text that is handed over, not read here */
+    size_t settings_length;
+    const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
+    const char *const *host_env;        /* the same for the provider host; NULL: there is none */
+    const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
+    const char *const *listen;          /* "ADDRESS:PORT", NULL-terminated; opened now */
+    const int *listen_fds;              /* TCP sockets that listen already; borrowed; come first */
+    size_t listen_fd_count;
+    const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: there is none */
+    /* For installer boxes only: pip's settings as files, folders of wheels as /bailey/wheels/N. */
+    const struct launch_file *installer_files;
+    size_t installer_file_count;
+    const struct launch_bind *wheels;
+    size_t wheel_count;
+    struct launch_spec box; /* root, binds, id_base: the same for every box */
+    const char *python;     /* the default interpreter, as a path in a box; NULL: there is none */
+    const char *layer;      /* of the default template; NULL: none */
+    bool has_zygotes;       /* SANDBOX_WARM */
+    enum log_level log_level;
+    bool log_is_json;
+    unsigned pool_size;         /* prewarmed boxes, at most; 0: none */
+    uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
+    unsigned stop_grace_ms;
+    int socket_fd;        /* opened already by a service manager, at `socket`; 0: opened here */
+    const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: nobody listens */
+    uint64_t watchdog_ms; /* how often it wants to hear that we live; 0: never */
+    int ready_fd;         /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
+    int stderr_fd;        /* the daemon's log */
+};
+
+/* Returns when the daemon has ended: 0, or why it could not be started. */
+int supervisor_run(const struct supervisor_spec *spec, struct error *err);
+
+/*
+ * Asks the daemon of this socket to go on with these two programs, which are read now, with the
+ * caller's rights. Waits for the answer: 0 and the version that took over, or why nothing changed.
+ */
+int supervisor_upgrade(const char *socket, const char *program, const char *engine,
+                       char *ret_version, size_t size, struct error *err);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * supervisor_private.h - what the files of supervisor/ share and nothing else sees: the state of
+ * the process that starts the launcher, and the socket through which an upgrade is asked for.
+ */
+#ifndef BAILEY_SUPERVISOR_SUPERVISOR_PRIVATE_H
+#define BAILEY_SUPERVISOR_SUPERVISOR_PRIVATE_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "boxes/launch.h"
+#include "launcher/hand.h"
+#include "launcher/launcher.h"
+#include "launcher/launcher_plan.h"
+#include "supervisor/supervisor.h"
+#include "sys/notify.h"
+
+/* upgrade.c: the socket through which an upgrade is asked for */
+struct upgrade_door {
+    int listen_fd, client_fd;
+    bool is_asked; /* the client waits for the launcher's answer */
+    uid_t owner;   /* who may ask, besides root */
+};
+
+void upgrade_door_init(struct upgrade_door *door);
+/* Must: come before the privilege goes. */
+int upgrade_door_open(struct upgrade_door *door, const char *socket, struct error *err);
+void upgrade_door_close(struct upgrade_door *door);
+void upgrade_door_remove(const char *socket); /* its name */
+/* Something came at either of its descriptors; the request goes to `launcher_fd`. */
+void upgrade_door_turn(struct upgrade_door *door, int launcher_fd);
+/* The launcher's answer, as it came. */
+void upgrade_door_answer(struct upgrade_door *door, const char *message, size_t length);
+
+/* open.c */
+struct supervisor {
+    const struct supervisor_spec *spec;
+    struct launcher_plan *plan;
+    bool is_range;         /* root: a range of the host's ids */
+    unsigned first, count; /* it */
+    bool is_helped;        /* an ordinary user's own id, and ranges through newuidmap */
+    unsigned sub_uid, sub_gid, sub_count;
+    int lock_fd, range_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, supervisor_fd,
+        launcher_fd;
+    int group_fd[_CONTROLLER_MAX]; /* locks of the engine's groups, held by the supervisor */
+    int folder_fd[LAUNCHER_FOLDER_COUNT];
+    int folder_tree[LAUNCHER_FOLDER_COUNT]; /* detached; root only */
+    int bind_tree[LAUNCHER_BINDS_MAX], root_tree;
+    int dataset_fd[LAUNCHER_DATASETS_MAX];
+    int tcp_fd[BROKER_TCP_MAX];
+    int wheel_tree[LAUNCHER_WHEELS_MAX];
+    int signal_fd, pid_fd;
+    struct upgrade_door upgrade;
+    struct notify notify;
+    int egress_fd, egress_pid_fd, installer_fd, provider_host_fd, provider_host_pid_fd;
+    pid_t pid, egress_pid, provider_host_pid;
+};
+void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec *spec,
+                     struct launcher_plan *plan);
+void supervisor_close(struct supervisor *supervisor);
+int supervisor_open(struct supervisor *supervisor, struct error *err);
+/* A unix socket of any length of path; one that nobody listens to is replaced. */
+int supervisor_socket_listen(const char *path, int type, int *ret_fd, struct error *err);
+int supervisor_socket_connect(const char *path, int type, int *ret_fd, struct error *err);
+void supervisor_note_ids(struct supervisor *supervisor,
+                         unsigned mapped); /* so many are mapped inside */
+
+/* Detached copies of the trees that the launcher will not be able to reach by their names. */
+void supervisor_take_trees(struct supervisor *supervisor);
+
+/* listen.c: the TCP addresses */
+int supervisor_listen(struct supervisor *supervisor, struct error *err);
+
+/* egress.c: who waits for the egress proxy's work. Must: come before the privilege goes. */
+int supervisor_egress_start(struct supervisor *supervisor, struct error *err);
+void supervisor_egress_end(struct supervisor *supervisor);
+
+/* provider_host.c: who keeps the provider host. Must: likewise. */
+int supervisor_host_start(struct supervisor *supervisor, struct error *err);
+void supervisor_host_end(struct supervisor *supervisor);
+
+/* clone.c: the launcher, in its namespaces, up to its exec */
+int supervisor_clone(struct supervisor *supervisor, struct error *err);
+int supervisor_refused(int r, const char *what, struct error *err); /* fills *err; returns r */
+
+/* installer_pack.c */
+int installer_pack(const struct supervisor_spec *spec, int *ret_fd, struct error *err);
+
+#endif

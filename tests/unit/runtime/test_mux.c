@@ -1,0 +1,499 @@
+/* test_mux.c - launcher and provider host behind one provider, both faked by this file over socket
+ * pairs. */
+#include "reactor.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "boxes/boxes.h"
+#include "launcher/protocol.h"
+#include "runtime/box/box.h"
+#include "runtime/mux.h"
+
+struct stage {
+    struct poll_reactor loop;
+    struct provider *provider;
+    int home_fd, host_fd; /* our ends */
+    unsigned found, ready, ended, made, refused, done;
+    uint32_t generation, ended_number;
+    struct made box;
+    char fallback[ERROR_TEXT_MAX];
+    struct box_facts facts;
+    struct error error;
+};
+
+static void on_found(void *ctx, const struct made *made)
+{
+    struct stage *stage = ctx;
+
+    stage->found++;
+    stage->box = *made;
+}
+
+static void on_ready(void *ctx, uint32_t generation)
+{
+    struct stage *stage = ctx;
+
+    stage->ready++;
+    stage->generation = generation;
+}
+
+static void on_ended(void *ctx, uint32_t number, const struct box_facts *facts)
+{
+    struct stage *stage = ctx;
+
+    (void)facts;
+    stage->ended++;
+    stage->ended_number = number;
+}
+
+static void on_stopping(void *ctx, uint32_t grace_ms)
+{
+    (void)ctx, (void)grace_ms;
+}
+
+static void on_gone(void *ctx)
+{
+    (void)ctx;
+}
+
+static void on_made(void *ctx, const struct made *made)
+{
+    struct stage *stage = ctx;
+
+    stage->made++;
+    stage->box = *made;
+    str_copy(stage->fallback, sizeof(stage->fallback), made->fallback ? made->fallback : "");
+}
+
+static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
+{
+    struct stage *stage = ctx;
+
+    (void)facts;
+    stage->refused++;
+    stage->error = *err;
+}
+
+static void on_done(void *ctx, const struct box_facts *facts)
+{
+    struct stage *stage = ctx;
+
+    stage->done++;
+    stage->facts = *facts;
+}
+
+static const struct launched_events events = {.found = on_found,
+                                              .ready = on_ready,
+                                              .ended = on_ended,
+                                              .stopping = on_stopping,
+                                              .gone = on_gone};
+static const struct make_events make_events = {.made = on_made, .refused = on_refused};
+static const struct make_request request = {.key = "session_1",
+                                            .limits = {.memory_bytes = 64 << 20, .pids = 9}};
+
+static void pair_of(int pair[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+}
+
+static struct launcher_message expect(int fd, enum launcher_type type)
+{
+    struct launcher_message message = {0};
+    int with_fd = -1;
+
+    assert_int_equal(launcher_receive(fd, &message, &with_fd), 1);
+    assert_int_equal(message.type, type);
+    return message;
+}
+
+static void expect_nothing(int fd)
+{
+    struct launcher_message message;
+    int with_fd = -1;
+
+    assert_int_equal(launcher_receive(fd, &message, &with_fd), 0);
+}
+
+static void say(struct stage *stage, int fd, const struct launcher_message *message, int with_fd)
+{
+    assert_int_equal(launcher_send(fd, message, with_fd), 1);
+    if (with_fd >= 0)
+        close(with_fd);
+    poll_reactor_turn(&stage->loop, 1000);
+}
+
+static void say_number(struct stage *stage, int fd, enum launcher_type type, uint32_t number)
+{
+    say(stage, fd, &(struct launcher_message){.type = type, .number = number}, -1);
+}
+
+static void say_box(struct stage *stage, int fd, enum launcher_type type, uint32_t serial,
+                    uint32_t number)
+{
+    struct launcher_message message = {
+        .type = type, .box = {.serial = serial, .number = number, .key = "session_1"}};
+    int pair[2];
+
+    pair_of(pair);
+    close(pair[1]);
+    say(stage, fd, &message, pair[0]);
+}
+
+static void say_ended(struct stage *stage, int fd, uint32_t number, bool was_asked)
+{
+    struct launcher_message message = {
+        .type = LAUNCHER_ENDED, .usage = {.number = number, .cpu_us = 5, .was_asked = was_asked}};
+
+    say(stage, fd, &message, -1);
+}
+
+/* A provider host, as the launcher gives it. */
+static void give_host(struct stage *stage)
+{
+    int pair[2];
+
+    if (stage->host_fd >= 0)
+        close(stage->host_fd);
+    pair_of(pair);
+    stage->host_fd = pair[1];
+    say(stage, stage->home_fd, &(struct launcher_message){.type = LAUNCHER_PROVIDER_HOST}, pair[0]);
+    expect(stage->host_fd, LAUNCHER_HELLO);
+}
+
+static int set_up_with(void **state, bool falls_back)
+{
+    struct stage *stage = calloc(1, sizeof(*stage));
+    int pair[2];
+
+    if (!stage)
+        return -1;
+    pair_of(pair);
+    poll_reactor_init(&stage->loop);
+    stage->home_fd = pair[0];
+    stage->host_fd = -1;
+    assert_int_equal(
+        mux_open(&stage->loop.reactor, pair[1], falls_back, &events, stage, &stage->provider, NULL),
+        0);
+    expect(stage->home_fd, LAUNCHER_HELLO);
+    give_host(stage);
+    *state = stage;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, false);
+}
+
+static int set_up_fallback(void **state)
+{
+    return set_up_with(state, true);
+}
+
+static int tear_down(void **state)
+{
+    struct stage *stage = *state;
+
+    mux_close(stage->provider);
+    close(stage->home_fd);
+    close(stage->host_fd);
+    poll_reactor_free(&stage->loop);
+    free(stage);
+    return 0;
+}
+
+static void welcome(struct stage *stage)
+{
+    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
+    assert_int_equal(stage->ready, 1);
+}
+
+static uint32_t make(struct stage *stage)
+{
+    uint32_t serial = 0;
+
+    assert_int_equal(
+        stage->provider->ops->make(stage->provider, &request, &make_events, stage, &serial, NULL),
+        0);
+    return serial;
+}
+
+/* A box of the provider host, as the caller has it. */
+static void make_one(struct stage *stage, uint32_t number)
+{
+    struct launcher_message message;
+
+    make(stage);
+    message = expect(stage->host_fd, LAUNCHER_MAKE);
+    assert_string_equal(message.make.key, "session_1");
+    say_box(stage, stage->host_fd, LAUNCHER_MADE, message.make.serial, number);
+    assert_true(stage->box.has_provider_host);
+    assert_true(stage->box.number & MUX_NUMBER);
+}
+
+static void end(struct stage *stage)
+{
+    stage->provider->ops->end(stage->provider, stage->box.number, stage->box.box, on_done, stage);
+}
+
+static void test_ready_when_both_are(void **state)
+{
+    struct stage *stage = *state;
+
+    say_box(stage, stage->home_fd, LAUNCHER_BOX, 0, 7);
+    assert_int_equal(stage->box.number, 7);
+    assert_non_null(stage->box.fallback);
+    end(stage);
+    expect(stage->home_fd, LAUNCHER_END);
+    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    assert_int_equal(stage->ready, 0);
+    say_box(stage, stage->host_fd, LAUNCHER_BOX, 0, 7);
+    assert_int_equal(stage->found, 2);
+    assert_true(stage->box.number & MUX_NUMBER);
+    say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 9);
+    assert_int_equal(stage->ready, 1);
+    assert_int_equal(stage->generation, 3);
+    end(stage);
+    assert_int_equal(expect(stage->host_fd, LAUNCHER_END).number, 7);
+}
+
+static void test_made_used_and_ended(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message used = {.type = LAUNCHER_USED, .usage = {.number = 4, .cpu_us = 6}};
+
+    welcome(stage);
+    make_one(stage, 4);
+    expect_nothing(stage->home_fd);
+    stage->provider->ops->usage(stage->provider, stage->box.number, on_done, stage);
+    assert_int_equal(expect(stage->host_fd, LAUNCHER_USAGE).number, 4);
+    say(stage, stage->host_fd, &used, -1);
+    assert_int_equal(stage->done, 1);
+    assert_int_equal(stage->facts.usage.cpu_us, 6);
+    say_ended(stage, stage->host_fd, 4, false);
+    assert_int_equal(stage->ended, 1);
+    assert_int_equal(stage->ended_number, stage->box.number);
+    end(stage);
+    expect(stage->host_fd, LAUNCHER_END);
+    say_ended(stage, stage->host_fd, 4, true);
+    assert_int_equal(stage->done, 2);
+}
+
+static void test_what_docker_refuses(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message refused = {.type = LAUNCHER_REFUSED,
+                                       .refused = {.error = {.num = -ECONNREFUSED,
+                                                             .code = ERROR_DOCKER_UNAVAILABLE,
+                                                             .text = "no daemon"}}};
+
+    welcome(stage);
+    make(stage);
+    refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
+    say(stage, stage->host_fd, &refused, -1);
+    assert_int_equal(stage->refused, 1);
+    assert_ptr_equal(stage->error.code, ERROR_DOCKER_UNAVAILABLE);
+    expect_nothing(stage->home_fd);
+}
+
+static void test_fallback(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message refused = {.type = LAUNCHER_REFUSED,
+                                       .refused = {.error = {.num = -ECONNREFUSED,
+                                                             .code = ERROR_DOCKER_UNAVAILABLE,
+                                                             .text = "no daemon"}}};
+    struct launcher_message message;
+
+    welcome(stage);
+    make(stage);
+    refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
+    say(stage, stage->host_fd, &refused, -1);
+    assert_int_equal(stage->refused, 0);
+    message = expect(stage->home_fd, LAUNCHER_MAKE);
+    assert_string_equal(message.make.key, "session_1");
+    assert_int_equal(message.make.memory_bytes, 64 << 20);
+    say_box(stage, stage->home_fd, LAUNCHER_MADE, message.make.serial, 4);
+    assert_int_equal(stage->made, 1);
+    assert_false(stage->box.has_provider_host);
+    assert_int_equal(stage->box.number, 4);
+    assert_string_equal(stage->fallback, "no daemon");
+    end(stage);
+    assert_int_equal(expect(stage->home_fd, LAUNCHER_END).number, 4);
+    /* what is wrong with the image is no reason */
+    make(stage);
+    refused.refused.error.code = ERROR_IMAGE_NOT_FOUND;
+    refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
+    say(stage, stage->host_fd, &refused, -1);
+    assert_int_equal(stage->refused, 1);
+}
+
+static void test_cancelled(void **state)
+{
+    struct stage *stage = *state;
+    uint32_t serial, inner;
+
+    welcome(stage);
+    serial = make(stage);
+    inner = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
+    stage->provider->ops->make_cancel(stage->provider, serial);
+    say_box(stage, stage->host_fd, LAUNCHER_MADE, inner, 4);
+    assert_int_equal(stage->made, 0);
+    assert_int_equal(expect(stage->host_fd, LAUNCHER_END).number, 4);
+}
+
+/* Everybody who waits for it is answered, and the next one starts from nothing. */
+static void test_the_host_dies(void **state)
+{
+    struct stage *stage = *state;
+    struct made first;
+    uint32_t serial;
+
+    welcome(stage);
+    mux_say_ready(stage->provider);
+    expect(stage->home_fd, LAUNCHER_READY);
+    expect(stage->host_fd, LAUNCHER_READY);
+    make_one(stage, 1);
+    first = stage->box;
+    stage->provider->ops->usage(stage->provider, first.number, on_done, stage);
+    make(stage);
+    shutdown(stage->host_fd, SHUT_RDWR);
+    poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(stage->ended, 1);
+    assert_int_equal(stage->ended_number, first.number);
+    assert_int_equal(stage->refused, 1);
+    for (int i = 0; i < 3 && stage->done == 0; i++)
+        poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(stage->done, 1);
+    assert_int_equal(
+        stage->provider->ops->make(stage->provider, &request, &make_events, stage, &serial, NULL),
+        -EAGAIN);
+    give_host(stage);
+    say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
+    assert_int_equal(stage->ready, 1);
+    expect(stage->host_fd, LAUNCHER_READY);
+    make_one(stage, 1);
+    assert_int_not_equal(stage->box.number, first.number);
+    stage->provider->ops->end(stage->provider, first.number, first.box, on_done, stage);
+    expect_nothing(stage->host_fd);
+    for (int i = 0; i < 3 && stage->done == 1; i++)
+        poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(stage->done, 2);
+    end(stage);
+    assert_int_equal(expect(stage->host_fd, LAUNCHER_END).number, 1);
+}
+
+static void test_a_host_that_dies_before_it_is_ready(void **state)
+{
+    struct stage *stage = *state;
+
+    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    assert_int_equal(stage->ready, 0);
+    shutdown(stage->host_fd, SHUT_RDWR);
+    poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(stage->ready, 1);
+}
+
+static void on_kernel(void *ctx, int num)
+{
+    struct stage *stage = ctx;
+
+    stage->error.num = num;
+}
+
+static void test_kernels_of_containers_are_cold(void **state)
+{
+    struct stage *stage = *state;
+
+    welcome(stage);
+    make_one(stage, 1);
+    stage->provider->ops->kernel(stage->provider, stage->box.number, 1, 0, on_kernel, stage);
+    assert_int_equal(stage->error.num, -EAGAIN);
+    expect_nothing(stage->host_fd);
+    expect_nothing(stage->home_fd);
+    end(stage);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+struct looked {
+    unsigned states, done, pooled;
+};
+
+static void on_state(void *ctx, const struct warm_state *state)
+{
+    struct looked *looked = ctx;
+
+    looked->states++;
+    if (state->tier < 0)
+        looked->pooled = state->pooled;
+}
+
+static void on_looked(void *ctx)
+{
+    ((struct looked *)ctx)->done++;
+}
+
+static void say_state(struct stage *stage, int fd, uint8_t tier, uint32_t pooled)
+{
+    struct launcher_message message = {.type = LAUNCHER_STATE,
+                                       .state = {.tier = tier, .pooled = pooled}};
+
+    say(stage, fd, &message, -1);
+}
+
+/* Zygotes are the launcher's, the pool is the provider host's, as long as there is one. */
+static void test_what_is_kept_ready(void **state)
+{
+    struct stage *stage = *state;
+    struct looked looked = {0}, forgotten = {0};
+
+    welcome(stage);
+    for (int i = 0; i < 3; i++)
+        stage->provider->ops->look(stage->provider, on_state, on_looked,
+                                   i < 2 ? &looked : &forgotten);
+    for (int i = 0; i < 3; i++) {
+        expect(stage->home_fd, LAUNCHER_LOOK);
+        say_state(stage, stage->home_fd, 0, 1);
+        say_state(stage, stage->home_fd, STATE_END, 5);
+        expect(stage->host_fd, LAUNCHER_LOOK);
+    }
+    stage->provider->ops->forget(stage->provider, &forgotten);
+    assert_int_equal(looked.done, 0);
+    say_state(stage, stage->host_fd, STATE_END, 2);
+    assert_int_equal(looked.done, 1);
+    assert_int_equal(looked.pooled, 2);
+    shutdown(stage->host_fd, SHUT_RDWR);
+    poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(looked.done, 2);
+    assert_int_equal(looked.states, 5);
+    assert_int_equal(forgotten.done, 0);
+    stage->provider->ops->look(stage->provider, on_state, on_looked, &looked);
+    expect(stage->home_fd, LAUNCHER_LOOK);
+    say_state(stage, stage->home_fd, STATE_END, 7);
+    assert_int_equal(looked.done, 3);
+    assert_int_equal(looked.pooled, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_ready_when_both_are),
+        TEST(test_made_used_and_ended),
+        TEST(test_what_docker_refuses),
+        cmocka_unit_test_setup_teardown(test_fallback, set_up_fallback, tear_down),
+        TEST(test_cancelled),
+        TEST(test_the_host_dies),
+        TEST(test_a_host_that_dies_before_it_is_ready),
+        TEST(test_kernels_of_containers_are_cold),
+        TEST(test_what_is_kept_ready),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
