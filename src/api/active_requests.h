@@ -6,6 +6,8 @@
  * stream of MCP ends when its key is removed, gets another text or expires, and when its tenant has
  * used up the quota of bytes; what has an end of its own is not cut. Made by the door, used
  * by auth.c. One thread; blocks for the index only.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_ACTIVE_REQUESTS_H
 #define BAILEY_API_ACTIVE_REQUESTS_H

@@ -6,6 +6,8 @@
  * session from outside. Errors are told in the door's own shape. Counts what it refuses (metrics)
  * and records it (audit); who is let in is watched to the end (active_requests.h). One thread;
  * blocks for the index only.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_AUTH_H
 #define BAILEY_API_AUTH_H

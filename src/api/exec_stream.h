@@ -7,6 +7,8 @@
  * "OUT-ERR-EVENTS": who lost the rest asks for what is behind the last id it has, and gets exactly
  * that. The taker's pace counts: what it has not asked for is not read, and one that is far behind
  * holds the guest back. One thread, never blocks.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_EXEC_STREAM_H
 #define BAILEY_API_EXEC_STREAM_H

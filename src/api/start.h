@@ -1,6 +1,8 @@
 /*
  * start.h - commands and cells from a JSON body that fits its schema (docs/rest.md), for the doors
  * that take one: what the schema cannot say is checked, then it is started.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_START_H
 #define BAILEY_API_START_H

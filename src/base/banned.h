@@ -1,6 +1,8 @@
 /*
  * banned.h - calls that do not compile here, each with what to use instead. Included on the command
  * line (-include) for everything in src/, after the libc headers that declare them.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_BANNED_H
 #define BAILEY_BASE_BANNED_H

@@ -1,6 +1,8 @@
 /*
  * base64.h - bytes as text of 64 letters and back: RFC 4648 section 4, standard alphabet, padded,
  * without line breaks. Pure. Both append; when they fail, the buffer is as it was.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_BASE64_H
 #define BAILEY_BASE_BASE64_H

@@ -3,6 +3,8 @@
  *
  * Owns its memory; zero-initialised plus a maximum is a valid empty buffer, buf_free() leaves one.
  * Bytes are (pointer, length); a NUL always stands behind the last byte for the libc edge.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_BUF_H
 #define BAILEY_BASE_BUF_H

@@ -3,6 +3,8 @@
  *
  * `CLEANUP(fd_closep) int fd = -1;` closes on every way out. A cleanup function takes a pointer to
  * the variable and accepts an empty one (-1, NULL). Hand the thing on with fd_take() or ptr_take().
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_CLEANUP_H
 #define BAILEY_BASE_CLEANUP_H

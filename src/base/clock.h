@@ -1,4 +1,8 @@
-/* clock.h - time: monotonic for durations, wall clock for names. Never blocks. */
+/*
+ * clock.h - time: monotonic for durations, wall clock for names. Never blocks.
+ *
+ * Runs in: every process
+ */
 #ifndef BAILEY_BASE_CLOCK_H
 #define BAILEY_BASE_CLOCK_H
 

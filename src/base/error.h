@@ -4,6 +4,8 @@
  * Owned by the caller, on its stack; never allocates, never needs freeing. Functions that can fail
  * take a `struct error *` last (NULL is allowed: the caller wants the number only) and return a
  * negative errno. Doors turn the struct into an exit status, JSON or HTTP. Called by everybody.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_ERROR_H
 #define BAILEY_BASE_ERROR_H

@@ -2,6 +2,8 @@
  * fd.h - file descriptors: born close-on-exec, owned by one variable, closed once.
  *
  * Every function retries EINTR. None of them blocks longer than the call it wraps.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_FD_H
 #define BAILEY_BASE_FD_H

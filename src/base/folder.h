@@ -1,6 +1,8 @@
 /*
  * folder.h - folders that somebody else filled, taken away. By descriptor only: nothing in them is
  * followed, whatever their depth, names and modes. Blocks for as long as the disk takes.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_FOLDER_H
 #define BAILEY_BASE_FOLDER_H

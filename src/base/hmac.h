@@ -1,6 +1,8 @@
 /*
  * hmac.h - HMAC-SHA-256 (RFC 2104), and a comparison that takes the same time wherever two texts
  * differ: for hashes of keys and for signed links. Pure.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_HMAC_H
 #define BAILEY_BASE_HMAC_H

@@ -1,4 +1,8 @@
-/* id.h - identifiers: 128 random bits from getrandom(2) as 32 hex digits behind a short prefix. */
+/*
+ * id.h - identifiers: 128 random bits from getrandom(2) as 32 hex digits behind a short prefix.
+ *
+ * Runs in: every process
+ */
 #ifndef BAILEY_BASE_ID_H
 #define BAILEY_BASE_ID_H
 

@@ -3,6 +3,8 @@
  *
  * `sandbox/` sets the bits, `model/` prints the names, `cli/doctor` explains them. The order of the
  * table is the order in meta.isolation.layers.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_ISOLATION_H
 #define BAILEY_BASE_ISOLATION_H

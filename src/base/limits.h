@@ -1,6 +1,8 @@
 /*
  * limits.h - every ceiling of the project, named once. A growth without a row here is a bug;
  * hitting one is a result ("truncated", "too_large"), never a crash.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_LIMITS_H
 #define BAILEY_BASE_LIMITS_H

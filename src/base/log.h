@@ -5,6 +5,8 @@
  *
  * No secret may be handed in: no header that has a key, no query of an address, no code, no value
  * of a variable.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_LOG_H
 #define BAILEY_BASE_LOG_H

@@ -1,4 +1,8 @@
-/* log_json.h - one line of the log as a JSON object, in a buffer of fixed size. Inside of base/. */
+/*
+ * log_json.h - one line of the log as a JSON object, in a buffer of fixed size. Inside of base/.
+ *
+ * Runs in: every process
+ */
 #ifndef BAILEY_BASE_LOG_JSON_H
 #define BAILEY_BASE_LOG_JSON_H
 

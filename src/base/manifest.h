@@ -9,6 +9,8 @@
  * The folder's names and bytes are a guest's: everything goes by descriptor, nothing is followed,
  * depth, number and bytes have ceilings (base/limits.h). Blocks while it reads. Called by the
  * launcher's committing child and by whoever verifies a layer.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_MANIFEST_H
 #define BAILEY_BASE_MANIFEST_H

@@ -1,6 +1,8 @@
 /*
  * mask.h - the secret of an API key (bly_<id>.<secret>) in a text, wherever somebody put one: in an
  * address, in a name, in code. For lines that are kept. Pure; linear in the text.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_MASK_H
 #define BAILEY_BASE_MASK_H

@@ -4,6 +4,8 @@
  * The broker gives one over libuv, unit tests one over poll(2). One thread; callbacks are called
  * from the loop, never from inside these calls. A watch or timer that was removed is never called
  * again, also when it was already due in this turn.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_REACTOR_H
 #define BAILEY_BASE_REACTOR_H

@@ -1,6 +1,8 @@
 /*
  * sha256.h - SHA-256 (FIPS 180-4), for names of artifacts and contents of layers. Pure; not for
  * secrets. Uses the processor's own instructions where it has them.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_SHA256_H
 #define BAILEY_BASE_SHA256_H

@@ -1,6 +1,8 @@
 /*
  * str.h - text: comparing, parsing numbers and sizes, UTF-8, nearest word. Pure functions; nothing
  * here allocates unless the name says so (strv_*).
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_STR_H
 #define BAILEY_BASE_STR_H

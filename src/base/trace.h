@@ -1,6 +1,8 @@
 /*
  * trace.h - by what a request is found again: its own id (X-Request-Id) and the W3C trace that it
  * is a part of (traceparent). Both come from outside and are checked to the letter. Pure.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_BASE_TRACE_H
 #define BAILEY_BASE_TRACE_H

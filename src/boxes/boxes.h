@@ -6,6 +6,8 @@
  * the result and gives it back through launch_end(), after which nothing of the box is left:
  * process, mount, control group, folder, descriptor. One thread. Parses nothing that came from a
  * client or a guest but the READY and FAILED frames of a warden that has not met a guest yet.
+ *
+ * Runs in: launcher, commands
  */
 #ifndef BAILEY_BOXES_BOXES_H
 #define BAILEY_BOXES_BOXES_H

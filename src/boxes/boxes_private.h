@@ -1,4 +1,8 @@
-/* boxes_private.h - what the files of boxes/ share; private to it. */
+/*
+ * boxes_private.h - what the files of boxes/ share; private to it.
+ *
+ * Runs in: launcher, commands
+ */
 #ifndef BAILEY_BOXES_BOXES_PRIVATE_H
 #define BAILEY_BOXES_BOXES_PRIVATE_H
 

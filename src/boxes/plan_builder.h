@@ -1,6 +1,8 @@
 /*
  * plan_builder.h - a sandbox plan while it is being written, with the memory that its pointers
  * point to. For boxes/, and for the launcher's zygotes, which live in such a root too.
+ *
+ * Runs in: launcher, commands
  */
 #ifndef BAILEY_BOXES_PLAN_BUILDER_H
 #define BAILEY_BOXES_PLAN_BUILDER_H

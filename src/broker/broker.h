@@ -5,6 +5,8 @@
  * namespaces, without a privilege. It confines its system calls at once and its files when they are
  * open, before the first client. May be killed at any moment: the launcher starts another, which
  * takes everything over.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_BROKER_BROKER_H
 #define BAILEY_BROKER_BROKER_H

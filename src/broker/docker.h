@@ -7,6 +7,8 @@
  * engine's id, BAILEY_WALL_STATE the state folder that it holds (not set: a run without one) and
  * BAILEY_WALL_IDENTITY that folder's identity;
  * with BAILEY_WALL_PROGRESS standard error is somebody's who wants to see how far a pull is.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_BROKER_DOCKER_H
 #define BAILEY_BROKER_DOCKER_H

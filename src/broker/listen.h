@@ -3,6 +3,8 @@
  *
  * The descriptors are the launcher's (supervisor/supervisor.h); what they are bound to is asked of
  * the kernel. Owns its lists. One thread; blocks for the index only.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_BROKER_LISTEN_H
 #define BAILEY_BROKER_LISTEN_H

@@ -4,6 +4,8 @@
  * Whoever asks has read both with his own rights. What can change while sessions live changes, for
  * the rest the answer says which keys need a restart. All or nothing: a value that is wrong, or a
  * certificate that cannot be used, changes nothing. One thread, no I/O.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_BROKER_RELOAD_H
 #define BAILEY_BROKER_RELOAD_H

@@ -1,4 +1,8 @@
-/* uv_reactor.h - base/reactor.h over libuv's loop. The broker has one. */
+/*
+ * uv_reactor.h - base/reactor.h over libuv's loop. The broker has one.
+ *
+ * Runs in: broker
+ */
 #ifndef BAILEY_BROKER_UV_REACTOR_H
 #define BAILEY_BROKER_UV_REACTOR_H
 

@@ -5,6 +5,8 @@
  * Descriptors from 3 on, LISTEN_FDS of them, when LISTEN_PID is ours. Each has to be a listening
  * stream socket: one unix socket at most, which takes the place of our own, and TCP sockets, which
  * take the place of SANDBOX_LISTEN. The caller owns them until activation_free().
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_ACTIVATION_H
 #define BAILEY_CLI_ACTIVATION_H

@@ -3,6 +3,8 @@
  *
  * Each command has its own rows (client_rows.c) and uses the members that they fill. Borrows
  * strings from argv but for the lists: client_request_free() in the end.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_REQUEST_H
 #define BAILEY_CLI_CLIENT_REQUEST_H

@@ -3,6 +3,8 @@
  *
  * Parsing, help, completion and man pages all read the same rows, so that none of them can lie
  * about another. Rows are static; nothing here owns memory. Called by everything in cli/.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_COMMAND_H
 #define BAILEY_CLI_COMMAND_H

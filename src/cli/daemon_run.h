@@ -3,6 +3,8 @@
  *
  * For struct oneshot_elsewhere. Nothing is started for it, and whatever the daemon would not do in
  * just the same way is done here: why is told at level debug. Blocks for the run.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_DAEMON_RUN_H
 #define BAILEY_CLI_DAEMON_RUN_H

@@ -1,6 +1,8 @@
 /*
  * doctor.h - what `bailey doctor` found, and its printers. The struct owns what collect() put into
  * it: doctor_free(). The printers are pure.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_DOCTOR_H
 #define BAILEY_CLI_DOCTOR_H

@@ -4,6 +4,8 @@
  *
  * Both look beside themselves (a build folder), then where an installation puts the other. Nothing
  * of the environment counts: PATH must not decide which program gets a session's data.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_ENGINE_H
 #define BAILEY_CLI_ENGINE_H

@@ -1,6 +1,8 @@
 /*
  * explain.h - what held a run and where its time went, as short tables for people. Pure: prints
  * into a buffer.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_EXPLAIN_H
 #define BAILEY_CLI_EXPLAIN_H

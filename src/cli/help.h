@@ -1,6 +1,8 @@
 /*
  * help.h - the printers that read the rows: help, completion scripts, man pages. Pure: they print
  * into a buffer and fail only when it is full or memory is out.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_HELP_H
 #define BAILEY_CLI_HELP_H

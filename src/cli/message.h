@@ -3,6 +3,8 @@
  *
  * Messages are harmless on a terminal whatever is in them. Blocks for the
  * descriptor.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_MESSAGE_H
 #define BAILEY_CLI_MESSAGE_H

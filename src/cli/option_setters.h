@@ -2,6 +2,8 @@
  * option_setters.h - what most options do: keep the value, or that they were written. Each line
  * makes a function for `take` of an option's row (command.h) that sets one member of the command's
  * struct.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_OPTION_SETTERS_H
 #define BAILEY_CLI_OPTION_SETTERS_H

@@ -3,6 +3,8 @@
  *
  * Pure: no I/O, no configuration; fuzzed. A parsed struct borrows every string from argv and owns
  * only its arrays: parsed_free() in the end, also after an error.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_OPTIONS_H
 #define BAILEY_CLI_OPTIONS_H

@@ -3,6 +3,8 @@
  *
  * Each stream is exact bytes, unless it is a terminal: then it goes through sanitize.h (not with
  * --raw). Waits for a slow reader, and notices while waiting that the caller wants the run to end.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_OUTPUT_H
 #define BAILEY_CLI_OUTPUT_H

@@ -6,6 +6,8 @@
  *
  * The locks are open-file-description locks (fcntl(2)), because a client has to ask whether one is
  * held without taking it: a moment of holding would make a daemon that starts give up.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_PATHS_H
 #define BAILEY_CLI_PATHS_H

@@ -1,6 +1,8 @@
 /*
  * pip_ini.h - pip's own settings on this host: its files and variables, read as pip reads them,
  * without executing any Python. Reads files with the caller's rights; blocks for the disk only.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_PIP_INI_H
 #define BAILEY_CLI_PIP_INI_H

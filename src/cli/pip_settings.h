@@ -5,6 +5,8 @@
  * Read once, when the daemon starts, with the caller's rights. Passwords may stand in the addresses
  * of package indexes: they are in `files` (for installer boxes) and in `egress` (for the proxy),
  * and nowhere else: not in an argument, not in a log, not in an error's text.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_PIP_SETTINGS_H
 #define BAILEY_CLI_PIP_SETTINGS_H

@@ -2,6 +2,8 @@
  * request.h - the options of `run`, `exec` and their like, taken from the rows into one struct.
  *
  * Borrows strings from argv but for what it had to make (env). request_free() in the end.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_REQUEST_H
 #define BAILEY_CLI_REQUEST_H

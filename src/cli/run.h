@@ -1,4 +1,7 @@
-/* run.h - `bailey run` and `bailey exec`: from an invocation to an exit status. Blocks for the run.
+/*
+ * run.h - `bailey run` and `bailey exec`: from an invocation to an exit status. Blocks for the run.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_RUN_H
 #define BAILEY_CLI_RUN_H

@@ -3,6 +3,8 @@
  *
  * Prints on the standard streams. `output` and `signal` tell whether the caller left or
  * interrupted.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_RUN_REPORT_H
 #define BAILEY_CLI_RUN_REPORT_H

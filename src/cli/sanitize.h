@@ -5,6 +5,8 @@
  * steer a terminal or turn text around (escape and other controls, C1, invalid bytes, bidirectional
  * controls) becomes visible text such as \x1b or \u202e. State is at most one cut sequence; zeroed
  * is a valid start. Pure.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_SANITIZE_H
 #define BAILEY_CLI_SANITIZE_H

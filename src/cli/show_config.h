@@ -1,4 +1,8 @@
-/* show_config.h - the printers of `bailey config`. Pure. */
+/*
+ * show_config.h - the printers of `bailey config`. Pure.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_SHOW_CONFIG_H
 #define BAILEY_CLI_SHOW_CONFIG_H
 

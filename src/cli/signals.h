@@ -3,6 +3,8 @@
  *
  * Before signals_open() they end bailey by themselves, which is right as long as there is nothing
  * to clean up.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_SIGNALS_H
 #define BAILEY_CLI_SIGNALS_H

@@ -2,6 +2,8 @@
  * source.h - where the code of a run comes from: a file, standard input or an argument; checked.
  *
  * Blocks for reading. Owns the bytes: source_free(). Every refusal says what to do.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_SOURCE_H
 #define BAILEY_CLI_SOURCE_H

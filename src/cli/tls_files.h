@@ -1,6 +1,8 @@
 /*
  * tls_files.h - certificate and key of the server, read with the caller's rights: the broker gets
  * their text. Used where a daemon is started and where it is reloaded. Blocks for the files.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_TLS_FILES_H
 #define BAILEY_CLI_TLS_FILES_H

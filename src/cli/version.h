@@ -1,4 +1,8 @@
-/* version.h - the version, as meson.build says it; -DBAILEY_VERSION comes from there. */
+/*
+ * version.h - the version, as meson.build says it; -DBAILEY_VERSION comes from there.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_VERSION_H
 #define BAILEY_CLI_VERSION_H
 

@@ -5,6 +5,8 @@
  * the struct is constant. Each value remembers where it came from. Owned by the caller,
  * config_free() in the end. Blocks only for reading the file. Called by cli/ (and by the broker
  * later).
+ *
+ * Runs in: broker, hosts, supervisor, commands
  */
 #ifndef BAILEY_CONFIG_CONFIG_H
 #define BAILEY_CONFIG_CONFIG_H

@@ -1,6 +1,8 @@
 /*
  * internal.h - what the files of config/ share: one value laid into the struct, the file that is
  * read, and YAML with line numbers. Nobody outside of config/ includes it.
+ *
+ * Runs in: broker, hosts, supervisor, commands
  */
 #ifndef BAILEY_CONFIG_INTERNAL_H
 #define BAILEY_CONFIG_INTERNAL_H

@@ -1,6 +1,8 @@
 /*
  * shape.h - what a configuration means for a one-shot run, as lines of text: two programs that have
  * the same lines run it in the same way. Pure.
+ *
+ * Runs in: broker, hosts, supervisor, commands
  */
 #ifndef BAILEY_CONFIG_SHAPE_H
 #define BAILEY_CONFIG_SHAPE_H

@@ -3,6 +3,8 @@
  *
  * IPv4 is kept as IPv4-mapped IPv6, so that an address has exactly one form here however it was
  * written, and two are the same when their bytes are.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_ADDRESS_H
 #define BAILEY_EGRESS_ADDRESS_H

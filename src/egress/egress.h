@@ -12,6 +12,8 @@
  * about it; no packet leaves for it, and every verdict is logged and told.
  *
  * One thread and libuv's pool for getaddrinfo(3). Ends when the launcher's socket does.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_EGRESS_H
 #define BAILEY_EGRESS_EGRESS_H

@@ -4,6 +4,8 @@
  * Owned from the top: the proxy its boxes, a box its callers. libuv closes handles later than it is
  * told to, so a caller is freed when the last of them has closed (caller_close() may be called at
  * any time and twice).
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_EGRESS_PRIVATE_H
 #define BAILEY_EGRESS_EGRESS_PRIVATE_H

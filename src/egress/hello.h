@@ -4,6 +4,8 @@
  *
  * The bytes of a tunnel are not ours to read, but its first ones say in the clear which of the many
  * names behind one address the client wants. It has to be the one that was asked for.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_HELLO_H
 #define BAILEY_EGRESS_HELLO_H

@@ -10,6 +10,8 @@
  * stand for an address of ADDRESS_PRIVATE. tls: only TLS, for just this name. direct: not through
  * the upstream proxy. An address is allowed when it is listed itself, whatever kind it is; and a
  * listed name may stand for an address that is listed too.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_POLICY_H
 #define BAILEY_EGRESS_POLICY_H

@@ -4,6 +4,8 @@
  * One SOCK_SEQPACKET pair. A message is one packet: type (1 byte), then the fields of its struct
  * packed by wire/pack.h; ADD comes with one descriptor, the others with none. The proxy reads
  * hostile bytes all day, so the launcher treats what it says as hostile. Fuzzed.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_PROTOCOL_H
 #define BAILEY_EGRESS_PROTOCOL_H

@@ -5,6 +5,8 @@
  * One request for each connection, so there is no second one to be smuggled. Bodies have a
  * Content-Length or there is none; chunked ones are refused. Nothing of the client's framing is
  * passed on: what is sent further is written here from what was understood.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_REQUEST_H
 #define BAILEY_EGRESS_REQUEST_H

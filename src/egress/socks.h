@@ -1,6 +1,8 @@
 /*
  * socks.h - SOCKS version 5 (RFC 1928), as far as a tunnel needs it: no authentication, CONNECT,
  * names and addresses. Pure functions over hostile bytes; fuzzed.
+ *
+ * Runs in: egress
  */
 #ifndef BAILEY_EGRESS_SOCKS_H
 #define BAILEY_EGRESS_SOCKS_H

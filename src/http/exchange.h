@@ -4,6 +4,8 @@
  *
  * libcurl does not let its callbacks add or remove exchanges, so both wait for client_settle(): a
  * new one is not added yet, a cancelled one is still there and says nothing any more.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_EXCHANGE_H
 #define BAILEY_HTTP_EXCHANGE_H

@@ -4,6 +4,8 @@
  *
  * Pure; every byte is hostile. head_add() is called for each header in its order, head_check() once
  * behind the last. Texts are borrowed.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_HEAD_H
 #define BAILEY_HTTP_HEAD_H

@@ -12,6 +12,8 @@
  *
  * A request that became a WebSocket stays in the list, answered, until that is closed: its
  * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_HTTP_PRIVATE_H
 #define BAILEY_HTTP_HTTP_PRIVATE_H

@@ -2,6 +2,8 @@
  * plain.h - the one call that the static program makes, without libcurl: HTTP/1.0 over a unix
  * socket, so that the reply's body is what comes until the connection ends. Pure but for the
  * connecting, which does not wait.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_PLAIN_H
 #define BAILEY_HTTP_PLAIN_H

@@ -1,6 +1,8 @@
 /*
  * range.h - which bytes of a file a client wants (RFC 9110 section 14), and the header that names a
  * file it shall save. Pure; headers are hostile.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_RANGE_H
 #define BAILEY_HTTP_RANGE_H

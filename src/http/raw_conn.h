@@ -5,6 +5,8 @@
  * a WebSocket behind TLS that is not slow (websocket.c). Borrows the connection's descriptor and
  * session, which stay libmicrohttpd's to close. Called where libmicrohttpd itself is not sending:
  * nothing of it may be half out. One thread, never blocks.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_RAW_CONN_H
 #define BAILEY_HTTP_RAW_CONN_H

@@ -2,6 +2,8 @@
  * route.h - which row a request belongs to, or was probably meant for. Pure.
  *
  * The first row that fits wins, so a row with a plain word stands before one with {x} in its place.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_ROUTE_H
 #define BAILEY_HTTP_ROUTE_H

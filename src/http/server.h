@@ -6,6 +6,8 @@
  * says which handler gets which method and path, the handler answers now or later. A request lives
  * until its reply is out or its client left; `gone` (at most once) says that nobody waits any more,
  * after which the handler must not touch the request. Every size has a ceiling.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_SERVER_H
 #define BAILEY_HTTP_SERVER_H

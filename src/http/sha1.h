@@ -1,6 +1,8 @@
 /*
  * sha1.h - SHA-1 (FIPS 180-4) of a short text, for Sec-WebSocket-Accept, which RFC 6455 wants so.
  * Pure. Proves nothing about who wrote the text: use base/sha256.h for that.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_SHA1_H
 #define BAILEY_HTTP_SHA1_H

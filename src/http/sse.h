@@ -1,4 +1,8 @@
-/* sse.h - server-sent events, both ways: one event as text, and bytes back into events. Pure. */
+/*
+ * sse.h - server-sent events, both ways: one event as text, and bytes back into events. Pure.
+ *
+ * Runs in: broker, hosts, commands
+ */
 #ifndef BAILEY_HTTP_SSE_H
 #define BAILEY_HTTP_SSE_H
 

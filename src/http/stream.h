@@ -3,6 +3,8 @@
  * ways, over whatever the client's server is reached by. For clients with a reactor.
  *
  * Nothing here waits. Callbacks come from the loop; they may close the stream.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_STREAM_H
 #define BAILEY_HTTP_STREAM_H

@@ -3,6 +3,8 @@
  *
  * Pure; the text is hostile. Nothing is normalised: "//", "." and ".." are segments like others (no
  * pattern matches them). A value never holds a NUL byte; "%2F" is a slash in a value.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_TARGET_H
 #define BAILEY_HTTP_TARGET_H

@@ -3,6 +3,8 @@
  *
  * libmicrohttpd keeps the one that a server began with; each new connection is given the server's
  * current one, so that a new certificate costs nobody a connection. One thread, no I/O.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_TLS_H
 #define BAILEY_HTTP_TLS_H

@@ -8,6 +8,8 @@
  * with 1009. The writer is asked: sending fails with -EAGAIN while more than LIMIT_WS_QUEUE bytes
  * wait, and drained() says when there is room again, so a slow reader slows its own source. Pings
  * go out every LIMIT_WS_PING_MS; who answers none is gone. One thread, never blocks.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_WEBSOCKET_H
 #define BAILEY_HTTP_WEBSOCKET_H

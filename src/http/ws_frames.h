@@ -8,6 +8,8 @@
  * is no UTF-8, close codes that nobody may send; and messages over message_max (1009). Memory is
  * bounded: one message, and what waits to be sent; who sends and does not read is not read either
  * (ws_frames_is_full()).
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_WS_FRAMES_H
 #define BAILEY_HTTP_WS_FRAMES_H

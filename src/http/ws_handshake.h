@@ -1,6 +1,8 @@
 /*
  * ws_handshake.h - the words with which a request becomes a WebSocket (RFC 6455 section 4). Pure;
  * the text is hostile.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_HTTP_WS_HANDSHAKE_H
 #define BAILEY_HTTP_WS_HANDSHAKE_H

@@ -4,6 +4,8 @@
  * Pure: text in, names out. dpkg_read() may be called several times; of a package that is told
  * twice the first one counts, so that what is installed is read first. Owns copies of the texts:
  * dpkg_free() in the end. Packages of other architectures than the machine's own are passed over.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_IMAGE_DPKG_H
 #define BAILEY_IMAGE_DPKG_H

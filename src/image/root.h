@@ -4,6 +4,8 @@
  *
  * Reads files of this machine and runs apt-get and dpkg-deb for packages that are not installed, or
  * are not what their package brought. Blocks; asks often whether it shall stop (work.h).
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_IMAGE_ROOT_H
 #define BAILEY_IMAGE_ROOT_H

@@ -3,6 +3,8 @@
  *
  * For the body of an HTTP request. The tree is borrowed and finished; the same tree gives the same
  * bytes. A file that changed its size since it was gathered ends the stream with an error.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_IMAGE_STREAM_H
 #define BAILEY_IMAGE_STREAM_H

@@ -3,6 +3,8 @@
  *
  * The same member gives the same bytes: no names of users, no time but the member's own. A file's
  * bytes follow its head, filled up with zeros to a whole block; two blocks of zeros are the end.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_IMAGE_TAR_H
 #define BAILEY_IMAGE_TAR_H

@@ -5,6 +5,8 @@
  * Owns its strings; the files themselves are read when the image is sent (stream.h). Paths are
  * without a slash at the beginning. Of two things with one path the first one counts.
  * image_tree_finish() sorts, adds the folders that are missing, and makes it ready to be looked up.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_IMAGE_TREE_H
 #define BAILEY_IMAGE_TREE_H

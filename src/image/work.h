@@ -1,6 +1,8 @@
 /*
  * work.h - how the making of an image tells where it is and hears that it shall stop, and the
  * programs of this machine that it runs.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_IMAGE_WORK_H
 #define BAILEY_IMAGE_WORK_H

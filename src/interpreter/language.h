@@ -1,6 +1,8 @@
 /*
  * language.h - the languages a run may be written in, a row each, and the interpreters that this
  * machine has for them. Reads a few files of the host, never executes a guest's.
+ *
+ * Runs in: supervisor, broker, commands
  */
 #ifndef BAILEY_INTERPRETER_LANGUAGE_H
 #define BAILEY_INTERPRETER_LANGUAGE_H

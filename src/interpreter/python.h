@@ -2,6 +2,8 @@
  * python.h - from a path that looks like Python to what a box needs to run it: the program, and the
  * folders outside of /usr that it lives in. Private to interpreter/interpreter.c. Reads a few files
  * and links of the host and never executes anything.
+ *
+ * Runs in: supervisor, broker, commands
  */
 #ifndef BAILEY_INTERPRETER_PYTHON_H
 #define BAILEY_INTERPRETER_PYTHON_H

@@ -1,6 +1,8 @@
 /*
  * hand.h - what goes through an exec and what does not: descriptors, programs, privileges. For
  * supervisor/ and launcher/, which start each other's programs.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_HAND_H
 #define BAILEY_LAUNCHER_HAND_H

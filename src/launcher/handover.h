@@ -7,6 +7,8 @@
  * record is of a later version, and passed over. So fields are only ever added at a record's end,
  * and what cannot be done without raises the version. Both sides are the same privilege, and yet
  * everything is checked: the next program may be anything. No I/O here.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_HANDOVER_H
 #define BAILEY_LAUNCHER_HANDOVER_H

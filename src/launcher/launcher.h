@@ -1,6 +1,8 @@
 /*
  * launcher.h - the launcher as the processes around it know it: the state folders, the descriptors
  * that it gives to the broker and to provider hosts, and the arguments it is started with.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_LAUNCHER_H
 #define BAILEY_LAUNCHER_LAUNCHER_H

@@ -5,6 +5,8 @@
  * The launcher executes itself inside its namespaces. What it knows comes from the plan (a sealed
  * memfd, written and read by the same program) and from descriptors by number. Its environment is
  * the broker's.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_LAUNCHER_PLAN_H
 #define BAILEY_LAUNCHER_LAUNCHER_PLAN_H

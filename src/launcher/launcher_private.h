@@ -1,6 +1,8 @@
 /*
  * launcher_private.h - the launcher's own state, and what its files call of each other. Private to
  * launcher/; the supervisor sees launcher_plan.h.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_LAUNCHER_PRIVATE_H
 #define BAILEY_LAUNCHER_LAUNCHER_PRIVATE_H

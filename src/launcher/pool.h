@@ -5,6 +5,8 @@
  * follows the recent demand, at most SANDBOX_POOL_SIZE for all buckets together, and no more than
  * fit under SANDBOX_POOL_MEMORY by what idle boxes were measured to use. The functions here are
  * pure; pool.c does what they say.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_POOL_H
 #define BAILEY_LAUNCHER_POOL_H

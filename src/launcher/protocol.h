@@ -7,6 +7,8 @@
  * a line of text for whoever waits for the start; both sides treat what
  * comes as hostile (the broker talks to clients, so it may have been taken over). Fuzzed. No I/O
  * here but launcher_send() and launcher_receive().
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_PROTOCOL_H
 #define BAILEY_LAUNCHER_PROTOCOL_H

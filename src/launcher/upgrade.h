@@ -6,6 +6,8 @@
  * programs), RESTING (what is under way gets done, nothing is begun), then execve(2); in the new
  * program HOLDING (its broker does not serve yet, the former programs are kept), then NONE. From
  * every state but the last the old program goes on. Nothing here waits.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_UPGRADE_H
 #define BAILEY_LAUNCHER_UPGRADE_H

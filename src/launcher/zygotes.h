@@ -7,6 +7,8 @@
  *
  * A kernel is here from the request until it has ended. Its parent is its zygote; when that dies it
  * becomes the launcher's own child, which then waits for it itself: no status is ever lost.
+ *
+ * Runs in: launcher
  */
 #ifndef BAILEY_LAUNCHER_ZYGOTES_H
 #define BAILEY_LAUNCHER_ZYGOTES_H

@@ -1,6 +1,8 @@
 /*
  * caller.h - who asked for something, and by which request: goes with a run or a command to its
  * result, to the audit and to the log. Plain data.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_MODEL_CALLER_H
 #define BAILEY_MODEL_CALLER_H

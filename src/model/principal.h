@@ -4,6 +4,8 @@
  * Every door makes one for each request before anything else is looked at, and everything below
  * gets it: sessions, files, outputs, events and counts of another tenant are not there for it
  * (session_not_found, in the same time as for one that never was).
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_MODEL_PRINCIPAL_H
 #define BAILEY_MODEL_PRINCIPAL_H

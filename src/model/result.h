@@ -3,6 +3,8 @@
  *
  * Owns its strings; result_init() before use, result_free() after (twice is fine). Whoever knows a
  * fact sets it; nothing here guesses. No I/O.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_MODEL_RESULT_H
 #define BAILEY_MODEL_RESULT_H

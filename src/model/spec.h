@@ -1,6 +1,8 @@
 /*
  * spec.h - what a caller asks for: limits, a box, a command. Plain structs, borrowed pointers: the
  * caller keeps everything alive until the call that took the struct returns. No I/O.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_MODEL_SPEC_H
 #define BAILEY_MODEL_SPEC_H

@@ -3,6 +3,8 @@
  *
  * Jansson refuses strings that are not UTF-8, and guests write whatever they like: every string
  * that goes out passes here first. Called by model/, store/ and cli/.
+ *
+ * Runs in: broker, hosts, commands
  */
 #ifndef BAILEY_MODEL_TEXT_H
 #define BAILEY_MODEL_TEXT_H

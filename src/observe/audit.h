@@ -14,6 +14,8 @@
  * can ("lost": how many). Contents of files and output are never recorded; code as its hash. A line
  * over LIMIT_AUDIT_LINE is kept without its fields ("too_long": true). One process, one thread;
  * blocks for the page cache only.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_OBSERVE_AUDIT_H
 #define BAILEY_OBSERVE_AUDIT_H

@@ -1,6 +1,8 @@
 /*
  * audit_file.h - the files of the audit and the lines in them, for who writes, checks and reads.
  * Inside of observe/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_OBSERVE_AUDIT_FILE_H
 #define BAILEY_OBSERVE_AUDIT_FILE_H

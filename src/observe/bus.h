@@ -6,6 +6,8 @@
  * subscriber gets the events of its tenant, or of all; it reads at its own pace;
  * what it missed because it was slower than LIMIT_EVENTS (or LIMIT_EVENTS_BYTES) is told as one
  * gap. One thread, no I/O.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_OBSERVE_BUS_H
 #define BAILEY_OBSERVE_BUS_H

@@ -6,6 +6,8 @@
  * (metrics_table.c), printed to docs/metrics.md; names, labels and help are there. The label whose
  * values come from outside (tenant) has at most LIMIT_METRIC_VALUES of them; what comes later is
  * counted as "other". One thread, no I/O.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_OBSERVE_METRICS_H
 #define BAILEY_OBSERVE_METRICS_H

@@ -1,5 +1,7 @@
 /*
  * metrics_table.h - the rows of the metrics, for metrics.c and for whoever prints them. Constant.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_OBSERVE_METRICS_TABLE_H
 #define BAILEY_OBSERVE_METRICS_TABLE_H

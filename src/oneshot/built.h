@@ -3,6 +3,8 @@
  *
  * Reads <state>/templates/<name>.json and looks whether its layer is there; the files are the
  * user's own. Blocks only for them. Owns its strings: built_free() in the end.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_ONESHOT_BUILT_H
 #define BAILEY_ONESHOT_BUILT_H

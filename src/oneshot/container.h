@@ -2,6 +2,8 @@
  * container.h - what a one-shot run in a container needs to know besides: its interpreter, the
  * settings of the program that speaks to Docker, and what to say when the image lacks something.
  * Pure.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_ONESHOT_CONTAINER_H
 #define BAILEY_ONESHOT_CONTAINER_H

@@ -2,6 +2,8 @@
  * drive.h - the small loop of a one-shot run: the box, the caller's streams and his wish to stop.
  *
  * Private to oneshot/. Blocks in poll(2) only. One drive for one box.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_ONESHOT_DRIVE_H
 #define BAILEY_ONESHOT_DRIVE_H

@@ -5,6 +5,8 @@
  * Blocks until the run has ended and the box is gone. Everything pointed to is borrowed. The result
  * is filled for every ending, also when the run was refused: a caller that only prints the result
  * tells the truth. Nothing is left behind, whatever happened.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_ONESHOT_ONESHOT_H
 #define BAILEY_ONESHOT_ONESHOT_H

@@ -4,6 +4,8 @@
  * Private to oneshot/. Host names are opened with the caller's rights, never a name that came out
  * of a box: what comes back is created beneath a folder descriptor, one component at a time, and
  * only with harmless names.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_ONESHOT_TRANSFER_H
 #define BAILEY_ONESHOT_TRANSFER_H

@@ -13,6 +13,8 @@
  * With `falls_back` a box that the provider host refused because Docker is not there
  * (ERROR_DOCKER_UNAVAILABLE) is made by the launcher, and made.fallback says why. Never blocks; one
  * thread.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_MUX_H
 #define BAILEY_RUNTIME_MUX_H

@@ -1,5 +1,7 @@
 /*
  * mux_private.h - what the files of the provider mux share and nobody else sees.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_MUX_PRIVATE_H
 #define BAILEY_RUNTIME_MUX_PRIVATE_H

@@ -1,6 +1,8 @@
 /*
  * outcome.h - what is known of a box, and of the end of a command in it, as the one result says it.
  * Pure. Called by whoever runs something: session/ and oneshot/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_OUTCOME_H
 #define BAILEY_RUNTIME_OUTCOME_H

@@ -5,6 +5,8 @@
  * The local provider is the launcher behind launcher/protocol.h (runtime/local/launched.c); others
  * make their boxes over HTTP. Never blocks; callbacks come from the reactor. A box that was made is
  * the caller's and goes back through end(), also when it was lost.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_PROVIDER_H
 #define BAILEY_RUNTIME_PROVIDER_H

@@ -3,6 +3,8 @@
  *
  * A runtime makes boxes and ends them; what happens inside goes over box.h, the same for all. One
  * thread; create may block for the bring-up of a box and no longer.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_RUNTIME_H
 #define BAILEY_RUNTIME_RUNTIME_H

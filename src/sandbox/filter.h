@@ -6,6 +6,8 @@
  * installed with syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter_guest) after
  * no_new_privs. Filters stack and the strictest answer wins: filter_warden allows all that the
  * guest's filters allow. Defined by the output of tools/gen-filter.c.
+ *
+ * Runs in: box child, zygote
  */
 #ifndef BAILEY_SANDBOX_FILTER_H
 #define BAILEY_SANDBOX_FILTER_H

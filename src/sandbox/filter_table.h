@@ -10,6 +10,8 @@
  * are int or unsigned int to it (clone too takes only the low half of its flags), so what stands in
  * the high half must neither bypass a rule nor break a call. Where the kernel reads all 64 bits
  * (unshare, pointers) the high word has a rule of its own.
+ *
+ * Runs in: box child, zygote
  */
 #ifndef BAILEY_SANDBOX_FILTER_TABLE_H
 #define BAILEY_SANDBOX_FILTER_TABLE_H

@@ -3,6 +3,8 @@
  *
  * sandbox/ runs them in this order, the number of the one that failed travels in a NOEXEC frame,
  * and runtime/ puts it into words: none of the three may include the others.
+ *
+ * Runs in: box child, zygote
  */
 #ifndef BAILEY_SANDBOX_GUEST_STAGE_H
 #define BAILEY_SANDBOX_GUEST_STAGE_H

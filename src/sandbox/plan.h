@@ -4,6 +4,8 @@
  * The launcher fills a plan (allocating, parsing, looking at the host); after the clone the child
  * only reads it and makes system calls. All pointers are borrowed from the launcher and stay valid
  * in the child, which has a copy of the launcher's memory.
+ *
+ * Runs in: box child, zygote
  */
 #ifndef BAILEY_SANDBOX_PLAN_H
 #define BAILEY_SANDBOX_PLAN_H

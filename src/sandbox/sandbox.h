@@ -8,6 +8,8 @@
  *
  * Order, learned from how others broke: ids, mounts, control group, capabilities, no_new_privs,
  * Landlock, seccomp last. No guest exists before the whole of it.
+ *
+ * Runs in: box child, zygote
  */
 #ifndef BAILEY_SANDBOX_SANDBOX_H
 #define BAILEY_SANDBOX_SANDBOX_H

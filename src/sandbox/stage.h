@@ -4,6 +4,8 @@
  * Every function returns 0 or a negative errno. A stage that gives a layer calls sandbox_have();
  * one whose layer may be missing calls sandbox_lack() and returns 0: the host decides whether that
  * is enough.
+ *
+ * Runs in: box child, zygote
  */
 #ifndef BAILEY_SANDBOX_STAGE_H
 #define BAILEY_SANDBOX_STAGE_H

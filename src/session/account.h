@@ -1,6 +1,8 @@
 /*
  * account.h - what happened to a program, told once to the metrics and to the audit: who asked,
  * what (its hash), how it ended, and which walls held. Inside of session/.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_ACCOUNT_H
 #define BAILEY_SESSION_ACCOUNT_H

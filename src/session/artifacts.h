@@ -6,6 +6,8 @@
  * One lives until its session ends or its time is over (SANDBOX_ARTIFACT_TIME), unless it is kept:
  * a timer goes to the first whose time is over. An older one of the same name goes when there is a
  * newer. What is kept counts for its tenant's disk by itself. Blocks for the index. One thread.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_ARTIFACTS_H
 #define BAILEY_SESSION_ARTIFACTS_H

@@ -7,6 +7,8 @@
  * ERROR_BUSY at once. Whoever has to keep a pace beside others (tenant.h) waits likewise, and
  * nobody behind him but his own. Used by the files of session/ in place of the provider's make().
  * One thread, never blocks.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_FAIR_QUEUE_H
 #define BAILEY_SESSION_FAIR_QUEUE_H

@@ -1,5 +1,7 @@
 /*
  * import_names.h - from the name that code imports to the name that the package index knows. Pure.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_IMPORT_NAMES_H
 #define BAILEY_SESSION_IMPORT_NAMES_H

@@ -2,6 +2,8 @@
  * import_report.h - reads what guest/python/check_imports.py found: which blocked modules the code
  * imports, and what to tell its author. Pure; the line comes out of a box and is treated as
  * hostile.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_IMPORT_REPORT_H
 #define BAILEY_SESSION_IMPORT_REPORT_H

@@ -3,6 +3,8 @@
  *
  * For choosing a warm interpreter that has them already. A hint and nothing more: a string that
  * looks like an import counts, one that is hidden does not. Pure; the source is hostile.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_IMPORT_SCAN_H
 #define BAILEY_SESSION_IMPORT_SCAN_H

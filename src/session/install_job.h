@@ -1,4 +1,8 @@
-/* install_job.h - one installer box and its order; shared by installer.c and install_job.c. */
+/*
+ * install_job.h - one installer box and its order; shared by installer.c and install_job.c.
+ *
+ * Runs in: broker
+ */
 #ifndef BAILEY_SESSION_INSTALL_JOB_H
 #define BAILEY_SESSION_INSTALL_JOB_H
 

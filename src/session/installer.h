@@ -5,6 +5,8 @@
  * through the egress proxy to the package index and nowhere else, no data of any session. Two calls
  * for the same inputs at the same time are one installation. Never blocks; owned by the engine.
  * Called by template building and by sessions (a missing module, `bailey install`).
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_INSTALLER_H
 #define BAILEY_SESSION_INSTALLER_H

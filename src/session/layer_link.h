@@ -5,6 +5,8 @@
  * By descriptors, a little in each call, nothing followed. A file that is there already under the
  * name is replaced at once or stays; what the layer does not have goes in the end. Where the kernel
  * links no files between folders (Landlock before Linux 5.19) they are copied.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_LAYER_LINK_H
 #define BAILEY_SESSION_LAYER_LINK_H

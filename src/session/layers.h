@@ -4,6 +4,8 @@
  *
  * A layer is layers/<sha256>/ with <sha256>.json (what it is) and <sha256>.tiers beside it; the
  * launcher made it, the broker owns it and removes it once nothing names it any more.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_LAYERS_H
 #define BAILEY_SESSION_LAYERS_H

@@ -5,6 +5,8 @@
  * The name is a hint of hostile code. Nothing worse may come of it than the installation of a
  * package that the operator's lists allow: so it is read strictly, and what belongs to Python
  * itself or to something that is there already is not looked for. Pure.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_MISSING_H
 #define BAILEY_SESSION_MISSING_H

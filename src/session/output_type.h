@@ -1,4 +1,8 @@
-/* output_type.h - what an output is, by its name: kind and MIME type. Pure. */
+/*
+ * output_type.h - what an output is, by its name: kind and MIME type. Pure.
+ *
+ * Runs in: broker
+ */
 #ifndef BAILEY_SESSION_OUTPUT_TYPE_H
 #define BAILEY_SESSION_OUTPUT_TYPE_H
 

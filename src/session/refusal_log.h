@@ -1,6 +1,8 @@
 /*
  * refusal_log.h - a refusal, told once to the metrics and to the audit, whichever door it happened
  * at. Called by doors and tools. Never fails the caller; blocks for the page cache only.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_REFUSAL_LOG_H
 #define BAILEY_SESSION_REFUSAL_LOG_H

@@ -1,6 +1,8 @@
 /*
  * run_private.h - what a missing module leads to: looked for in /workspace, fetched, and the code
  * runs again; shared by the files of session/ and nobody else.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_RUN_PRIVATE_H
 #define BAILEY_SESSION_RUN_PRIVATE_H

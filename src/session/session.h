@@ -11,6 +11,8 @@
  *   READY     the box stands
  *   ENDING    the box is being taken away; nothing may be asked for
  *   ENDED     only its record, its outputs on disk and why it ended
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_SESSION_H
 #define BAILEY_SESSION_SESSION_H

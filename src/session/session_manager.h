@@ -4,6 +4,8 @@
  *
  * Owns the sessions, their boxes, and the one-shot runs under way. One thread, never blocks but for
  * the index. Called by tool/ and api/ (through session.h) and started by broker/.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_SESSION_MANAGER_H
 #define BAILEY_SESSION_SESSION_MANAGER_H

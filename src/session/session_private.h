@@ -12,6 +12,8 @@
  * A cell is an execution whose program is a kernel that was there before (cell.c). Contexts own
  * kernels (context.c, kernel.c); cells of one context wait in its queue and go to the box one by
  * one, so that a deadline counts from a cell's start.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_SESSION_PRIVATE_H
 #define BAILEY_SESSION_SESSION_PRIVATE_H

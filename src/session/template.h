@@ -4,6 +4,8 @@
  * A template is templates/<name>.json, which names its layer (docs/templates.md). Building is an
  * installation (installer.h) and then that file; a build that fails leaves the earlier one as it
  * was. Never blocks; callbacks come from the loop.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_TEMPLATE_H
 #define BAILEY_SESSION_TEMPLATE_H

@@ -12,6 +12,8 @@
  * another one asked for something less than TENANT_RECENT_MS ago, may begin LIMIT_PACED_BOXES a
  * second for each core, once LIMIT_PACED_AT_ONCE for each are worked off: a few at once are
  * nobody's flood. That leaves the others most of the machine. One that is alone has no pace.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_SESSION_TENANT_H
 #define BAILEY_SESSION_TENANT_H

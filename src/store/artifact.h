@@ -3,6 +3,8 @@
  *
  * Written atomically with mode 0600 beneath a folder the caller names; values of secret-looking
  * variables and tokens are redacted. Blocks for the disk. Called by tool/ and cli/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_ARTIFACT_H
 #define BAILEY_STORE_ARTIFACT_H

@@ -1,6 +1,8 @@
 /*
  * database.h - a SQLite file in a folder that is known only by its descriptor: opened, checked,
  * migrated, its errors in our words. Inside of store/ only. One process, one thread; blocks.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_DATABASE_H
 #define BAILEY_STORE_DATABASE_H

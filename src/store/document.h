@@ -1,4 +1,7 @@
-/* document.h - what an artifact says, as JSON text without secrets. Inside of store/ only. No I/O.
+/*
+ * document.h - what an artifact says, as JSON text without secrets. Inside of store/ only. No I/O.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_DOCUMENT_H
 #define BAILEY_STORE_DOCUMENT_H

@@ -7,6 +7,8 @@
  * is space) or the process is killed; what a call did survives a kill -9, and a power cut but for
  * the last moments. Blocks for the disk. One process (it is locked while it is open), one thread.
  * Times are milliseconds since 1970.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_INDEX_H
 #define BAILEY_STORE_INDEX_H

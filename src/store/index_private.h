@@ -3,6 +3,8 @@
  *
  * A call is index_place(), the values, then index_run() or index_each_row(), which leave the
  * statement as it was.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_INDEX_PRIVATE_H
 #define BAILEY_STORE_INDEX_PRIVATE_H

@@ -5,6 +5,8 @@
  * that made it and nowhere else. A key is looked up by its id and its hash compared in constant
  * time; for an id that is not known or has expired the same work is done and the same error told.
  * Blocks for the disk as index.h does.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_KEYS_H
 #define BAILEY_STORE_KEYS_H

@@ -5,6 +5,8 @@
  * folders are made and files created beneath a descriptor without following links, without execute
  * bits, first under a temporary name. Hidden names are refused (a later program of the host might
  * obey them: .git/hooks, .bashrc, .env), and so is bailey.yaml, our own configuration.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_OUTPUT_FILE_H
 #define BAILEY_STORE_OUTPUT_FILE_H

@@ -2,6 +2,8 @@
  * output_row.h - outputs by id in the index, beyond the life of their session if they are kept; and
  * secrets of the daemon's own, made once. The bytes are elsewhere (session/artifacts.h). Blocks for
  * the disk as index.h does.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_OUTPUT_ROW_H
 #define BAILEY_STORE_OUTPUT_ROW_H

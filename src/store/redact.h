@@ -3,6 +3,8 @@
  *
  * Inside of store/ only; redact() itself is in artifact.h. Pure functions over (pointer, length);
  * each takes time linear in what it looks at.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_REDACT_H
 #define BAILEY_STORE_REDACT_H

@@ -10,6 +10,8 @@
  * cache only; nothing is synced: a kill -9 loses nothing that was appended, a power cut may. An
  * append that was interrupted by a kill may be there in part, as a beginning of its bytes. Opened
  * beneath a folder descriptor, never following links, mode 0600. One process, one thread.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_STORE_SPOOL_H
 #define BAILEY_STORE_SPOOL_H

@@ -18,6 +18,8 @@
  * With SANDBOX_TYPE=docker another child keeps the provider host (provider_host.c).
  * The kernel ends everything inside when the launcher dies; the launcher dies with the supervisor.
  * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
+ *
+ * Runs in: supervisor
  */
 #ifndef BAILEY_SUPERVISOR_SUPERVISOR_H
 #define BAILEY_SUPERVISOR_SUPERVISOR_H

@@ -1,6 +1,8 @@
 /*
  * supervisor_private.h - what the files of supervisor/ share and nothing else sees: the state of
  * the process that starts the launcher, and the socket through which an upgrade is asked for.
+ *
+ * Runs in: supervisor
  */
 #ifndef BAILEY_SUPERVISOR_SUPERVISOR_PRIVATE_H
 #define BAILEY_SUPERVISOR_SUPERVISOR_PRIVATE_H

@@ -3,6 +3,8 @@
  *
  * The mount calls are here too, because <sys/mount.h> and <linux/mount.h> cannot both be included
  * with glibc 2.36. Safe between clone and exec: nothing allocates or locks.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_CALLS_H
 #define BAILEY_SYS_CALLS_H

@@ -11,6 +11,8 @@
  *
  * Blocking: file system calls only. Called by launcher/. Never touches a group it did not make, but
  * for those of bailey processes that are gone (cgroup_sweep).
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_CGROUP_H
 #define BAILEY_SYS_CGROUP_H

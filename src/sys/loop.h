@@ -5,6 +5,8 @@
  * Single thread. Sources are embedded in their owners, which remove them before they free
  * themselves; removing a source from inside any callback is fine (its pending event is dropped).
  * Never allocates.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_LOOP_H
 #define BAILEY_SYS_LOOP_H

@@ -4,6 +4,8 @@
  * It is connected to when it is opened, while its folder can still be entered; the address is kept
  * too, because the manager may start its own socket anew. Nothing waits and nothing fails the
  * caller: a manager that does not listen is the manager's trouble.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_NOTIFY_H
 #define BAILEY_SYS_NOTIFY_H

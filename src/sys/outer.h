@@ -4,6 +4,8 @@
  *
  * Called by `bailey doctor` and by the daemon's start, to name the real cause of a refusal. Reads
  * files and links only; blocks for less than a millisecond. Owns nothing.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_OUTER_H
 #define BAILEY_SYS_OUTER_H

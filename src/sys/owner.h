@@ -10,6 +10,8 @@
  *
  * The name is for people who look, and keeps two makers with the same pid from meeting. Older
  * versions do not take it for one of theirs. Blocks for the file system only.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_OWNER_H
 #define BAILEY_SYS_OWNER_H

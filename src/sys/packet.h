@@ -4,6 +4,8 @@
  * Called by whoever hands descriptors to another process: launcher, zygotes, wardens, proxy. EINTR
  * is retried; whether it waits is said by `flags` (MSG_DONTWAIT) and the socket. What comes is
  * close-on-exec. Safe between clone and exec: nothing allocates or locks.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_PACKET_H
 #define BAILEY_SYS_PACKET_H

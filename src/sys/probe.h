@@ -4,6 +4,8 @@
  * Called by `bailey doctor`, from a single-threaded process without children it would miss. Blocks
  * for some milliseconds a layer (a probe that hangs is ended after ten seconds). Leaves nothing:
  * namespaces end with their children, the control group it makes is its own and is removed.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_PROBE_H
 #define BAILEY_SYS_PROBE_H

@@ -2,6 +2,8 @@
  * subid.h - ids that may be given to others: the ranges of /etc/subuid and /etc/subgid, the set-uid
  * helpers that write them into an id map, and the range that root gives its boxes. Blocks for one
  * helper.
+ *
+ * Runs in: every process
  */
 #ifndef BAILEY_SYS_SUBID_H
 #define BAILEY_SYS_SUBID_H

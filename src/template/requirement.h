@@ -3,6 +3,8 @@
  *
  * Names and versions only: no addresses, no paths, no options of pip, no markers. Pure; what comes
  * is hostile.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TEMPLATE_REQUIREMENT_H
 #define BAILEY_TEMPLATE_REQUIREMENT_H

@@ -7,6 +7,8 @@
  *
  * Both are checked here, by the same rules; unknown keys are refused with the nearest name, and the
  * file's errors name its line. docs/templates.md has the words for people.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TEMPLATE_TEMPLATE_H
 #define BAILEY_TEMPLATE_TEMPLATE_H

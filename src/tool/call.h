@@ -3,6 +3,8 @@
  *
  * A call is never broken: what is wrong with it, or with the session, is a reply with
  * {"success":false,"error","code","hint"}. One thread, never blocks. Called by api/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TOOL_CALL_H
 #define BAILEY_TOOL_CALL_H

@@ -2,6 +2,8 @@
  * file_path.h - names of files in a box: which may be given, and what the box's errors mean. Pure.
  *
  * Only text is looked at; the box's kernel resolves what comes through. Called by tool/ and api/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TOOL_FILE_PATH_H
 #define BAILEY_TOOL_FILE_PATH_H

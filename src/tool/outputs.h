@@ -1,4 +1,7 @@
-/* outputs.h - what session_collect() fetched, told in a result and as JSON. Called by tool/, api/.
+/*
+ * outputs.h - what session_collect() fetched, told in a result and as JSON. Called by tool/, api/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TOOL_OUTPUTS_H
 #define BAILEY_TOOL_OUTPUTS_H

@@ -1,4 +1,8 @@
-/* prompt.h - the system prompt that teaches a model to use the tools: `bailey prompt`. Pure. */
+/*
+ * prompt.h - the system prompt that teaches a model to use the tools: `bailey prompt`. Pure.
+ *
+ * Runs in: broker, commands
+ */
 #ifndef BAILEY_TOOL_PROMPT_H
 #define BAILEY_TOOL_PROMPT_H
 

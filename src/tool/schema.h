@@ -5,6 +5,8 @@
  * additionalProperties, items, minItems, maxItems, minLength, minimum, maximum, exclusiveMinimum,
  * enum, contentMediaType (text that may hold a NUL: every other string may not). Called by tool/
  * and api/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TOOL_SCHEMA_H
 #define BAILEY_TOOL_SCHEMA_H

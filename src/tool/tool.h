@@ -4,6 +4,8 @@
  * A tool never fails as a tool: what is wrong with the call is a reply that says so and what to do.
  * The broker runs all of them (call.h, never blocks). The static program runs run_python_code by
  * itself, without a daemon: tool_call() here, which blocks for the run. Called by cli/ and api/.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TOOL_TOOL_H
 #define BAILEY_TOOL_TOOL_H

@@ -6,6 +6,8 @@
  * outputs, a one-shot run, a timer. call_release() gives up whatever is pending, so that an end and
  * a cancel are the same code. A handler ends with call_reply() or call_fail(), after which the call
  * is gone.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_TOOL_TOOL_PRIVATE_H
 #define BAILEY_TOOL_TOOL_PRIVATE_H

@@ -9,6 +9,8 @@
  * Hosts come and go. From a HELLO on a command is silent: it runs, its rings fill, and it says
  * nothing until the new host has named the offsets from which it wants the output (RESUME). What
  * was said to the host before does not count: it may never have been read.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_COMMAND_H
 #define BAILEY_WARDEN_COMMAND_H

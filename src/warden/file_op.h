@@ -5,6 +5,8 @@
  * An operation is embedded at the head of its own kind's struct and lives in warden->files from
  * file_op_new() to file_op_end(), or until a CANCEL or a new host ends it. Whatever the guest does
  * meanwhile, names are resolved beneath the shares and what is open stays what it is.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_FILE_OP_H
 #define BAILEY_WARDEN_FILE_OP_H

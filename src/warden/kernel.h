@@ -14,6 +14,8 @@
  *
  * A kernel that has died keeps its socket and pipes until its last cell has what is in them. Its
  * own end is told after that.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_KERNEL_H
 #define BAILEY_WARDEN_KERNEL_H

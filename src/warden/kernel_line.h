@@ -5,6 +5,8 @@
  * Bytes go in as they come, in any pieces. An event is handed on piece by piece as it arrives, so
  * that one of any size needs no memory here. Everything is the guest's word: a line that is neither
  * an event nor an end, or too long to be an end, is passed over. No I/O, no allocation. Fuzzed.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_KERNEL_LINE_H
 #define BAILEY_WARDEN_KERNEL_LINE_H

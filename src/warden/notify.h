@@ -4,6 +4,8 @@
  * One inotify instance serves all watches of a box: instances are few, and counted for the host's
  * user too. A folder that several operations look at has one number (wd) and a struct folder for
  * each of them. Folders form the tree that the operation sees; a name is its parent's and its own.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_NOTIFY_H
 #define BAILEY_WARDEN_NOTIFY_H

@@ -3,6 +3,8 @@
  *
  * Runs in the cloned child after sandbox_bring_up(). Single thread, plain epoll. When the channel
  * closes everything in the box ends. Never returns.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_WARDEN_H
 #define BAILEY_WARDEN_WARDEN_H

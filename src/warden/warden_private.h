@@ -6,6 +6,8 @@
  * contents, listings) are made by producers only when the channel has room, so they never stand
  * in the way of a control frame. A producer holds at most one window of bytes that the host has not
  * acknowledged.
+ *
+ * Runs in: box
  */
 #ifndef BAILEY_WARDEN_WARDEN_PRIVATE_H
 #define BAILEY_WARDEN_WARDEN_PRIVATE_H

@@ -3,6 +3,8 @@
  *
  * A path has no NUL in it and is not terminated; it begins with the name of a share (/workspace,
  * /tmp, /tmp/data, /home/user) and is resolved by the box's kernel, beneath it.
+ *
+ * Runs in: broker, hosts, launcher, box
  */
 #ifndef BAILEY_WIRE_FILE_MESSAGE_H
 #define BAILEY_WIRE_FILE_MESSAGE_H

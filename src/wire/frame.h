@@ -15,6 +15,8 @@
  * delays a kill.
  *
  * No I/O, no allocation here. Every decoder treats its input as hostile.
+ *
+ * Runs in: broker, hosts, launcher, box
  */
 #ifndef BAILEY_WIRE_FRAME_H
 #define BAILEY_WIRE_FRAME_H

@@ -4,6 +4,8 @@
  *
  * message_*_pack() return the payload's length or -EMSGSIZE; message_*_unpack() return 0 or
  * -EPROTO. Unpacked pointers borrow from the frame.
+ *
+ * Runs in: broker, hosts, launcher, box
  */
 #ifndef BAILEY_WIRE_MESSAGE_H
 #define BAILEY_WIRE_MESSAGE_H

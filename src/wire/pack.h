@@ -3,6 +3,8 @@
  *
  * A pack or unpack that went over its end is `failed` and stays so: write or read a whole message,
  * then look at the flag once. Nothing here allocates; unpacked bytes point into the payload.
+ *
+ * Runs in: broker, hosts, launcher, box
  */
 #ifndef BAILEY_WIRE_PACK_H
 #define BAILEY_WIRE_PACK_H

@@ -2,6 +2,8 @@
  * memory.h - what makes the fork of a Python with half a gigabyte of libraries cheap (memory.c).
  * Private to zygote/. One thread; nothing here can fail in a way that matters: without it a fork
  * takes longer.
+ *
+ * Runs in: zygote
  */
 #ifndef BAILEY_ZYGOTE_MEMORY_H
 #define BAILEY_ZYGOTE_MEMORY_H

@@ -15,6 +15,8 @@
  * In a container the zygote is a guest: nothing that it says is trusted, it may only break itself.
  * Requests have no box there. FORKED has no pid, and comes when the warden has become the kernel's
  * parent, whose end is never told by the zygote then; JOINED has the pid.
+ *
+ * Runs in: zygote
  */
 #ifndef BAILEY_ZYGOTE_ZYGOTE_H
 #define BAILEY_ZYGOTE_ZYGOTE_H

@@ -5,6 +5,8 @@
  * The shapes are those of a server that others speak to already, so errors are {"error": TEXT},
  * with a code beside it, and members that nobody knows are passed over. Owns the calls under way.
  * One thread, never blocks.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_EXECUTE_EXECUTE_H
 #define BAILEY_API_EXECUTE_EXECUTE_H

@@ -1,6 +1,8 @@
 /*
  * fixtures.h - tools, prompts and resources that the official conformance suite asks for. Only a
  * server that was told so (mcp_settings.has_fixtures, which only tests set) knows any of them.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_MCP_FIXTURES_H
 #define BAILEY_API_MCP_FIXTURES_H

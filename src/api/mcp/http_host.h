@@ -1,4 +1,8 @@
-/* http_host.h - shared by the two files of the engine's side of MCP over HTTP, and nobody else. */
+/*
+ * http_host.h - shared by the two files of the engine's side of MCP over HTTP, and nobody else.
+ *
+ * Runs in: broker, commands
+ */
 #ifndef BAILEY_API_MCP_HTTP_HOST_H
 #define BAILEY_API_MCP_HTTP_HOST_H
 

@@ -8,6 +8,8 @@
  *
  * A host may answer a work from inside the op that began it, and then returns 0 from that. After
  * cancel() it forgets the work; after an answer the work is gone, unless a read is asked for next.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_MCP_MCP_H
 #define BAILEY_API_MCP_MCP_H

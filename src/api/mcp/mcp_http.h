@@ -4,6 +4,8 @@
  * A door for http/server.h: its rows are handed to every server that has it. What needs the engine
  * is behind mcp_http_ops, so that the transport can be tried without one (http_host.c has the real
  * one). One thread, never blocks. Free it after the servers have stopped.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_MCP_HTTP_H
 #define BAILEY_API_MCP_HTTP_H

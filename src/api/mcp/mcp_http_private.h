@@ -10,6 +10,8 @@
  *
  * A peer must not be freed from inside what it calls (send), and who reads a stream may vanish from
  * inside of that: so both only leave a mark, and the door's timer (sweep) does the rest.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_MCP_MCP_HTTP_PRIVATE_H
 #define BAILEY_API_MCP_MCP_HTTP_PRIVATE_H

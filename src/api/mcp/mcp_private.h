@@ -4,6 +4,8 @@
  *
  * Private to api/mcp. Functions that take a json_t to send steal the reference and accept NULL (no
  * memory): the peer then gets an internal error instead.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_MCP_MCP_PRIVATE_H
 #define BAILEY_API_MCP_MCP_PRIVATE_H

@@ -1,6 +1,8 @@
 /*
  * doors.h - doors beside REST on the same listeners. Opened before the servers, closed when these
  * have stopped and before the tools go. Private to api/rest.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_REST_DOORS_H
 #define BAILEY_API_REST_DOORS_H

@@ -1,6 +1,8 @@
 /*
  * download.h - a file of the disk as a reply, for everything that a guest made: by ranges, and with
  * headers that let no browser run it or guess what it is. Inside of rest/.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_REST_DOWNLOAD_H
 #define BAILEY_API_REST_DOWNLOAD_H

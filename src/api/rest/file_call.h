@@ -4,6 +4,8 @@
  * file_call_new() checks path and session and answers what is wrong; file_call_start() makes the
  * box when needed and calls begin(), which starts the operation and sets `op`. However it ends, the
  * call is freed once: by file_call_end(), or because its client left, which cancels the operation.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_REST_FILE_CALL_H
 #define BAILEY_API_REST_FILE_CALL_H

@@ -1,6 +1,8 @@
 /*
  * links.h - links to outputs that need no key, for a time: signed with a secret of the daemon's
  * own. Pure. Inside of rest/.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_REST_LINKS_H
 #define BAILEY_API_REST_LINKS_H

@@ -1,4 +1,8 @@
-/* openapi.h - the OpenAPI 3.1 document, printed from the rows that the server uses. Pure. */
+/*
+ * openapi.h - the OpenAPI 3.1 document, printed from the rows that the server uses. Pure.
+ *
+ * Runs in: broker
+ */
 #ifndef BAILEY_API_REST_OPENAPI_H
 #define BAILEY_API_REST_OPENAPI_H
 

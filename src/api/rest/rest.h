@@ -3,6 +3,8 @@
  *
  * Owns the servers, one for each address, and the tool calls under way. One thread, never blocks
  * but where session.h does.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_REST_REST_H
 #define BAILEY_API_REST_REST_H

@@ -5,6 +5,8 @@
  * calls the handler with what it found. A handler answers at once with one of the rest_reply*() and
  * rest_fail*(), or keeps `http` in a struct of its own and sets http_on_gone() before it returns.
  * Whatever waits for a session's execution, box or files gives it up when its client leaves.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_REST_REST_PRIVATE_H
 #define BAILEY_API_REST_REST_PRIVATE_H

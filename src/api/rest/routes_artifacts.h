@@ -1,6 +1,8 @@
 /*
  * routes_artifacts.h - the rows of routes.c for outputs by id, the OpenAPI document and the page
  * that shows it; included there, inside of its table, and nowhere else.
+ *
+ * Runs in: broker
  */
 /* clang-format off */
     {.method = "GET",

@@ -1,5 +1,9 @@
-/* routes_keys.h - rows of the REST door about API keys; included by routes.c in the middle of its
- * table, and by nobody else. */
+/*
+ * routes_keys.h - rows of the REST door about API keys; included by routes.c in the middle of its
+ * table, and by nobody else.
+ *
+ * Runs in: broker
+ */
 
 #define S_SCOPES                                                                                 \
     "{\"type\":\"array\",\"minItems\":1,\"maxItems\":5,\"items\":{\"type\":\"string\",\"enum\":" \

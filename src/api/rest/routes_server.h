@@ -1,5 +1,9 @@
-/* routes_server.h - rows of the REST door about the server itself; included by routes.c in the
- * middle of its table, and by nobody else. */
+/*
+ * routes_server.h - rows of the REST door about the server itself; included by routes.c in the
+ * middle of its table, and by nobody else.
+ *
+ * Runs in: broker
+ */
 
 #define B_RELOAD                                                                      \
     OBJECT(MEMBER("settings", S_ENV) "," MEMBER(                                      \

@@ -1,6 +1,8 @@
 /*
  * routes_warm.h - the rows of routes.c for cells, contexts, packages, templates and what is warm;
  * included there, inside of its table, and nowhere else.
+ *
+ * Runs in: broker
  */
 /* clang-format off */
     {"POST",

@@ -1,5 +1,9 @@
-/* routes_watch.h - rows of the REST door about what happened; included by routes.c in the middle of
- * its table, and by nobody else. */
+/*
+ * routes_watch.h - rows of the REST door about what happened; included by routes.c in the middle of
+ * its table, and by nobody else.
+ *
+ * Runs in: broker
+ */
 
 #define S_TAIL "{\"type\":\"integer\",\"minimum\":0,\"maximum\":100000}"
 

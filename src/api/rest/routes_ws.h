@@ -1,6 +1,8 @@
 /*
  * routes_ws.h - the rows of routes.c that become WebSockets (docs/websocket.md); included there,
  * inside of its table, and nowhere else.
+ *
+ * Runs in: broker
  */
 /* clang-format off */
     {"GET",

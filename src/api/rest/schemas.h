@@ -1,5 +1,9 @@
-/* schemas.h - pieces that the rows of routes.c are made of: JSON Schema as text, parameters, lists
- * of errors. Inside of rest/. */
+/*
+ * schemas.h - pieces that the rows of routes.c are made of: JSON Schema as text, parameters, lists
+ * of errors. Inside of rest/.
+ *
+ * Runs in: broker
+ */
 #ifndef BAILEY_API_REST_SCHEMAS_H
 #define BAILEY_API_REST_SCHEMAS_H
 

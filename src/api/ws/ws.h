@@ -1,6 +1,8 @@
 /*
  * ws.h - the WebSocket door: docs/websocket.md over http/websocket.h. Its addresses are rows of
  * rest/routes.c like others: key, scope and query are checked there before these are called.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_WS_WS_H
 #define BAILEY_API_WS_WS_H

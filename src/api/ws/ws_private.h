@@ -5,6 +5,8 @@
  * checks them), replies and events go out through one queue (peer.c). A subscription is something
  * that has events now and then: it says so by ws_ready(), and is asked for more() only while the
  * client takes what it has, so that who reads slowly holds back its own guest and nothing else.
+ *
+ * Runs in: broker
  */
 #ifndef BAILEY_API_WS_WS_PRIVATE_H
 #define BAILEY_API_WS_WS_PRIVATE_H

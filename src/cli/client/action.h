@@ -4,6 +4,8 @@
  * action_run() takes the options, finds the row, checks how many operands there are and which
  * options were written, and calls the row with all of that; what is wrong is told, with the action
  * that was likely meant. The names are those of the command's `operands` (command.h).
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_ACTION_H
 #define BAILEY_CLI_CLIENT_ACTION_H

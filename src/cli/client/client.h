@@ -3,6 +3,8 @@
  *
  * Blocks. One thread. client_open() starts a daemon when none is running and it is asked to.
  * Errors of the API become a struct error with the API's code and message.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_CLIENT_H
 #define BAILEY_CLI_CLIENT_CLIENT_H

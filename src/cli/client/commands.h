@@ -1,4 +1,8 @@
-/* commands.h - what runs each command of bailey-engine; a file each. All return the exit status. */
+/*
+ * commands.h - what runs each command of bailey-engine; a file each. All return the exit status.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_CLIENT_COMMANDS_H
 #define BAILEY_CLI_CLIENT_COMMANDS_H
 

@@ -1,4 +1,8 @@
-/* cp.h - what both directions of `bailey cp` share; cp.c goes up, cp_down.c comes back. */
+/*
+ * cp.h - what both directions of `bailey cp` share; cp.c goes up, cp_down.c comes back.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_CLIENT_CP_H
 #define BAILEY_CLI_CLIENT_CP_H
 

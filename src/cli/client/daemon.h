@@ -2,6 +2,8 @@
  * daemon.h - reaching this user's daemon, and starting one when nobody is there.
  *
  * Two clients that start one at the same time both end up connected to the one that won its lock.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_DAEMON_H
 #define BAILEY_CLI_CLIENT_DAEMON_H

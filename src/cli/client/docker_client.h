@@ -3,6 +3,8 @@
  *
  * DOCKER_HOST, DOCKER_CERT_PATH and DOCKER_TLS_VERIFY say where it is. Blocks. What Docker says is
  * not trusted more than any other peer: it has ceilings, and its words are shown made harmless.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_DOCKER_CLIENT_H
 #define BAILEY_CLI_CLIENT_DOCKER_CLIENT_H

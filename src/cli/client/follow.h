@@ -5,6 +5,8 @@
  * the connection breaks (the broker was killed, say) the events behind the last id are asked for
  * again until the daemon is back, it is gone, or patience is over. One thread; callbacks come from
  * follow_turn() only.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_FOLLOW_H
 #define BAILEY_CLI_CLIENT_FOLLOW_H

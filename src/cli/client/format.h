@@ -1,4 +1,8 @@
-/* format.h - numbers and times as people say them, and the way back from RFC 3339. Pure. */
+/*
+ * format.h - numbers and times as people say them, and the way back from RFC 3339. Pure.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_CLIENT_FORMAT_H
 #define BAILEY_CLI_CLIENT_FORMAT_H
 

@@ -1,6 +1,8 @@
 /*
  * image.h - `bailey image build` in two parts: image.c has the actions, image_build.c the making.
  * Inside of client/.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_IMAGE_H
 #define BAILEY_CLI_CLIENT_IMAGE_H

@@ -4,6 +4,8 @@
  * One request at a time, in the order of the bytes; nothing waits for it but the next one, so a
  * command that writes while it does not read cannot block us. Callbacks come from
  * http_client_wait() only.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_INPUT_H
 #define BAILEY_CLI_CLIENT_INPUT_H

@@ -2,6 +2,8 @@
  * keys.h - what is typed at a session's terminal, and the escape that is for us. Pure.
  *
  * Ctrl-] begins it: then d leaves, k kills, Ctrl-] sends one; anything else goes through with it.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_KEYS_H
 #define BAILEY_CLI_CLIENT_KEYS_H

@@ -3,6 +3,8 @@
  * survive a broker's end, files, outputs, the front's own session.
  *
  * One thread, never blocks but for reaching the daemon. Answers go to the works that asked.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_MCP_HOST_H
 #define BAILEY_CLI_CLIENT_MCP_HOST_H

@@ -5,6 +5,8 @@
  * One thread. done() comes from rest_wait() only, exactly once unless the call is cancelled, and
  * may start and cancel others. The daemon is reached (and started) by the first call, which blocks
  * for that.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_MCP_REST_H
 #define BAILEY_CLI_CLIENT_MCP_REST_H

@@ -2,6 +2,8 @@
  * mcp_task.h - a work of the MCP door on its way through the daemon. Private to mcp_host.c and
  * mcp_files.c. Owned by its host; one call is under way at most. A function that fails or answers a
  * task frees it.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_MCP_TASK_H
 #define BAILEY_CLI_CLIENT_MCP_TASK_H

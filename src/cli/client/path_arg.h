@@ -3,6 +3,8 @@
  *
  * A word is of a session when a colon stands in it before any slash; "./a:b" is a host's file. A
  * PATH that does not begin with '/' is below /workspace.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_PATH_ARG_H
 #define BAILEY_CLI_CLIENT_PATH_ARG_H

@@ -4,6 +4,8 @@
  *
  * Its progress is one line that changes on a terminal, and lines elsewhere. Blocks until the end or
  * a signal; hanging up gives the work up.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_PROGRESS_H
 #define BAILEY_CLI_CLIENT_PROGRESS_H

@@ -1,6 +1,8 @@
 /*
  * progress_line.h - where some work is, as one line on standard error that changes on a terminal,
  * and as lines elsewhere. Inside of client/.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_PROGRESS_LINE_H
 #define BAILEY_CLI_CLIENT_PROGRESS_LINE_H

@@ -1,4 +1,8 @@
-/* remote.h - calls about files of a session, for ls, cat, rm and cp. Blocks. */
+/*
+ * remote.h - calls about files of a session, for ls, cat, rm and cp. Blocks.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_CLIENT_REMOTE_H
 #define BAILEY_CLI_CLIENT_REMOTE_H
 

@@ -1,4 +1,8 @@
-/* report.h - what commands in a session are told and tell: words into JSON, results into words. */
+/*
+ * report.h - what commands in a session are told and tell: words into JSON, results into words.
+ *
+ * Runs in: commands
+ */
 #ifndef BAILEY_CLI_CLIENT_REPORT_H
 #define BAILEY_CLI_CLIENT_REPORT_H
 

@@ -4,6 +4,8 @@
  *
  * Cells are copied and made harmless (a guest chose many of the names); the last column is not
  * padded, a column that is marked so is flush right.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_TABLE_H
 #define BAILEY_CLI_CLIENT_TABLE_H

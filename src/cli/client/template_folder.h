@@ -2,6 +2,8 @@
  * template_folder.h - a template as the daemon takes it, from a folder or from this program.
  *
  * The folder's files are read with the caller's rights, beneath it. Blocks for them only.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_TEMPLATE_FOLDER_H
 #define BAILEY_CLI_CLIENT_TEMPLATE_FOLDER_H

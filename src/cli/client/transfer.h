@@ -2,6 +2,8 @@
  * transfer.h - bytes of one file up or down, with a progress line on a terminal.
  *
  * Blocks until it is whole or has failed. Descriptors are the caller's.
+ *
+ * Runs in: commands
  */
 #ifndef BAILEY_CLI_CLIENT_TRANSFER_H
 #define BAILEY_CLI_CLIENT_TRANSFER_H

@@ -6,6 +6,8 @@
  * inside box_pump() and box_resume() only; they may use the box, but for those two and box_free().
  * Every frame from a warden is hostile input: one that breaks the protocol loses its box and
  * nothing else. Deadlines are kept here, not in the warden. Never blocks.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_BOX_BOX_H
 #define BAILEY_RUNTIME_BOX_BOX_H

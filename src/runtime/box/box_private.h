@@ -1,4 +1,7 @@
-/* box_private.h - a box as its own files see it: the channel, and the calls that wait for answers.
+/*
+ * box_private.h - a box as its own files see it: the channel, and the calls that wait for answers.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_BOX_BOX_PRIVATE_H
 #define BAILEY_RUNTIME_BOX_BOX_PRIVATE_H

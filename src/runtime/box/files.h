@@ -5,6 +5,8 @@
  * for their length. Every operation ends with exactly one done(); err->num is 0 or the negative
  * errno that the box's kernel gave (-EXDEV: a symbolic link leads out, or into another mount;
  * -EROFS: /tmp/data; -EBUSY: a share itself; -EAGAIN: more than LIMIT_FILE_OPS at once).
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_BOX_FILES_H
 #define BAILEY_RUNTIME_BOX_FILES_H

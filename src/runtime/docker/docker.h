@@ -6,6 +6,8 @@
  * with it: whatever happens to us, it sees the end of its rendezvous socket and removes the
  * container. Needs no HTTP library in this program. Blocks for the bring-up; ends early when
  * box_spec.cancel_fd says so.
+ *
+ * Runs in: hosts, commands
  */
 #ifndef BAILEY_RUNTIME_DOCKER_DOCKER_H
 #define BAILEY_RUNTIME_DOCKER_DOCKER_H

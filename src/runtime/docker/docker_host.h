@@ -6,6 +6,8 @@
  * Speaks launcher/protocol.h over control channels that come through the rendezvous socket, and the
  * Engine API over HTTP. One thread, one reactor; nothing here waits. A broker and a container are
  * both treated as hostile: the first can have boxes made and ended, the second can lose its own.
+ *
+ * Runs in: hosts, commands
  */
 #ifndef BAILEY_RUNTIME_DOCKER_DOCKER_HOST_H
 #define BAILEY_RUNTIME_DOCKER_DOCKER_HOST_H

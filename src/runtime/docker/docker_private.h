@@ -6,6 +6,8 @@
  * out whether there is a Docker, the image (pull.c) and the volume (volume.c) before the first box;
  * pool.c has prewarmed boxes; sweep.c removes what is left of others, and hears of memory that ran
  * out.
+ *
+ * Runs in: hosts, commands
  */
 #ifndef BAILEY_RUNTIME_DOCKER_DOCKER_PRIVATE_H
 #define BAILEY_RUNTIME_DOCKER_DOCKER_PRIVATE_H

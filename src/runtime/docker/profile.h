@@ -4,6 +4,8 @@
  *
  * Constant. Defined by the output of tools/gen-profile.c, which says what it is made of; the same
  * is deploy/seccomp.json.
+ *
+ * Runs in: hosts, commands
  */
 #ifndef BAILEY_RUNTIME_DOCKER_PROFILE_H
 #define BAILEY_RUNTIME_DOCKER_PROFILE_H

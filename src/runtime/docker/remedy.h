@@ -1,6 +1,8 @@
 /*
  * remedy.h - what to do about a Docker that cannot be reached as configured. For the provider host
  * and for the commands that speak to Docker themselves. Pure.
+ *
+ * Runs in: hosts, commands
  */
 #ifndef BAILEY_RUNTIME_DOCKER_REMEDY_H
 #define BAILEY_RUNTIME_DOCKER_REMEDY_H

@@ -1,4 +1,8 @@
-/* local.h - the runtime `local`: boxes of this machine's kernel, made directly by the launcher. */
+/*
+ * local.h - the runtime `local`: boxes of this machine's kernel, made directly by the launcher.
+ *
+ * Runs in: broker, commands
+ */
 #ifndef BAILEY_RUNTIME_LOCAL_LOCAL_H
 #define BAILEY_RUNTIME_LOCAL_LOCAL_H
 

@@ -1,5 +1,7 @@
 /*
  * local_private.h - what the files of the launcher's provider share and nobody else sees.
+ *
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_LOCAL_LOCAL_PRIVATE_H
 #define BAILEY_RUNTIME_LOCAL_LOCAL_PRIVATE_H
