@@ -221,7 +221,7 @@ struct run_spec {
 int engine_run(struct engine *engine, const struct run_spec *spec,
                void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
                struct error *err);
-void engine_run_cancel(struct run *run); /* the box is ended; done() does not come any more */
+void engine_run_cancel(struct run *run); /* the box is ended; nobody is called any more */
 void engine_run_resume(struct run *run, int stream); /* the sink has room; not from inside of it */
 const char *engine_run_id(const struct run *run);
 const char *engine_run_tenant(const struct run *run);

@@ -280,6 +280,36 @@ static void test_stop(void **state)
     result_free(&told.result);
 }
 
+struct reader {
+    struct told told; /* first: it is what on_done() gets */
+    struct run *run;
+    unsigned calls;
+};
+
+static size_t read_once(void *ctx, int stream, const void *data, size_t length)
+{
+    struct reader *reader = ctx;
+
+    (void)stream;
+    (void)data;
+    if (reader->calls++ == 0)
+        engine_run_cancel(reader->run);
+    return length;
+}
+
+/* More output is on its way when the caller leaves, who is gone then: nobody is called. */
+static void test_output_behind_a_cancel(void **state)
+{
+    struct shop *shop = *state;
+    struct reader reader = {0};
+
+    reader.run = start(shop, &reader.told,
+                       &(struct run_spec){.code = "exec yes abcdefghij", .sink = read_once});
+    UNTIL(shop, engine_is_idle(shop->engine));
+    assert_int_equal(reader.calls, 1);
+    assert_int_equal(reader.told.done, 0);
+}
+
 /* An engine is freed with runs in every state. */
 static void test_freed(void **state)
 {
@@ -310,6 +340,7 @@ int main(void)
         IN_A_WORKSHOP(test_refused),
         IN_A_WORKSHOP(test_refused_at_once),
         IN_A_WORKSHOP(test_cancel),
+        IN_A_WORKSHOP(test_output_behind_a_cancel),
         IN_A_WORKSHOP(test_box_lost),
         IN_A_WORKSHOP(test_blocked_imports),
         IN_A_WORKSHOP(test_stop),
