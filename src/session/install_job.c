@@ -248,7 +248,9 @@ static void measure_folder(int folder_fd, const char *name, unsigned depth, stru
     struct dirent *entry;
 
     if (!folder) {
-        measure->is_partial = true;
+        /* One that is gone, or not there yet, hides nothing: pip makes and removes folders. */
+        if (errno != ENOENT && errno != ENOTDIR)
+            measure->is_partial = true;
         fd_closep(&fd);
         return;
     }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "engine_fixture.h"
+#include "session/install_job.h"
 #include "session/installer.h"
 #include "session/layers.h"
 #include "session/template.h"
@@ -278,6 +279,35 @@ static void test_failures(void **state)
     UNTIL(fixture, !exists("layers/" ONE));
     fixture->oom_kills = 1;
     fails(fixture, "silent", ERROR_INSTALL_FAILED, "more memory");
+}
+
+/*
+ * The free space of the disk counts only while a part of the installation cannot be looked into;
+ * else what another process writes would be the installation's. Here the disk has lost "all".
+ */
+static void test_other_writers_of_the_disk_do_not_count(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct told told;
+    struct installation *installation = start(fixture, &told, "slow");
+    struct install_job *job = installation->job;
+    char name[300] = "layers/" LAYER_BUILDING;
+
+    UNTIL(fixture, told.lines[0]);
+    job->free_bytes = UINT64_MAX;
+    job_look_at_size(job); /* its folder is not there */
+    assert_null(job->err.code);
+    strncat(name, job->key, sizeof(name) - strlen(name) - 1);
+    scratch_folder(&fixture->scratch, name);
+    job_look_at_size(job);
+    assert_null(job->err.code);
+    for (int depth = 0; depth <= 65; depth++) { /* deeper than it looks */
+        strncat(name, "/d", sizeof(name) - strlen(name) - 1);
+        scratch_folder(&fixture->scratch, name);
+    }
+    job_look_at_size(job);
+    assert_ptr_equal(job->err.code, ERROR_TOO_LARGE);
+    UNTIL(fixture, told.done);
 }
 
 static void test_refused_at_once(void **state)
@@ -586,6 +616,7 @@ int main(void)
         HERE(test_cancel),
         HERE(test_cancel_before_the_box),
         HERE(test_failures),
+        HERE(test_other_writers_of_the_disk_do_not_count),
         HERE(test_refused_at_once),
         HERE(test_freed_under_way),
         HERE(test_session),
