@@ -19,7 +19,7 @@ FOLDERS = {"bin": 0o755, "dev": 0o755, "etc": 0o755, "home": 0o755, "home/user":
            "usr": 0o755, "usr/bin": 0o755, "usr/lib": 0o755, "var": 0o755, "var/tmp": 0o1777,
            "workspace": 0o755}
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
-PROGRAMS = """bash sh cat chmod cp cut date dd df echo env false find grep head id ln ls mkdir mkfifo mv
+PROGRAMS = """bash sh cat chmod chown cp cut date dd df echo env false find grep head id ln ls mkdir mkfifo mv
 nproc od printf pwd readlink rm rmdir sed seq setsid sha256sum sleep sort stat stty tail tee test
 timeout touch tr true tty uname wc whoami yes python3""".split()
 

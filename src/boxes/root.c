@@ -43,13 +43,6 @@ static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 static const char *const own_folders[] = {"proc", "sys", "dev",   "tmp",        "workspace", "home",
                                           "run",  "mnt", "media", "lost+found", "bailey"};
 
-int root_clone_tree(const char *path)
-{
-    if (geteuid() != 0)
-        return -1;
-    return sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-}
-
 static void bind_if_there(struct plan_builder *builder, const char *source, const char *target,
                           bool clone_here)
 {

@@ -206,6 +206,7 @@ void session_manager_run_cancel(struct run *run)
     struct error err = {0};
 
     run->done = NULL;
+    run->sink = NULL; /* output that is on its way may come before the turn in which it ends */
     error_set(&err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
     run_over(run, &err);
 }

@@ -235,8 +235,8 @@ struct run_spec {
 int session_manager_run(struct session_manager *manager, const struct run_spec *spec,
                         void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
                         struct error *err);
-void session_manager_run_cancel(
-    struct run *run); /* the box is ended; done() does not come any more */
+/* The box is ended; neither done() nor the sink is called any more. */
+void session_manager_run_cancel(struct run *run);
 void session_manager_run_resume(struct run *run,
                                 int stream); /* the sink has room; not from inside of it */
 const char *session_manager_run_id(const struct run *run);

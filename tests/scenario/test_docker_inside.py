@@ -189,6 +189,17 @@ def test_boxes_have_all_walls(remedied):
     assert "remedy: docker run" not in "\n".join(remedied.bailey("doctor").stdout.splitlines()[:4])
 
 
+def test_root_shows_what_only_root_can_reach(outer):
+    """Without CAP_SYS_ADMIN: a folder behind one that is closed to everybody but its owner. Templates of
+    root's own state folder are such."""
+    host = options(Inside(outer).doctor()["container"]["remedy"])
+    done = Inside(outer, **host).shell(
+        "mkdir -p /tmp/closed/root/bin && cp /usr/bin/bailey /tmp/closed/root/bin && "
+        "chown -R 4711 /tmp/closed && chmod 700 /tmp/closed && "
+        "bailey exec --root /tmp/closed/root -- /bin/bailey --version")
+    assert done.status == 0 and done.stdout.startswith("bailey "), done
+
+
 def test_a_masked_proc_is_all_that_is_missing_without_systempaths(outer):
     inside = Inside(outer, SecurityOpt=["seccomp=" + PROFILE.read_text()])
     report = inside.doctor()

@@ -283,6 +283,36 @@ static void test_stop(void **state)
     result_free(&told.result);
 }
 
+struct reader {
+    struct told told; /* first: it is what on_done() gets */
+    struct run *run;
+    unsigned calls;
+};
+
+static size_t read_once(void *ctx, int stream, const void *data, size_t length)
+{
+    struct reader *reader = ctx;
+
+    (void)stream;
+    (void)data;
+    if (reader->calls++ == 0)
+        session_manager_run_cancel(reader->run);
+    return length;
+}
+
+/* More output is on its way when the caller leaves, who is gone then: nobody is called. */
+static void test_output_behind_a_cancel(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct reader reader = {0};
+
+    reader.run = start(fixture, &reader.told,
+                       &(struct run_spec){.code = "exec yes abcdefghij", .sink = read_once});
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
+    assert_int_equal(reader.calls, 1);
+    assert_int_equal(reader.told.done, 0);
+}
+
 /* An engine is freed with runs in every state. */
 static void test_freed(void **state)
 {
@@ -313,6 +343,7 @@ int main(void)
         WITH_ENGINE(test_refused),
         WITH_ENGINE(test_refused_at_once),
         WITH_ENGINE(test_cancel),
+        WITH_ENGINE(test_output_behind_a_cancel),
         WITH_ENGINE(test_box_lost),
         WITH_ENGINE(test_blocked_imports),
         WITH_ENGINE(test_stop),

@@ -1,0 +1,113 @@
+/*
+ * tree.c - a tree of the host as a detached mount, cloned with the caller's own rights before a box
+ * becomes an id that could not reach it.
+ *
+ * Theory of operation. open_tree(2) with OPEN_TREE_CLONE asks for CAP_SYS_ADMIN in the user
+ * namespace that owns the mounts. Root of a machine has it, root of a container has not. In a user
+ * namespace of its own where every id is mapped to itself a process has all capabilities over the
+ * same files: a short-lived child clones the tree there and hands it back. Mapping root's id asks
+ * for CAP_SETUID, CAP_SETGID and CAP_SETFCAP, which a container has by default; where they are
+ * missing there is no tree, and the box tries the path by itself.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "boxes/boxes_private.h"
+#include "sys/calls.h"
+#include "sys/packet.h"
+
+#define MAP_MAX 4096
+
+static int clone_tree(const char *path)
+{
+    return sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
+
+/* Our own map with its left column on both sides: each id becomes itself. */
+static int write_identity(pid_t pid, const char *name)
+{
+    char path[64], own[MAP_MAX], text[MAP_MAX];
+    char *rest = own, *line;
+    size_t length = 0;
+    int r;
+
+    str_format(path, sizeof(path), "/proc/self/%s", name);
+    r = fd_read_text_at(AT_FDCWD, path, own, sizeof(own));
+    if (r < 0)
+        return r;
+    text[0] = 0;
+    while ((line = strsep(&rest, "\n"))) {
+        unsigned long long inside, outside, count;
+
+        if (sscanf(line, "%llu %llu %llu", &inside, &outside, &count) != 3)
+            continue;
+        if (str_format(text + length, sizeof(text) - length, "%llu %llu %llu\n", inside, inside,
+                       count) < 0)
+            return -E2BIG;
+        length += strlen(text + length);
+    }
+    str_format(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    return fd_write_text_at(AT_FDCWD, path, text);
+}
+
+/* In the child: system calls only. */
+static _Noreturn void clone_inside(int socket_fd, const char *path)
+{
+    char byte;
+    int tree_fd;
+
+    if (recv(socket_fd, &byte, 1, 0) != 1)
+        _exit(1); /* no maps */
+    tree_fd = clone_tree(path);
+    _exit(tree_fd < 0 || packet_send(socket_fd, "t", 1, &tree_fd, 1, 0) < 0);
+}
+
+/* -1: none. */
+static int clone_apart(const char *path)
+{
+    CLEANUP(fd_closep) int ours = -1;
+    CLEANUP(fd_closep) int pid_fd = -1;
+    int pair[2], tree_fd = -1;
+    size_t count = 1;
+    char byte;
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    ours = pair[0];
+    pid = sys_clone_fork(CLONE_NEWUSER | CLONE_NEWNS, &pid_fd, -1);
+    if (pid == 0) {
+        close(pair[0]);
+        clone_inside(pair[1], path);
+    }
+    close(pair[1]);
+    if (pid < 0)
+        return -1;
+    if (write_identity(pid, "uid_map") < 0 || write_identity(pid, "gid_map") < 0 ||
+        packet_send(ours, "g", 1, NULL, 0, 0) < 0)
+        shutdown(ours, SHUT_RDWR); /* it ends without a word */
+    if (packet_receive(ours, &byte, 1, &tree_fd, &count, 0) != 1 || count != 1)
+        tree_fd = -1;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return tree_fd;
+}
+
+int root_clone_tree(const char *path)
+{
+    int fd;
+
+    if (geteuid() != 0)
+        return -1;
+    fd = clone_tree(path);
+    return fd < 0 && errno == EPERM ? clone_apart(path) : fd;
+}
