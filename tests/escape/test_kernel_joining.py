@@ -152,6 +152,8 @@ def test_21_ending_it_is_told(daemon, name):
         if result["meta"].get("kernel_lost") or result["meta"].get("error"):
             assert result["exit_code"] != 0, result  # its value may have been told before
             assert [r["data"]["text/plain"] for r in result["results"]] in ([], ["42"]), result
+        elif name == "SIGINT" and (result["error"] or {}).get("name") == "KeyboardInterrupt":
+            assert result["exit_code"] == 1, result  # it had joined, and its cell had begun
         else:
             assert result["exit_code"] == 0 and result["results"][0]["data"]["text/plain"] == "42", result
         after = daemon.cell(session, "6 * 7", context=result["meta"]["context"])

@@ -202,6 +202,7 @@ def test_a_broken_program_changes_nothing(shelf, kind):
         session = daemon.session(name="stays")["id"]
         cell(daemon, session, "x = 3")
         counter = daemon.background(session, "python3", "-c", load.COUNTER, timeout=0)["execution_id"]
+        serve.polled(lambda: daemon.output(counter, offset=0).body, bool, "the counter counts")
         before = daemon.get("/v1/info")
         done = upgrade(daemon, broken(shelf, kind), 125)
         assert "nothing was changed" in done.stderr, done
