@@ -148,13 +148,13 @@ import threading
 threading.Thread(target=lambda: os.read(control[0], 1 << 20), daemon=True).start()
 """)
     assert first["exit_code"] == 0, first
-    for _ in range(3):
+    for _ in range(100):  # kernel and thread both wait for a message: which of them gets it, Linux decides
         result = cells.run("print('eaten?')", timeout=1)
-        if result["exit_code"] == 0:
-            assert result["stdout"] == "eaten?\n", result
-        else:
-            assert result["meta"]["timed_out"] or result["meta"]["kernel_lost"], result
-            assert result["stdout"] == "", result
+        if result["exit_code"] != 0:
+            break
+        assert result["stdout"] == "eaten?\n", result
+    assert result["meta"]["timed_out"] or result["meta"]["kernel_lost"], result
+    assert result["stdout"] == "", result
     cells.works(result)
 
 
