@@ -337,11 +337,23 @@ class Dockerd:
         return text if raw else json.loads(text) if text.strip() else None
 
     def containers(self, **labels):
-        """All, or those that carry these labels (`_` for `.` in a label's name)."""
+        """All, or those that carry these labels (`_` for `.` in a label's name). A dockerd that was killed
+        while it removed a container may list it as dead for ever, although it says of the same container
+        that there is none: that one is nobody's to remove, so it is left out."""
         wanted = [f"{name.replace('_', '.')}={value}" if value is not True else name.replace("_", ".")
                   for name, value in labels.items()]
         query = {"all": "1", "filters": json.dumps({"label": wanted} if wanted else {})}
-        return self.ask("GET", "/containers/json?" + urllib.parse.urlencode(query))
+        found = self.ask("GET", "/containers/json?" + urllib.parse.urlencode(query))
+        return [one for one in found if one["State"] != "dead" or self.has_container(one["Id"])]
+
+    def has_container(self, container):
+        try:
+            self.inspect(container)
+        except Failed as failed:
+            if " 404 " not in str(failed):
+                raise
+            return False
+        return True
 
     def seen_from_outside(self, container, name):
         """A file below /proc of a container's first process, as this machine has it."""

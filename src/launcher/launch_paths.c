@@ -20,7 +20,10 @@ void staging_name(const char *key, char *name, size_t size)
     str_format(name, size, STAGING_PREFIX "%s", key);
 }
 
-/* Must not exist: a folder that somebody else filled could hold anything. */
+/*
+ * Must not exist: a folder that somebody else filled could hold anything. The broker may look into
+ * it, to measure it; nobody else gets as far as the folder it is in.
+ */
 static int make_staging(struct launcher *launcher, const char *key, uid_t guest_id,
                         struct error *err)
 {
@@ -28,7 +31,7 @@ static int make_staging(struct launcher *launcher, const char *key, uid_t guest_
     char name[NAME_MAX + 1];
 
     staging_name(key, name, sizeof(name));
-    if (mkdirat(layers_fd, name, 0700) < 0)
+    if (mkdirat(layers_fd, name, 0755) < 0)
         return error_errno(err, "making the installer's folder");
     if (fchownat(layers_fd, name, guest_id, guest_id, AT_SYMLINK_NOFOLLOW) < 0) {
         int r = error_errno(err, "giving the installer's folder to the guest");

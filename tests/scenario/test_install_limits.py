@@ -1,5 +1,6 @@
 """Packages for sessions and runs: what may be installed, how much, how long, and who gives it up."""
 import os
+import threading
 
 import pytest
 
@@ -48,9 +49,26 @@ def test_size(shelf):
         assert done["meta"]["install_error"]["code"] == "too_large", done["meta"]
         assert "2 MB" in done["meta"]["install_error"]["message"]
         assert packages(daemon, here) == []
-        assert cell(daemon, here, "import tower")["exit_code"] == 0
+        done = cell(daemon, here, "import tower")
+        assert done["exit_code"] == 0, done
         layers = [name for name in os.listdir(daemon.state / "layers") if len(name) == 64]
         assert len(layers) == 1
+
+
+def test_the_size_is_measured_by_looking(shelf):
+    """The folder that is being filled is open to the broker: where it may not look, it can only judge by
+    the disk, and then what others write there is taken for the installation's."""
+    with wheels.Index(shelf) as index, serve.Daemon(gated(index)) as daemon, session(daemon) as here:
+        index.gate.clear()
+        waiting = threading.Thread(target=cell, args=(daemon, here, "import tower"))
+        waiting.start()
+        try:
+            found = serve.polled(lambda: list((daemon.state / "layers").glob(".build-*")), len,
+                                 "the installer's folder is there")
+            assert found[0].stat().st_mode & 0o777 == 0o755
+        finally:
+            index.gate.set()
+            waiting.join()
 
 
 def test_time(shelf):

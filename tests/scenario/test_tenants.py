@@ -21,7 +21,9 @@ def two(server):
     made = one.session(name="work", datasets=[{"name": "table", "content": "a,b\n1,2\n"}])["id"]
     one.exec(made, "sh", "-c", "mkdir -p /tmp/output; echo secret >/tmp/output/report.txt; echo out")
     one.write(made, "/workspace/file.txt", b"secret")
-    one.background(made, "sleep", "1000")
+    begun = one.background(made, "sh", "-c", "echo runs; exec sleep 1000")["execution_id"]
+    serve.polled(lambda: one.asked("GET", f"/v1/sessions/{made}/processes/{begun}/output").body,
+                 lambda written: b"runs" in written, "the command runs")
     yield one, other, made
     server.end(made)
 
