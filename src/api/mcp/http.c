@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/mcp/mcp_http_private.h"
+#include "api/mcp/pipe.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -442,6 +443,16 @@ static void on_delete(struct http_request *http, void *ctx)
     http_reply(http, 204, NULL, NULL, NULL, 0);
 }
 
+static void on_pipe(struct http_request *http, void *ctx)
+{
+    struct mcp_http *door = *(struct mcp_http *const *)http_row(http);
+    struct principal who;
+
+    (void)ctx;
+    if (admit(door, http, &who))
+        mcp_pipe_open(door, http, &who);
+}
+
 /* ---- the sweep ---- */
 
 void mcp_door_wake(struct mcp_http *door)
@@ -489,6 +500,8 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
         (struct http_route){"GET", MCP_HTTP_PATH, HTTP_NO_BODY, 0, on_get, &door->self, on_admit};
     door->routes[2] = (struct http_route){"DELETE",  MCP_HTTP_PATH, HTTP_NO_BODY, 0,
                                           on_delete, &door->self,   on_admit};
+    door->routes[3] =
+        (struct http_route){"GET", MCP_PIPE_PATH, HTTP_NO_BODY, 0, on_pipe, &door->self, on_admit};
     *ret = door;
     return 0;
 }
@@ -509,6 +522,7 @@ void mcp_http_free(struct mcp_http *door)
     if (!door)
         return;
     door->is_closing = true;
+    mcp_pipes_free(door);
     while (door->streams)
         mcp_stream_free(door->streams);
     while (door->dialogs)

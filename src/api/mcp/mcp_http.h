@@ -16,6 +16,7 @@
 #include "http/server.h"
 #include "model/principal.h"
 
+struct caller;
 struct mcp_http;
 
 #define MCP_HTTP_PATH "/mcp"
@@ -25,14 +26,17 @@ struct mcp_asker {
     struct principal who;
     /* The conversation's own session, empty before there is one; NULL: it can have none. */
     char (*own)[LIMIT_NAME + 1];
+    /* Commands outlive the call that started them: a client that was cut off finds them again. */
+    bool keeps_commands;
+    uint32_t found; /* the number of the last one that was found again */
 };
 
 struct mcp_http_ops {
     /* As auth_admit(). */
     int (*admit)(void *host, struct http_request *http, struct principal *ret, struct error *err);
     /* As mcp_ops have them; `asker` lives as long as the work. */
-    int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
-                const struct mcp_tool *tool, const char *session, json_t *arguments,
+    int (*call)(void *host, struct mcp_asker *asker, struct mcp_work *work,
+                const struct tool_row *tool, const char *session, json_t *arguments,
                 struct error *err);
     int (*list)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 struct error *err);
@@ -42,8 +46,12 @@ struct mcp_http_ops {
     void (*cancel)(void *host, struct mcp_work *work, bool is_left);
     /* Progress is due: tells mcp_work_printed() what there is. */
     void (*look)(void *host, struct mcp_work *work);
-    /* The conversation is over, and with it its own session. */
-    void (*left)(void *host, const struct principal *who, const char *session);
+    /* The conversation is over, and with it its own session; done() when that has ended. */
+    void (*left)(void *host, const struct principal *who, const char *session,
+                 void (*done)(void *ctx), void *ctx);
+    /* A message behind its request: what is done is this caller's. NULL: it is over. May be NULL.
+     */
+    void (*speak)(void *host, const struct caller *caller, const char *session);
 };
 
 struct mcp_http_spec {

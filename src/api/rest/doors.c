@@ -17,7 +17,6 @@
 /* ---- MCP ---- */
 
 struct mcp_door {
-    struct mcp_tool *tools;
     struct mcp_server *server;
     struct mcp_engine *host;
     struct mcp_http *http;
@@ -30,7 +29,6 @@ static void mcp_close(void *ctx)
     mcp_http_free(door->http);
     mcp_engine_free(door->host);
     mcp_server_freep(&door->server);
-    free(door->tools);
     free(door);
 }
 
@@ -43,13 +41,12 @@ static int mcp_open(struct rest *rest, void **ret, struct error *err)
     if (!door)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     *ret = door;
-    door->tools = mcp_tool_rows();
     door->host = mcp_engine_new(rest->manager, rest->tools, &rest->auth);
-    if (door->tools && door->host)
+    if (door->host)
         r = prompt_write(session_manager_config(rest->manager), &prompt);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
-    r = mcp_server_new(&(struct mcp_settings){.tools = door->tools,
+    r = mcp_server_new(&(struct mcp_settings){.tools = tool_table,
                                               .tool_count = tool_count,
                                               .prompt = buf_text(&prompt),
                                               .has_fixtures = rest->info.has_fixtures,
