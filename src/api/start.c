@@ -104,6 +104,7 @@ int start_cell(struct session *session, json_t *body, struct execution **ret, st
     json_t *code = json_object_get(body, "code");
     json_t *input = json_object_get(body, "stdin");
     struct cell_request request = {
+        .keeper = body,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
         .input = json_string_value(input),

@@ -167,6 +167,7 @@ void context_remove(struct context *context);
 
 struct cell_request {
     struct context *context;
+    json_t *keeper; /* what code and input are parts of, kept as long; NULL: they are copied */
     const char *code;
     size_t code_length;
     const char *input; /* NULL: none */

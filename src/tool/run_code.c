@@ -149,6 +149,7 @@ static void start_in_session(struct tool_call *call)
     json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
     struct cell_request request = {
+        .keeper = code,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
         .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean: for ever */

@@ -1,5 +1,4 @@
 """conftest.py - real clients from the cache, and a place with a daemon for them to reach."""
-import http.client
 import json
 import os
 import shutil
@@ -12,20 +11,9 @@ from pathlib import Path
 
 import pytest
 import support
+from serve import Connection
 
 NEWEST_NODE = "mcp-inspector/node_modules/node/bin/node"
-
-
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path):
-        super().__init__("localhost", timeout=support.PATIENCE)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(str(self.path))
 
 
 class Cutter:
@@ -111,7 +99,7 @@ class Place:
         self.cutter.cut_next(word, when)
 
     def rest(self, method, path):
-        connection = UnixConnection(self.socket)
+        connection = Connection(self.socket)
         connection.request(method, path)
         reply = json.loads(connection.getresponse().read() or b"null")
         connection.close()
