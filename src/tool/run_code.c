@@ -104,6 +104,7 @@ static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct r
                             &(struct run_spec){
                                 .tenant = call->who.tenant,
                                 .language = language_of(call),
+                                .keeper = code,
                                 .code = json_string_value(code),
                                 .code_length = json_string_length(code),
                                 .timeout_ms = timeout_ms,
