@@ -185,6 +185,10 @@ static void timer_ready(struct loop_source *source, uint32_t events)
         warden->watchdog_fired = true;
         proc_tree_kill(warden->sandbox);
     }
+    if (kernel_memory_is_over(&warden->kernel_memory)) {
+        warden->watchdog_fired = true;
+        proc_tree_kill(warden->sandbox);
+    }
     if (watch_disk_full(warden)) {
         warden->disk_was_full = true;
         if (is_over_limit(warden))
@@ -199,6 +203,7 @@ int watch_start(struct warden *warden)
 
     if (fd < 0)
         return -errno;
+    kernel_memory_open(&warden->kernel_memory, warden->sandbox);
     warden->timer.ready = timer_ready;
     r = loop_add(&warden->loop, &warden->timer, fd, EPOLLIN);
     if (r == 0)
