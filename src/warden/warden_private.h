@@ -196,6 +196,8 @@ bool watch_disk_full(const struct warden *warden);
 
 /* proc_tree.c: everybody in the box but the warden */
 void proc_tree_kill(const struct sandbox *sandbox);
+/* At most one thread: a kernel that waits for its next cell does nothing meanwhile. */
+bool proc_tree_is_quiet(const struct sandbox *sandbox);
 /* A guest, its session, its process group and all that descend from it; nobody else. root_fd: a
  * pidfd of one that is not our own child, else -1. */
 void proc_tree_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd);
