@@ -1,9 +1,9 @@
 """zygote.py - a warm Python: imports modules, then forks kernels that have them.
 
-    python3 -S zygote.py TIER [TIERS]
+    python3 [-S] zygote.py TIER [TIERS]
 
 It imports and never calls what it loaded: a thread pool that was used before a fork hangs every
-child. No guest code ever runs here, and package code only of the modules that are named: what the
+child. No guest code ever runs here, and of a template's packages only the modules that are named: what the
 interpreter would run by itself (.pth files, sitecustomize) runs in kernels (zygote_site.py). The
 process has no capability, and its filter is on before the interpreter begins. Tier 0 has the modules below; tier n those of the first n lines
 of the file TIERS too (each a name, then modules; /bailey/tiers). Everything after _zygote.serve() happens in kernels,

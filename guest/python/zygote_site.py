@@ -3,7 +3,10 @@ Loaded by zygote.py, which is started with -S.
 
 Lines of .pth files that begin with "import", sitecustomize and usercustomize are code that nobody named in a
 template's tiers. In a zygote only their existence is noted; they run in each kernel, in its box, where a cold
-kernel runs them too. Folders that .pth files name are data: they are added here.
+kernel runs them too. Folders that .pth files name are data: they are added here. A sitecustomize beside the standard
+library is the interpreter's own: it runs here, while there are no packages that it could import.
+
+Without a template there is no -S: the host's own Python starts as its administrator has set it up.
 """
 import importlib.util
 import os
@@ -21,10 +24,14 @@ class Site:
         self.custom = []
         if not sys.flags.no_site:  # in a container: it ran already, in a guest
             return
+        for found in map(self.find, CUSTOM):
+            if found and os.path.dirname(found[0].origin or "") == os.path.dirname(os.__file__):
+                run(found[0].name, lambda: load(*found))
         site.addpackage = self.add_package
         site.execsitecustomize = site.execusercustomize = lambda: None
         site.main()
-        self.custom = [found for found in map(self.find, CUSTOM) if found]
+        self.custom = [found for found in map(self.find, CUSTOM) if found and found[0].name not in sys.modules]
+        importlib.util.find_spec("no module of this name")  # every folder is listed once, here
         sys.flags = native.flags_with_site(sys.flags)
 
     def add_package(self, folder, name, known):
@@ -55,8 +62,7 @@ class Site:
         for name, line in self.lines:
             run(name, lambda: exec(line, {"__name__": "site", "__builtins__": __builtins__}))
         for spec, code in self.custom:
-            if spec.name not in sys.modules:
-                run(spec.name, lambda: load(spec, code))
+            run(spec.name, lambda: load(spec, code))
 
 
 def read_lines(path):

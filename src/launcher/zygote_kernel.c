@@ -297,15 +297,32 @@ static pid_t parent_of(pid_t pid)
     return behind && sscanf(behind, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
 }
 
+/* The same by its pidfd, since Linux 6.13: one call, and no number that could be another's by now.
+ */
+static pid_t parent_by_fd(pid_t pid, int pid_fd)
+{
+    struct {
+        uint64_t mask, group;
+        uint32_t pid, tgid, ppid, ids[8];
+        int32_t exit_code;
+    } info = {0};
+
+    if (ioctl(pid_fd, _IOWR(0xff, 11, info) /* PIDFD_GET_INFO */, &info) == 0)
+        return (pid_t)info.ppid;
+    return parent_of(ids_proc_number(pid, pid_fd));
+}
+
 /*
  * By the kernel's word: its parent is the zygote, or the vfork child of the zygote that has just
  * made it. The zygote lives, or its number would not be its own.
  */
 static bool is_zygotes(const struct zygote *zygote, pid_t pid, int pid_fd)
 {
-    pid_t above = ids_proc_number(zygote->pid, zygote->end.fd);
-    pid_t parent = parent_of(ids_proc_number(pid, pid_fd));
+    pid_t parent = parent_by_fd(pid, pid_fd), above;
 
+    if (parent > 1 && parent == zygote->pid)
+        return true;
+    above = ids_proc_number(zygote->pid, zygote->end.fd);
     return parent > 1 && (parent == above || parent_of(parent) == above) &&
            sys_pidfd_send_signal(pid_fd, 0) == 0; /* it was still that process */
 }

@@ -103,10 +103,15 @@ static int lose_everything(const struct zygote_plan *plan)
     return r < 0 ? r : sandbox_zygote_filter(plan->id < 0, &is_on);
 }
 
-/* No site: .pth files and sitecustomize are code, too (zygote_site.py). The environment is ours. */
+/*
+ * No site in a template: .pth files and sitecustomize are code, too (zygote_site.py). The host's
+ * own Python starts as its administrator has set it up. The environment is ours.
+ */
 static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd, int said_fd)
 {
-    char *argv[] = {plan->python, "-S", "/bailey/" ZYGOTE_SCRIPT, plan->tier, NULL};
+    char *with_site[] = {plan->python, "/bailey/" ZYGOTE_SCRIPT, plan->tier, NULL};
+    char *without_site[] = {plan->python, "-S", "/bailey/" ZYGOTE_SCRIPT, plan->tier, NULL};
+    char *const *argv = plan->layer[0] ? without_site : with_site;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct fd_move moves[] = {
         {null_fd, 0},
