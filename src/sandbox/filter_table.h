@@ -103,20 +103,19 @@ struct filter_row {
 #define SHARED(name, reason) \
     ROW(name, FILTER_ALLOW, FILTER_INSIDE, reason), ROW(name, FILTER_DENY, FILTER_OFFLINE, reason)
 
-/* The warden may what a guest may not, for itself and for what it starts. */
-#define GUARDED(name, reason, ...)                                                       \
-    CHECK(name, FILTER_GUEST | FILTER_OFFLINE, reason, __VA_ARGS__),                     \
+/* What the warden may do and no guest, nor package code in a zygote. */
+#define FILTER_CONFINED (FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES)
+#define GUARDED(name, reason, ...)                     \
+    CHECK(name, FILTER_CONFINED, reason, __VA_ARGS__), \
         ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
-#define REFUSED(name, action, reason)                            \
-    ROW(name, action, FILTER_GUEST | FILTER_OFFLINE, reason),    \
-        ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
+#define REFUSED(name, action, reason) \
+    ROW(name, action, FILTER_CONFINED, reason), ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
 
-#define XATTR_REASON                                                                       \
+#define XATTR_REASON                                                                         \
     "extended attributes and ACLs are kernel memory that no control group counts; programs " \
     "that copy files go on without them"
 #define NO_XATTR(name) REFUSED(name, EOPNOTSUPP, XATTR_REASON)
-#define MORE_REASON \
-    "MSG_MORE gathers a datagram in kernel memory that no control group counts"
+#define MORE_REASON "MSG_MORE gathers a datagram in kernel memory that no control group counts"
 #define NO_MORE(word) IF(word, UINT32_C(0x8000) /* MSG_MORE */, FILTER_NO_COMMAND, 0x8000)
 
 #define BY_NAME_REASON \
@@ -397,12 +396,8 @@ static const struct filter_row filter_table[] = {
     SHARED("bind", "names of sockets are the network namespace's"),
     SHARED("connect", "what it reaches is held by the network namespace"),
     SHARED("listen", "what it opens is held by the network namespace"),
-<<<<<<< HEAD
-    CHECK("sendto", FILTER_GUEST, MORE_REASON, NO_MORE(FILTER_LOW(3))),
+    CHECK("sendto", FILTER_GUEST | FILTER_ZYGOTES, MORE_REASON, NO_MORE(FILTER_LOW(3))),
     ROW("sendto", FILTER_ALLOW, FILTER_WARDEN, "sockets"),
-=======
-    ROW("sendto", FILTER_ALLOW, FILTER_INSIDE, "sockets"),
->>>>>>> zygote
     CHECK("sendto", FILTER_OFFLINE, "send() is this without an address; with one it is connect",
           UNLESS(FILTER_LOW(4), WHOLE, FILTER_DENY, 0),
           UNLESS(FILTER_HIGH(4), WHOLE, FILTER_DENY, 0)),
@@ -482,17 +477,16 @@ static const struct filter_row filter_table[] = {
              0x541d /* TIOCCONS */, 0x5423 /* TIOCSETD */, 0x5437 /* TIOCVHANGUP */)),
     CHECK("personality", FILTER_EVERY, "switching off address randomisation, executable data",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0, 0xffffffff /* only asks */)),
-    CHECK("prctl", FILTER_WARDEN, "rewriting /proc/self/exe and cmdline; core scheduling of others",
+    CHECK("prctl", FILTER_WARDEN | FILTER_ZYGOTES, "rewriting /proc/self/exe and cmdline; core scheduling of others",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */)),
     CHECK("prctl", FILTER_GUEST | FILTER_OFFLINE,
           "rewriting /proc/self/exe and cmdline; core scheduling of others; a filter of its own, as seccomp",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */),
           IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 22 /* PR_SET_SECCOMP */)),
-    CHECK("seccomp", FILTER_WARDEN, "may tighten; a listener would answer calls instead of us",
+    CHECK("seccomp", FILTER_WARDEN | FILTER_ZYGOTES, "may tighten; a listener would answer calls instead of us",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0 /* SET_MODE_STRICT */,
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0)),
-<<<<<<< HEAD
     CHECK("seccomp", FILTER_GUEST | FILTER_OFFLINE,
           "a filter's machine code counts against a limit of the whole host (net.core.bpf_jit_limit), "
           "and no control group counts it; a listener would answer calls instead of us",
@@ -500,10 +494,7 @@ static const struct filter_row filter_table[] = {
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0),
           IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 1 /* SET_MODE_FILTER */)),
-    CHECK("prlimit64", FILTER_GUEST | FILTER_OFFLINE,
-=======
     CHECK("prlimit64", FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES,
->>>>>>> zygote
           "on itself only: where guest and warden share an id it would reach the warden",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0)),
     ROW("prlimit64", FILTER_ALLOW, FILTER_WARDEN, "sets the limits of what it starts"),
