@@ -22,7 +22,7 @@ static void find(struct cgroup_fixture *fixture, const char *mountinfo, const ch
 static void check_site(const struct cgroup_fixture *fixture, enum cgroup_flavour flavour,
                        const char *memory, const char *pids, const char *cpu)
 {
-    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu};
+    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu, fixture->cpuacct};
 
     assert_int_equal(fixture->site.flavour, flavour);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
@@ -63,6 +63,7 @@ static void test_v1_together(void **state)
     scratch_folder(&fixture->scratch, "cg/cpu,cpuacct/me");
     scratch_folder(&fixture->scratch, "cg/both/me");
     find(fixture, mounts, "3:cpu,cpuacct:/me\n2:memory,pids:/me\n");
+    fixture->cpuacct = "cg/cpu,cpuacct/me";
     check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", "cg/cpu,cpuacct/me");
     find(fixture, mounts, "3:cpuacct:/me\n2:memory,pids:/me\n"); /* cpuacct is not cpu */
     check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", NULL);
@@ -224,7 +225,7 @@ static void check_open_join(struct cgroup_fixture *fixture, size_t wanted, const
     int fds[_CONTROLLER_MAX];
     size_t count = 0;
 
-    assert_int_equal(cgroup_open_join(&fixture->group, fds), 0);
+    assert_int_equal(cgroup_open_join(&fixture->group, NULL, NULL, fds), 0);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         if (fds[i] < 0)
             continue;
@@ -248,7 +249,7 @@ static void test_open_join(void **state)
     assert_int_equal(cgroup_make(&fixture->site, "bailey-1-3", &limits, &fixture->group, &err), 0);
     check_open_join(fixture, 3, "cpu/bailey-1-3/tasks");
     cgroup_remove(&fixture->group);
-    assert_int_equal(cgroup_open_join(&fixture->group, fds),
+    assert_int_equal(cgroup_open_join(&fixture->group, NULL, NULL, fds),
                      0); /* without a group there is no file */
     assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
     kernel_files = v2_files;
@@ -256,7 +257,7 @@ static void test_open_join(void **state)
     assert_int_equal(cgroup_make(&fixture->site, "bailey-1-4", &limits, &fixture->group, &err), 0);
     check_open_join(fixture, 1, "top/bailey-1-4/cgroup.procs");
     fixture->group.path[0][0] = '-'; /* somewhere else */
-    assert_int_equal(cgroup_open_join(&fixture->group, fds), -ENOENT);
+    assert_int_equal(cgroup_open_join(&fixture->group, NULL, NULL, fds), -ENOENT);
     assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
     fixture->group.path[0][0] = '/';
     cgroup_remove(&fixture->group);
