@@ -77,7 +77,7 @@ static uint32_t count(struct launcher *launcher)
 {
     struct launcher_state totals = {.tier = STATE_END};
 
-    pool_fill_state(launcher, &totals);
+    pool_fill_state(launcher, NULL, &totals);
     return totals.pooled;
 }
 
