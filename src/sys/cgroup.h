@@ -139,6 +139,9 @@ void cgroup_remove_owner(const struct cgroup_site *site); /* v2; one with member
 /* v2: processes of `owner` may enter this group of such a site. */
 int cgroup_let_in(const struct cgroup *group, uid_t owner);
 
+/* Processes in the group, at most `room`, as this process's namespace numbers them. */
+size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room);
+
 /* Nobody in the group can make a process any more: for an end that has to win a race. */
 void cgroup_stop_forks(const struct cgroup *group);
 

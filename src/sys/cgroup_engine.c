@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -215,6 +216,26 @@ int cgroup_let_in(const struct cgroup *group, uid_t owner)
                    fchownat(fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0
                ? -errno
                : 0;
+}
+
+size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room)
+{
+    char path[CGROUP_PATH_MAX + 32], text[8192];
+    size_t count = 0;
+    char *rest = NULL;
+
+    if (group->flavour == CGROUP_NONE || !group->path[CONTROLLER_PIDS][0] ||
+        str_format(path, sizeof(path), "%s/cgroup.procs", group->path[CONTROLLER_PIDS]) < 0 ||
+        fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return 0;
+    for (char *line = strtok_r(text, "\n", &rest); line && count < room;
+         line = strtok_r(NULL, "\n", &rest)) {
+        long pid = strtol(line, NULL, 10);
+
+        if (pid > 1)
+            ret[count++] = (pid_t)pid;
+    }
+    return count;
 }
 
 /* The number behind `word` ("" : the first) in a file of the group; 0 when there is none. */
