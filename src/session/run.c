@@ -90,8 +90,7 @@ static void tell(struct run *run)
     struct result *result = &run->result;
 
     usage_run(run);
-    if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
-        result->exit_code = 1;
+    outcome_failed(result);
     if (run_install(run))
         return;
     result->install = ptr_take(&run->install);
@@ -777,10 +776,8 @@ void run_store(struct run *run)
         .env = (const char *const *)run->env,
         .result = result,
     };
-    bool failed = result->exit_code != 0 || result->error.code;
 
-    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
-        (config->store_code == STORE_ON_ERROR && !failed))
+    if (run->keeps_nothing || !config_stores(config, result))
         return;
     if (artifact_write(&artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
