@@ -183,6 +183,22 @@ def test_a_killed_command_leaves_nothing(front, place):
     support.wait_until(lambda: place.sessions() == [], "the session was deleted")
 
 
+def test_a_stopped_daemon_stays_stopped(front, place):
+    """Somebody stops the daemon beneath an idle front: only the next line starts one again."""
+    front.text(front.exec("true"))
+    assert place.bailey("daemon", "stop").returncode == 0
+    out, err = front.end()
+    assert (out, err) == (b"", b"")
+    assert place.bailey("daemon", "status").returncode == 3
+
+
+def test_a_line_starts_a_daemon_again(front, place):
+    front.text(front.exec("true"))
+    assert place.bailey("daemon", "stop").returncode == 0
+    front.ask("ping")
+    assert front.hear()["result"] == {}
+
+
 def test_a_signal_is_heard_while_nobody_reads(front, place):
     """The pipe is full of answers: the front must not be stuck in a write."""
     assert front.process.stdout.fileno() >= 0

@@ -1,8 +1,8 @@
 /*
  * mcp.h - the Model Context Protocol without transport: messages in, messages out, both eras.
  *
- * The host (the stdio front of the command line, later the broker) hands in each message as text,
- * gets each answer through `send`, and does what needs the world through the other ops. Nothing
+ * A transport (http.c for /mcp, pipe.c for `bailey mcp`) hands in each message and gets each answer
+ * through `send`; the host (http_host.c) does what needs the engine, through the other ops. Nothing
  * here blocks, reads a clock or touches a descriptor. One thread. Which era a message belongs to is
  * decided for each message alone. Input is hostile: any bytes are answered or ignored.
  *

@@ -211,14 +211,22 @@ static bool is_away(int result)
            result == -EPIPE;
 }
 
-/* One attempt. A broker comes back by itself; a daemon that ended, or never was, is started. */
+/*
+ * One attempt. A broker comes back by itself. A daemon that ended, or never was, is started for a
+ * line that waits, and for nothing else: somebody may have stopped it.
+ */
 static void connect_now(struct front *front)
 {
     CLEANUP(buf_free) struct buf target = PATH_BUF;
     struct error err = {0};
+    bool is_alive = client_is_alive(&front->client);
     int r = 0;
 
-    if (!client_is_alive(&front->client))
+    if (!is_alive && !front->lines) {
+        front->retry_ms = 0; /* the next line connects */
+        return;
+    }
+    if (!is_alive)
         r = daemon_reach(&front->client.paths, front->config_file, true, &err);
     if (r == 0 && (r = write_target(front, &target)) < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
