@@ -82,6 +82,23 @@ static bool pattern_fits(const char *pattern, const struct http_target *target,
     return at == target->segment_count;
 }
 
+bool route_has_path(const char *pattern, const char *path)
+{
+    while (*pattern == '/' && *path == '/') {
+        struct piece piece = piece_at(++pattern);
+        size_t length = strcspn(++path, "/");
+
+        if (piece.is_param ? length == 0
+                           : length != piece.length || memcmp(path, piece.text, length) != 0)
+            return false;
+        if (piece.is_rest)
+            return true;
+        pattern += strcspn(pattern, "/");
+        path += length;
+    }
+    return *pattern == '\0' && *path == '\0';
+}
+
 /* Segments stand one behind the other: a slash instead of a NUL makes two of them one. */
 static void join(struct http_target *target, size_t first)
 {

@@ -65,15 +65,34 @@ static const struct {
 
 struct tools *tools_new(struct session_manager *manager, struct reactor *reactor)
 {
+    static const char envelope[] =
+        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
+        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
+        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
+        "\"additionalProperties\":false}";
     struct tools *tools = calloc(1, sizeof(*tools));
+    int r = 0;
 
-    if (tools)
-        *tools = (struct tools){.manager = manager, .reactor = reactor};
+    if (!tools)
+        return NULL;
+    *tools = (struct tools){.manager = manager, .reactor = reactor};
+    r = schema_compile(envelope, &tools->envelope);
+    for (size_t i = 0; i < tool_count && r == 0; i++)
+        r = schema_compile(tool_table[i].schema, &tools->schemas[i]);
+    if (r < 0) {
+        tools_free(tools);
+        return NULL;
+    }
     return tools;
 }
 
 void tools_free(struct tools *tools)
 {
+    if (!tools)
+        return;
+    for (size_t i = 0; i < tool_count; i++)
+        schema_free(tools->schemas[i]);
+    schema_free(tools->envelope);
     free(tools);
 }
 
@@ -282,11 +301,6 @@ bool call_session(struct tool_call *call)
 /* The parameters out of an envelope, or the object itself; false: the problem is told. */
 static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
 {
-    static const char schema[] =
-        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
-        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
-        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
-        "\"additionalProperties\":false}";
     json_t *parameters = json_object_get(call->input, "parameters");
     json_t *name = json_object_get(call->input, "tool");
     json_t *trace = json_object_get(call->input, "reasoning_trace");
@@ -294,7 +308,7 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
     call->parameters = call->input;
     if (!parameters || !name)
         return true;
-    if (!schema_check_text(schema, call->input, problem))
+    if (!schema_check(call->tools->envelope, call->input, problem))
         return false;
     if (!str_equal(json_string_value(name), call->row->name)) {
         str_copy(problem->field, sizeof(problem->field), "tool");
@@ -336,7 +350,7 @@ static void begin(struct tool_call *call, const char *session)
         return;
     }
     if (!open_envelope(call, &problem) ||
-        !schema_check_text(call->row->schema, call->parameters, &problem)) {
+        !schema_check(call->tools->schemas[call->row - tool_table], call->parameters, &problem)) {
         fail_schema(call, &problem);
         return;
     }

@@ -23,6 +23,8 @@
 struct tools {
     struct session_manager *manager;
     struct reactor *reactor;
+    struct schema *schemas[TOOL_MAX]; /* of the rows of tool_table, in their order */
+    struct schema *envelope;
     struct tool_call *file_locks; /* those that use a file or wait for it, in order */
 };
 

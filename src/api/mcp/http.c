@@ -46,7 +46,7 @@ void mcp_http_refuse(struct http_request *http, unsigned status, const char *hea
                why);
 }
 
-static void refuse_admission(struct http_request *http, const struct error *err)
+void mcp_http_fail(struct http_request *http, const struct error *err)
 {
     char retry[48];
 
@@ -266,25 +266,6 @@ static void refuse_text(struct post *post, const char *text, size_t length)
     stream->is_over = true;
 }
 
-static bool admit(struct mcp_http *door, struct http_request *http, struct principal *ret)
-{
-    struct error err = {0};
-
-    if (door->spec.ops->admit(door->spec.host, http, ret, &err) == 0)
-        return true;
-    refuse_admission(http, &err);
-    return false;
-}
-
-/* With the head of the request; its handler asks again, and is told the same. */
-static bool on_admit(struct http_request *http, void *ctx)
-{
-    struct principal who;
-
-    (void)ctx;
-    return admit(*(struct mcp_http *const *)http_row(http), http, &who);
-}
-
 /* What the headers promise; false: it was refused. */
 static bool check_types(struct post *post)
 {
@@ -321,18 +302,17 @@ static void take_post(struct post *post)
         post_legacy(post);
 }
 
-static void on_post(struct http_request *http, void *ctx)
+static void on_post(struct mcp_http *door, struct http_request *http, const struct principal *who)
 {
     CLEANUP(json_decrefp) json_t *message = NULL;
-    struct post post = {.door = *(struct mcp_http *const *)http_row(http), .http = http};
+    struct post post = {.door = door, .http = http, .who = *who};
     char version[MCP_HEADER_MAX], session[MCP_HEADER_MAX];
     const char *text;
     size_t length;
 
-    (void)ctx;
     post.version = short_header(http, "MCP-Protocol-Version", version);
     post.session = short_header(http, "Mcp-Session-Id", session);
-    if (!admit(post.door, http, &post.who) || !check_types(&post))
+    if (!check_types(&post))
         return;
     text = http_body(http, &length);
     if (!mcp_is_too_deep(text, length))
@@ -402,19 +382,13 @@ static void resume(struct mcp_http *door, struct mcp_dialog *dialog, struct http
         mcp_stream_show(stream, http, (int64_t)event);
 }
 
-static void on_get(struct http_request *http, void *ctx)
+static void on_get(struct mcp_http *door, struct http_request *http, const struct principal *who)
 {
-    struct mcp_http *door = *(struct mcp_http *const *)http_row(http);
     const char *accept = http_header(http, "Accept");
     char number[MCP_HEADER_MAX];
     const char *last = short_header(http, "Last-Event-ID", number);
-    struct mcp_dialog *dialog;
-    struct principal who;
+    struct mcp_dialog *dialog = named_dialog(door, http, who);
 
-    (void)ctx;
-    if (!admit(door, http, &who))
-        return;
-    dialog = named_dialog(door, http, &who);
     if (!dialog)
         return;
     if (!accept || !strcasestr(accept, "text/event-stream"))
@@ -426,20 +400,24 @@ static void on_get(struct http_request *http, void *ctx)
         show_unasked(door, dialog, http);
 }
 
-static void on_delete(struct http_request *http, void *ctx)
+static void on_delete(struct mcp_http *door, struct http_request *http, const struct principal *who)
 {
-    struct mcp_http *door = *(struct mcp_http *const *)http_row(http);
-    struct mcp_dialog *dialog;
-    struct principal who;
+    struct mcp_dialog *dialog = named_dialog(door, http, who);
 
-    (void)ctx;
-    if (!admit(door, http, &who))
-        return;
-    dialog = named_dialog(door, http, &who);
     if (!dialog)
         return;
     mcp_dialog_end(door, dialog);
     http_reply(http, 204, NULL, NULL, NULL, 0);
+}
+
+void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct principal *who)
+{
+    if (str_equal(http_method(http), "POST"))
+        on_post(door, http, who);
+    else if (str_equal(http_method(http), "DELETE"))
+        on_delete(door, http, who);
+    else
+        on_get(door, http, who);
 }
 
 /* ---- the sweep ---- */
@@ -482,21 +460,8 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
         free(door);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    door->self = door;
-    door->routes[0] = (struct http_route){"POST",  MCP_HTTP_PATH, HTTP_WHOLE_BODY, LIMIT_MCP_LINE,
-                                          on_post, &door->self,   on_admit};
-    door->routes[1] =
-        (struct http_route){"GET", MCP_HTTP_PATH, HTTP_NO_BODY, 0, on_get, &door->self, on_admit};
-    door->routes[2] = (struct http_route){"DELETE",  MCP_HTTP_PATH, HTTP_NO_BODY, 0,
-                                          on_delete, &door->self,   on_admit};
     *ret = door;
     return 0;
-}
-
-const struct http_route *mcp_http_routes(struct mcp_http *door, size_t *ret_count)
-{
-    *ret_count = MCP_ROWS;
-    return door->routes;
 }
 
 size_t mcp_http_sessions(const struct mcp_http *door)

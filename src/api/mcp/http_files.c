@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/http_host.h"
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/mcp_http.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -31,14 +31,6 @@ struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools 
 void mcp_engine_free(struct mcp_engine *host)
 {
     free(host);
-}
-
-static int host_admit(void *ctx, struct http_request *http, struct principal *ret,
-                      struct error *err)
-{
-    struct mcp_engine *host = ctx;
-
-    return auth_admit(host->auth, http, SCOPE_RUN, ret, err);
 }
 
 /* ---- calls ---- */
@@ -184,7 +176,6 @@ static void host_left(void *ctx, const struct principal *who, const char *sessio
 }
 
 const struct mcp_http_ops mcp_engine_ops = {
-    .admit = host_admit,
     .call = host_call,
     .list = mcp_engine_list,
     .read = mcp_engine_read,

@@ -1,7 +1,7 @@
 /*
- * mcp_http.h - MCP over streamable HTTP: rows of the path /mcp, conversations, streams; both eras.
+ * mcp_http.h - MCP over streamable HTTP: the path /mcp, conversations, streams; both eras.
  *
- * A door for http/server.h: its rows are handed to every server that has it. What needs the engine
+ * The front hall (door.c) lets a request in and hands it over. What needs the engine
  * is behind mcp_http_ops, so that the transport can be tried without one (http_host.c has the real
  * one). One thread, never blocks. Free it after the servers have stopped.
  *
@@ -28,8 +28,6 @@ struct mcp_asker {
 };
 
 struct mcp_http_ops {
-    /* As auth_admit(). */
-    int (*admit)(void *host, struct http_request *http, struct principal *ret, struct error *err);
     /* As mcp_ops have them; `asker` lives as long as the work. */
     int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 const struct mcp_tool *tool, const char *session, json_t *arguments,
@@ -54,8 +52,10 @@ struct mcp_http_spec {
 };
 int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct error *err);
 void mcp_http_free(struct mcp_http *door); /* cancels what runs; NULL is fine */
-/* Good while the door lives. */
-const struct http_route *mcp_http_routes(struct mcp_http *door, size_t *ret_count);
+/* A request for MCP_HTTP_PATH, by POST, GET or DELETE, that was let in. */
+void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct principal *who);
+/* One that was not: an error of auth_admit(). */
+void mcp_http_fail(struct http_request *http, const struct error *err);
 /* What the server refuses by itself, in the protocol's shape; `header` may be NULL. */
 void mcp_http_refuse(struct http_request *http, unsigned status, const char *header,
                      const char *why);

@@ -20,8 +20,6 @@
 #include "api/mcp/mcp_private.h"
 #include "base/id.h"
 
-#define MCP_ROWS 3
-
 /* One event as it goes over the wire. */
 struct mcp_event {
     struct mcp_event *next;
@@ -79,8 +77,6 @@ struct mcp_dialog {
 
 struct mcp_http {
     struct mcp_http_spec spec;
-    struct http_route routes[MCP_ROWS];
-    struct mcp_http *self; /* what the rows point at */
     struct mcp_dialog *dialogs;
     size_t dialog_count;
     struct mcp_stream *streams; /* those that somebody waits for or reads */

@@ -4,7 +4,7 @@
 #include "tool/outputs.h"
 
 struct waiting {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;
     struct rest_following following;
     struct execution_watcher *watcher;
@@ -29,10 +29,10 @@ static void on_collected(void *ctx, const struct session_output *changed, size_t
 
     waiting->is_collecting = false;
     execution_result(following->execution,
-                     session_manager_config(waiting->rest->manager)->limits.output_bytes, &result);
+                     session_manager_config(waiting->front->manager)->limits.output_bytes, &result);
     str_copy(result.session_id, sizeof(result.session_id), session_id(following->session));
     outputs_to_result(following->session, changed, count, total, err, &result);
-    rest_reply(waiting->http, 200, execution_reply(following->execution, &result));
+    front_reply(waiting->http, 200, execution_reply(following->execution, &result));
     result_free(&result);
     waiting_free(waiting);
 }
@@ -59,20 +59,20 @@ static void on_gone(void *ctx)
     waiting_free(ctx);
 }
 
-void rest_await(struct rest_call *call, const struct rest_following *following)
+void rest_await(struct door_call *call, const struct rest_following *following)
 {
     static const struct execution_watch_events events = {.more = on_more};
     struct waiting *waiting = calloc(1, sizeof(*waiting));
 
     if (waiting) {
         *waiting =
-            (struct waiting){.rest = call->rest, .http = call->http, .following = *following};
+            (struct waiting){.front = call->front, .http = call->http, .following = *following};
         waiting->watcher =
             execution_watch(following->exec_stream.execution, false, &events, waiting);
     }
     if (!waiting || !waiting->watcher) {
         free(waiting);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     http_on_gone(call->http, on_gone, waiting);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/file_change.h"
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"

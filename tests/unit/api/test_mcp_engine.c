@@ -5,7 +5,7 @@
  */
 #include "session/engine_fixture.h"
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
