@@ -47,8 +47,10 @@ bool start_env_check(json_t *env, struct schema_problem *problem);
 bool start_command_check(json_t *body, struct schema_problem *problem);
 bool start_cell_check(json_t *body, struct schema_problem *problem);
 
-int start_command(struct session *session, json_t *body, struct execution **ret, struct error *err);
-int start_cell(struct session *session, json_t *body, struct execution **ret, struct error *err);
+int start_command(struct session *session, const struct caller *caller, json_t *body,
+                  struct execution **ret, struct error *err);
+int start_cell(struct session *session, const struct caller *caller, json_t *body,
+               struct execution **ret, struct error *err);
 
 /* `timeout` of the body: 60 s without it; only an explicit 0 is 0, "until the session ends". */
 uint64_t start_timeout_ms(json_t *body);

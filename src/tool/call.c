@@ -164,7 +164,7 @@ static void audit(struct tool_call *call)
     const char *error = !json_is_false(success) ? NULL : code ? code : ERROR_ENGINE;
     json_t *fields = json_pack(
         "{s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s*, s:O*, s:I}", "tool", call->row->name, "tenant",
-        call->who.tenant, "session_id", call->session_id[0] ? call->session_id : NULL,
+        call->caller.who.tenant, "session_id", call->session_id[0] ? call->session_id : NULL,
         "execution_id", call->execution_id[0] ? call->execution_id : NULL, "file_path",
         call->path[0] ? call->path : NULL, "result", error ? "error" : "ok", "error", error,
         "exit_code", json_object_get(call->reply, "exit_code"), "duration_ms",
@@ -239,10 +239,10 @@ int call_find(const struct tool_call *call, const char *word, bool with_ended, s
               struct error *err)
 {
     /* The owner may use anybody's by its id; a name is one of its own, or will be. */
-    bool is_any = call->who.is_local && str_starts(word, "s_");
+    bool is_any = call->caller.who.is_local && str_starts(word, "s_");
 
-    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->who.tenant, word,
-                                   with_ended, ret, err);
+    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->caller.who.tenant,
+                                   word, with_ended, ret, err);
 }
 
 /* Whether the word is the name (not the id) of a session that has ended; says so in the note. */
@@ -277,7 +277,9 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
         return r;
     if (r < 0) {
         r = session_manager_create(manager,
-                                   &(struct session_spec){.tenant = call->who.tenant, .name = word},
+                                   &(struct session_spec){.caller = &call->caller,
+                                                          .tenant = call->caller.who.tenant,
+                                                          .name = word},
                                    &call->session, err);
         call->has_made = r == 0 && !word;
     }
@@ -367,7 +369,7 @@ static const struct tool_handler *handler_of(const struct tool_row *row)
     return NULL;
 }
 
-void tool_start(struct tools *tools, const struct principal *who, const struct tool_row *row,
+void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
                 json_t *input, const char *session, void (*done)(void *ctx, json_t *reply),
                 void *ctx, struct tool_call **ret)
 {
@@ -382,12 +384,11 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
     }
     *call = (struct tool_call){
         .tools = tools,
-        .who = *who,
         .row = row,
         .handler = handler,
         .input = json_incref(input),
         .started_ms = clock_now_ms(),
-        .caller = *session_manager_caller(tools->manager),
+        .caller = *caller,
         .done = done,
         .ctx = ctx,
         .is_starting = true,

@@ -30,7 +30,6 @@ struct tools {
 
 struct tool_call {
     struct tools *tools;
-    struct principal who;
     const struct tool_row *row;
     const struct tool_handler *handler;
     json_t *input;      /* what came; holds the parameters */

@@ -65,7 +65,8 @@ static void on_gone(void *ctx)
 
 void execute_health(struct door_call *call)
 {
-    struct run_spec spec = {.language = "python",
+    struct run_spec spec = {.caller = &call->caller,
+                            .language = "python",
                             .code = QUESTION,
                             .code_length = sizeof(QUESTION) - 1,
                             .timeout_ms = QUESTION_MS,

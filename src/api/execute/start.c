@@ -117,14 +117,14 @@ int execute_admit(struct door_call *call, struct error *err)
     bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
 
     if (call->route->is_open) {
-        auth_enter(&call->front->auth, call->http, &call->who);
+        auth_enter(&call->front->auth, call->http, &call->caller.who);
         return 0;
     }
     if (http_is_local(call->http) || has_key ||
         !session_manager_config(call->front->manager)->execute_is_open)
-        return auth_admit(&call->front->auth, call->http, SCOPE_RUN, &call->who, err);
-    call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
-    return auth_admit_as(&call->front->auth, call->http, &call->who, err);
+        return auth_admit(&call->front->auth, call->http, SCOPE_RUN, &call->caller.who, err);
+    call->caller.who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
+    return auth_admit_as(&call->front->auth, call->http, &call->caller.who, err);
 }
 
 void execute_refuse(struct door_call *call, const struct error *err)
@@ -168,8 +168,9 @@ static int begin(struct calling *calling, const struct door_call *call,
 {
     const struct config *config = session_manager_config(call->front->manager);
     struct run_spec spec = {
+        .caller = &call->caller,
         .language = order->language,
-        .tenant = call->who.tenant,
+        .tenant = call->caller.who.tenant,
         .name = execute_script(order->language),
         .code = order->code,
         .code_length = order->code_length,

@@ -131,7 +131,7 @@ static int check(const struct auth *auth, const struct http_request *http, enum 
     return r < 0 ? r : take_quotas(auth, who, err);
 }
 
-void auth_speak(const struct auth *auth, const struct caller *caller, const char *session)
+void auth_speak(const struct caller *caller, const char *session)
 {
     struct log_about about = {.request_id = ""};
 
@@ -139,7 +139,6 @@ void auth_speak(const struct auth *auth, const struct caller *caller, const char
     str_copy(about.trace_id, sizeof(about.trace_id), caller->trace.id);
     str_copy(about.tenant, sizeof(about.tenant), caller->who.tenant);
     str_copy(about.session, sizeof(about.session), session);
-    session_manager_set_caller(auth->manager, caller);
     log_set_about(&about);
 }
 
@@ -157,14 +156,13 @@ void auth_enter(const struct auth *auth, struct http_request *http, const struct
     str_copy(caller.request, sizeof(caller.request), http_request_id(http));
     auth_path_session(http_path(http), session, sizeof(session));
     http_set_who(http, who->tenant, who->key);
-    auth_speak(auth, &caller, session);
+    auth_speak(&caller, session);
     if (shares_machine(who, http_method(http)))
         tenant_seen(session_manager_tenants(auth->manager), who->tenant, clock_now_ns() / 1000);
 }
 
-void auth_leave(const struct auth *auth)
+void auth_leave(void)
 {
-    session_manager_set_caller(auth->manager, NULL);
     log_set_about(NULL);
 }
 

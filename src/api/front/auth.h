@@ -51,14 +51,14 @@ int auth_admit_as(const struct auth *auth, struct http_request *http, const stru
 const char *auth_tenant(const struct principal *who);
 
 /*
- * From here on what is done is this principal's: in the audit, in results and in the log. Done by
- * auth_admit(); for rows that ask for no key the door does it. auth_leave() when the handler has
- * returned (http_server_spec.handled).
+ * A request that was let in is handled from here on: lines of the log name its caller, and its
+ * tenant shares the machine. Done by auth_admit(); for rows that ask for no key the door does it.
+ * auth_leave() when the handler has returned (http_server_spec.handled).
  */
 void auth_enter(const struct auth *auth, struct http_request *http, const struct principal *who);
 /* The same for a message that comes behind its request (a WebSocket's); session: "" for none. */
-void auth_speak(const struct auth *auth, const struct caller *caller, const char *session);
-void auth_leave(const struct auth *auth);
+void auth_speak(const struct caller *caller, const char *session);
+void auth_leave(void);
 
 /* As session_manager_find() and session_manager_find_any(), for this principal. */
 int auth_session(const struct auth *auth, const struct principal *who, const char *word,

@@ -207,10 +207,11 @@ static bool read_body(struct door_call *call, const struct front_row *row)
 static int admit_by_key(struct door_call *call, struct error *err)
 {
     if (!call->route->is_open)
-        return auth_admit(&call->front->auth, call->http, call->route->scope, &call->who, err);
+        return auth_admit(&call->front->auth, call->http, call->route->scope, &call->caller.who,
+                          err);
     if (http_is_local(call->http))
-        call->who = principal_local;
-    auth_enter(&call->front->auth, call->http, &call->who);
+        call->caller.who = principal_local;
+    auth_enter(&call->front->auth, call->http, &call->caller.who);
     return 0;
 }
 
@@ -220,6 +221,8 @@ static bool admit(struct door_call *call, const struct door_ops *ops)
     struct error err = {0};
     int r = ops->admit ? ops->admit(call, &err) : admit_by_key(call, &err);
 
+    str_copy(call->caller.request, sizeof(call->caller.request), http_request_id(call->http));
+    call->caller.trace = *http_trace(call->http);
     if (r < 0 && ops->fail)
         ops->fail(call, &err);
     else if (r < 0)

@@ -84,16 +84,14 @@ struct door_call {
     void *door; /* what open() made */
     struct http_request *http;
     const struct door_route *route;
-    struct principal who;
-    json_t *query; /* object: arguments by name, typed as the row says */
-    json_t *body;  /* BODY_JSON: what fits the row's schema; NULL otherwise */
+    struct caller caller; /* tenant, key and scopes; request and trace */
+    json_t *query;        /* object: arguments by name, typed as the row says */
+    json_t *body;         /* BODY_JSON: what fits the row's schema; NULL otherwise */
 };
 const struct door_route *front_route(const struct http_request *http); /* NULL: none fits */
 uint64_t front_query_u64(const struct door_call *call, const char *name, uint64_t fallback);
 bool front_query_bool(const struct door_call *call, const char *name);
 const char *front_query_text(const struct door_call *call, const char *name); /* or NULL */
-/* Of this request; for what comes later, when the call is gone. */
-void front_caller(const struct door_call *call, struct caller *ret);
 
 /* ---- doors ---- */
 
@@ -121,8 +119,8 @@ struct door_ops {
      * these have stopped. May be NULL. */
     int (*open)(struct front *front, void **ret, struct error *err);
     void (*close)(void *door);
-    /* Fills in call->who, with auth.h. NULL: a key with the row's scope, or nobody where it is
-     * open. */
+    /* Fills in call->caller.who, with auth.h. NULL: a key with the row's scope, or nobody where it
+     * is open. */
     int (*admit)(struct door_call *call, struct error *err);
     /* Answers with an error that the hall found: who asks may not. NULL: front_fail(). */
     void (*fail)(struct door_call *call, const struct error *err);

@@ -16,15 +16,10 @@
 
 /* ---- a request while it is handled ---- */
 
-void front_caller(const struct door_call *call, struct caller *ret)
-{
-    *ret = (struct caller){.who = call->who, .trace = *http_trace(call->http)};
-    str_copy(ret->request, sizeof(ret->request), http_request_id(call->http));
-}
-
 void front_handled(void *ctx)
 {
-    auth_leave(&((struct front *)ctx)->auth);
+    (void)ctx;
+    auth_leave();
 }
 
 /* ---- and when it is over ---- */

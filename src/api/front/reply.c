@@ -127,7 +127,7 @@ static json_t *ending(const struct door_call *call, const char *word)
     struct session *session;
     struct error ignored;
 
-    if (auth_session(&call->front->auth, &call->who, word, true, &session, &ignored) < 0)
+    if (auth_session(&call->front->auth, &call->caller.who, word, true, &session, &ignored) < 0)
         return NULL;
     json = session_json(session);
     return json_pack("{s:O?, s:O?}", "ended_at", json_object_get(json, "ended_at"), "reason",
@@ -138,7 +138,7 @@ bool front_session(const struct door_call *call, bool with_ended, struct session
 {
     const char *word = http_param(call->http, "id");
     struct error err = {0};
-    int r = auth_session(&call->front->auth, &call->who, word, with_ended, ret, &err);
+    int r = auth_session(&call->front->auth, &call->caller.who, word, with_ended, ret, &err);
 
     if (r == 0)
         return true;

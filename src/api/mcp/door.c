@@ -62,7 +62,7 @@ static void handle(struct door_call *call)
 {
     struct mcp_door *door = call->door;
 
-    mcp_http_handle(door->http, call->http, &call->who);
+    mcp_http_handle(door->http, call->http, &call->caller);
 }
 
 static void fail(struct door_call *call, const struct error *err)

@@ -79,7 +79,7 @@ static const char *short_header(struct http_request *http, const char *name,
 struct post {
     struct mcp_http *door;
     struct http_request *http;
-    struct principal who;
+    const struct caller *caller;
     json_t *message;
     json_t *id;                    /* of a request; borrowed, NULL: none */
     const char *version, *session; /* that the headers name; NULL: none */
@@ -88,7 +88,7 @@ struct post {
 
 static struct mcp_stream *begin(struct post *post, struct mcp_dialog *dialog)
 {
-    struct mcp_stream *stream = mcp_stream_new(post->door, dialog, &post->who, post->http);
+    struct mcp_stream *stream = mcp_stream_new(post->door, dialog, post->caller, post->http);
 
     if (stream &&
         mcp_peer_new(post->door->spec.server, &mcp_stream_ops, stream, &stream->peer, NULL) < 0) {
@@ -169,13 +169,13 @@ static void post_initialize(struct post *post)
     struct error err = {0};
     unsigned status;
 
-    if (mcp_dialog_new(post->door, &post->who, &dialog, &status, &err) < 0) {
+    if (mcp_dialog_new(post->door, post->caller, &dialog, &status, &err) < 0) {
         mcp_refuse(post->http, status, post->id, MCP_INTERNAL, "Retry-After: 60", "%s", err.text);
         return;
     }
     stream = begin(post, dialog);
     if (!stream) {
-        mcp_dialog_end(post->door, dialog);
+        mcp_dialog_end(post->door, dialog, post->caller);
         return;
     }
     stream->opens_dialog = true;
@@ -183,7 +183,7 @@ static void post_initialize(struct post *post)
     mcp_peer_take(stream->peer, post->message, clock_now_ms());
     str_copy(dialog->version, sizeof(dialog->version), stream->peer->version);
     if (stream->has_failed)
-        mcp_dialog_end(post->door, dialog);
+        mcp_dialog_end(post->door, dialog, post->caller);
 }
 
 /* A request that was cancelled: nothing more is said. */
@@ -235,7 +235,7 @@ static void post_legacy(struct post *post)
                    "2026-07-28 (MCP-Protocol-Version and params._meta)");
         return;
     }
-    dialog = mcp_dialog_find(post->door, &post->who, post->session);
+    dialog = mcp_dialog_find(post->door, &post->caller->who, post->session);
     if (!dialog) {
         refuse_unknown(post->http, post->id);
     } else if (!is_request) {
@@ -302,10 +302,10 @@ static void take_post(struct post *post)
         post_legacy(post);
 }
 
-static void on_post(struct mcp_http *door, struct http_request *http, const struct principal *who)
+static void on_post(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
     CLEANUP(json_decrefp) json_t *message = NULL;
-    struct post post = {.door = door, .http = http, .who = *who};
+    struct post post = {.door = door, .http = http, .caller = caller};
     char version[MCP_HEADER_MAX], session[MCP_HEADER_MAX];
     const char *text;
     size_t length;
@@ -349,7 +349,7 @@ static struct mcp_dialog *named_dialog(struct mcp_http *door, struct http_reques
 
 /* The stream for what no request asked for: there is one, and the newest reader has it. */
 static void show_unasked(struct mcp_http *door, struct mcp_dialog *dialog,
-                         struct http_request *http)
+                         const struct caller *caller, struct http_request *http)
 {
     struct mcp_stream *stream;
 
@@ -358,7 +358,7 @@ static void show_unasked(struct mcp_http *door, struct mcp_dialog *dialog,
         if (old->dialog == dialog && !old->peer && !old->is_over)
             mcp_stream_free(old);
     }
-    stream = mcp_stream_new(door, dialog, &dialog->who, NULL);
+    stream = mcp_stream_new(door, dialog, caller, NULL);
     if (!stream) {
         mcp_refuse(http, 503, NULL, MCP_INTERNAL, NULL, "out of memory");
         return;
@@ -382,12 +382,12 @@ static void resume(struct mcp_http *door, struct mcp_dialog *dialog, struct http
         mcp_stream_show(stream, http, (int64_t)event);
 }
 
-static void on_get(struct mcp_http *door, struct http_request *http, const struct principal *who)
+static void on_get(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
     const char *accept = http_header(http, "Accept");
     char number[MCP_HEADER_MAX];
     const char *last = short_header(http, "Last-Event-ID", number);
-    struct mcp_dialog *dialog = named_dialog(door, http, who);
+    struct mcp_dialog *dialog = named_dialog(door, http, &caller->who);
 
     if (!dialog)
         return;
@@ -397,27 +397,27 @@ static void on_get(struct mcp_http *door, struct http_request *http, const struc
     else if (last && last[0])
         resume(door, dialog, http, last);
     else
-        show_unasked(door, dialog, http);
+        show_unasked(door, dialog, caller, http);
 }
 
-static void on_delete(struct mcp_http *door, struct http_request *http, const struct principal *who)
+static void on_delete(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
-    struct mcp_dialog *dialog = named_dialog(door, http, who);
+    struct mcp_dialog *dialog = named_dialog(door, http, &caller->who);
 
     if (!dialog)
         return;
-    mcp_dialog_end(door, dialog);
+    mcp_dialog_end(door, dialog, caller);
     http_reply(http, 204, NULL, NULL, NULL, 0);
 }
 
-void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct principal *who)
+void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
     if (str_equal(http_method(http), "POST"))
-        on_post(door, http, who);
+        on_post(door, http, caller);
     else if (str_equal(http_method(http), "DELETE"))
-        on_delete(door, http, who);
+        on_delete(door, http, caller);
     else
-        on_get(door, http, who);
+        on_get(door, http, caller);
 }
 
 /* ---- the sweep ---- */
@@ -477,7 +477,7 @@ void mcp_http_free(struct mcp_http *door)
     while (door->streams)
         mcp_stream_free(door->streams);
     while (door->dialogs)
-        mcp_dialog_end(door, door->dialogs);
+        mcp_dialog_end(door, door->dialogs, NULL);
     door->spec.reactor->ops->timer_remove(door->timer);
     free(door);
 }

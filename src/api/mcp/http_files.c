@@ -32,7 +32,7 @@ int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     struct session *session;
     struct error gone = {0};
 
-    if (!own || auth_session(host->auth, &asker->who, own, true, &session, &gone) < 0) {
+    if (!own || auth_session(host->auth, &asker->caller.who, own, true, &session, &gone) < 0) {
         mcp_work_listed(work, NULL, "", 0); /* nothing was run yet */
         return 0;
     }
@@ -284,6 +284,6 @@ int mcp_engine_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     };
     str_copy(reading->path, sizeof(reading->path), path);
     mcp_work_attach(work, reading);
-    begin(reading, ctx, &asker->who, session);
+    begin(reading, ctx, &asker->caller.who, session);
     return 0;
 }

@@ -69,13 +69,14 @@ static void on_done(void *ctx, json_t *reply)
         mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
 }
 
-static void end_session(struct mcp_engine *host, const struct principal *who, const char *id)
+static void end_session(struct mcp_engine *host, const struct principal *who,
+                        const struct caller *caller, const char *id)
 {
     struct session *found;
     struct error ignored;
 
     if (auth_session(host->auth, who, id, false, &found, &ignored) == 0)
-        session_end(found, "deleted", NULL, NULL);
+        session_end_by(found, caller, "deleted", NULL, NULL);
 }
 
 static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_left)
@@ -88,7 +89,7 @@ static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_
         str_copy(id, sizeof(id), made);
     tool_cancel(call->call);
     if (id[0])
-        end_session(host, &call->asker->who, id);
+        end_session(host, &call->asker->caller.who, &call->asker->caller, id);
     free(call);
 }
 
@@ -100,8 +101,10 @@ static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, s
 
     if ((*asker->own)[0])
         return 0;
-    r = session_manager_create(host->manager, &(struct session_spec){.tenant = asker->who.tenant},
-                               &session, err);
+    r = session_manager_create(
+        host->manager,
+        &(struct session_spec){.caller = &asker->caller, .tenant = asker->caller.who.tenant},
+        &session, err);
     if (r == 0)
         str_copy(*asker->own, sizeof(*asker->own), session_id(session));
     return r;
@@ -132,8 +135,8 @@ static int host_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *
         .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
     str_copy(call->word, sizeof(call->word), session ? session : "");
     mcp_work_attach(work, call);
-    tool_start(host->tools, &asker->who, row, arguments, call->word[0] ? call->word : NULL, on_done,
-               call, &started);
+    tool_start(host->tools, &asker->caller, row, arguments, call->word[0] ? call->word : NULL,
+               on_done, call, &started);
     if (started)
         call->call = started; /* else it was answered, and `call` is gone */
     return 0;
@@ -170,9 +173,10 @@ static void host_look(void *ctx, struct mcp_work *work)
     }
 }
 
-static void host_left(void *ctx, const struct principal *who, const char *session)
+static void host_left(void *ctx, const struct principal *who, const struct caller *caller,
+                      const char *session)
 {
-    end_session(ctx, who, session);
+    end_session(ctx, who, caller, session);
 }
 
 const struct mcp_http_ops mcp_engine_ops = {

@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/reactor.h"
 #include "http/server.h"
-#include "model/principal.h"
+#include "model/caller.h"
 
 struct mcp_http;
 
@@ -22,7 +22,7 @@ struct mcp_http;
 
 /* Who asks, and what the conversation has: handed to the host with each work. */
 struct mcp_asker {
-    struct principal who;
+    struct caller caller;
     /* The conversation's own session, empty before there is one; NULL: it can have none. */
     char (*own)[LIMIT_NAME + 1];
 };
@@ -40,8 +40,9 @@ struct mcp_http_ops {
     void (*cancel)(void *host, struct mcp_work *work, bool is_left);
     /* Progress is due: tells mcp_work_printed() what there is. */
     void (*look)(void *host, struct mcp_work *work);
-    /* The conversation is over, and with it its own session. */
-    void (*left)(void *host, const struct principal *who, const char *session);
+    /* The conversation is over, and with it its own session; caller NULL: nobody asked for it. */
+    void (*left)(void *host, const struct principal *who, const struct caller *caller,
+                 const char *session);
 };
 
 struct mcp_http_spec {
@@ -53,7 +54,7 @@ struct mcp_http_spec {
 int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct error *err);
 void mcp_http_free(struct mcp_http *door); /* cancels what runs; NULL is fine */
 /* A request for MCP_HTTP_PATH, by POST, GET or DELETE, that was let in. */
-void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct principal *who);
+void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct caller *caller);
 /* One that was not: an error of auth_admit(). */
 void mcp_http_fail(struct http_request *http, const struct error *err);
 /* What the server refuses by itself, in the protocol's shape; `header` may be NULL. */

@@ -109,7 +109,7 @@ bool mcp_event_id(const char *text, uint64_t *ret_stream, uint64_t *ret_event);
 
 /* NULL: no memory. It takes the request over: nobody else may answer it. */
 struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dialog,
-                                  const struct principal *who, struct http_request *http);
+                                  const struct caller *caller, struct http_request *http);
 void mcp_stream_free(struct mcp_stream *stream);
 /* One message of its peer; `kind` as in mcp_ops. */
 void mcp_stream_send(void *ctx, const char *message, size_t length, int kind);
@@ -126,9 +126,10 @@ extern const struct mcp_ops mcp_stream_ops;
 /* ---- http_dialog.c ---- */
 
 /* With a new id; errors are told with a status for HTTP. */
-int mcp_dialog_new(struct mcp_http *door, const struct principal *who, struct mcp_dialog **ret,
+int mcp_dialog_new(struct mcp_http *door, const struct caller *caller, struct mcp_dialog **ret,
                    unsigned *ret_status, struct error *err);
-void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog);
+/* caller NULL: nobody asked for it. */
+void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const struct caller *caller);
 /* Another key's is as unknown as one that never was: NULL. */
 struct mcp_dialog *mcp_dialog_find(struct mcp_http *door, const struct principal *who,
                                    const char *id);

@@ -35,7 +35,7 @@ static bool find(const struct door_call *call, struct output_row *row)
     struct error err = {0};
     int r = artifact_find(call->front->manager, id, row, &err);
 
-    if (r == 0 && !call->who.is_local && !str_equal(call->who.tenant, row->tenant))
+    if (r == 0 && !call->caller.who.is_local && !str_equal(call->caller.who.tenant, row->tenant))
         r = error_set(&err, -ENOENT, ERROR_NO_ROUTE, "there is no output '%.*s'", ID_MAX, id);
     if (r < 0)
         front_fail(call->front, call->http, &err, NULL);
@@ -73,8 +73,9 @@ void artifacts_get(struct door_call *call)
     bool is_link = front_query_text(call, "signature") || front_query_text(call, "expires");
     struct output_row row;
     struct error err = {0};
-    int r = is_link ? check_link(call, &err)
-                    : auth_admit(&call->front->auth, call->http, SCOPE_FILES, &call->who, &err);
+    int r = is_link
+                ? check_link(call, &err)
+                : auth_admit(&call->front->auth, call->http, SCOPE_FILES, &call->caller.who, &err);
 
     if (r == 0 && is_link)
         r = artifact_find(call->front->manager, http_param(call->http, "id"), &row, &err);
@@ -100,7 +101,7 @@ void artifacts_list_all(struct door_call *call)
     json_t *list = json_array();
     struct error err = {0};
 
-    if (artifacts_list(call->front->manager, auth_tenant(&call->who),
+    if (artifacts_list(call->front->manager, auth_tenant(&call->caller.who),
                        front_query_bool(call, "kept"), add_row, list, &err) < 0) {
         json_decref(list);
         front_fail(call->front, call->http, &err, NULL);

@@ -15,7 +15,7 @@ void code_start(struct door_call *call)
     }
     if (!front_session(call, false, &session))
         return;
-    if (start_cell(session, call->body, &execution, &err) < 0)
+    if (start_cell(session, &call->caller, call->body, &execution, &err) < 0)
         front_fail(call->front, call->http, &err, NULL);
     else
         rest_answer_started(call, session, execution);

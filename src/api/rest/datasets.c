@@ -98,7 +98,7 @@ void datasets_put(struct door_call *call)
     }
     upload->front = call->front;
     upload->http = call->http;
-    front_caller(call, &upload->caller);
+    upload->caller = call->caller;
     str_copy(upload->session, sizeof(upload->session), session_id(session));
     if (!str_copy(upload->name, sizeof(upload->name), name)) {
         front_fail_field(call->http, "name", "'name' is too long: at most %d bytes", LIMIT_NAME);

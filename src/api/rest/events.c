@@ -63,7 +63,7 @@ static void listen_to(struct door_call *call, struct session *session)
     listener = calloc(1, sizeof(*listener));
     if (listener)
         listener->reader =
-            bus_subscribe(session_manager_bus(call->front->manager), auth_tenant(&call->who),
+            bus_subscribe(session_manager_bus(call->front->manager), auth_tenant(&call->caller.who),
                           session ? session_id(session) : NULL, last_id, on_notify, listener);
     if (!listener || !listener->reader) {
         free(listener);

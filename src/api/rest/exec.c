@@ -17,7 +17,7 @@ void exec_start(struct door_call *call)
     }
     if (!front_session(call, false, &session))
         return;
-    if (start_command(session, call->body, &execution, &err) < 0)
+    if (start_command(session, &call->caller, call->body, &execution, &err) < 0)
         front_fail(call->front, call->http, &err, NULL);
     else
         rest_answer_started(call, session, execution);

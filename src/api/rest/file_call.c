@@ -55,7 +55,7 @@ struct file_call *file_call_new(struct door_call *call, const char *path)
     file->front = call->front;
     file->http = call->http;
     file->session = session;
-    front_caller(call, &file->caller);
+    file->caller = call->caller;
     return file_call_path(file, "path", path, file->path) ? file : NULL;
 }
 

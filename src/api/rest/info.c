@@ -44,7 +44,7 @@ void info_get(struct door_call *call)
     const struct front_info *info = &call->front->info;
     const struct config *config = session_manager_config(call->front->manager);
     struct session_manager *manager = call->front->manager;
-    const char *tenant = auth_tenant(&call->who); /* the host's own is its owner's to know */
+    const char *tenant = auth_tenant(&call->caller.who); /* the host's own is its owner's to know */
     unsigned most = config->max_sessions;
     char started[40];
 

@@ -54,7 +54,7 @@ static void note_change(const struct door_call *call, const char *change, const 
                                text_to_json(id, strlen(id)), "key_tenant", row ? row->tenant : NULL,
                                "scopes", row ? scopes_json(row->scopes) : NULL);
 
-    caller_describe(session_manager_caller(call->front->manager), fields);
+    caller_describe(&call->caller, fields);
     if (fields)
         audit_write(session_manager_audit(call->front->manager), "key", fields);
 }

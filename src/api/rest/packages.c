@@ -101,7 +101,7 @@ static int start(struct door_call *call, struct session *session, struct install
 
     if (!names)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    return session_install(session, (const char *const *)names, &events, installing,
+    return session_install(session, &call->caller, (const char *const *)names, &events, installing,
                            &installing->installation, err);
 }
 

@@ -232,7 +232,8 @@ void run_start(struct door_call *call)
     struct error err = {0};
 
     read_spec(call->body, &spec);
-    spec.tenant = call->who.tenant;
+    spec.caller = &call->caller;
+    spec.tenant = call->caller.who.tenant;
     if (!check(call, &spec))
         return;
     waiting = malloc(sizeof(*waiting));
@@ -263,7 +264,7 @@ void run_stop(struct door_call *call)
 {
     const char *id = http_param(call->http, "execution");
     struct run *run = session_manager_run_find(call->front->manager, id);
-    const char *tenant = auth_tenant(&call->who);
+    const char *tenant = auth_tenant(&call->caller.who);
     struct error err = {0};
 
     if (!run || (tenant && !str_equal(session_manager_run_tenant(run), tenant))) {

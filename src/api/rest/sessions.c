@@ -85,6 +85,7 @@ static int give_bytes(struct session *session, const char *name, const void *dat
 /* A session on its way: its datasets are given one after the other, then it is answered. */
 struct creating {
     struct front *front;
+    struct caller caller;
     struct http_request *http;
     char id[ID_MAX];
     json_t *datasets;              /* NULL: none */
@@ -105,7 +106,7 @@ static void give_up(struct creating *creating)
     struct error ignored;
 
     if (session_manager_find(creating->front->manager, creating->id, &session, &ignored) == 0)
-        session_end(session, "deleted", NULL, NULL);
+        session_end_by(session, &creating->caller, "deleted", NULL, NULL);
 }
 
 static void creating_fail(struct creating *creating, const struct error *err)
@@ -208,7 +209,8 @@ void sessions_create(struct door_call *call)
 {
     json_t *datasets = json_object_get(call->body, "datasets");
     struct session_spec spec = {
-        .tenant = call->who.tenant,
+        .caller = &call->caller,
+        .tenant = call->caller.who.tenant,
         .template_name = json_string_value(json_object_get(call->body, "template")),
         .name = json_string_value(json_object_get(call->body, "name")),
         .env = json_object_get(call->body, "env"),
@@ -228,7 +230,11 @@ void sessions_create(struct door_call *call)
         return;
     }
     *creating = (struct creating){
-        .front = call->front, .http = call->http, .datasets = json_incref(datasets)};
+        .front = call->front,
+        .caller = call->caller,
+        .http = call->http,
+        .datasets = json_incref(datasets),
+    };
     if (session_manager_create(call->front->manager, &spec, &session, &err) < 0) {
         /* Of what is left to be wrong only the name is a member. */
         front_fail(call->front, call->http, &err,
@@ -260,7 +266,7 @@ static void add_session(void *ctx, struct session *session)
 
 void sessions_list(struct door_call *call)
 {
-    struct listing listing = {.tenant = auth_tenant(&call->who), .sessions = json_array()};
+    struct listing listing = {.tenant = auth_tenant(&call->caller.who), .sessions = json_array()};
 
     if (listing.sessions)
         session_manager_each(call->front->manager, front_query_bool(call, "all"), add_session,
@@ -329,5 +335,5 @@ void sessions_delete(struct door_call *call)
     *leaving = (struct leaving){.front = call->front, .http = call->http};
     str_copy(leaving->id, sizeof(leaving->id), session_id(session));
     http_on_gone(call->http, on_gone, leaving);
-    session_end(session, "deleted", on_ended, leaving);
+    session_end_by(session, &call->caller, "deleted", on_ended, leaving);
 }

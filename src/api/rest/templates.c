@@ -16,7 +16,7 @@
 /* How many sessions have it is nobody's business but the owner's. */
 static void hide_users(const struct door_call *call, json_t *template)
 {
-    if (auth_tenant(&call->who))
+    if (auth_tenant(&call->caller.who))
         json_object_del(template, "used_by");
 }
 

@@ -73,8 +73,8 @@ void tools_call(struct door_call *call)
         return;
     }
     *waiting = (struct waiting){.http = call->http};
-    tool_start(call->front->tools, &call->who, row, call->body, front_query_text(call, "session"),
-               on_done, waiting, &started);
+    tool_start(call->front->tools, &call->caller, row, call->body,
+               front_query_text(call, "session"), on_done, waiting, &started);
     if (!started)
         return; /* it was answered, and `waiting` is gone */
     waiting->call = started;

@@ -169,12 +169,12 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
 {
     struct ws_peer *peer = ctx;
 
-    auth_speak(&peer->front->auth, &peer->caller, peer->session);
+    auth_speak(&peer->caller, peer->session);
     if (is_text)
         ws_message(peer, data, length);
     else
         websocket_close(peer->socket, 1003, "this address takes text messages");
-    auth_leave(&peer->front->auth);
+    auth_leave();
 }
 
 static void peer_free(struct ws_peer *peer, bool is_clean)
@@ -204,7 +204,7 @@ static void open_peer(struct door_call *call, struct session *session)
         *peer = (struct ws_peer){
             .front = call->front,
             .schemas = call->door,
-            .who = call->who,
+            .caller = call->caller,
             .timer = reactor_timer(call->front->reactor, on_due, peer),
             .out = BUF_INIT(OUT_MAX),
         };
@@ -213,7 +213,6 @@ static void open_peer(struct door_call *call, struct session *session)
         front_fail_memory(call->http);
         return;
     }
-    front_caller(call, &peer->caller);
     if (session)
         str_copy(peer->session, sizeof(peer->session), session_id(session));
     if (!ws_open(call, LIMIT_REQUEST_JSON, &events, peer, &peer->socket)) {

@@ -211,6 +211,7 @@ static int start(struct door_call *call, struct session *session, struct executi
 
     return session_exec(session,
                         &(struct execution_spec){
+                            .caller = &call->caller,
                             .argv = argv,
                             .env = env,
                             .stdin_open = true,

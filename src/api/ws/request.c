@@ -185,7 +185,7 @@ static bool find_session(struct ws_request *request, const char *word, bool with
         fail_field(request, "session", "'session' is missing: this address has none of its own");
         return false;
     }
-    if (auth_session(&peer->front->auth, &peer->who, word, with_ended, ret, &err) == 0)
+    if (auth_session(&peer->front->auth, &peer->caller.who, word, with_ended, ret, &err) == 0)
         return true;
     ws_fail(peer, request->id, &err, NULL);
     return false;
@@ -266,14 +266,14 @@ static bool is_admitted(struct ws_request *request, const struct ws_row *row)
     struct tenants *tenants = session_manager_tenants(peer->front->manager);
     struct error err = {0};
 
-    if (peer->who.is_local)
+    if (peer->caller.who.is_local)
         return true;
-    if (!(peer->who.scopes & SCOPE_BIT(row->scope)))
+    if (!(peer->caller.who.scopes & SCOPE_BIT(row->scope)))
         error_set(&err, -EPERM, ERROR_FORBIDDEN, "this key does not have the scope '%s'",
                   scope_name(row->scope));
     else if (row->is_counted &&
-             tenant_take(tenants, peer->who.tenant, QUOTA_REQUESTS, 1, &err) == 0)
-        tenant_take(tenants, peer->who.tenant, QUOTA_BYTES, 0, &err);
+             tenant_take(tenants, peer->caller.who.tenant, QUOTA_REQUESTS, 1, &err) == 0)
+        tenant_take(tenants, peer->caller.who.tenant, QUOTA_BYTES, 0, &err);
     if (err.num < 0)
         ws_fail(peer, request->id, &err, NULL);
     return err.num == 0;

@@ -59,8 +59,7 @@ struct ws_subscription {
 struct ws_peer {
     struct front *front;
     const struct ws_schemas *schemas;
-    struct principal who;
-    struct caller caller; /* the request that it came from */
+    struct caller caller; /* whose, and by which request it came */
     bool is_open;
     char session[ID_MAX]; /* of its address; empty: it is everybody's */
     struct websocket *socket;

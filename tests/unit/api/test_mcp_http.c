@@ -135,9 +135,11 @@ static void fake_look(void *ctx, struct mcp_work *work)
     mcp_work_printed(work, "line\n", 5);
 }
 
-static void fake_left(void *ctx, const struct principal *who, const char *session)
+static void fake_left(void *ctx, const struct principal *who, const struct caller *caller,
+                      const char *session)
 {
     (void)ctx;
+    (void)caller;
     (void)who;
     must(str_equal(session, "s_1"), "the conversation's own session");
     host.left++;
@@ -174,12 +176,12 @@ static bool on_admit(struct http_request *request, void *ctx)
 
 static void on_request(struct http_request *request, void *ctx)
 {
-    struct principal who;
+    struct caller caller = {.request = "req_1"};
     struct error err = {0};
 
     (void)ctx;
-    fake_admit(request, &who, &err);
-    mcp_http_handle(door, request, &who);
+    fake_admit(request, &caller.who, &err);
+    mcp_http_handle(door, request, &caller);
 }
 
 static const struct http_route routes[] = {

@@ -83,7 +83,8 @@ static void on_done(void *ctx, struct result *result)
 static void run(struct engine_fixture *fixture, const char *code, uint64_t timeout_ms,
                 struct told *told)
 {
-    struct run_spec spec = {.language = "bash",
+    struct run_spec spec = {.caller = &caller,
+                            .language = "bash",
                             .tenant = "acme",
                             .code = code,
                             .code_length = strlen(code),
@@ -92,11 +93,8 @@ static void run(struct engine_fixture *fixture, const char *code, uint64_t timeo
     struct run *started;
 
     *told = (struct told){0};
-    session_manager_set_caller(fixture->manager, &caller);
     assert_int_equal(session_manager_run(fixture->manager, &spec, on_done, told, &started, &err),
                      0);
-    session_manager_set_caller(fixture->manager,
-                               NULL); /* as a door does when its handler has returned */
     UNTIL(fixture, told->done);
 }
 
@@ -186,9 +184,8 @@ static void test_a_command(void **state)
     struct result result;
     json_t *json;
 
-    session_manager_set_caller(fixture->manager, &caller);
-    execution = fixture_exec(session, "echo one; exit 5", NULL);
-    session_manager_set_caller(fixture->manager, NULL);
+    execution =
+        fixture_exec(session, "echo one; exit 5", &(struct execution_spec){.caller = &caller});
     UNTIL(fixture, execution_has_ended(execution));
     json = line_of(fixture, "exec");
     assert_member(json, "session_id", session_id(session));
