@@ -140,6 +140,16 @@ void front_fail_problem(struct door_call *call, const struct schema_problem *pro
     front_fail(call->front, call->http, &problem->err, front_problem_json(problem));
 }
 
+/* What the hall found, in the shape of the row's door. */
+static void fail(struct door_call *call, const struct front_row *row, const struct error *err,
+                 const struct schema_problem *problem)
+{
+    if (row->door->ops->fail)
+        row->door->ops->fail(call, err);
+    else
+        front_fail(call->front, call->http, err, problem ? front_problem_json(problem) : NULL);
+}
+
 static bool read_query(struct door_call *call, const struct front_row *row)
 {
     struct reading reading = {.call = call, .row = row};
@@ -152,7 +162,7 @@ static bool read_query(struct door_call *call, const struct front_row *row)
             wrong(&reading, ERROR_BAD_INPUT, param->name, "'%s' is missing", param->name);
     }
     if (reading.is_wrong)
-        front_fail_problem(call, &reading.problem);
+        fail(call, row, &reading.problem.err, &reading.problem);
     return !reading.is_wrong;
 }
 
@@ -172,7 +182,7 @@ bool front_is_json_type(const char *type)
                      strncasecmp(type + length - strlen("+json"), "+json", strlen("+json")) == 0);
 }
 
-static bool check_type(struct door_call *call)
+static bool check_type(struct door_call *call, const struct front_row *row)
 {
     struct schema_problem problem = {.field = "Content-Type"};
     size_t length;
@@ -182,7 +192,7 @@ static bool check_type(struct door_call *call)
         return true;
     error_set(&problem.err, -EINVAL, ERROR_MEDIA_TYPE,
               "the body has to be JSON: send it with 'Content-Type: " TYPE_JSON "'");
-    front_fail_problem(call, &problem);
+    fail(call, row, &problem.err, &problem);
     return false;
 }
 
@@ -198,7 +208,7 @@ static bool read_body(struct door_call *call, const struct front_row *row)
         return true;
     if (!problem.err.code)
         error_set(&problem.err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    front_fail_problem(call, &problem);
+    fail(call, row, &problem.err, &problem);
     return false;
 }
 
@@ -216,17 +226,16 @@ static int admit_by_key(struct door_call *call, struct error *err)
 }
 
 /* False: it was answered. */
-static bool admit(struct door_call *call, const struct door_ops *ops)
+static bool admit(struct door_call *call, const struct front_row *row)
 {
+    const struct door_ops *ops = row->door->ops;
     struct error err = {0};
     int r = ops->admit ? ops->admit(call, &err) : admit_by_key(call, &err);
 
     str_copy(call->caller.request, sizeof(call->caller.request), http_request_id(call->http));
     call->caller.trace = *http_trace(call->http);
-    if (r < 0 && ops->fail)
-        ops->fail(call, &err);
-    else if (r < 0)
-        front_fail(call->front, call->http, &err, NULL);
+    if (r < 0)
+        fail(call, row, &err, NULL);
     return r == 0;
 }
 
@@ -244,7 +253,7 @@ bool front_admit(struct http_request *http, void *ctx)
     const struct front_row *row = http_row(http);
     struct door_call call = make_call(http, ctx);
 
-    return admit(&call, row->door->ops);
+    return admit(&call, row);
 }
 
 void front_dispatch(struct http_request *http, void *ctx)
@@ -252,7 +261,7 @@ void front_dispatch(struct http_request *http, void *ctx)
     const struct front_row *row = http_row(http);
     struct door_call call = make_call(http, ctx);
 
-    if (!admit(&call, row->door->ops))
+    if (!admit(&call, row))
         return;
     if (row->door->ops->checks_itself) {
         row->route->handle(&call);
@@ -262,7 +271,7 @@ void front_dispatch(struct http_request *http, void *ctx)
     if (!call.query)
         front_fail_memory(http);
     else if (read_query(&call, row) &&
-             (row->route->body != BODY_JSON || (check_type(&call) && read_body(&call, row))))
+             (row->route->body != BODY_JSON || (check_type(&call, row) && read_body(&call, row))))
         row->route->handle(&call);
     json_decref(call.query);
     json_decref(call.body);

@@ -122,7 +122,8 @@ struct door_ops {
     /* Fills in call->caller.who, with auth.h. NULL: a key with the row's scope, or nobody where it
      * is open. */
     int (*admit)(struct door_call *call, struct error *err);
-    /* Answers with an error that the hall found: who asks may not. NULL: front_fail(). */
+    /* Answers with an error that the hall found: who asks may not, or query and body do not fit the
+     * row. NULL: front_fail(). */
     void (*fail)(struct door_call *call, const struct error *err);
     /* NULL: {"error":{"code","message"}}, as front_fail(). */
     void (*refuse)(struct http_request *http, const struct door_refusal *refusal);
