@@ -133,11 +133,10 @@ static void find_row(struct http_request *request)
 {
     const struct http_server_spec *spec = &request->server->spec;
 
-    struct http_table table = {spec->routes, spec->route_count};
+    const struct route_table *table =
+        spec->table ? spec->table(request, spec->ctx) : request->server->table;
 
-    if (spec->table)
-        table = spec->table(request, spec->ctx);
-    route_find(table.routes, table.count, request->method, &request->target, &request->match);
+    route_find(table, request->method, &request->target, &request->match);
     request->body_kind = request->match.route ? request->match.route->body : HTTP_NO_BODY;
     if (request->body_kind == HTTP_WHOLE_BODY)
         request->body.maximum = request->match.route->body_max;

@@ -21,6 +21,7 @@
 
 struct http_server;
 struct http_request;
+struct route_table;
 struct trace;
 
 enum http_body {
@@ -39,11 +40,6 @@ struct http_route {
     /* With the head, before a byte of the body is taken; false: it was answered, and who has a
      * large body to send is not waited for. May be NULL. */
     bool (*admit)(struct http_request *request, void *ctx);
-};
-
-struct http_table {
-    const struct http_route *routes;
-    size_t count;
 };
 
 /* Certificate chain and key, PEM. */
@@ -83,8 +79,9 @@ struct http_server_spec {
     /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
      */
     uint64_t head_ms, body_ms;
-    /* Which rows a request is looked up in, by its head (a header, its Host). NULL: `routes`. */
-    struct http_table (*table)(const struct http_request *request, void *ctx);
+    /* Which rows a request is looked up in, by its head (a header, its Host); compiled by route.h.
+     * NULL: `routes`. */
+    const struct route_table *(*table)(const struct http_request *request, void *ctx);
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */

@@ -20,8 +20,6 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                                  .listen_fd = listen_fd,
                                  .tls = tls,
                                  .browsers = browsers,
-                                 .routes = front->own->routes,
-                                 .route_count = front->own->route_count,
                                  .ctx = front,
                                  .client_max = LIMIT_CLIENTS,
                                  .table = front_table,

@@ -14,8 +14,8 @@ struct schema;
 
 struct front_door {
     const struct door_ops *ops;
-    void *state; /* what open() made */
-    struct http_table table;
+    void *state;               /* what open() made */
+    struct route_table *table; /* its rows alone, of a door that claims requests; NULL: of others */
 };
 
 /* A row of a door, compiled; http_row() of a request. */
@@ -33,6 +33,7 @@ struct front_private {
     struct front_door doors[FRONT_DOORS_MAX];
     struct front_row *rows;
     struct http_route *routes; /* the same rows, for the servers */
+    struct route_table *table; /* compiled */
     size_t route_count;
 };
 
@@ -40,7 +41,7 @@ struct front_private {
 
 int front_rows_compile(struct front *front, struct error *err);
 void front_rows_free(struct front *front); /* safe after half a compilation */
-struct http_table front_table(const struct http_request *http, void *ctx);
+const struct route_table *front_table(const struct http_request *http, void *ctx);
 /* Whose request this is: by claims(), by its row, by its path; the first door's otherwise. */
 const struct front_door *front_door_of(const struct http_request *http);
 /* `door` of the metrics for a request that is over. */

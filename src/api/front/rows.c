@@ -56,12 +56,19 @@ static struct http_route make_route(const struct front_row *row)
     };
 }
 
+static int compile_table(const struct http_route *routes, size_t count, struct route_table **ret,
+                         struct error *err)
+{
+    return route_compile(routes, count, ret) < 0
+               ? error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory")
+               : 0;
+}
+
 static int open_door(struct front *front, struct front_door *door, size_t first, struct error *err)
 {
     struct front_private *own = front->own;
     int r = door->ops->open ? door->ops->open(front, &door->state, err) : 0;
 
-    door->table = (struct http_table){own->routes + first, door->ops->route_count};
     for (size_t i = 0; i < door->ops->route_count && r == 0; i++) {
         struct front_row *row = &own->rows[first + i];
 
@@ -69,6 +76,8 @@ static int open_door(struct front *front, struct front_door *door, size_t first,
         own->routes[first + i] = make_route(row);
         r = compile_row(row, err);
     }
+    if (r == 0 && door->ops->claims)
+        r = compile_table(own->routes + first, door->ops->route_count, &door->table, err);
     return r;
 }
 
@@ -89,7 +98,7 @@ int front_rows_compile(struct front *front, struct error *err)
         r = open_door(front, &own->doors[i], first, err);
         first += own->doors[i].ops->route_count;
     }
-    return r;
+    return r < 0 ? r : compile_table(own->routes, own->route_count, &own->table, err);
 }
 
 void front_rows_free(struct front *front)
@@ -100,7 +109,9 @@ void front_rows_free(struct front *front)
         if (own->doors[i].state)
             own->doors[i].ops->close(own->doors[i].state);
         own->doors[i].state = NULL;
+        route_table_free(own->doors[i].table);
     }
+    route_table_free(own->table);
     for (size_t i = 0; own->rows && i < own->route_count; i++) {
         schema_free(own->rows[i].request);
         for (size_t k = 0; k < DOOR_PARAMS_MAX; k++)
@@ -132,12 +143,12 @@ static const struct front_row *row_of_path(const struct front *front, const char
     return NULL;
 }
 
-struct http_table front_table(const struct http_request *http, void *ctx)
+const struct route_table *front_table(const struct http_request *http, void *ctx)
 {
     const struct front *front = ctx;
     const struct front_door *door = claimed_by(front, http);
 
-    return door ? door->table : (struct http_table){front->own->routes, front->own->route_count};
+    return door ? door->table : front->own->table;
 }
 
 const struct front_door *front_door_of(const struct http_request *http)

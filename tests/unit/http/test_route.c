@@ -34,7 +34,11 @@ static const char *find(const char *method, const char *text, const char *name, 
     if (r < 0) {
         snprintf(answer, sizeof(answer), "%s", r == -EINVAL ? "400" : "414");
     } else {
-        route_find(routes, ARRAY_SIZE(routes), method, &target, &match);
+        struct route_table *table;
+
+        assert_int_equal(route_compile(routes, ARRAY_SIZE(routes), &table), 0);
+        route_find(table, method, &target, &match);
+        route_table_free(table);
         if (param && route_param(&match, name))
             strcpy(param, route_param(&match, name));
         if (match.route)
