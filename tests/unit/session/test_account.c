@@ -176,6 +176,34 @@ static void test_code_that_is_never_kept(void **state)
     json_decref(json);
 }
 
+/* Who asked for it, also when it ends long behind the request; nobody where nobody did. */
+static void test_a_session(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct session_spec spec = {.caller = &caller, .tenant = "acme", .name = "theirs"};
+    struct session *session;
+    struct error err = {0};
+    json_t *json;
+
+    assert_int_equal(session_manager_create(fixture->manager, &spec, &session, &err), 0);
+    json = line_of(fixture, "session.created");
+    assert_member(json, "request_id", "req-7");
+    json_decref(json);
+    session_end_by(session, &caller, "deleted", NULL, NULL);
+    UNTIL(fixture, session_manager_session_count(fixture->manager) == 0 &&
+                       strstr(audit_text(fixture), "session.ended"));
+    json = line_of(fixture, "session.ended");
+    assert_member(json, "request_id", "req-7");
+    assert_member(json, "trace_id", TRACE);
+    json_decref(json);
+    session = fixture_session(fixture, "ours");
+    session_end(session, "idle", NULL, NULL);
+    UNTIL(fixture, strstr(audit_text(fixture), "\"idle\""));
+    json = line_of(fixture, "session.ended");
+    assert_member(json, "request_id", NULL);
+    json_decref(json);
+}
+
 static void test_a_command(void **state)
 {
     struct engine_fixture *fixture = *state;
@@ -260,8 +288,9 @@ int main(void)
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, fixture_open_observed, fixture_close_observed)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_run),     TEST(test_how_runs_end),     TEST(test_code_that_is_never_kept),
-        TEST(test_a_command), TEST(test_without_a_caller), TEST(test_gauges),
+        TEST(test_a_run),     TEST(test_how_runs_end), TEST(test_code_that_is_never_kept),
+        TEST(test_a_session), TEST(test_a_command),    TEST(test_without_a_caller),
+        TEST(test_gauges),
     };
 
     return cmocka_run_group_tests(tests, fixture_reaper, NULL);
