@@ -48,10 +48,11 @@ struct profile {
     uint8_t bit;
 };
 
+enum { GUEST, OFFLINE, WARDEN, ZYGOTE, ONE_ID };
 static const struct profile profiles[] = {
-    {"guest", FILTER_GUEST},
-    {"guest_offline", FILTER_OFFLINE},
-    {"warden", FILTER_WARDEN}, /* last: the proof compares the others with it */
+    [GUEST] = {"guest", FILTER_GUEST},           [OFFLINE] = {"guest_offline", FILTER_OFFLINE},
+    [WARDEN] = {"warden", FILTER_WARDEN},        [ZYGOTE] = {"zygote", FILTER_ZYGOTE},
+    [ONE_ID] = {"zygote_one_id", FILTER_ONE_ID},
 };
 #define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 
@@ -362,8 +363,16 @@ static void set_word(struct seccomp_data *data, uint8_t word, uint32_t value)
     data->args[word / 2] |= (uint64_t)value << shift;
 }
 
-/* One call against all programs: each answers as its table, and what a guest may, the warden may.
- */
+/* Filters stack: what lies below a guest's has to allow what that allows. */
+static void prove_below(const uint32_t answers[], size_t above, size_t below, const char *call)
+{
+    if (answers[above] != SECCOMP_RET_ALLOW || answers[below] == SECCOMP_RET_ALLOW)
+        return;
+    fprintf(stderr, "the %s may not what a %s may: ", profiles[below].name, profiles[above].name);
+    die("a filter below is stricter", call);
+}
+
+/* One call against all programs: each answers as its table. */
 static void prove_call(const struct program programs[PROFILES], const struct seccomp_data *data)
 {
     uint32_t answers[PROFILES];
@@ -376,9 +385,15 @@ static void prove_call(const struct program programs[PROFILES], const struct sec
         if (answers[i] != expected(row, data))
             die("the program differs from the table", row ? row->name : "unknown call");
     }
-    for (size_t i = 0; i + 1 < PROFILES; i++)
-        if (answers[i] == SECCOMP_RET_ALLOW && answers[PROFILES - 1] != SECCOMP_RET_ALLOW)
-            die("the warden may not what a guest may", programs[i].rows[data->nr]->name);
+    for (size_t i = 0; i < PROFILES; i++) {
+        const char *call =
+            answers[i] == SECCOMP_RET_ALLOW ? programs[i].rows[data->nr]->name : "unknown call";
+
+        if (i == GUEST || i == OFFLINE)
+            prove_below(answers, i, WARDEN, call);
+        if (i == GUEST)
+            prove_below(answers, i, ZYGOTE, call);
+    }
 }
 
 /* Every combination of interesting values for the words that the rules look at, from `word` on. */

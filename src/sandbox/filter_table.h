@@ -24,7 +24,11 @@ enum filter_profile {
     FILTER_GUEST = 1 << 0,   /* inside namespaces */
     FILTER_OFFLINE = 1 << 1, /* no namespaces could be had: what they would hold is denied */
     FILTER_WARDEN = 1 << 2,  /* our PID 1; allows all that the two above allow */
-    FILTER_EVERY = FILTER_GUEST | FILTER_OFFLINE | FILTER_WARDEN,
+    FILTER_ZYGOTE = 1 << 3,  /* a warm Python outside of boxes; allows all that a guest may */
+    FILTER_ONE_ID = 1 << 4,  /* the same where all have one id, and ids hold nothing */
+    FILTER_ZYGOTES = FILTER_ZYGOTE | FILTER_ONE_ID,
+    FILTER_INSIDE = FILTER_GUEST | FILTER_WARDEN | FILTER_ZYGOTES, /* namespaces hold the rest */
+    FILTER_EVERY = FILTER_INSIDE | FILTER_OFFLINE,
 };
 
 /* What a call gets: 0 to go ahead, else the errno it fails with. */
@@ -43,7 +47,7 @@ enum filter_test {
     FILTER_TEST_ONLY,   /* the rules up to the next ONLY are looked at when it is one of them */
 };
 
-#define FILTER_VALUES_MAX 6
+#define FILTER_VALUES_MAX 7
 
 struct filter_rule {
     uint8_t test;
@@ -96,24 +100,22 @@ struct filter_row {
     {                                                                      \
         name, 0, FILTER_ALLOW, profiles, FILTER_RULES(__VA_ARGS__), reason \
     }
-#define SHARED(name, reason)                                       \
-    ROW(name, FILTER_ALLOW, FILTER_GUEST | FILTER_WARDEN, reason), \
-        ROW(name, FILTER_DENY, FILTER_OFFLINE, reason)
+#define SHARED(name, reason) \
+    ROW(name, FILTER_ALLOW, FILTER_INSIDE, reason), ROW(name, FILTER_DENY, FILTER_OFFLINE, reason)
 
-/* The warden may what a guest may not, for itself and for what it starts. */
-#define GUARDED(name, reason, ...)                                                       \
-    CHECK(name, FILTER_GUEST | FILTER_OFFLINE, reason, __VA_ARGS__),                     \
+/* What the warden may do and no guest, nor package code in a zygote. */
+#define FILTER_CONFINED (FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES)
+#define GUARDED(name, reason, ...)                     \
+    CHECK(name, FILTER_CONFINED, reason, __VA_ARGS__), \
         ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
-#define REFUSED(name, action, reason)                            \
-    ROW(name, action, FILTER_GUEST | FILTER_OFFLINE, reason),    \
-        ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
+#define REFUSED(name, action, reason) \
+    ROW(name, action, FILTER_CONFINED, reason), ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
 
-#define XATTR_REASON                                                                       \
+#define XATTR_REASON                                                                         \
     "extended attributes and ACLs are kernel memory that no control group counts; programs " \
     "that copy files go on without them"
 #define NO_XATTR(name) REFUSED(name, EOPNOTSUPP, XATTR_REASON)
-#define MORE_REASON \
-    "MSG_MORE gathers a datagram in kernel memory that no control group counts"
+#define MORE_REASON "MSG_MORE gathers a datagram in kernel memory that no control group counts"
 #define NO_MORE(word) IF(word, UINT32_C(0x8000) /* MSG_MORE */, FILTER_NO_COMMAND, 0x8000)
 
 #define BY_NAME_REASON \
@@ -144,7 +146,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("fchdir", "files"),
     BY_NAME("fchmod"),
     BY_NAME("fchmodat"),
-    {"fchmodat2", 452, FILTER_ALLOW, FILTER_GUEST | FILTER_WARDEN, NULL, BY_NAME_REASON},
+    {"fchmodat2", 452, FILTER_ALLOW, FILTER_INSIDE, NULL, BY_NAME_REASON},
     {"fchmodat2", 452, FILTER_DENY, FILTER_OFFLINE, NULL, BY_NAME_REASON},
     BY_NAME("fchown"),
     BY_NAME("fchownat"),
@@ -220,7 +222,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("unlink", "files"),
     ALLOW("unlinkat", "files"),
     BY_NAME("utime"),
-    ROW("utimensat", FILTER_ALLOW, FILTER_GUEST | FILTER_WARDEN, BY_NAME_REASON),
+    ROW("utimensat", FILTER_ALLOW, FILTER_INSIDE, BY_NAME_REASON),
     {"utimensat", 0, FILTER_DENY, FILTER_OFFLINE,
      FILTER_RULES(UNLESS(FILTER_LOW(1), WHOLE, FILTER_DENY, 0),
                   UNLESS(FILTER_HIGH(1), WHOLE, FILTER_DENY, 0),
@@ -319,7 +321,10 @@ static const struct filter_row filter_table[] = {
     ALLOW("landlock_add_rule", "only tightens"),
     ALLOW("landlock_create_ruleset", "only tightens"),
     ALLOW("landlock_restrict_self", "only tightens"),
-    ALLOW("pidfd_open", "processes"),
+    ROW("pidfd_open", FILTER_ALLOW, FILTER_GUEST | FILTER_OFFLINE | FILTER_WARDEN | FILTER_ZYGOTE,
+        "processes"),
+    ROW("pidfd_open", FILTER_NOSYS, FILTER_ONE_ID,
+        "the way into the box of any process with the same id; asyncio falls back"),
     ALLOW("pidfd_send_signal", "signals"),
     ALLOW("restart_syscall", "signals"),
     ALLOW("rseq", "threads"),
@@ -374,7 +379,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("setuid", "identity; the warden needs it, a guest gains nothing"),
 
     /* Sockets. What may be reached is the network namespace's business; which kinds, ours. */
-    CHECK("socket", FILTER_GUEST | FILTER_WARDEN,
+    CHECK("socket", FILTER_INSIDE,
           "other families (netlink, packet, vsock, alg, xdp) are kernel surface and ways out; "
           "raw sockets forge packets; other protocols (ICMP, SCTP, MPTCP) are not promised",
           UNLESS(FILTER_LOW(0), WHOLE, EAFNOSUPPORT, 1 /* UNIX */, 2 /* INET */, 10 /* INET6 */),
@@ -382,7 +387,7 @@ static const struct filter_row filter_table[] = {
           UNLESS(FILTER_LOW(2), WHOLE, EPROTONOSUPPORT, 0, 6 /* TCP */, 17 /* UDP */)),
     ROW("socket", FILTER_DENY, FILTER_OFFLINE,
         "without a network namespace every socket is the host's: inet, and abstract unix too"),
-    CHECK("socketpair", FILTER_GUEST | FILTER_WARDEN, "pairs are local; only unix has a use",
+    CHECK("socketpair", FILTER_INSIDE, "pairs are local; only unix has a use",
           UNLESS(FILTER_LOW(0), WHOLE, EAFNOSUPPORT, 1)),
     CHECK("socketpair", FILTER_OFFLINE,
           "one end of a datagram pair can be pointed at any unix socket of the host by sendmsg",
@@ -391,7 +396,7 @@ static const struct filter_row filter_table[] = {
     SHARED("bind", "names of sockets are the network namespace's"),
     SHARED("connect", "what it reaches is held by the network namespace"),
     SHARED("listen", "what it opens is held by the network namespace"),
-    CHECK("sendto", FILTER_GUEST, MORE_REASON, NO_MORE(FILTER_LOW(3))),
+    CHECK("sendto", FILTER_GUEST | FILTER_ZYGOTES, MORE_REASON, NO_MORE(FILTER_LOW(3))),
     ROW("sendto", FILTER_ALLOW, FILTER_WARDEN, "sockets"),
     CHECK("sendto", FILTER_OFFLINE, "send() is this without an address; with one it is connect",
           UNLESS(FILTER_LOW(4), WHOLE, FILTER_DENY, 0),
@@ -472,13 +477,13 @@ static const struct filter_row filter_table[] = {
              0x541d /* TIOCCONS */, 0x5423 /* TIOCSETD */, 0x5437 /* TIOCVHANGUP */)),
     CHECK("personality", FILTER_EVERY, "switching off address randomisation, executable data",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0, 0xffffffff /* only asks */)),
-    CHECK("prctl", FILTER_WARDEN, "rewriting /proc/self/exe and cmdline; core scheduling of others",
+    CHECK("prctl", FILTER_WARDEN | FILTER_ZYGOTES, "rewriting /proc/self/exe and cmdline; core scheduling of others",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */)),
     CHECK("prctl", FILTER_GUEST | FILTER_OFFLINE,
           "rewriting /proc/self/exe and cmdline; core scheduling of others; a filter of its own, as seccomp",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */),
           IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 22 /* PR_SET_SECCOMP */)),
-    CHECK("seccomp", FILTER_WARDEN, "may tighten; a listener would answer calls instead of us",
+    CHECK("seccomp", FILTER_WARDEN | FILTER_ZYGOTES, "may tighten; a listener would answer calls instead of us",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0 /* SET_MODE_STRICT */,
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0)),
@@ -489,7 +494,7 @@ static const struct filter_row filter_table[] = {
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0),
           IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 1 /* SET_MODE_FILTER */)),
-    CHECK("prlimit64", FILTER_GUEST | FILTER_OFFLINE,
+    CHECK("prlimit64", FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES,
           "on itself only: where guest and warden share an id it would reach the warden",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0)),
     ROW("prlimit64", FILTER_ALLOW, FILTER_WARDEN, "sets the limits of what it starts"),
@@ -549,7 +554,13 @@ static const struct filter_row filter_table[] = {
     DENY("process_vm_readv", "reads other processes' memory"),
     DENY("process_vm_writev", "writes other processes' memory"),
     DENY("ptrace", "controls other processes; has bypassed filters before Linux 4.8"),
-    DENY("setns", "enters namespaces of others"),
+    ROW("setns", FILTER_DENY, FILTER_GUEST | FILTER_OFFLINE | FILTER_WARDEN,
+        "enters namespaces of others"),
+    CHECK("setns", FILTER_ZYGOTES,
+          "into boxes that its id owns, one namespace at a time; a guest's filter comes on top",
+          UNLESS(FILTER_LOW(1), WHOLE, FILTER_DENY, 0x00020000 /* NEWNS */,
+                 0x02000000 /* NEWCGROUP */, 0x04000000 /* NEWUTS */, 0x08000000 /* NEWIPC */,
+                 0x10000000 /* NEWUSER */, 0x20000000 /* NEWPID */, 0x40000000 /* NEWNET */)),
 
     /* Denied: the kernel itself and the host's state. */
     DENY("_sysctl", "obsolete"),

@@ -6,7 +6,7 @@ import pathlib
 import attack
 import pytest
 
-HOARD = pathlib.Path(__file__).parent / "hoard.c"
+HOARD = pathlib.Path(__file__).parent / "kernel_hoard.c"
 
 # What the filter refuses, and as what a kernel without it would.
 REFUSED = {
