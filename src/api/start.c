@@ -107,6 +107,7 @@ int start_cell(struct session *session, const struct caller *caller, json_t *bod
     json_t *input = json_object_get(body, "stdin");
     struct cell_request request = {
         .caller = caller,
+        .keeper = body,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
         .input = json_string_value(input),

@@ -21,8 +21,12 @@ bool execution_is_cell(const struct execution *execution)
 
 static void request_free(struct cell *cell)
 {
-    free(ptr_take(&cell->code));
-    free(ptr_take(&cell->input));
+    if (!cell->keeper) {
+        free((char *)cell->code);
+        free((char *)cell->input);
+    }
+    cell->code = cell->input = NULL;
+    json_decref(ptr_take(&cell->keeper));
     json_decref(ptr_take(&cell->env));
 }
 
@@ -423,20 +427,26 @@ bool cell_check(struct execution *execution)
     return true;
 }
 
+static char *copy_text(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
 static int copy_request(struct cell *cell, const struct cell_request *request)
 {
-    cell->code = malloc(request->code_length + 1);
     cell->code_length = request->code_length;
-    if (request->input)
-        cell->input = malloc(request->input_length + 1);
     cell->input_length = request->input_length;
     cell->env = json_incref(request->env);
-    if (!cell->code || (request->input && !cell->input))
-        return -ENOMEM;
-    memcpy(cell->code, request->code, request->code_length);
+    cell->keeper = json_incref(request->keeper);
+    cell->code = request->keeper ? request->code : copy_text(request->code, request->code_length);
     if (request->input)
-        memcpy(cell->input, request->input, request->input_length);
-    return 0;
+        cell->input =
+            request->keeper ? request->input : copy_text(request->input, request->input_length);
+    return !cell->code || (request->input && !cell->input) ? -ENOMEM : 0;
 }
 
 static int cell_new(struct execution *execution, const struct cell_request *request)
@@ -457,6 +467,7 @@ static int cell_new(struct execution *execution, const struct cell_request *requ
     execution->timeout_ms = request->timeout_ms;
     words = json_pack("[s, s, s]", "<cell>", cell->language, cell->context_id);
     execution->argv = json_dumps(words, JSON_COMPACT);
+    execution->words = json_incref(words);
     if (r == 0)
         r = cell_install_new(execution);
     return r < 0 || !execution->argv ? -ENOMEM : 0;

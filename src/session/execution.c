@@ -83,6 +83,7 @@ void execution_free(struct execution *execution)
     cell_free(execution);
     fd_closep(&execution->input_fd);
     free(execution->argv);
+    json_decref(execution->words);
     free(execution->error);
     free(execution);
 }
@@ -424,6 +425,7 @@ static int request_new(struct session *session, const struct execution_spec *spe
             json_array_append_new(words, json_string("(not UTF-8)"));
     }
     execution->argv = json_dumps(words, JSON_COMPACT);
+    execution->words = json_incref(words);
     return !execution->argv || !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM
                                                                                          : 0;
 }

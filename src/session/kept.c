@@ -30,6 +30,8 @@ json_t *execution_words(const struct execution *execution)
     CLEANUP(freep) char *text = NULL;
     json_t *words;
 
+    if (execution->words)
+        return json_incref(execution->words);
     if (!execution->argv)
         text = index_read_argv(session->manager->spec.index, session->id, execution->number);
     words = json_loads(execution->argv ? execution->argv : text ? text : "", 0, NULL);
@@ -41,6 +43,7 @@ void execution_forget(struct execution *execution)
     if (execution->users > 0)
         return;
     output_forget(execution);
+    json_decref(ptr_take(&execution->words));
     if (execution->argv && strlen(execution->argv) > LIMIT_EXECUTION_WORDS) {
         free(execution->argv);
         execution->argv = NULL;

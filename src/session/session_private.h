@@ -244,7 +244,8 @@ struct cell {
     uint64_t base[BOX_STREAMS];   /* where the second time begins in what it wrote */
     bool is_again;
     /* Until it has started for the last time. */
-    char *code, *input;
+    const char *code, *input;
+    json_t *keeper; /* owns code and input; NULL: they are copies of our own */
     size_t code_length, input_length;
     json_t *env;
     struct reactor_timer *timer; /* until an interrupt that is not obeyed becomes a kill */
@@ -252,6 +253,7 @@ struct cell {
 };
 
 struct execution {
+    json_t *words; /* `argv` as an array, while somebody may ask for it; NULL: read it */
     struct execution *next, *previous; /* older, newer */
     struct session *session;
     uint32_t number;

@@ -1,8 +1,8 @@
 /*
  * call.h - tool calls as the broker runs them: started, answered once, cancelled when nobody waits.
  *
- * A call is never broken: what is wrong with it, or with the session, is a reply with
- * {"success":false,"error","code","hint"}. One thread, never blocks. Called by api/.
+ * A call is never broken: what is wrong with it, or with the session, is a reply of the kind
+ * TOOL_REPLY_FAILED. One thread, never blocks. Called by api/.
  *
  * Runs in: broker, commands
  */
@@ -10,6 +10,7 @@
 #define BAILEY_TOOL_CALL_H
 
 #include "model/caller.h"
+#include "tool/reply.h"
 #include "tool/tool.h"
 
 struct session_manager;
@@ -31,11 +32,12 @@ void tools_free(struct tools *tools); /* after every call has ended; NULL is fin
  * nobody has makes a session of that name.
  *
  * done() comes exactly once unless the call is cancelled, perhaps from inside tool_start(), and
- * *ret is then NULL. The reply is borrowed; NULL: no memory for it.
+ * *ret is then NULL. The reply is borrowed until done() returns; NULL: no memory for it.
  */
 void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
-                json_t *input, const char *session, void (*done)(void *ctx, json_t *reply),
-                void *ctx, struct tool_call **ret);
+                json_t *input, const char *session,
+                void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
+                struct tool_call **ret);
 
 /* Nobody waits any more: what only this call was waiting for is killed; done() does not come. */
 void tool_cancel(struct tool_call *call); /* NULL is fine */

@@ -4,6 +4,7 @@
 
 #include "api/front/door.h"
 #include "api/mcp/mcp_http.h"
+#include "api/mcp/pipe.h"
 #include "base/cleanup.h"
 #include "tool/prompt.h"
 #include "tool/tool.h"
@@ -11,7 +12,6 @@
 extern const struct door_ops mcp_door;
 
 struct mcp_door {
-    struct mcp_tool *tools;
     struct mcp_server *server;
     struct mcp_engine *host;
     struct mcp_http *http;
@@ -24,7 +24,6 @@ static void close_door(void *ctx)
     mcp_http_free(door->http);
     mcp_engine_free(door->host);
     mcp_server_freep(&door->server);
-    free(door->tools);
     free(door);
 }
 
@@ -37,13 +36,12 @@ static int open_door(struct front *front, void **ret, struct error *err)
     if (!door)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     *ret = door;
-    door->tools = mcp_tool_rows();
     door->host = mcp_engine_new(front->manager, front->tools, &front->auth);
-    if (door->tools && door->host)
+    if (door->host)
         r = prompt_write(session_manager_config(front->manager), &prompt);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
-    r = mcp_server_new(&(struct mcp_settings){.tools = door->tools,
+    r = mcp_server_new(&(struct mcp_settings){.tools = tool_table,
                                               .tool_count = tool_count,
                                               .prompt = buf_text(&prompt),
                                               .has_fixtures = front->info.has_fixtures,
@@ -93,6 +91,12 @@ static const struct door_route routes[] = {
     {
         .method = "DELETE",
         .path = MCP_HTTP_PATH,
+        .scope = SCOPE_RUN,
+        .handle = handle,
+    },
+    {
+        .method = "GET",
+        .path = MCP_PIPE_PATH,
         .scope = SCOPE_RUN,
         .handle = handle,
     },

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/mcp/mcp_http_private.h"
+#include "api/mcp/pipe.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -412,7 +413,9 @@ static void on_delete(struct mcp_http *door, struct http_request *http, const st
 
 void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
-    if (str_equal(http_method(http), "POST"))
+    if (str_equal(http_path(http), MCP_PIPE_PATH))
+        mcp_pipe_open(door, http, caller);
+    else if (str_equal(http_method(http), "POST"))
         on_post(door, http, caller);
     else if (str_equal(http_method(http), "DELETE"))
         on_delete(door, http, caller);
@@ -474,6 +477,7 @@ void mcp_http_free(struct mcp_http *door)
     if (!door)
         return;
     door->is_closing = true;
+    mcp_pipes_free(door);
     while (door->streams)
         mcp_stream_free(door->streams);
     while (door->dialogs)

@@ -29,7 +29,7 @@ void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const stru
     *at = dialog->next;
     door->dialog_count--;
     if (dialog->own[0] && !door->is_closing) /* a broker that goes leaves its sessions */
-        door->spec.ops->left(door->spec.host, &dialog->who, caller, dialog->own);
+        door->spec.ops->left(door->spec.host, &dialog->who, caller, dialog->own, NULL, NULL);
     free(dialog);
 }
 

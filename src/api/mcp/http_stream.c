@@ -294,7 +294,7 @@ void mcp_stream_send(void *ctx, const char *message, size_t length, int kind)
         http_reply_more(stream->reader->http);
 }
 
-static int on_call(void *ctx, struct mcp_work *work, const struct mcp_tool *tool,
+static int on_call(void *ctx, struct mcp_work *work, const struct tool_row *tool,
                    const char *session, json_t *arguments, struct error *err)
 {
     struct mcp_stream *stream = ctx;

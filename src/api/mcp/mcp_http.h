@@ -25,12 +25,15 @@ struct mcp_asker {
     struct caller caller;
     /* The conversation's own session, empty before there is one; NULL: it can have none. */
     char (*own)[LIMIT_NAME + 1];
+    /* Commands outlive the call that started them: a client that was cut off finds them again. */
+    bool keeps_commands;
+    uint32_t found; /* the number of the last one that was found again */
 };
 
 struct mcp_http_ops {
     /* As mcp_ops have them; `asker` lives as long as the work. */
-    int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
-                const struct mcp_tool *tool, const char *session, json_t *arguments,
+    int (*call)(void *host, struct mcp_asker *asker, struct mcp_work *work,
+                const struct tool_row *tool, const char *session, json_t *arguments,
                 struct error *err);
     int (*list)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 struct error *err);
@@ -40,9 +43,13 @@ struct mcp_http_ops {
     void (*cancel)(void *host, struct mcp_work *work, bool is_left);
     /* Progress is due: tells mcp_work_printed() what there is. */
     void (*look)(void *host, struct mcp_work *work);
-    /* The conversation is over, and with it its own session; caller NULL: nobody asked for it. */
+    /* The conversation is over, and with it its own session; done() when that has ended. caller
+     * NULL: nobody asked for it. */
     void (*left)(void *host, const struct principal *who, const struct caller *caller,
-                 const char *session);
+                 const char *session, void (*done)(void *ctx), void *ctx);
+    /* A message behind its request: lines of the log name this caller. NULL: it is over. May be
+     * NULL. */
+    void (*speak)(void *host, const struct caller *caller, const char *session);
 };
 
 struct mcp_http_spec {
@@ -53,7 +60,7 @@ struct mcp_http_spec {
 };
 int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct error *err);
 void mcp_http_free(struct mcp_http *door); /* cancels what runs; NULL is fine */
-/* A request for MCP_HTTP_PATH, by POST, GET or DELETE, that was let in. */
+/* A request for MCP_HTTP_PATH, by POST, GET or DELETE, or for MCP_PIPE_PATH, that was let in. */
 void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct caller *caller);
 /* One that was not: an error of auth_admit(). */
 void mcp_http_fail(struct http_request *http, const struct error *err);

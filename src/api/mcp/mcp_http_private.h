@@ -19,6 +19,7 @@
 #include "api/mcp/mcp_http.h"
 #include "api/mcp/mcp_private.h"
 #include "base/id.h"
+#include "model/caller.h"
 
 /* One event as it goes over the wire. */
 struct mcp_event {
@@ -79,6 +80,7 @@ struct mcp_http {
     struct mcp_http_spec spec;
     struct mcp_dialog *dialogs;
     size_t dialog_count;
+    struct mcp_pipe *pipes;
     struct mcp_stream *streams; /* those that somebody waits for or reads */
     size_t bytes;
     uint64_t expire_ms; /* when conversations are looked at again */
@@ -138,6 +140,12 @@ struct mcp_stream *mcp_dialog_stream(struct mcp_http *door, const struct mcp_dia
 /* Makes room for what is kept: the oldest answers go. */
 void mcp_dialog_trim(struct mcp_http *door, struct mcp_dialog *dialog);
 void mcp_dialogs_expire(struct mcp_http *door, uint64_t now_ms);
+
+/* ---- pipe.c ---- */
+
+/* The request becomes a connection of `bailey mcp`, or is refused. */
+void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struct caller *caller);
+void mcp_pipes_free(struct mcp_http *door); /* nothing that runs is ended */
 
 /* ---- http.c ---- */
 

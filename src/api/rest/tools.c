@@ -26,11 +26,11 @@ struct waiting {
     struct tool_call *call;
 };
 
-static void on_done(void *ctx, json_t *reply)
+static void on_done(void *ctx, const struct tool_reply *reply)
 {
     struct waiting *waiting = ctx;
 
-    front_reply(waiting->http, 200, json_incref(reply));
+    front_reply(waiting->http, 200, reply ? tool_reply_json(reply) : NULL);
     free(waiting);
 }
 

@@ -5,7 +5,9 @@
  * The fake engine's one tool does what its command says: "now" answers at once, "wait" when a later
  * "release" comes, "tell" says something before its answer.
  */
+#include "api/mcp_reply.h"
 #include "http/serving.h"
+#include "tool/tool.h"
 
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
@@ -18,7 +20,7 @@
     "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}"
 #define MODERN_HEADERS(method) "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " method "\r\n"
 
-static const struct mcp_tool rows[] = {
+static const struct tool_row rows[] = {
     {.name = "sandbox_exec",
      .title = "Run a command",
      .description = "Runs a command",
@@ -64,11 +66,11 @@ static void answer(struct mcp_work *work, const char *text)
 
     str_format(body, sizeof(body), "{\"exit_code\":0,\"stdout\":\"%s\",\"session_id\":\"s_1\"}",
                text);
-    mcp_work_called(work, "s_1", body, strlen(body));
+    answer_with(work, "s_1", body);
 }
 
-static int fake_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *work,
-                     const struct mcp_tool *tool, const char *session, json_t *arguments,
+static int fake_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
+                     const struct tool_row *tool, const char *session, json_t *arguments,
                      struct error *err)
 {
     const char *command = json_string_value(json_object_get(arguments, "command"));
@@ -101,7 +103,7 @@ static int fake_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *
     (void)ctx;
     (void)asker;
     (void)err;
-    mcp_work_listed(work, NULL, "", 0);
+    mcp_work_listed(work, NULL, NULL);
     return 0;
 }
 
@@ -136,12 +138,14 @@ static void fake_look(void *ctx, struct mcp_work *work)
 }
 
 static void fake_left(void *ctx, const struct principal *who, const struct caller *caller,
-                      const char *session)
+                      const char *session, void (*done)(void *ctx), void *done_ctx)
 {
     (void)ctx;
     (void)caller;
     (void)who;
     must(str_equal(session, "s_1"), "the conversation's own session");
+    (void)done;
+    (void)done_ctx;
     host.left++;
 }
 
