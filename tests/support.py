@@ -117,9 +117,11 @@ def fault_build():
     given = os.environ.get("BAILEY_FAULT")
     if given:
         return Path(given).absolute()
-    done = subprocess.run(["tools/build", "build-fault", "-Dfault=true", "-Dtest_rows=true"], cwd=REPO,
-                          env={**os.environ, "TARGETS": "bailey bailey-engine"}, capture_output=True,
-                          text=True)
+    with open(REPO / "tools" / "build") as lock:  # one worker builds, the others wait for it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["tools/build", "build-fault", "-Dfault=true", "-Dtest_rows=true"],
+                              cwd=REPO, env={**os.environ, "TARGETS": "bailey bailey-engine"},
+                              capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return REPO / "build-fault" / "bailey"
 
