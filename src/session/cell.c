@@ -427,25 +427,16 @@ bool cell_check(struct execution *execution)
     return true;
 }
 
-static char *copy_text(const char *text, size_t length)
-{
-    char *copy = malloc(length + 1);
-
-    if (copy)
-        memcpy(copy, text, length);
-    return copy;
-}
-
 static int copy_request(struct cell *cell, const struct cell_request *request)
 {
     cell->code_length = request->code_length;
     cell->input_length = request->input_length;
     cell->env = json_incref(request->env);
     cell->keeper = json_incref(request->keeper);
-    cell->code = request->keeper ? request->code : copy_text(request->code, request->code_length);
+    cell->code = request->keeper ? request->code : text_copy(request->code, request->code_length);
     if (request->input)
         cell->input =
-            request->keeper ? request->input : copy_text(request->input, request->input_length);
+            request->keeper ? request->input : text_copy(request->input, request->input_length);
     return !cell->code || (request->input && !cell->input) ? -ENOMEM : 0;
 }
 

@@ -24,6 +24,15 @@ uint64_t execution_kept(const struct execution *execution)
     return bytes;
 }
 
+char *text_copy(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
 json_t *execution_words(const struct execution *execution)
 {
     const struct session *session = execution->session;

@@ -68,8 +68,11 @@ static void run_free(struct run *run)
     strv_free(run->env);
     strv_free(run->words);
     account_free(run->account);
-    free(run->code);
-    free(run->input);
+    if (!run->keeper) {
+        free((char *)run->code);
+        free((char *)run->input);
+    }
+    json_decref(run->keeper);
     free(run);
 }
 
@@ -507,16 +510,14 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
     run->words = run_words(run, spec);
     run->keeps_nothing = spec->keeps_nothing;
     run->sink = spec->sink;
-    run->code = malloc(spec->code_length + 1);
+    run->keeper = json_incref(spec->keeper);
+    run->code = spec->keeper ? spec->code : text_copy(spec->code, spec->code_length);
     run->code_length = spec->code_length;
     if (spec->input)
-        run->input = malloc(spec->input_length + 1);
+        run->input = spec->keeper ? spec->input : text_copy(spec->input, spec->input_length);
     run->input_length = spec->input_length;
     if (!run->env || !run->words || !run->code || (spec->input && !run->input) || !run->timer)
         return -ENOMEM;
-    memcpy(run->code, spec->code, spec->code_length);
-    if (spec->input)
-        memcpy(run->input, spec->input, spec->input_length);
     return 0;
 }
 

@@ -193,6 +193,7 @@ struct run_spec {
     const char *template_name;   /* NULL: as configured */
     const char *tenant;          /* NULL: TENANT_LOCAL */
     const char *language;        /* "python" */
+    json_t *keeper; /* what code and input are parts of, kept as long; NULL: they are copied */
     const char *code;
     size_t code_length;
     json_t *env;       /* object of strings, or NULL */

@@ -398,7 +398,9 @@ void execution_fail(struct execution *execution, const struct error *err);
 /* Why it never ran, or was lost; without a code: it was not. There are many: it is kept apart. */
 const struct error *execution_error(const struct execution *execution);
 void execution_set_error(struct execution *execution, const struct error *err);
-/* kept.c: what was started, as a JSON array: a new reference */
+/* kept.c */
+char *text_copy(const char *text, size_t length); /* not terminated; NULL: no memory */
+/* What was started, as a JSON array: a new reference. */
 json_t *execution_words(const struct execution *execution);
 /* It has ended: what is much and in its row too is not kept in memory, once nobody uses it. */
 void execution_forget(struct execution *execution);

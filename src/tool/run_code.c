@@ -105,6 +105,7 @@ static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct r
                                 .caller = &call->caller,
                                 .tenant = call->caller.who.tenant,
                                 .language = language_of(call),
+                                .keeper = code,
                                 .code = json_string_value(code),
                                 .code_length = json_string_length(code),
                                 .timeout_ms = timeout_ms,

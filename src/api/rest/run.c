@@ -208,6 +208,7 @@ static void read_spec(json_t *body, struct run_spec *spec)
     json_t *timeout = json_object_get(body, "timeout");
 
     *spec = (struct run_spec){
+        .keeper = body,
         .template_name = json_string_value(json_object_get(body, "template")),
         .language = language ? json_string_value(language) : "python",
         .code = json_string_value(code),
