@@ -496,7 +496,8 @@ int session_cell(struct session *session, const struct cell_request *request,
             execution_free(execution);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    execution_by(execution, account_new(session->manager, request->code, request->code_length));
+    execution_by(execution, account_new(session->manager, request->caller, request->code,
+                                        request->code_length));
     session->next_execution++;
     session->running++;
     session_touch(session);

@@ -469,7 +469,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
     execution->timeout_ms = spec->timeout_ms;
-    execution_by(execution, account_words(session->manager, spec->argv));
+    execution_by(execution, account_words(session->manager, spec->caller, spec->argv));
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");

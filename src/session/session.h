@@ -29,6 +29,7 @@
 #include "runtime/runtime.h"
 
 typedef struct json_t json_t;
+struct caller;
 struct session_manager;
 struct execution;
 struct session;
@@ -56,6 +57,9 @@ int session_complete(struct session *session, struct error *err);
 
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once nothing is left. */
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);
+/* The same for who asked for it, which the audit tells. */
+void session_end_by(struct session *session, const struct caller *caller, const char *reason,
+                    void (*done)(void *ctx), void *ctx);
 
 /*
  * The box, made when it is not there yet: ready() with the box, or with an error and NULL; from
@@ -68,6 +72,7 @@ void session_box_cancel(struct session *session, void *ctx);
 
 /* ---- executions (execution.c) ---- */
 struct execution_spec {
+    const struct caller *caller; /* who asks; NULL: the engine itself. Copied. */
     const char *const *argv;
     json_t *env;     /* object of strings over the session's own; NULL: none */
     const char *cwd; /* NULL: /workspace */
@@ -166,6 +171,7 @@ int context_interrupt(struct context *context, struct error *err); /* -ESRCH: no
 void context_remove(struct context *context);
 
 struct cell_request {
+    const struct caller *caller; /* as in execution_spec */
     struct context *context;
     json_t *keeper; /* what code and input are parts of, kept as long; NULL: they are copied */
     const char *code;

@@ -295,7 +295,6 @@ struct session_manager {
     struct session_manager_spec spec;
     struct tenants *tenants;
     struct fair_queue *fair_queue;
-    struct caller caller; /* of the moment */
     struct provider *provider;
     uint32_t generation;
     struct session *sessions; /* newest first, ended ones too */

@@ -65,15 +65,34 @@ static const struct {
 
 struct tools *tools_new(struct session_manager *manager, struct reactor *reactor)
 {
+    static const char envelope[] =
+        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
+        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
+        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
+        "\"additionalProperties\":false}";
     struct tools *tools = calloc(1, sizeof(*tools));
+    int r = 0;
 
-    if (tools)
-        *tools = (struct tools){.manager = manager, .reactor = reactor};
+    if (!tools)
+        return NULL;
+    *tools = (struct tools){.manager = manager, .reactor = reactor};
+    r = schema_compile(envelope, &tools->envelope);
+    for (size_t i = 0; i < tool_count && r == 0; i++)
+        r = schema_compile(tool_table[i].schema, &tools->schemas[i]);
+    if (r < 0) {
+        tools_free(tools);
+        return NULL;
+    }
     return tools;
 }
 
 void tools_free(struct tools *tools)
 {
+    if (!tools)
+        return;
+    for (size_t i = 0; i < tool_count; i++)
+        schema_free(tools->schemas[i]);
+    schema_free(tools->envelope);
     free(tools);
 }
 
@@ -141,10 +160,11 @@ static void audit_file(struct tool_call *call, const char *error)
 static void audit(struct tool_call *call, const char *error)
 {
     const struct tool_reply *reply = &call->reply;
-    json_t *fields = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s*}", "tool", call->row->name,
-                               "tenant", call->who.tenant, "session_id", named(reply->session_id),
-                               "execution_id", named(reply->execution_id), "file_path",
-                               named(call->path), "result", error ? "error" : "ok", "error", error);
+    json_t *fields =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s*}", "tool", call->row->name, "tenant",
+                  call->caller.who.tenant, "session_id", named(reply->session_id), "execution_id",
+                  named(reply->execution_id), "file_path", named(call->path), "result",
+                  error ? "error" : "ok", "error", error);
 
     if (fields && tool_reply_has_exit(reply))
         json_object_set_new(fields, "exit_code", json_integer(reply->result.exit_code));
@@ -250,10 +270,10 @@ int call_find(const struct tool_call *call, const char *word, bool with_ended, s
               struct error *err)
 {
     /* The owner may use anybody's by its id; a name is one of its own, or will be. */
-    bool is_any = call->who.is_local && str_starts(word, "s_");
+    bool is_any = call->caller.who.is_local && str_starts(word, "s_");
 
-    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->who.tenant, word,
-                                   with_ended, ret, err);
+    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->caller.who.tenant,
+                                   word, with_ended, ret, err);
 }
 
 void call_use(struct tool_call *call, struct session *session)
@@ -294,7 +314,9 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
         return r;
     if (r < 0) {
         r = session_manager_create(manager,
-                                   &(struct session_spec){.tenant = call->who.tenant, .name = word},
+                                   &(struct session_spec){.caller = &call->caller,
+                                                          .tenant = call->caller.who.tenant,
+                                                          .name = word},
                                    &call->session, err);
         call->has_made = r == 0 && !word;
     }
@@ -318,11 +340,6 @@ bool call_session(struct tool_call *call)
 /* The parameters out of an envelope, or the object itself; false: the problem is told. */
 static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
 {
-    static const char schema[] =
-        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
-        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
-        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
-        "\"additionalProperties\":false}";
     json_t *parameters = json_object_get(call->input, "parameters");
     json_t *name = json_object_get(call->input, "tool");
     json_t *trace = json_object_get(call->input, "reasoning_trace");
@@ -330,7 +347,7 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
     call->parameters = call->input;
     if (!parameters || !name)
         return true;
-    if (!schema_check_text(schema, call->input, problem))
+    if (!schema_check(call->tools->envelope, call->input, problem))
         return false;
     if (!str_equal(json_string_value(name), call->row->name)) {
         str_copy(problem->field, sizeof(problem->field), "tool");
@@ -369,7 +386,7 @@ static void begin(struct tool_call *call, const char *session)
         return;
     }
     if (!open_envelope(call, &problem) ||
-        !schema_check_text(call->row->schema, call->parameters, &problem)) {
+        !schema_check(call->tools->schemas[call->row - tool_table], call->parameters, &problem)) {
         fail_schema(call, &problem);
         return;
     }
@@ -378,7 +395,7 @@ static void begin(struct tool_call *call, const char *session)
     handlers[call->row->id](call);
 }
 
-void tool_start(struct tools *tools, const struct principal *who, const struct tool_row *row,
+void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
                 json_t *input, const char *session,
                 void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
                 struct tool_call **ret)
@@ -392,11 +409,10 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
     }
     *call = (struct tool_call){
         .tools = tools,
-        .who = *who,
         .row = row,
         .input = json_incref(input),
         .started_ms = clock_now_ms(),
-        .caller = *session_manager_caller(tools->manager),
+        .caller = *caller,
         .done = done,
         .ctx = ctx,
         .is_starting = true,

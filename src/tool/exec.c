@@ -105,6 +105,7 @@ void sandbox_exec_start(struct tool_call *call)
     if (session_exec(
             call->session,
             &(struct execution_spec){
+                .caller = &call->caller,
                 .argv = argv,
                 .timeout_ms = call_timeout_ms(call, call->row->default_timeout_s * 1000ULL),
                 .is_background = is_background,

@@ -102,7 +102,8 @@ static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct r
         timeout_ms = 1; /* 0 would mean: as configured */
     if (session_manager_run(call->tools->manager,
                             &(struct run_spec){
-                                .tenant = call->who.tenant,
+                                .caller = &call->caller,
+                                .tenant = call->caller.who.tenant,
                                 .language = language_of(call),
                                 .keeper = code,
                                 .code = json_string_value(code),
@@ -150,6 +151,7 @@ static void start_in_session(struct tool_call *call)
     json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
     struct cell_request request = {
+        .caller = &call->caller,
         .keeper = code,
         .code = json_string_value(code),
         .code_length = json_string_length(code),

@@ -24,12 +24,13 @@
 struct tools {
     struct session_manager *manager;
     struct reactor *reactor;
+    struct schema *schemas[TOOL_MAX]; /* of the rows of tool_table, in their order */
+    struct schema *envelope;
     struct tool_call *file_locks; /* those that use a file or wait for it, in order */
 };
 
 struct tool_call {
     struct tools *tools;
-    struct principal who;
     const struct tool_row *row;
     json_t *input;      /* what came; holds the parameters */
     json_t *parameters; /* borrowed from input */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/http_host.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -30,7 +30,7 @@ int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     struct session *session;
     struct error gone = {0};
 
-    if (!own || auth_session(host->auth, &asker->who, own, true, &session, &gone) < 0) {
+    if (!own || auth_session(host->auth, &asker->caller.who, own, true, &session, &gone) < 0) {
         mcp_work_listed(work, NULL, NULL); /* nothing was run yet */
         return 0;
     }
@@ -276,6 +276,6 @@ int mcp_engine_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     };
     str_copy(reading->path, sizeof(reading->path), path);
     mcp_work_attach(work, reading);
-    begin(reading, ctx, &asker->who, session);
+    begin(reading, ctx, &asker->caller.who, session);
     return 0;
 }

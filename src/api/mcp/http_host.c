@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/mcp_http.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -31,14 +31,6 @@ struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools 
 void mcp_engine_free(struct mcp_engine *host)
 {
     free(host);
-}
-
-static int host_admit(void *ctx, struct http_request *http, struct principal *ret,
-                      struct error *err)
-{
-    struct mcp_engine *host = ctx;
-
-    return auth_admit(host->auth, http, SCOPE_RUN, ret, err);
 }
 
 /* ---- calls ---- */
@@ -74,14 +66,15 @@ static void on_done(void *ctx, const struct tool_reply *reply)
         mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
 }
 
-static void end_session(struct mcp_engine *host, const struct principal *who, const char *id,
-                        void (*done)(void *ctx), void *ctx)
+static void end_session(struct mcp_engine *host, const struct principal *who,
+                        const struct caller *caller, const char *id, void (*done)(void *ctx),
+                        void *ctx)
 {
     struct session *found;
     struct error ignored;
 
     if (auth_session(host->auth, who, id, false, &found, &ignored) == 0)
-        session_end(found, "deleted", done, ctx);
+        session_end_by(found, caller, "deleted", done, ctx);
     else if (done)
         done(ctx);
 }
@@ -99,7 +92,7 @@ static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_
         execution_signal(execution, SIGKILL, NULL); /* leaving it would not end it */
     tool_cancel(call->call);
     if (id[0])
-        end_session(host, &call->asker->who, id, NULL, NULL);
+        end_session(host, &call->asker->caller.who, &call->asker->caller, id, NULL, NULL);
     free(call);
 }
 
@@ -111,8 +104,10 @@ static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, s
 
     if ((*asker->own)[0])
         return 0;
-    r = session_manager_create(host->manager, &(struct session_spec){.tenant = asker->who.tenant},
-                               &session, err);
+    r = session_manager_create(
+        host->manager,
+        &(struct session_spec){.caller = &asker->caller, .tenant = asker->caller.who.tenant},
+        &session, err);
     if (r == 0)
         str_copy(*asker->own, sizeof(*asker->own), session_id(session));
     return r;
@@ -126,7 +121,8 @@ static struct execution *find_lost(struct mcp_engine *host, struct mcp_asker *as
     struct session *found;
     struct error ignored;
 
-    if (!session || auth_session(host->auth, &asker->who, session, false, &found, &ignored) < 0)
+    if (!session ||
+        auth_session(host->auth, &asker->caller.who, session, false, &found, &ignored) < 0)
         return NULL;
     execution =
         session_find_command(found, json_object_get(arguments, "command"), lost_ms, asker->found);
@@ -178,7 +174,7 @@ static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_wo
         .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
     str_copy(call->word, sizeof(call->word), session ? session : "");
     mcp_work_attach(work, call);
-    tool_start(host->tools, &asker->who, tool, arguments, call->word[0] ? call->word : NULL,
+    tool_start(host->tools, &asker->caller, tool, arguments, call->word[0] ? call->word : NULL,
                on_done, call, &started);
     if (!started)
         return 0; /* it was answered, and `call` is gone */
@@ -243,24 +239,22 @@ static void host_look(void *ctx, struct mcp_work *work)
     }
 }
 
-static void host_left(void *ctx, const struct principal *who, const char *session,
-                      void (*done)(void *ctx), void *done_ctx)
+static void host_left(void *ctx, const struct principal *who, const struct caller *caller,
+                      const char *session, void (*done)(void *ctx), void *done_ctx)
 {
-    end_session(ctx, who, session, done, done_ctx);
+    end_session(ctx, who, caller, session, done, done_ctx);
 }
 
 static void host_speak(void *ctx, const struct caller *caller, const char *session)
 {
-    struct mcp_engine *host = ctx;
-
+    (void)ctx;
     if (caller)
-        auth_speak(host->auth, caller, session);
+        auth_speak(caller, session);
     else
-        auth_leave(host->auth);
+        auth_leave();
 }
 
 const struct mcp_http_ops mcp_engine_ops = {
-    .admit = host_admit,
     .call = host_call,
     .list = mcp_engine_list,
     .read = mcp_engine_read,

@@ -30,7 +30,6 @@ struct mcp_pipe {
     struct mcp_server *server;
     struct mcp_peer *peer;
     struct mcp_asker asker;
-    struct caller caller;
     struct reactor_timer *timer; /* progress, or the end of the grace */
     char name[LIMIT_NAME + 1];   /* the session that was asked for; empty: one of its own */
     char own[LIMIT_NAME + 1];
@@ -240,7 +239,8 @@ static void end_all(struct mcp_pipe *pipe)
         return;
     }
     pipe->ending->pipe = pipe;
-    spec->ops->left(spec->host, &pipe->asker.who, pipe->own, on_ended, pipe->ending);
+    spec->ops->left(spec->host, &pipe->asker.caller.who, &pipe->asker.caller, pipe->own, on_ended,
+                    pipe->ending);
 }
 
 static void tick(struct mcp_pipe *pipe)
@@ -348,7 +348,7 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
     }
     str_format(head, sizeof(head), "%.*s", (int)(end - (const char *)data), (const char *)data);
     if (spec->ops->speak)
-        spec->ops->speak(spec->host, &pipe->caller, pipe->own);
+        spec->ops->speak(spec->host, &pipe->asker.caller, pipe->own);
     take(pipe, head, end + 1, length - (size_t)(end + 1 - (const char *)data));
     if (spec->ops->speak)
         spec->ops->speak(spec->host, NULL, "");
@@ -368,7 +368,7 @@ static void take_over(struct mcp_http *door, const char *own)
 }
 
 static struct mcp_pipe *pipe_new(struct mcp_http *door, struct http_request *http,
-                                 const struct principal *who, struct error *err)
+                                 const struct caller *caller, struct error *err)
 {
     const char *name = http_query(http, "session"), *version = http_query(http, "version");
     const char *own = http_query(http, "own");
@@ -382,12 +382,11 @@ static struct mcp_pipe *pipe_new(struct mcp_http *door, struct http_request *htt
         error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
         return NULL;
     }
-    *pipe = (struct mcp_pipe){.door = door,
-                              .asker = {.who = *who, .own = &pipe->own, .keeps_commands = true},
-                              .caller = {.who = *who, .trace = *http_trace(http)},
-                              .timer = reactor_timer(door->spec.reactor, on_due, pipe),
-                              .end = &pipe->frames};
-    str_copy(pipe->caller.request, sizeof(pipe->caller.request), http_request_id(http));
+    *pipe =
+        (struct mcp_pipe){.door = door,
+                          .asker = {.caller = *caller, .own = &pipe->own, .keeps_commands = true},
+                          .timer = reactor_timer(door->spec.reactor, on_due, pipe),
+                          .end = &pipe->frames};
     str_copy(pipe->name, sizeof(pipe->name), name ? name : "");
     str_copy(pipe->own, sizeof(pipe->own), own && !name ? own : "");
     if (!pipe->timer || mcp_server_new(&settings, &pipe->server, err) < 0 ||
@@ -401,7 +400,7 @@ static struct mcp_pipe *pipe_new(struct mcp_http *door, struct http_request *htt
     return pipe;
 }
 
-void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struct principal *who)
+void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
     static const struct websocket_events events = {
         .message = on_message, .drained = on_drained, .closed = on_closed};
@@ -413,7 +412,7 @@ void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struc
                    "this address is for 'bailey mcp', over the daemon's own socket");
         return;
     }
-    pipe = pipe_new(door, http, who, &err);
+    pipe = pipe_new(door, http, caller, &err);
     if (!pipe || http_upgrade(http,
                               &(struct websocket_spec){
                                   .message_max = LIMIT_MCP_LINE + MCP_PIPE_HEAD_MAX,

@@ -18,7 +18,7 @@ static void on_done(void *ctx, struct execution_outcome *outcome)
 {
     struct waiting *waiting = ctx;
 
-    rest_reply(waiting->http, 200, execution_reply(waiting->await.execution, &outcome->result));
+    front_reply(waiting->http, 200, execution_reply(waiting->await.execution, &outcome->result));
     waiting_free(waiting);
 }
 
@@ -27,7 +27,7 @@ static void on_gone(void *ctx)
     waiting_free(ctx);
 }
 
-void rest_await(struct rest_call *call, const struct rest_following *following)
+void rest_await(struct door_call *call, const struct rest_following *following)
 {
     struct waiting *waiting = calloc(1, sizeof(*waiting));
     const struct execution_await_spec spec = {.collects = following->exec_stream.collects,
@@ -36,14 +36,14 @@ void rest_await(struct rest_call *call, const struct rest_following *following)
                                               .ctx = waiting};
 
     if (!waiting) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     waiting->http = call->http;
     http_on_gone(call->http, on_gone, waiting);
     if (execution_await(&waiting->await, following->exec_stream.execution, &spec, NULL) < 0) {
         http_on_gone(call->http, NULL, NULL);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         free(waiting);
     }
 }

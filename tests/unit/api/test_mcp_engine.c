@@ -5,7 +5,7 @@
  */
 #include "session/engine_fixture.h"
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
@@ -73,7 +73,8 @@ static int open_scene(void **state)
     scene.auth = (struct auth){.manager = scene.fixture->manager, .index = scene.fixture->index};
     scene.tools = tools_new(scene.fixture->manager, &scene.fixture->loop.reactor);
     scene.host = mcp_engine_new(scene.fixture->manager, scene.tools, &scene.auth);
-    scene.asker = (struct mcp_asker){.who = {.tenant = "acme", .key = "1"}, .own = &scene.own};
+    scene.asker =
+        (struct mcp_asker){.caller = {.who = {.tenant = "acme", .key = "1"}}, .own = &scene.own};
     assert_int_equal(
         mcp_server_new(&(struct mcp_settings){.tools = tool_table, .tool_count = tool_count},
                        &scene.server, &err) |
@@ -167,7 +168,7 @@ static void a_conversation_goes_on_in_its_session(void **state)
     assert_non_null(strstr(run("cat f", NULL), "one"));
     assert_string_equal(scene.own, first);
     /* one that has ended is told once, then there is a new one */
-    mcp_engine_ops.left(scene.host, &scene.asker.who, first, NULL, NULL);
+    mcp_engine_ops.left(scene.host, &scene.asker.caller.who, NULL, first, NULL, NULL);
     UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 0);
     told = json_object_get(asked("tools/call", exec_params("true", NULL)), "result");
     assert_ptr_equal(json_object_get(told, "isError"), json_true());
@@ -218,7 +219,7 @@ static void what_was_saved_outlives_the_session(void **state)
     (void)state;
     run("mkdir -p ../tmp/output; echo kept > ../tmp/output/f.txt", NULL);
     str_copy(session, sizeof(session), scene.own);
-    mcp_engine_ops.left(scene.host, &scene.asker.who, session, NULL, NULL);
+    mcp_engine_ops.left(scene.host, &scene.asker.caller.who, NULL, session, NULL, NULL);
     UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 0);
     assert_string_equal(member(contents_of(read_uri(session, "f.txt")), "text"), "kept\n");
     assert_non_null(json_object_get(read_uri(session, "tmp/f.txt"), "error"));
@@ -296,7 +297,8 @@ static void another_tenants_session_is_as_unknown_as_none(void **state)
     (void)state;
     run("mkdir -p ../tmp/output; echo secret > ../tmp/output/f.txt", NULL);
     str_copy(session, sizeof(session), scene.own);
-    scene.asker = (struct mcp_asker){.who = {.tenant = "other", .key = "2"}, .own = &other};
+    scene.asker =
+        (struct mcp_asker){.caller = {.who = {.tenant = "other", .key = "2"}}, .own = &other};
     str_copy(real, sizeof(real),
              member(json_object_get(read_uri(session, "f.txt"), "error"), "message"));
     str_copy(
@@ -305,7 +307,8 @@ static void another_tenants_session_is_as_unknown_as_none(void **state)
                "message"));
     assert_int_equal(strlen(real), strlen(never)); /* but for the id */
     assert_null(strstr(run("cat ../tmp/output/f.txt", session), "secret"));
-    mcp_engine_ops.left(scene.host, &scene.asker.who, session, NULL, NULL); /* not its to end */
+    mcp_engine_ops.left(scene.host, &scene.asker.caller.who, NULL, session, NULL,
+                        NULL); /* not its to end */
     assert_int_equal(session_manager_session_count(scene.fixture->manager), 1);
 }
 
