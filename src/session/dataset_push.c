@@ -235,7 +235,8 @@ void dataset_push(struct session *session, const char *file)
     bool is_new = !session->push;
     struct dataset_push *push;
 
-    if (!session->has_provider_host || !session->box || session->state != SESSION_READY)
+    if (provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS) || !session->box ||
+        session->state != SESSION_READY)
         return; /* a box that is to come gets them all */
     push = push_of(session);
     if (!push || strv_push(&push->names, file) < 0) {

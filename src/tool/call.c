@@ -207,6 +207,8 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
                             json_integer(session_manager_retry_s(call->tools->manager)));
     else if (reply && err->retry_s)
         json_object_set_new(reply, "retry_after_s", json_integer(err->retry_s));
+    if (reply && err->provider)
+        json_object_set_new(reply, "provider", json_string(err->provider));
     if (reply && err->quota)
         json_object_set_new(reply, "quota", json_string(err->quota));
     if (reply && err->stage)

@@ -77,6 +77,8 @@ json_t *rest_error_json(struct rest *rest, const struct error *err, json_t *extr
         extra = json_object();
     if (extra && err->quota)
         json_object_set_new(extra, "quota", json_string(err->quota));
+    if (extra && err->provider)
+        json_object_set_new(extra, "provider", json_string(err->provider));
     if (extra && seconds)
         json_object_set_new(extra, "retry_after_s", json_integer(seconds));
     if (extra && err->stage) {

@@ -39,7 +39,7 @@ const char openapi_components[] =
     ",\"state\":{\"type\":\"string\",\"enum\":[\"new\",\"starting\",\"ready\",\"ending\","
     "\"ended\"]},\"created_at\":" STRING ",\"last_used_at\":" STRING
     ",\"expires_at\":" STRING_OR_NULL ",\"idle_timeout_s\":" NUMBER ",\"ended_at\":" STRING_OR_NULL
-    ",\"end_reason\":" STRING_OR_NULL ",\"env\":" ANY_OBJECT
+    ",\"end_reason\":" STRING_OR_NULL ",\"provider\":" STRING ",\"env\":" ANY_OBJECT
     ",\"datasets\":{\"type\":\"array\"},\"running\":" INTEGER ",\"executions\":" INTEGER
     ",\"output_folder\":" STRING_OR_NULL ",\"limits\":" ANY_OBJECT
     ",\"isolation\":{\"type\":[\"object\",\"null\"]}},\"required\":[\"id\",\"state\"]},"

@@ -181,7 +181,7 @@ static void on_removed(void *ctx, const struct api_reply *reply)
 
     box->call = NULL;
     if (reply->status == 0 && !box->was_asked)
-        box->why = WHY_DOCKER_GONE;
+        box->why = WHY_PROVIDER_GONE;
     container_pump_farewell(&box->pump, box->why);
     if (is_gone) {
         gone(box);
@@ -252,7 +252,7 @@ void container_fail(struct container *box, const struct error *err)
 {
     if (box->failed.num == 0)
         box->failed = *err;
-    if (err->code == ERROR_DOCKER_UNAVAILABLE)
+    if (err->code == ERROR_PROVIDER_UNAVAILABLE)
         prepare_again(box->docker);
     if (box->stage == BOX_GIVEN) /* nobody could be told */
         box->stage = BOX_IDLE;

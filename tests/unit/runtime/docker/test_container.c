@@ -341,7 +341,7 @@ static void test_an_attach_without_an_answer(void **state)
     assert_int_equal(docker->boxes->stage, BOX_ATTACHING);
     assert_true(docker->boxes->timer->due_ms != UINT64_MAX);
     docker->boxes->timer->due_ms = 0;
-    assert_ptr_equal(wait_for(LAUNCHER_REFUSED).refused.error.code, ERROR_DOCKER_UNAVAILABLE);
+    assert_ptr_equal(wait_for(LAUNCHER_REFUSED).refused.error.code, ERROR_PROVIDER_UNAVAILABLE);
     assert_non_null(strstr(buf_text(&heard), "DELETE /v1.41/containers/bailey-e_1-"));
     assert_null(docker->boxes);
 }

@@ -119,7 +119,7 @@ static void *serve(void *ctx)
             return NULL;
     }
     put(fd, "HTTP/1.1 101 UPGRADED\r\n\r\n", 25);
-    frame_header((uint8_t *)data, FRAME_LOST, WHY_DOCKER_GONE, 0);
+    frame_header((uint8_t *)data, FRAME_LOST, WHY_PROVIDER_GONE, 0);
     if (sends_blame)
         put_packet(fd, PACKET_STDOUT, data, FRAME_HEADER);
     else if (sends_flood)
@@ -347,11 +347,11 @@ static void test_farewell(void **state)
         poll_reactor_turn(&loop, -1);
     container_pump_halt(&pump);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), -1);
-    container_pump_farewell(&pump, WHY_DOCKER_GONE);
+    container_pump_farewell(&pump, WHY_PROVIDER_GONE);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), FRAME_HEADER);
     assert_int_equal(frame_decode(data, FRAME_HEADER, &frame), 0);
     assert_int_equal(frame.type, FRAME_LOST);
-    assert_int_equal(frame.id, WHY_DOCKER_GONE);
+    assert_int_equal(frame.id, WHY_PROVIDER_GONE);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), 0);
     close_all();
 }

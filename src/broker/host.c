@@ -1,6 +1,5 @@
-/* docker.c - `bailey-engine docker`: reads the settings and runs the Docker provider host; see
- * docker.h. */
-#include "broker/docker.h"
+/* host.c - `bailey-engine host NAME`: reads the settings and runs a provider host; see host.h. */
+#include "broker/host.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +15,9 @@
 #include "base/str.h"
 #include "broker/uv_reactor.h"
 #include "config/config.h"
+#include "launcher/launcher.h"
 #include "runtime/docker/docker_host.h"
+#include "runtime/host/hosted.h"
 
 #define TELL_MS 30000 /* where there is no terminal, while it goes on */
 
@@ -86,8 +87,8 @@ static void on_pulling(void *ctx, enum docker_pulling what, const char *image, c
 static void fill_spec(struct docker_host_spec *spec, const struct config *config)
 {
     *spec = (struct docker_host_spec){
-        .rendezvous_fd = DOCKER_RENDEZVOUS_FD,
-        .program_fd = DOCKER_PROGRAM_FD,
+        .rendezvous_fd = HOST_RENDEZVOUS_FD,
+        .program_fd = HOST_WARDEN_FD,
         .image = config->docker.image,
         .host = config->docker.host,
         .cert_path = config->docker.cert_path,
@@ -95,9 +96,9 @@ static void fill_spec(struct docker_host_spec *spec, const struct config *config
         .runtime = config->docker.runtime,
         .has_network = config->docker.has_network,
         .pool_size = config->docker.pool_size,
-        .engine = getenv("BAILEY_WALL_ENGINE"),
-        .state = getenv("BAILEY_WALL_STATE"),
-        .identity = getenv("BAILEY_WALL_IDENTITY"),
+        .engine = getenv(HOST_ENV_ENGINE),
+        .state = getenv(HOST_ENV_STATE),
+        .identity = getenv(HOST_ENV_IDENTITY),
         .memory_bytes = config->limits.memory_bytes,
         .disk_bytes = config->limits.disk_bytes,
         .pids = config->limits.pids,
@@ -117,7 +118,7 @@ static int run(const struct config *config, struct error *err)
     struct docker_host_spec spec;
     struct docker_host *provider_host;
     struct reactor *reactor;
-    struct job job = {.shows = getenv("BAILEY_WALL_PROGRESS") != NULL,
+    struct job job = {.shows = getenv(HOST_ENV_PROGRESS) != NULL,
                       .is_terminal = isatty(STDERR_FILENO)};
     int r = uv_reactor_new(&reactor, err);
 
@@ -130,7 +131,7 @@ static int run(const struct config *config, struct error *err)
     if (r == 0) {
         r = uv_reactor_run(reactor);
         if (r == 0 && docker_host_is_outdated(provider_host))
-            r = DOCKER_STATUS_OUTDATED;
+            r = HOST_STATUS_OUTDATED;
         docker_host_close(provider_host);
         clear_line(&job);
     }
@@ -138,7 +139,7 @@ static int run(const struct config *config, struct error *err)
     return r;
 }
 
-int docker_main(void)
+int host_main(const char *name)
 {
     struct config config = {0};
     struct error err = {0};
@@ -147,8 +148,9 @@ int docker_main(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a terminal's: whoever started us says when it is over */
     prctl(PR_SET_DUMPABLE, 0);
-    fcntl(DOCKER_RENDEZVOUS_FD, F_SETFD, FD_CLOEXEC);
-    fcntl(DOCKER_PROGRAM_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(HOST_RENDEZVOUS_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(HOST_WARDEN_FD, F_SETFD, FD_CLOEXEC);
+    (void)name;
     r = config_load_text(&config, "", 0, "settings", environ, &err);
     if (r == 0)
         r = config_check(&config, &err);
