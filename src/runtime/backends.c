@@ -1,11 +1,12 @@
 /* backends.c - the rows of providers that have a host process; see host/backend.h. */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "runtime/docker/docker.h"
 #include "runtime/docker/doctor.h"
 #include "runtime/host/backend.h"
 
 static const struct backend_row rows[] = {
-    {.name = "docker", .doctor = docker_doctor},
+    {.name = "docker", .ops = &docker_ops, .doctor = docker_doctor},
 };
 
 const struct backend_row *backend_find(const char *name)

@@ -21,7 +21,7 @@ struct api_call {
     void *ctx;
 };
 
-int api_open(struct api *api, struct reactor *reactor, const struct docker_host_spec *spec,
+int api_open(struct api *api, struct reactor *reactor, const struct docker_spec *spec,
              struct error *err)
 {
     struct http_place place = {
