@@ -33,9 +33,8 @@ enum provider_can {
     PROVIDER_CAN_INSTALL = 1 << 3,       /* packages that an installer box fetched */
     PROVIDER_CAN_TIME_BRINGUP = 1 << 4,  /* tells how long each stage of the bring-up took */
     PROVIDER_OWN_FILESYSTEM = 1 << 5,    /* programs and interpreters are the box's, not ours */
-    PROVIDER_NEEDS_IMAGE = 1 << 6,       /* its file system comes from an image that has a name */
-    PROVIDER_HOSTED = 1 << 7,            /* `bailey-engine host NAME` makes its boxes */
-    PROVIDER_DISK_IS_MEMORY = 1 << 8,    /* what is copied into a box uses up its memory limit */
+    PROVIDER_HOSTED = 1 << 6,            /* `bailey-engine host NAME` makes its boxes */
+    PROVIDER_DISK_IS_MEMORY = 1 << 7,    /* what is copied into a box uses up its memory limit */
 };
 
 struct provider_row {

@@ -23,8 +23,7 @@ static const struct provider_row rows[] = {
         .name = "docker",
         .title = "Docker",
         .help = "containers of a Docker daemon, with the root file system of an image",
-        .can = PROVIDER_OWN_FILESYSTEM | PROVIDER_NEEDS_IMAGE | PROVIDER_HOSTED |
-               PROVIDER_DISK_IS_MEMORY,
+        .can = PROVIDER_OWN_FILESYSTEM | PROVIDER_HOSTED | PROVIDER_DISK_IS_MEMORY,
         .unavailable = DOCKER_UNAVAILABLE,
         .gone = "the Docker daemon stopped",
         .check = docker_settings_check,
