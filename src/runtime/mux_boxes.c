@@ -159,7 +159,8 @@ int mux_make(struct provider *provider, const struct make_request *request,
     if (!make)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (!str_copy(make->key, sizeof(make->key), request->key) ||
-        !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : ""))
+        !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : "") ||
+        !str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : ""))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.80s' cannot name a box", request->key);
     if (++mux->next_serial == 0)
         mux->next_serial = 1;
@@ -169,6 +170,7 @@ int mux_make(struct provider *provider, const struct make_request *request,
     make->request.provider = request->provider ? request->provider : mux->spec.provider;
     make->request.key = make->key;
     make->request.layer = request->layer ? make->layer : NULL;
+    make->request.tenant = request->tenant ? make->tenant : NULL;
     make->events = events;
     make->ctx = ctx;
     /* An installer works for this machine, and needs the way to the index that only it has. */

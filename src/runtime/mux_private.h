@@ -6,6 +6,7 @@
 #ifndef BAILEY_RUNTIME_MUX_PRIVATE_H
 #define BAILEY_RUNTIME_MUX_PRIVATE_H
 
+#include "model/principal.h"
 #include "runtime/mux.h"
 
 typedef void (*facts_done)(void *ctx, const struct box_facts *facts);
@@ -43,7 +44,7 @@ struct mux_make {
     uint32_t serial, inner; /* inner: of the one who was asked */
     struct mux_host *host;  /* who that was; NULL: the launcher */
     struct make_request request;
-    char key[ID_MAX], layer[65];
+    char key[ID_MAX], layer[65], tenant[TENANT_MAX];
     struct error why; /* of a fallback */
     const struct make_events *events;
     void *ctx;
