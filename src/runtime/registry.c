@@ -14,7 +14,7 @@ static const struct provider_row rows[] = {
     {
         .name = PROVIDER_LOCAL,
         .title = "this machine",
-        .help = "boxes of this machine's kernel, made by Bailey itself",
+        .help = "namespaces of this machine's kernel, made by Bailey itself",
         .can = PROVIDER_CAN_ZYGOTE | PROVIDER_CAN_LAYERS | PROVIDER_CAN_BIND_DATASETS |
                PROVIDER_CAN_INSTALL | PROVIDER_CAN_TIME_BRINGUP,
         .ops = &local_ops,
@@ -45,7 +45,7 @@ static const struct provider_row rows[] = {
     {
         .name = "url",
         .title = "a server",
-        .help = "another Bailey, or a server with POST /execute",
+        .help = "sandboxes of another Bailey, or of a server with POST /execute",
     },
     {
         .name = "e2b",

@@ -213,7 +213,8 @@ static void open_all(bool nonsense)
     pump.fd = pair[0];
     pump.ended = on_ended;
     pump.early = on_early;
-    assert_int_equal(http_stream_open(client, &call, &stream_events, NULL, &attached.http, NULL), 0);
+    assert_int_equal(http_stream_open(client, &call, &stream_events, NULL, &attached.http, NULL),
+                     0);
     while (!is_open)
         poll_reactor_turn(&loop, -1);
     if (!sends_flood)
