@@ -58,10 +58,10 @@ const size_t common_option_count = ARRAY_SIZE(common_options);
 
 const struct status_row status_table[] = {
     {0, "success; otherwise the program's own status, or 128 + N when signal N ended it"},
-    {124, "it ran longer than --timeout"},
+    {124, "timed out"},
     {125, "bad input, bad configuration, or an error of bailey itself"},
     {126, "refused: isolation below the minimum, a blocked import, or not executable"},
-    {127, "the program is not in the box"},
+    {127, "the program does not exist in the box"},
 };
 const size_t status_count = ARRAY_SIZE(status_table);
 

@@ -82,7 +82,7 @@ static int run_upgrade(const struct invocation *invocation)
 }
 
 static const struct option_row options[] = {
-    {"program", 0, "FILE", WORDS_FILE, "this bailey, and the bailey-engine beside it",
+    {"program", 0, "FILE", WORDS_FILE, "the new bailey; bailey-engine must be beside it",
      .take = take_program},
     {"socket", 0, "PATH", WORDS_FILE, "the daemon that listens here", .take = take_socket},
     {"state", 0, "DIR", WORDS_FOLDER, "the daemon of this state folder", .take = take_state},
@@ -92,16 +92,14 @@ static const struct option_row options[] = {
 
 const struct command upgrade_command = {
     .name = "upgrade",
-    .summary = "put a new version into the running daemon, keeping its sessions",
+    .summary = "upgrade the running daemon to a new version, keeping its sessions",
     .usage = "[--program FILE]",
     .description =
-        "The daemon goes on with this program and the bailey-engine beside it. Sessions, commands, "
-        "kernels and their output go on as if nothing had happened; connections are closed once, "
-        "and streams go on where they were with their last id. A program that cannot take over "
-        "leaves the old one running, and the status is 125.\n\n"
-        "Settings stay those of the start: 'bailey reload' brings new ones in. Boxes that live "
-        "keep the warden they were made with.\n\n"
-        "Example: install the new version, then: bailey upgrade",
+        "The running daemon continues with this program and the bailey-engine beside it. Sessions, "
+        "commands, kernels and their output are kept; connections are closed once, and streams "
+        "resume from their last id. If the new program cannot take over, the old one continues, "
+        "and the exit status is 125.\n\nSettings do not change: 'bailey reload' applies new ones. "
+        "Live boxes keep their wardens.\n\nExample: install the new version, then: bailey upgrade",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_upgrade,
