@@ -398,7 +398,7 @@ static int tell_difference(const struct buf *was, const struct buf *is, struct e
         bool same_path = a_path == b_path && memcmp(a_at, b_at, a_path) == 0;
 
         if (a_length == 0 && b_length == 0)
-            return error_set(err, -EBADMSG, ERROR_ENGINE, "its manifest is not the one it had");
+            return error_set(err, -EBADMSG, ERROR_ENGINE, "its manifest has changed");
         if (a_length == b_length && memcmp(a, b, a_length) == 0) {
             a += a_length + (a[a_length] != 0);
             b += b_length + (b[b_length] != 0);

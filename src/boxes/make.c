@@ -188,7 +188,7 @@ static int check_minimum(const struct launched *launched, enum isolation minimum
             str_copy(remedies, sizeof(remedies), isolation_layer_table[i].remedy);
     }
     return error_set(err, -EPERM, ERROR_REFUSED,
-                     "isolation '%s' is wanted and cannot be had here: missing %s%s%s%s. %s "
+                     "isolation '%s' is required and not available here: missing %s%s%s%s. %s "
                      "('bailey doctor' shows all)",
                      isolation_name(minimum), names, why->code ? " (" : "",
                      why->code ? why->text : "", why->code ? ")" : "", remedies);
@@ -299,7 +299,7 @@ int launch_turn(struct launch *launch, struct error *err)
     if (r == 0 && clock_now_ms() < launch->deadline_ms)
         return 0;
     if (r == 0)
-        r = error_set(&own, -ETIMEDOUT, ERROR_BOX_FAILED, "the box did not stand after %d s",
+        r = error_set(&own, -ETIMEDOUT, ERROR_BOX_FAILED, "the box was not ready after %d s",
                       BRINGUP_PATIENCE_MS / 1000);
     if (r < 0) {
         end_process(launched, NULL);

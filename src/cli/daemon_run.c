@@ -71,7 +71,7 @@ const char *daemon_run_unfit(const struct oneshot *shot)
     if (config->auto_install)
         return "it would install packages";
     if (shot->stdin_fd >= 0)
-        return "standard input is handed over";
+        return "standard input is passed on";
     if (shot->file_count > 0)
         return "files are copied in";
     if (shot->out)
@@ -307,7 +307,7 @@ static int begin(struct call *call)
 static int cancelled(struct call *call)
 {
     return error_set(&call->result->error, -ECANCELED, ERROR_CANCELLED, "%s",
-                     call->is_sink_dead ? "nobody reads the output any more"
+                     call->is_sink_dead ? "the reader of the output has gone"
                                         : "the run was ended by its caller");
 }
 

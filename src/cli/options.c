@@ -172,8 +172,8 @@ static int add_operand(struct cursor *cursor, const char *word)
     }
     if (command->has_rest)
         return error_set(cursor->err, -EINVAL, ERROR_BAD_INPUT,
-                         "unexpected argument '%.100s': what the program itself gets goes behind "
-                         "'--', as in 'bailey %s FILE -- %.100s'",
+                         "unexpected argument '%.100s': arguments of the program follow '--', as "
+                         "in 'bailey %s FILE -- %.100s'",
                          word, command->name, word);
     return error_set(cursor->err, -EINVAL, ERROR_BAD_INPUT,
                      "unexpected argument '%.100s'; usage: bailey %s %s", word, command->name,

@@ -110,7 +110,7 @@ int paths_choose(struct paths *paths, const struct config *config, char *const *
     if (strlen(paths->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         result = error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT,
                            "the socket's path '%.200s' is longer than the %zu bytes that the "
-                           "kernel takes; set XDG_RUNTIME_DIR to a shorter folder",
+                           "kernel allows; set XDG_RUNTIME_DIR to a shorter folder",
                            paths->socket, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
         paths_free(paths);
     }
@@ -368,7 +368,7 @@ int paths_check_owner(const struct paths *paths, struct error *err)
         return 0;
     return error_set(err, -EEXIST, ERROR_BAD_INPUT,
                      "the socket %.200s belongs to a daemon with another state folder (%.200s, not "
-                     "%.200s); use that one, or give this one an XDG_RUNTIME_DIR of its own",
+                     "%.200s); use that one, or set another XDG_RUNTIME_DIR for this one",
                      paths->socket, holder.state, paths->state);
 }
 

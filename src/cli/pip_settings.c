@@ -71,13 +71,13 @@ static int read_pem(struct work *work, const char *what, const char *path, struc
     if (fd < 0 || fstat(fd, &status) < 0)
         return warn(work, what, "the file cannot be read");
     if (!S_ISREG(status.st_mode))
-        return warn(work, what, "only a file can be handed to an installer, not a folder");
+        return warn(work, what, "only a file can be passed to an installer, not a folder");
     r = buf_read_fd(to, fd);
     if (r == -ENOMEM)
         return r;
     if (r < 0 || !strstr(buf_text(to), "-----BEGIN ")) {
         buf_free(to);
-        return warn(work, what, "the file holds no certificates");
+        return warn(work, what, "the file has no certificates");
     }
     return 0;
 }

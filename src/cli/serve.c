@@ -272,7 +272,8 @@ static int make_host_env(struct preparation *made, char *const *env, struct erro
     failed |= strv_push(&made->host_env, state);
     failed |= strv_push(&made->host_env, identity);
     if (failed < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the wall's settings");
+        return error_set(err, -ENOMEM, ERROR_ENGINE,
+                         "out of memory writing the provider host's settings");
     return 0;
 }
 

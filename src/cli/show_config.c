@@ -85,7 +85,7 @@ static int run_config(const struct invocation *invocation)
 
 const struct command config_command = {
     .name = "config",
-    .summary = "show every setting and where it came from",
+    .summary = "show every setting and its source",
     .usage = "[--json] [--config FILE]",
     .description =
         "Shows the effective value of every key and its source: a flag, the environment, "

@@ -86,7 +86,7 @@ static void on_timer(uv_timer_t *timer)
     if (caller->state == CALLER_DIALING)
         dial_timed_out(caller);
     else if (caller->state == CALLER_HEAD)
-        caller_refuse(caller, 408, SOCKS_FAILED, "the request did not come in time");
+        caller_refuse(caller, 408, SOCKS_FAILED, "the request did not arrive in time");
     else
         caller_close(caller);
 }
@@ -191,8 +191,8 @@ void caller_deny(struct caller *caller, const char *reason)
                       port);
     else
         caller_refuse(caller, 403, SOCKS_NOT_ALLOWED,
-                      "%s stands for a %s, which is not listed; the operator may add the address "
-                      "to SANDBOX_INDEX_HOSTS",
+                      "%s has a %s, which is not listed; the operator can add the address to "
+                      "SANDBOX_INDEX_HOSTS",
                       host, reason);
 }
 

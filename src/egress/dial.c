@@ -204,7 +204,7 @@ static void on_resolved(uv_getaddrinfo_t *resolve, int status, struct addrinfo *
             judge(caller);
         else
             give_up(caller, 502,
-                    caller->is_upstream ? "the upstream proxy's name is not known"
+                    caller->is_upstream ? "the upstream proxy's name cannot be resolved"
                     : status < 0        ? uv_strerror(status)
                                         : "the name has no address");
     }

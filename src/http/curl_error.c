@@ -110,8 +110,8 @@ static int explain_key(const struct http_client *client, CURLcode code, const ch
         return error_set(err, -ENOKEY, ERROR_ENGINE, "%s does not accept the certificate %s (%s)",
                          who, client->cert, why);
     return error_set(err, -ENOKEY, ERROR_ENGINE,
-                     "%s wants a certificate, and there is no cert.pem in '%s' (%s)", who, folder,
-                     why);
+                     "%s requires a certificate, and there is no cert.pem in '%s' (%s)", who,
+                     folder, why);
 }
 
 int client_curl_error(const struct http_client *client, CURL *easy, CURLcode code, const char *said,
@@ -126,13 +126,12 @@ int client_curl_error(const struct http_client *client, CURL *easy, CURLcode cod
     case -ENOKEY:
         return explain_key(client, code, why, err);
     case -EKEYREJECTED:
-        return error_set(err, num, ERROR_ENGINE,
-                         "its certificate is not one that %s vouches for (%s)",
+        return error_set(err, num, ERROR_ENGINE, "its certificate cannot be verified with %s (%s)",
                          client->ca ? client->ca : "this machine", why);
     case -EREMCHG:
         return error_set(err, num, ERROR_ENGINE, "its certificate is for another name (%s)", why);
     case -EPROTOTYPE:
-        return error_set(err, num, ERROR_ENGINE, "it does not speak TLS with us (%s)", why);
+        return error_set(err, num, ERROR_ENGINE, "it does not use TLS (%s)", why);
     default:
         return error_set(err, num ? num : number(easy, code), ERROR_ENGINE, "%s", why);
     }

@@ -422,7 +422,8 @@ int http_server_set_tls(struct http_server *server, const struct http_tls *tls, 
     int r;
 
     if (!server->identity)
-        return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "a plain listener cannot begin with TLS");
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "a listener without TLS cannot be switched to TLS");
     r = tls_identity_new(tls, &identity, err);
     if (r < 0)
         return r;

@@ -371,7 +371,7 @@ int http_upgrade(struct http_request *request, const struct websocket_spec *spec
     struct websocket *socket;
 
     if (http_wants_websocket(request) <= 0 || request->was_answered || request->is_gone)
-        return error_set(err, -EPROTO, ERROR_BAD_INPUT, "the request asks for no WebSocket");
+        return error_set(err, -EPROTO, ERROR_BAD_INPUT, "the request is not a WebSocket handshake");
     if (str_format(protocol, sizeof(protocol), "Sec-WebSocket-Protocol: %s",
                    spec->protocol ? spec->protocol : "") < 0)
         return error_set(err, -EINVAL, ERROR_ENGINE, "the protocol's name is too long");
@@ -478,7 +478,7 @@ void websocket_close(struct websocket *socket, unsigned status, const char *reas
 void websocket_leave(struct websocket *socket)
 {
     if (socket->handle && !socket->is_over) {
-        ws_frames_close(socket->frames, 1001, "the server says goodbye");
+        ws_frames_close(socket->frames, 1001, "the server is stopping");
         write_out(socket);
     }
     end(socket);

@@ -287,7 +287,7 @@ static int add_fetched(struct gathering *gathering, const char *name, struct err
     }
     if (find_deb(scratch, name, deb, sizeof(deb)) < 0 ||
         str_format(folder, sizeof(folder), "%s/root-%s", scratch, name) < 0)
-        return error_set(err, -ENOENT, ERROR_ENGINE, "apt-get download left no '%s'", name);
+        return error_set(err, -ENOENT, ERROR_ENGINE, "apt-get download did not produce '%s'", name);
     r = image_execute(gathering->work, unpack, NULL, NULL, err);
     unlink(deb);
     return r < 0 ? r : image_walk(gathering->tree, folder, place_of_package, NULL, err);

@@ -109,7 +109,7 @@ static int wait_words(struct running *running, const struct image_work *work, st
         if (poll(pollers, 2, LOOK_MS) <= 0)
             continue;
         if (pollers[0].revents && take(&running->output_fd, output) < 0)
-            return error_set(err, -EFBIG, ERROR_TOO_LARGE, "it says too much");
+            return error_set(err, -EFBIG, ERROR_TOO_LARGE, "its output is too long");
         if (pollers[1].revents)
             (void)take(&running->error_fd, &running->errors); /* the first words are kept */
     }

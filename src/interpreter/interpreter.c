@@ -336,7 +336,7 @@ int interpreter_find(const struct language_row *language, const struct config *c
             *ret = found;
         return r;
     }
-    return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "no interpreter is known for %s",
+    return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "there is no interpreter for %s",
                      language->title);
 }
 

@@ -288,7 +288,7 @@ static int read_head(struct unpack *unpack, uint32_t *ret_count, struct error *e
                          (unsigned)version, HANDOVER_VERSION);
     if (wire != WIRE_VERSION)
         return error_set(err, -EPROTONOSUPPORT, ERROR_ENGINE,
-                         "living boxes speak version %u of the wire, and this program %u",
+                         "live boxes use version %u of the wire protocol, and this program uses %u",
                          (unsigned)wire, WIRE_VERSION);
     return 0;
 }

@@ -53,7 +53,7 @@ static _Noreturn void job_child(const struct layer_commit_job *job, int answer_f
     int r = layer_commit_confine(job->folder_fd, answer_fd);
 
     if (r < 0)
-        error_set(&message.layer_committed.error, r, ERROR_ENGINE, "the walls around sealing: %s",
+        error_set(&message.layer_committed.error, r, ERROR_ENGINE, "confining the layer commit: %s",
                   strerror(-r));
     else if (job->is_discard)
         folder_remove(job->folder_fd, job->name);
@@ -208,7 +208,7 @@ void layer_commit_start(struct launcher *launcher, const struct launcher_commit_
         return;
     }
     if (add_job(launcher, &job) < 0)
-        refuse(launcher, commit_layer->serial, -EBUSY, "too many layers are being sealed");
+        refuse(launcher, commit_layer->serial, -EBUSY, "too many layers are being committed");
 }
 
 void layer_commit_discard(struct launcher *launcher,

@@ -177,7 +177,7 @@ static void on_probe_end(struct loop_source *source, uint32_t events)
         str_format(why, sizeof(why),
                    "the new %s cannot take over (%s %d%s); the daemon's log may say why",
                    program_names[probed], info.si_code == CLD_EXITED ? "status" : "signal",
-                   info.si_status, can || info.si_status ? "" : ", without a word");
+                   info.si_status, can || info.si_status ? "" : ", without an error message");
         keep(launcher, why);
     } else if (probed == UPGRADE_SELF) {
         next_probe(launcher, UPGRADE_ENGINE);
@@ -200,7 +200,7 @@ void upgrade_asked(struct launcher *launcher, const int *fds, size_t count)
     const char *why = NULL;
 
     if (count != _UPGRADE_PROGRAM_MAX || !is_sealed(fds[0]) || !is_sealed(fds[1]))
-        why = "what came are not two sealed programs";
+        why = "the descriptors received are not two sealed programs";
     else if (upgrade->state != UPGRADE_NONE)
         why = "another upgrade is under way";
     else if (launcher->is_stopping || launcher->is_over || !launcher->was_ready)
@@ -282,7 +282,7 @@ static void too_late(struct launcher *launcher)
     case UPGRADE_RESTING:
         keep(launcher, launcher->layer_commits
                            ? "a layer is being sealed; try again later"
-                           : "boxes did not come to rest in time; try again later");
+                           : "boxes did not become idle in time; try again later");
         return;
     case UPGRADE_HOLDING:
         launcher->upgrade.at_ms = 0;

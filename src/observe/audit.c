@@ -144,7 +144,7 @@ static void compare_head(struct audit *audit, const struct tail *tail)
         return;
     if (!audit_head_read(audit->head_fd, &head)) {
         if (tail->seq > 0)
-            note(audit, "audit.cut", json_pack("{s:s}", "reason", "audit.head is not there"));
+            note(audit, "audit.cut", json_pack("{s:s}", "reason", "audit.head is missing"));
         return;
     }
     if (head.seq > audit->seq) {

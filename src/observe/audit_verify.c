@@ -128,8 +128,8 @@ static void follow_chain(struct check *check, const struct audit_line *line, jso
                 check->seq + 1, line->seq - 1);
     else if (line->seq <= check->seq)
         problem(check, &check->spot,
-                "this line is not in its place: its number is %" PRIu64 " behind %" PRIu64,
-                line->seq, check->seq);
+                "this line is out of order: its number is %" PRIu64 " behind %" PRIu64, line->seq,
+                check->seq);
     if (!fits && check->report->is_intact) {
         check->is_torn_here = true;
         check->suspect = check->spot_before;
@@ -215,11 +215,11 @@ static void look_at_end(struct check *check)
         problem(check, &check->spot_before, "this is no line of the audit");
     if (check->begin > 0 && !check->is_begin_told)
         problem(check, &check->begin_spot,
-                "lines are missing before this one, and no line tells that they were dropped");
+                "lines are missing before this one, and no line records that they were dropped");
     if (check->head.seq > check->seq)
         problem(check, NULL,
-                "lines are missing at the end: audit.head knows line %" PRIu64
-                ", the last one that is there is %" PRIu64,
+                "lines are missing at the end: audit.head has line %" PRIu64
+                ", the last one in the files is %" PRIu64,
                 check->head.seq, check->seq);
     else if (check->head.seq > 0 && check->head.seq >= report->first && !check->saw_head)
         problem(check, NULL, "audit.head does not fit line %" PRIu64 ": one of them was changed",

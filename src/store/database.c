@@ -124,7 +124,7 @@ int database_error(struct database *database, int code, struct error *err)
         break;
     }
     if (code == SQLITE_CONSTRAINT_FOREIGNKEY)
-        return error_set(err, -ENOENT, ERROR_ENGINE, "the index '%s' knows no such session",
+        return error_set(err, -ENOENT, ERROR_ENGINE, "the index '%s' has no such session",
                          database->name);
     if (primary == SQLITE_CONSTRAINT)
         return error_set(err, -EINVAL, ERROR_ENGINE, "the index '%s' refuses a row: %s",
@@ -305,11 +305,11 @@ static int find_version(struct database *database, const struct database_schema 
                          database->name);
     if (version > known)
         return error_set(err, -ENOTSUP, ERROR_ENGINE,
-                         "the index '%s' is of a newer bailey (version %lld, this one knows %lld): "
-                         "use that one, or move the file away",
+                         "the index '%s' was written by a newer bailey (version %lld, this one "
+                         "supports %lld): use that version, or move the file away",
                          database->name, (long long)version, (long long)known);
     if (version < 0 || (version == 0) != (tables == 0))
-        return say_damaged(database, "it does not say its version", err);
+        return say_damaged(database, "it has no version", err);
     *ret = version;
     return 0;
 }

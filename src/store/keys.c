@@ -343,7 +343,7 @@ int keys_check(struct index *index, const char *text, uint64_t now_ms, struct pr
     explicit_bzero(secret, sizeof(secret));
     if (!key.is_there || !(is_new || is_old) || is_expired)
         return error_set(err, -EACCES, ERROR_UNAUTHORIZED,
-                         "this key is not good: it is not known, has expired or was changed; "
+                         "this key is not valid: it is unknown, has expired or was changed; "
                          "'bailey key new' makes one");
     note_use(index, &key, now_ms);
     *ret = (struct principal){

@@ -169,7 +169,7 @@ int spool_append(struct spool *spool, const void *data, size_t length, struct er
     if (spool->fd < 0)
         return error_set(err, -EBADF, ERROR_ENGINE, "keeping output: the file is closed");
     if (length > (uint64_t)INT64_MAX - spool->length)
-        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "keeping output: too much of it");
+        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "keeping output: too much output");
     r = write_at(spool->fd, data, length, spool->length);
     first = MAX(spool->first, first_of(spool->length + length, spool->keep));
     if (r == 0 && first > spool->first)

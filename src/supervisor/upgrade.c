@@ -87,7 +87,7 @@ static void let_in(struct upgrade_door *door)
         return;
     if (door->is_asked || !may_ask(door, fd)) {
         say_kept(fd, door->is_asked ? "another upgrade is under way"
-                                    : "only who started the daemon may upgrade it");
+                                    : "only the user who started the daemon may upgrade it");
         close(fd);
         return;
     }
@@ -178,11 +178,11 @@ int supervisor_upgrade(const char *socket, const char *program, const char *engi
     length = packet_receive(fd, answer, sizeof(answer) - 1, NULL, &none, 0);
     if (length <= 0)
         return error_set(err, length < 0 ? (int)length : -EPIPE, ERROR_ENGINE,
-                         "the daemon did not answer; 'bailey daemon status' says what runs");
+                         "the daemon did not answer; 'bailey daemon status' shows whether it runs");
     answer[length] = 0;
     if (answer[0] != LAUNCHER_SAYS_UPGRADED)
         return error_set(err, -EIO, ERROR_ENGINE,
-                         "nothing was changed, the daemon goes on as it was: %s", answer + 1);
+                         "nothing was changed, the daemon continues unchanged: %s", answer + 1);
     str_copy(ret_version, size, answer + 1);
     return 0;
 }
