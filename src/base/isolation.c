@@ -125,7 +125,8 @@ static const char *const isolation_names[_ISOLATION_MAX] = {
     [ISOLATION_STRICT] = "strict",
 };
 
-/* The walls of the level "standard": these four together, or Landlock alone; always with seccomp.
+/*
+ * The layers of the level "standard": these four together, or Landlock alone; always with seccomp.
  */
 #define LAYERS_WALLS                                                                              \
     (ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS) | \

@@ -170,7 +170,7 @@ void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cg
         remove_all(ret, ret_lock_fds);
 }
 
-/* The number behind `word` ("" : the first) in a file of the group; 0 when there is none. */
+/* The number after `word` ("" : the first) in a file of the group; 0 if there is none. */
 static uint64_t read_number(const struct cgroup *group, enum cgroup_controller controller,
                             const char *file, const char *word)
 {

@@ -55,7 +55,7 @@ static void row_pass(struct probe_row *row, const char *what)
     str_copy(row->detail, sizeof(row->detail), what);
 }
 
-/* --- a grandchild in namespaces of its own --- */
+/* --- a grandchild in its own namespaces --- */
 
 /* One try in namespaces; `map` gives the grandchild its ids, `body` looks whether it holds. */
 struct attempt {
@@ -187,7 +187,7 @@ static void check_mountns(struct attempt *attempt)
         return;
     }
     check_namespace(attempt);
-    /* Docker's default filter refuses this one, whatever the capabilities. */
+    /* Docker's default filter refuses this call, whatever the capabilities. */
     if (attempt->row->result == 0 &&
         (chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || sys_umount2(".", MNT_DETACH) < 0))
         row_fail(attempt->row, "pivot_root");
@@ -489,7 +489,7 @@ static void (*const tries[_ISOLATION_LAYER_MAX])(struct probe_row *row) = {
     [ISOLATION_LAYER_PROC] = try_namespace,     [ISOLATION_LAYER_UID_SPLIT] = try_uid_split,
 };
 
-/* `row` lies in shared memory; until the probe says something it has failed. */
+/* `row` is in shared memory; until the probe reports success it counts as failed. */
 static int probe_layer(struct probe_row *row, enum isolation_layer layer, struct error *err)
 {
     int status = 0;
