@@ -1,10 +1,10 @@
 /*
- * audit_verify.c - whether the audit is what was written: every line against the one before it, the
- * end against audit.head; see audit.h.
+ * audit_verify.c - whether the audit is unchanged: every line against the previous one, the end
+ * against audit.head; see audit.h.
  *
- * A line whose hash does not fit what the next one says was changed, or the next one was: which of
- * the two, says the line behind them. The files are those of one moment: audit.head is read first,
- * so that lines which are written meanwhile only add to what it knows.
+ * A line whose hash does not match the next line's `prev` was changed, or the next one was: the
+ * line after them shows which. The files are those of one moment: audit.head is read first, so that
+ * lines which are written meanwhile only add to what it records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 #define TRIES 5 /* while files get new names under our eyes */
 
-/* Where a line stands. */
+/* The position of a line. */
 struct spot {
     char file[AUDIT_NAME_MAX];
     uint64_t line;
@@ -39,11 +39,11 @@ struct check {
     struct spot spot_before;
     uint64_t seq;           /* of the one before; 0: none of the chain yet */
     char hash[SHA256_TEXT]; /* of the one before; empty: none */
-    bool was_broken;        /* it is no line of the chain: the next one has to say so */
+    bool was_broken;        /* not a line of the chain: the next one has to say so */
 
     bool is_torn_here;   /* prev of the last line did not fit: it or the one before is bad */
     struct spot suspect; /* the one before */
-    uint64_t begin;      /* the chain begins behind this one, which is gone */
+    uint64_t begin;      /* the chain begins after this line, which was dropped */
     char begin_hash[SHA256_TEXT];
     struct spot begin_spot;
     bool is_begin_told; /* by audit.dropped */
