@@ -1,8 +1,8 @@
 /*
  * place.c - which files of a package are in an image, and where; see tree.h.
  *
- * Nothing of /etc, /var, /home or /root of this machine: only what is below /usr, where packages
- * put their programs and nobody his secrets.
+ * Nothing of /etc, /var, /home or /root of this machine: only files below /usr, where packages put
+ * their programs and users do not keep secrets.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -64,7 +64,7 @@ static bool is_covered(const struct interpreter *found, const char *path)
     return is_in_usr(path);
 }
 
-/* A folder that holds more than a Python could ever need: the system's, or somebody's home. */
+/* A folder that contains more than a Python could ever need: the system's, or a user's home. */
 static bool is_too_wide(const char *folder)
 {
     static const char *const wide[] = {"/",      "/home", "/root", "/etc",     "/var",    "/tmp",
@@ -81,7 +81,7 @@ static bool is_too_wide(const char *folder)
         return true;
     if (!home || home[0] != '/')
         return false;
-    /* ~/.local holds key rings and the state of many programs beside what was installed there. */
+    /* ~/.local has key rings and the state of many programs besides what was installed there. */
     if (path_is_below(home, folder) ||
         (str_format(local, sizeof(local), "%s/.local", home) == 0 && str_equal(folder, local)))
         return true;

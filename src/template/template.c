@@ -81,7 +81,7 @@ static int check_mapping(const struct check *check, json_t *mapping, const struc
     return 0;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 bool template_name_is_good(const char *name)
 {
@@ -127,7 +127,7 @@ static bool is_variable(const char *name)
                length;
 }
 
-/* Text without NUL bytes, at most so long; NULL: it was told what is wrong. */
+/* Text without NUL bytes, with a maximum length; NULL: the error was set. */
 static const char *text_of(const struct check *check, json_t *mapping, const char *key,
                            json_t *value, size_t maximum)
 {
@@ -179,7 +179,7 @@ static int check_python(const struct check *check, json_t *mapping, const char *
     return 0;
 }
 
-/* A list of words that fit; NULL for `fits`: each is a requirement. */
+/* A list of valid texts; NULL for `fits`: each is a requirement. */
 static int check_list(const struct check *check, json_t *mapping, const char *key, json_t *value,
                       bool (*fits)(const char *word), const char *what)
 {
