@@ -26,6 +26,7 @@
 #define CGROUP_PATH_MAX 512
 #define CGROUP_PREFIX "bailey-"        /* then the maker's owner_name() */
 #define CGROUP_ENGINE_SUFFIX "-engine" /* holds the groups of an engine's boxes */
+#define CGROUP_OWNER_PREFIX "owner-"   /* in it, on v2: those of one tenant and template */
 
 enum cgroup_flavour { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
@@ -87,9 +88,12 @@ int cgroup_join(const struct cgroup *group);
 
 /*
  * The files through which one more process of ours enters a living group by writing "0": v1 `tasks`
- * as above, v2 cgroup.procs (which waits for a grace period). -1: none of this number.
+ * as above, v2 cgroup.procs (which waits for a grace period). -1: none of this number. `become`
+ * (NULL: nothing) is called when the folder is open and the file is not: the kernel remembers who
+ * opened that; its negative errno ends it.
  */
-int cgroup_open_join(const struct cgroup *group, int ret_fds[_CONTROLLER_MAX]);
+int cgroup_open_join(const struct cgroup *group, int (*become)(const struct cgroup *, void *),
+                     void *ctx, int ret_fds[_CONTROLLER_MAX]);
 
 /* Facts that nobody inside can forge. */
 uint64_t cgroup_oom_kills(const struct cgroup *group);
@@ -116,6 +120,18 @@ void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cg
 void cgroup_join_engine(const struct cgroup_site *site);
 /* Of an engine that has ended, or was never started; for callers that may. */
 void cgroup_remove_engine(struct cgroup_site *site);
+
+/*
+ * v2: a group in the engine's for what one id, `owner`, may move processes between: its zygotes and
+ * boxes. The kernel lets a process be moved by whoever may write to the group above both places, so
+ * within this one and never into or out of it. *ret is the site within it; on v1, where the kernel
+ * compares ids instead, it is the same site again.
+ */
+int cgroup_make_owner(const struct cgroup_site *site, const char *name, uid_t owner,
+                      struct cgroup_site *ret);
+void cgroup_remove_owner(const struct cgroup_site *site); /* v2; one with members stays */
+/* v2: processes of `owner` may enter this group of such a site. */
+int cgroup_let_in(const struct cgroup *group, uid_t owner);
 
 /* Nobody in the group can make a process any more: for an end that has to win a race. */
 void cgroup_stop_forks(const struct cgroup *group);

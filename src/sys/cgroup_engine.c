@@ -170,6 +170,53 @@ void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cg
         remove_all(ret, ret_lock_fds);
 }
 
+int cgroup_make_owner(const struct cgroup_site *site, const char *name, uid_t owner,
+                      struct cgroup_site *ret)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    int r = 0;
+
+    *ret = *site;
+    if (site->flavour != CGROUP_V2)
+        return 0;
+    for (int i = 0; i < _CONTROLLER_MAX && r == 0; i++) {
+        if (site->parent[i][0])
+            r = str_format(ret->parent[i], CGROUP_PATH_MAX, "%s/%s", site->parent[i], name);
+    }
+    if (r < 0)
+        return r;
+    if (mkdir(ret->parent[0], 0711) < 0 && errno != EEXIST) /* of boxes that were handed over */
+        return -errno;
+    r = divide(ret);
+    if (r == 0) {
+        fd = open(ret->parent[0], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = fd < 0 || fchownat(fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0
+                ? -errno
+                : 0;
+    }
+    if (r < 0)
+        rmdir(ret->parent[0]);
+    return r;
+}
+
+void cgroup_remove_owner(const struct cgroup_site *site)
+{
+    if (site->flavour == CGROUP_V2 && site->parent[0][0])
+        rmdir(site->parent[0]);
+}
+
+int cgroup_let_in(const struct cgroup *group, uid_t owner)
+{
+    int fd = group->join_fd[0];
+
+    if (group->flavour != CGROUP_V2)
+        return 0;
+    return fchmod(fd, 0711) < 0 ||
+                   fchownat(fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0
+               ? -errno
+               : 0;
+}
+
 /* The number after `word` ("" : the first) in a file of the group; 0 if there is none. */
 static uint64_t read_number(const struct cgroup *group, enum cgroup_controller controller,
                             const char *file, const char *word)

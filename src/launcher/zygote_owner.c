@@ -1,0 +1,181 @@
+/*
+ * zygote_owner.c - ids of zygotes: one for each tenant and template, which owns the user namespaces
+ * of the boxes that the zygotes of that tenant and template serve, and of no others.
+ *
+ * Where boxes have ids of their own an owner's is the first of a pair that no box has. Where there
+ * is one id only it is everybody's: then the zygote's filter alone holds. The host's own Python
+ * without a template loads nothing that a tenant or a template brought, so there is one owner of it
+ * for all tenants.
+ *
+ * An id goes back when no zygote and no box is left. What package code may have left running under
+ * it is killed before that.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launcher/launcher_private.h"
+
+/* ---- found ---- */
+
+void zygote_owner_name(struct launcher_make *make)
+{
+    if (!make->layer[0])
+        make->tenant[0] = 0;
+    else if (!make->tenant[0])
+        str_copy(make->tenant, sizeof(make->tenant), LAUNCHER_TENANT_LOCAL);
+}
+
+bool zygote_owner_is(const struct zygote_owner *owner, const char *tenant, const char *layer)
+{
+    return owner && str_equal(owner->layer, layer) && str_equal(owner->tenant, tenant);
+}
+
+static struct zygote_owner *find(struct launcher *launcher, const char *tenant, const char *layer)
+{
+    struct zygote_owner *owner = launcher->owners;
+
+    while (owner && !zygote_owner_is(owner, tenant, layer))
+        owner = owner->next;
+    return owner;
+}
+
+/* ---- taken ---- */
+
+static bool is_split(const struct launcher *launcher)
+{
+    return launcher->plan->pair_count > 0;
+}
+
+/* v2: its boxes and zygotes lie in a group of its own, within which its id may move processes. */
+static int make_site(struct launcher *launcher, struct zygote_owner *owner)
+{
+    const struct cgroup_site *site = &launcher->plan->site;
+    char name[32];
+
+    owner->site = *site;
+    if (site->flavour != CGROUP_V2 || !is_split(launcher))
+        return 0;
+    str_format(name, sizeof(name), CGROUP_OWNER_PREFIX "%u", (unsigned)owner->id);
+    return cgroup_make_owner(site, name, owner->id, &owner->site);
+}
+
+static struct zygote_owner *add(struct launcher *launcher, const char *tenant, const char *layer,
+                                uint32_t slot)
+{
+    struct zygote_owner *owner = calloc(1, sizeof(*owner));
+
+    if (!owner)
+        return NULL;
+    owner->launcher = launcher;
+    owner->slot = slot;
+    owner->id = is_split(launcher) ? PAIR_FIRST + 2 * slot : 0;
+    str_copy(owner->tenant, sizeof(owner->tenant), tenant);
+    str_copy(owner->layer, sizeof(owner->layer), layer);
+    if (make_site(launcher, owner) < 0) {
+        free(owner);
+        return NULL;
+    }
+    owner->next = launcher->owners;
+    launcher->owners = owner;
+    return owner;
+}
+
+struct zygote_owner *zygote_owner_take(struct launcher *launcher, const char *tenant,
+                                       const char *layer)
+{
+    struct zygote_owner *owner = find(launcher, tenant, layer);
+    uint32_t slot = 0;
+
+    if (!owner) {
+        if (is_split(launcher) && !slots_take(launcher, &slot))
+            return NULL;
+        owner = add(launcher, tenant, layer, slot);
+        if (!owner && is_split(launcher))
+            slots_give(launcher, slot);
+    }
+    if (owner)
+        owner->refs++;
+    return owner;
+}
+
+struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const char *tenant,
+                                            const char *layer, uint32_t slot)
+{
+    struct zygote_owner *owner = find(launcher, tenant, layer);
+
+    if (!is_split(launcher))
+        return zygote_owner_take(launcher, tenant, layer);
+    if (owner && owner->slot != slot)
+        return NULL;
+    if (!owner) {
+        if (!slots_take_one(launcher, slot))
+            return NULL;
+        owner = add(launcher, tenant, layer, slot);
+        if (!owner)
+            slots_give(launcher, slot);
+    }
+    if (owner)
+        owner->refs++;
+    return owner;
+}
+
+/* ---- given back ---- */
+
+/* As that id, which owns no box any more: it reaches its own processes and nobody else. */
+static void kill_all_of(uint32_t id)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0)
+            _exit(1);
+        kill(-1, SIGKILL);
+        _exit(0);
+    }
+    if (pid < 0)
+        return;
+    while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
+        ;
+}
+
+/*
+ * Zombies that nobody waits for: the launcher is the parent of all that lost theirs. Only the first
+ * one can be looked at, so this is tried again when another was in front of it.
+ */
+static void bury(uint32_t id)
+{
+    siginfo_t info = {0};
+
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid > 0 &&
+           info.si_uid == id && waitpid(info.si_pid, NULL, WNOHANG | __WALL) > 0)
+        info = (siginfo_t){0};
+}
+
+void zygote_owner_give(struct zygote_owner *owner)
+{
+    struct launcher *launcher = owner ? owner->launcher : NULL;
+    struct zygote_owner **at = owner ? &launcher->owners : NULL;
+
+    if (!owner || --owner->refs > 0)
+        return;
+    while (*at != owner)
+        at = &(*at)->next;
+    *at = owner->next;
+    if (is_split(launcher)) {
+        if (owner->had_zygote) {
+            kill_all_of(owner->id);
+            bury(owner->id);
+        }
+        cgroup_remove_owner(&owner->site);
+        slots_give(launcher, owner->slot);
+    }
+    free(owner);
+}
