@@ -1,11 +1,11 @@
 /*
  * layer_commit.c - children of the launcher that work on folders a guest filled: committing one as
- * a layer, taking one away.
+ * a layer, removing one.
  *
- * Only the engine's root may touch files of every box's ids, so the broker cannot do it himself.
- * The launcher does not do it either, because it waits for nobody: each job is a child that has put
- * on walls first (the folder of layers or packages and no other, three capabilities, no way to a
- * new namespace, process or socket), says its answer through a pipe as the packet that the broker
+ * Only the engine's root may touch files of every box's ids, so the broker cannot do it itself.
+ * The launcher does not do it either, because it never waits: each job is a child that first
+ * confines itself (the folder of layers or packages and no other, three capabilities, no way to a
+ * new namespace, process or socket), writes its answer to a pipe as the packet that the broker
  * gets, and ends. At most LAYER_COMMITS_AT_ONCE run at a time, the others wait in order.
  */
 #include <dirent.h>
@@ -125,7 +125,7 @@ static void on_job_end(struct loop_source *source, uint32_t events)
         at = &(*at)->next;
     *at = job->next;
     if (!job->is_discard && job->generation == launcher->generation)
-        tell(job); /* one that came meanwhile has asked for nothing */
+        tell(job); /* a broker that started meanwhile has requested nothing */
     job_free(job);
     start_jobs(launcher);
 }
@@ -226,7 +226,10 @@ void layer_commit_discard(struct launcher *launcher,
         log_warning("the folder %s could not be removed, continuing without that", job.name);
 }
 
-/* Nobody's: boxes do not outlive their launcher. As jobs, because they are a guest's too. */
+/*
+ * Left by an earlier launcher: boxes do not outlive their launcher. Removed as jobs, because a
+ * guest filled them too.
+ */
 void layer_commit_sweep(struct launcher *launcher)
 {
     struct layer_commit_job job = {.is_discard = true,
