@@ -1,4 +1,4 @@
-/* audit_row.c - the row of `bailey audit`: options and words; its code is in client/audit.c. */
+/* audit_row.c - the row of `bailey audit`: options and texts; its code is in client/audit.c. */
 #include "base/cleanup.h"
 #include "cli/command.h"
 

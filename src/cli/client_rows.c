@@ -1,5 +1,5 @@
 /*
- * client_rows.c - the rows of the commands that speak to the daemon; their code is in client/.
+ * client_rows.c - the rows of the commands that talk to the daemon; their code is in client/.
  *
  * The rows are in both programs: `bailey` checks the arguments and prints the help without loading
  * a library of bailey-engine.
@@ -535,7 +535,7 @@ int client_request_load(const struct invocation *invocation, struct client_reque
                         struct error *err)
 {
     *request = (struct client_request){.caller_env = invocation->env};
-    /* First of all: it decides how an error of the others is told. */
+    /* Evaluated first: it decides how errors of the other options are printed. */
     request->is_json = option_given(&invocation->parsed, "json", NULL);
     return options_take(&invocation->parsed, request, err);
 }

@@ -1,8 +1,8 @@
 /*
  * doctor.c - `bailey doctor`: every layer tried one by one, a real box, the interpreters.
  *
- * A layer counts as held when the real box has it: that is what a run gets. The probe beside it
- * says why one is missing, because it tried that layer alone.
+ * A layer counts if the real box has it: that is what a run gets. The separate probe says why one
+ * is missing, because it tried that layer alone.
  */
 #include "cli/doctor.h"
 

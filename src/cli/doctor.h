@@ -50,7 +50,7 @@ struct doctor {
     struct doctor_template templates[DOCTOR_TEMPLATES_MAX];
     size_t template_count;
     bool is_docker; /* SANDBOX_TYPE */
-    json_t *docker; /* as bailey-engine describes it; NULL: nobody means it */
+    json_t *docker; /* as bailey-engine describes it; NULL: not asked for */
 };
 
 /* A box runs and reaches the wanted level; with SANDBOX_TYPE=docker: Docker has all it needs. */

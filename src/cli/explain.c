@@ -1,4 +1,4 @@
-/* explain.c - the tables behind --explain and --timing. */
+/* explain.c - the tables of --explain and --timing. */
 #include "cli/explain.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static int explain_limits(const struct result *result, struct buf *to)
     return failed;
 }
 
-/* Says whose word it is where that is not the engine's own. */
+/* Names the source of the numbers if it is not the engine itself. */
 static int explain_usage(const struct usage *usage, struct buf *to)
 {
     const char *by = usage_by_name(usage->by);

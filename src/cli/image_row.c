@@ -1,4 +1,4 @@
-/* image_row.c - the row of `bailey image`: options and words; its code is in client/image.c. */
+/* image_row.c - the row of `bailey image`: options and texts; its code is in client/image.c. */
 #include "base/cleanup.h"
 #include "cli/client_request.h"
 #include "cli/command.h"

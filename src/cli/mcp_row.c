@@ -1,4 +1,4 @@
-/* mcp_row.c - the row of `bailey mcp`: options and words; its code is in client/mcp.c. */
+/* mcp_row.c - the row of `bailey mcp`: options and texts; its code is in client/mcp.c. */
 #include "base/cleanup.h"
 #include "cli/command.h"
 

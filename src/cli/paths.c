@@ -35,7 +35,7 @@ static const char *variable(char *const *env, const char *name)
     return NULL;
 }
 
-/* Room for any path and a little more: what does not fit is told, never cut. */
+/* Room for any path and a little more: what does not fit is an error, never cut. */
 static int path_format(char **ret, struct error *err, const char *first, const char *second)
 {
     char path[PATH_MAX];
@@ -205,8 +205,7 @@ static struct flock whole_file(void)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
 }
 
-/* The lock's file says who holds it: "PID\nSTATE\nSOCKET\n", for the error of whoever comes second.
- */
+/* The lock's file names its holder: "PID\nSTATE\nSOCKET\n", for the error of a second daemon. */
 struct holder {
     char text[3 * PATH_MAX];
     const char *pid, *state, *socket;

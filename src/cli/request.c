@@ -244,7 +244,7 @@ int request_load(const struct invocation *invocation, struct request *request,
     int result;
 
     *request = (struct request){.caller_env = invocation->env};
-    /* First of all: it decides how an error of the others is told. */
+    /* Evaluated first: it decides how errors of the other options are printed. */
     for (size_t i = 0; i < parsed->use_count; i++)
         request->is_json |= parsed->uses[i].row->take == take_is_json;
     result = options_take(parsed, request, err);

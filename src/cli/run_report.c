@@ -55,7 +55,7 @@ static void say_why_it_ended(const struct run_report *report, const struct resul
     }
 }
 
-/* "58 bytes", "2 KB", "1.5 MB": for people, who do not type it back. */
+/* "58 bytes", "2 KB", "1.5 MB": for people, not for parsing. */
 static void size_text(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"KB", "MB", "GB", "TB"};
@@ -137,7 +137,9 @@ int run_report_print(const struct run_report *report, const struct result *resul
         int printed = print_json(result_to_json(result));
 
         if (result->error.code == ERROR_BLOCKED_IMPORT)
-            log_warning("%s", result->error.text); /* a refusal is logged, whoever reads the JSON */
+            log_warning("%s",
+                        result->error
+                            .text); /* a refusal is logged, even if the result is printed as JSON */
         if (printed != 0)
             status = printed;
     } else {

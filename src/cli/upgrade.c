@@ -1,8 +1,8 @@
 /*
- * upgrade.c - `bailey upgrade`: the running daemon goes on with this program, or another one.
+ * upgrade.c - `bailey upgrade`: the running daemon continues with this program, or another one.
  *
  * The programs are read here, with the caller's rights, and handed over as descriptors
- * (supervisor/supervisor.h). No broker is asked: it must not be able to bring programs in.
+ * (supervisor/supervisor.h). The broker is not involved: it must not be able to bring programs in.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -40,7 +40,7 @@ static int find_programs(const struct upgrade_request *request, char program[PAT
     return engine_beside(program, engine, err);
 }
 
-/* Whoever serves the state folder, wherever its socket is. */
+/* The daemon of the state folder, wherever its socket is. */
 static int find_daemon(const struct upgrade_request *request, char *const *env, struct paths *paths,
                        struct error *err)
 {
