@@ -17,7 +17,7 @@ NEWEST_NODE = "mcp-inspector/node_modules/node/bin/node"
 
 
 class Place:
-    """A room whose daemon has a state folder and a socket of its own, in short paths."""
+    """A room whose daemon has its own state folder and socket, with short paths."""
 
     def __init__(self):
         self.room = support.Room()

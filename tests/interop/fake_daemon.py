@@ -1,5 +1,5 @@
 """fake_daemon.py - a small stand-in for the daemon: enough of docs/rest.md for `bailey mcp`, without
-walls, with faults on demand. For tests of the front alone: what it does when a broker goes away.
+isolation, with faults on demand. For tests of the client alone: its behaviour when a broker goes away.
 
     fake = FakeDaemon(folder, socket, state); fake.start(); fake.stop()
 
