@@ -231,10 +231,10 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
                          host->kernel, host->machine, host->uid, host->cgroup, host->landlock_abi,
                          host->lsm);
     if (host->in_container_masked_proc)
-        failed |= buf_append_text(to, "an outer container masks parts of /proc: a box can have no "
-                                      "fresh one\n");
+        failed |= buf_append_text(
+            to, "an outer container masks parts of /proc: a box cannot have a fresh one\n");
     failed |= buf_append_text(to, "\n");
-    failed |= buf_append_text(to, "layers (what a run really gets here)\n");
+    failed |= buf_append_text(to, "layers (what a run gets here)\n");
     for (int i = 0; i < _ISOLATION_LAYER_MAX; i++)
         failed |= layer_lines(doctor, i, is_utf8, to);
     if (doctor->probe_err.code)

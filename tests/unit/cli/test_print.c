@@ -211,7 +211,7 @@ static void test_explain_names_each_limit_and_its_holder(void **state)
     buf_clear(&text);
     assert_int_equal(explain_timing(&extra, &text), 0);
     expect(&text, "1.500 ms  clone");
-    expect(&text, "2.000 ms  in all");
+    expect(&text, "2.000 ms  total");
     result_free(&result);
 }
 

@@ -461,7 +461,7 @@ static void test_tables_go_to_standard_error(void **state)
     RUN(run_command, &outcome, "-c", "x", "--explain", "--timing");
     assert_int_equal(outcome.status, 0);
     assert_string_equal(outcome.out, "");
-    expect(outcome.err, "what held this run");
+    expect(outcome.err, "isolation and limits of this run");
     expect(outcome.err, "1.000 ms  clone");
 }
 
