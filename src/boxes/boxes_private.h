@@ -55,7 +55,7 @@ void private_sweep(void);
 #define GO_SPLIT 1u  /* FRAME_GO: two ids are mapped */
 #define GO_GROUPS 2u /* setgroups(2) is allowed */
 #define GROUP_V2 \
-    8u /* FRAME_GROUP, besides the bits of the controllers: it was cloned into the group */
+    (1u << 31) /* FRAME_GROUP, besides a bit for each controller: cloned into the group */
 struct child {
     struct sandbox_plan plan; /* its own copy: ids and group are final later */
     struct cgroup group;

@@ -175,6 +175,12 @@ struct zygote_owner *zygote_owner_take(struct launcher *launcher, const char *te
 struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const char *tenant,
                                             const char *layer, uint32_t slot);
 void zygote_owner_give(struct zygote_owner *owner); /* NULL is fine */
+/*
+ * What a zygote that is gone left behind, by the owner's own rights; waits for it. It is known by
+ * its control group, else by its mount namespace (its name; empty: not at all).
+ */
+void zygote_owner_kill(const struct zygote_owner *owner, const struct cgroup *group,
+                       const char *mounts);
 
 /*
  * zygote*.c: warm interpreters, one for each (tenant, layer, tier), started when first asked for

@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 5
+#define LAUNCHER_VERSION 6
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8

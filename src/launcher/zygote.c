@@ -29,6 +29,9 @@
 #define GOOD_LIFE_MS 10000
 #define FORKS_MAX 10000 /* then its hash seed and its layout are known well enough */
 #define WORDS_PER_TURN 64
+#define WORDS_FREE \
+    1024 /* and as many for each fork: it says three, and one for a child that is none */
+#define WORDS_PER_FORK 8
 #define SAID_AT_ONCE 1024
 #define SAID_MAX (16 * 1024) /* of one process; then nobody listens */
 
@@ -69,6 +72,7 @@ static void start(struct zygote *zygote)
     zygote->state = ZYGOTE_IS_STARTING;
     zygote->forks = 0;
     zygote->said_bytes = 0;
+    zygote->words = 0;
     zygote->started_ns = clock_now_ns();
     zygote->ready_ns = 0;
     zygote->at_ms = clock_now_ms() + START_PATIENCE_MS;
@@ -210,14 +214,16 @@ static void reap(struct zygote *zygote, int *ret_status)
     while (waitpid(-zygote->pid, NULL, __WALL) > 0 || errno == EINTR)
         ;
     zygote->pid = 0;
-    while (zygote->control.fd >= 0 && hear(zygote))
-        ; /* its last words, and those of kernels that had just joined */
+    /* Its last words, and those of kernels that had just joined. */
+    for (int i = 0; i < WORDS_FREE && zygote->control.fd >= 0 && hear(zygote); i++)
+        ;
     while (zygote->said.fd >= 0 && is_readable(zygote->said.fd))
         on_said(&zygote->said, 0);
     unwatch(zygote, &zygote->said);
     unwatch(zygote, &zygote->control);
     unwatch(zygote, &zygote->end);
     zygote_orphans(zygote);
+    zygote_owner_kill(zygote->owner, &zygote->group, zygote->mounts);
     cgroup_reaper_add(zygote->launcher, &zygote->group);
     cgroup_init(&zygote->group);
 }
@@ -294,11 +300,19 @@ static void on_control(struct loop_source *source, uint32_t events)
     struct zygote *zygote = CONTAINER_OF(source, struct zygote, control);
 
     for (int i = 0; i < WORDS_PER_TURN; i++) {
-        if (hear(zygote))
+        if (hear(zygote)) {
+            zygote->words++;
             continue;
+        }
         if (events & (EPOLLHUP | EPOLLERR))
             unwatch(zygote, source); /* its pidfd says the rest */
         break;
+    }
+    if (zygote->words > WORDS_FREE + WORDS_PER_FORK * (uint64_t)zygote->forks) {
+        log_warning("a zygote (tier %u) talks too much, ending it", zygote->tier);
+        unwatch(zygote, &zygote->control);
+        kill(zygote->pid, SIGKILL);
+        return;
     }
     if (zygote->state == ZYGOTE_IS_RETIRED && zygote->kernels == 0)
         unwatch(zygote, &zygote->control);

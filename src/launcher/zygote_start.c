@@ -284,6 +284,17 @@ static pid_t clone_zygote(const struct zygote *zygote, int *ret_pid_fd)
     return pid < 0 ? sys_clone_fork(flags, ret_pid_fd, group_fd) : pid;
 }
 
+/* For what it may leave behind, should there be no control group that knows it. */
+static void note_mounts(struct zygote *zygote, pid_t pid, int pid_fd)
+{
+    char path[64];
+    ssize_t length;
+
+    str_format(path, sizeof(path), "/proc/%d/ns/mnt", (int)ids_proc_number(pid, pid_fd));
+    length = readlink(path, zygote->mounts, sizeof(zygote->mounts) - 1);
+    zygote->mounts[MAX(length, (ssize_t)0)] = 0;
+}
+
 static int open_channels(int control[2], int said[2], struct error *err)
 {
     static const int on = 1;
@@ -326,6 +337,7 @@ int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote
     if (pid < 0)
         return error_errno(err, "cloning a zygote");
     zygote->owner->had_zygote = true;
+    note_mounts(zygote, pid, pid_fd);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         fd_closep(&zygote->group.join_fd[i]);
         zygote->group.join_fd[i] = -1;

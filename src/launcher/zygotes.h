@@ -29,10 +29,12 @@ struct zygote {
     struct zygote *next;
     struct zygote_owner *owner; /* whose id and namespaces; has the tenant and the layer */
     struct cgroup group;        /* its own, with limits */
+    char mounts[64];            /* its mount namespace's name; empty: not known */
     uint8_t tier;
     enum zygote_state state;
     pid_t pid; /* 0: there is no process */
     uint32_t forks;
+    uint64_t words;   /* heard from it */
     uint32_t kernels; /* asked for or living */
     uint64_t at_ms;   /* WAITING: when it is started; STARTING: when it is given up */
     uint64_t pause_ms, used_ms;

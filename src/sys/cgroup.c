@@ -25,7 +25,7 @@
 #define CPU_PERIOD_US 100000
 #define SOCKET_BUFFERS_MIN (UINT64_C(12) << 20)
 
-static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu"};
+static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu", "cpuacct"};
 
 /* True when `word` is one of the comma- or blank-separated words of `list`. */
 static bool list_has(const char *list, size_t length, const char *word)
@@ -156,7 +156,7 @@ static void find_v2(const struct cgroup_host *host, const struct group_mount *mo
         return;
     site->flavour = CGROUP_V2;
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        if (i != CONTROLLER_CPU || has_cpu)
+        if (i < CONTROLLER_CPU || (i == CONTROLLER_CPU && has_cpu))
             str_copy(site->parent[i], sizeof(site->parent[i]), folder);
     }
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -217,6 +218,26 @@ int cgroup_let_in(const struct cgroup *group, uid_t owner)
                : 0;
 }
 
+size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room)
+{
+    char path[CGROUP_PATH_MAX + 32], text[8192];
+    size_t count = 0;
+    char *rest = NULL;
+
+    if (group->flavour == CGROUP_NONE || !group->path[CONTROLLER_PIDS][0] ||
+        str_format(path, sizeof(path), "%s/cgroup.procs", group->path[CONTROLLER_PIDS]) < 0 ||
+        fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return 0;
+    for (char *line = strtok_r(text, "\n", &rest); line && count < room;
+         line = strtok_r(NULL, "\n", &rest)) {
+        long pid = strtol(line, NULL, 10);
+
+        if (pid > 1)
+            ret[count++] = (pid_t)pid;
+    }
+    return count;
+}
+
 /* The number after `word` ("" : the first) in a file of the group; 0 if there is none. */
 static uint64_t read_number(const struct cgroup *group, enum cgroup_controller controller,
                             const char *file, const char *word)
@@ -245,7 +266,7 @@ void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret)
     ret->memory_peak_bytes =
         read_number(group, CONTROLLER_MEMORY, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
     if (v1)
-        ret->cpu_us = read_number(group, CONTROLLER_CPU, "cpuacct.usage", "") / 1000;
+        ret->cpu_us = read_number(group, CONTROLLER_CPUACCT, "cpuacct.usage", "") / 1000;
     else /* counted whether or not the cpu controller is on */
         ret->cpu_us = read_number(group, CONTROLLER_MEMORY, "cpu.stat", "usage_usec ");
 }

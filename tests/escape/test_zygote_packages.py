@@ -28,6 +28,23 @@ LOADER = ("import ctypes, os\n"
 WARM = "import hoard, os; print(os.readlink('/proc/self/ns/user'))"
 
 
+# In the zygote, where the native module is, the line would say so.
+PTH = ("import os, sys; sys.ran_in = getattr(sys, 'ran_in', []) + "
+       "['zygote' if os.path.exists('/bailey/driver/_zygote.so') else 'box']\n")
+CUSTOM = PTH.replace("ran_in", "custom_ran_in")
+STRAY = ("import os, signal\n"
+         "if os.path.exists('/bailey/driver/_zygote.so') and os.fork() == 0:\n"
+         "    os.setsid()\n"
+         "    if os.fork() == 0:\n"
+         "        os.execv('/bin/sleep', ['stray-of-a-package', '1000'])\n"
+         "    os._exit(0)\n")
+TALKER = ("import os, socket, threading\n"
+          "if os.path.exists('/bailey/driver/_zygote.so'):\n"
+          "    control = socket.socket(fileno=os.dup(3))\n"
+          "    for _ in range(5000):\n"
+          "        control.send(b'\\4' + b'\\0' * 71)\n")
+
+
 @pytest.fixture(scope="module")
 def shelf():
     with tempfile.TemporaryDirectory() as name:  # an ordinary user's daemon reads it, too
@@ -36,7 +53,11 @@ def shelf():
         native = folder / "hoard.so"
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", native, HERE / "hoard.c", "-lpthread"], check=True)
         files = {"hoard/__init__.py": LOADER, "hoard/hoard.so": native.read_bytes()}
-        wheels.folder(folder / "wheels", wheels.Wheel("hoard", "1.0", files))
+        wheels.folder(folder / "wheels", wheels.Wheel("hoard", "1.0", files),
+                      wheels.Wheel("unnamed", "1.0", {"unnamed.py": "", "unnamed.pth": PTH + "unnamed_folder\n",
+                                                      "unnamed_folder/found.py": "x = 42\n", "sitecustomize.py": CUSTOM}),
+                      wheels.Wheel("stray", "1.0", {"stray.py": STRAY}),
+                      wheels.Wheel("talker", "1.0", {"talker.py": TALKER}))
         yield folder / "wheels"
 
 
@@ -46,10 +67,13 @@ def server(request, shelf):
         pytest.skip("starts daemons as root and as an ordinary user: needs root")
     with tenants.Server({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf, "SANDBOX_POOL_SIZE": "0"},
                         user=WAYS[request.param]) as running:
-        running.post("/v1/templates", {"name": "hoard", "packages": ["hoard"], "warm_up": [],
-                                       "tiers": [{"name": "core", "modules": ["hoard"]}]})
         running.is_split = request.param == "split"
         yield running
+
+
+def build(server, name):
+    server.post("/v1/templates", {"name": name, "packages": [name], "warm_up": [],
+                                  "tiers": [{"name": "core", "modules": [name]}]})
 
 
 class Box:
@@ -57,7 +81,7 @@ class Box:
 
     def __init__(self, caller, **members):
         self.caller, self.id = caller, caller.session(**members)["id"]
-        code = WARM if members else WARM.replace("hoard, ", "")
+        code = WARM.replace("hoard, ", members.get("template", "sys") + ", ")
         found = serve.polled(lambda: self.cell(code), lambda done: done["meta"]["warm"] == "zygote",
                              "a zygote serves it", support.PATIENCE)
         self.namespace = found["stdout"].strip()
@@ -100,6 +124,7 @@ def rounds(server, count):
 
 
 def test_it_reaches_nobody_else(server):
+    build(server, "hoard")
     one, other = server.caller("one"), server.caller("other")
     boxes = [Box(one, template="hoard"), Box(one, template="hoard"), Box(other, template="hoard"),
              Box(server, template="hoard"), Box(other), Box(server)]
@@ -141,3 +166,46 @@ def test_it_reaches_nobody_else(server):
     assert words(server, "ENTERED"), "it may enter its own: the attack works"
     for box in boxes:
         assert box.cell("print(6 * 7)")["stdout"] == "42\n"
+
+
+def test_no_code_that_nobody_named_runs_there(server):
+    """Lines of .pth files and sitecustomize run in kernels, as in cold ones; folders they name are on the path."""
+    build(server, "unnamed")
+    box = Box(server, template="unnamed")
+    code = "import unnamed, found, sys; print(found.x, sys.ran_in, getattr(sys, 'custom_ran_in', None))"
+    warmed = box.cell(code)
+    assert warmed["meta"]["warm"] == "zygote" and warmed["exit_code"] == 0, warmed
+    cold = server.exec(box.id, "python", "-c", code)
+    assert warmed["stdout"] == cold["stdout"] and "zygote" not in warmed["stdout"], (warmed, cold)
+    assert warmed["stdout"].startswith("42 ['box'") and warmed["stdout"].endswith("['box']\n"), warmed
+    flags = "import unnamed, sys; print(list(sys.flags), sys.prefix, 'site' in sys.modules)"
+    assert box.cell(flags)["stdout"] == server.exec(box.id, "python", "-c", flags)["stdout"]
+
+
+def strays():
+    return [int(name) for name in os.listdir("/proc")
+            if name.isdigit() and b"stray-of-a-package" in warm.read(f"/proc/{name}/cmdline")]
+
+
+def test_what_it_leaves_behind_goes_with_its_zygote(server):
+    """A process that left its session and its parents is found by its control group, or by its mounts."""
+    build(server, "stray")
+    Box(server, template="stray")
+    assert len(strays()) == 1
+    for pid in warm.Daemon.zygotes(server):
+        os.kill(pid, 9)
+    own = set(strays())
+    support.wait_until(lambda: not own & set(strays()), "it is gone")
+
+
+def test_one_that_talks_without_end_is_ended(server):
+    """Words that nobody asked for cost the launcher little: then the zygote goes, and everybody else is served."""
+    build(server, "talker")
+    session = server.session(template="talker")["id"]
+    for _ in range(3):
+        context = server.post(f"/v1/sessions/{session}/contexts", {}, 201)["id"]
+        done = server.post(f"/v1/sessions/{session}/code", {"code": "import talker; print(42)", "context": context})
+        assert done["stdout"] == "42\n", done
+    serve.polled(lambda: server.log.read_text(errors="replace"), lambda text: "talks too much, ending it" in text,
+                 "it was ended", support.PATIENCE)
+    assert server.post("/v1/run", {"code": "print(42)"})["stdout"] == "42\n"

@@ -41,7 +41,7 @@
 #define SELF UINT64_C(0x5e1f)             /* stands for the child's own pid */
 #define RESULTS_MAX 256
 
-enum { NONE, GUEST, OFFLINE, WARDEN, STACKED, MODES };
+enum { NONE, GUEST, OFFLINE, WARDEN, STACKED, KERNEL, MODES };
 
 static const struct {
     const char *name;
@@ -52,6 +52,7 @@ static const struct {
     [OFFLINE] = {"guest_offline", {&filter_guest_offline}},
     [WARDEN] = {"warden", {&filter_warden}},
     [STACKED] = {"warden, then guest", {&filter_warden, &filter_guest}},
+    [KERNEL] = {"zygote, then guest", {&filter_zygote, &filter_guest}},
 };
 
 static bool install(int mode)
@@ -556,7 +557,7 @@ static void test_warden_allows_what_guests_may(void **state)
         const struct filter_row *guest = &filter_table[i];
         const struct filter_row *warden = find_row(guest->name, FILTER_WARDEN);
 
-        if (guest->action != FILTER_ALLOW)
+        if (guest->action != FILTER_ALLOW || !(guest->profiles & ~FILTER_ZYGOTES))
             continue;
         assert_non_null(warden);
         assert_int_equal(warden->action, FILTER_ALLOW);
