@@ -137,7 +137,7 @@ static const char *cause(const struct box *box)
 {
     static const char *const texts[_WHY_MAX] = {
         [WHY_DOCKER_GONE] = "the Docker daemon stopped",
-        [WHY_NONSENSE] = "what came from its container was no warden's",
+        [WHY_NONSENSE] = "its container sent data that is not a warden's",
     };
 
     if (texts[box->why])
@@ -259,7 +259,7 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
     if (r == 0)
         r = buf_append(&box->queue, payload, length);
     if (r < 0)
-        box_break(box, r == -ENOBUFS ? "it takes no more frames" : "its warden is gone");
+        box_break(box, r == -ENOBUFS ? "it accepts no more frames" : "its warden is gone");
     if (box->wake)
         box->wake(box->wake_ctx);
     return r;
