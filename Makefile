@@ -1,4 +1,4 @@
-# A thin front for meson and ninja. `make help` lists what there is.
+# A thin front for meson and ninja. `make help` lists the targets.
 #
 # What stands behind "settings:" is the end of that list.
 #
@@ -31,14 +31,14 @@ COMMANDS := run exec tool session code context install shell cp ls cat rm output
 
 all: build
 
-build: ## build/bailey, one static file, and build/bailey-engine, which serves
+build: ## build/bailey, one static file, and build/bailey-engine for sessions and servers
 	@tools/setup run
 	@TARGETS="bailey $(ENGINE)" tools/build build
 
 run: build ## runs agent-written Python in boxes: plain, then with the data stack on a real table
 	@tools/run-example build/bailey
 
-test: ## all tests, built with gcc; clang has to compile everything too
+test: ## all tests, built with gcc; clang must compile everything too
 	@tools/setup test
 	@tools/build build
 	@CC=clang tools/build build-clang
@@ -46,7 +46,7 @@ test: ## all tests, built with gcc; clang has to compile everything too
 	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey BAILEY_PROVIDER=$(CURDIR)/build-fault/bailey \
 		tools/run-tests build
 
-test-docker: ## the Docker runtime and what runtimes have in common, with a dockerd of the tests' own
+test-docker: ## the Docker runtime and the conformance suite on each runtime, with a private dockerd
 	@tools/setup test
 	@tools/build build
 	@tools/run-tests build --docker
@@ -75,7 +75,7 @@ coverage: ## lines executed by all tests, in children and boxes too; fails under
 	@tools/setup test
 	@tools/coverage
 
-bench: build ## beside bubblewrap, docker and plain programs; writes bench/results.md
+bench: build ## compares with bubblewrap, docker and plain programs; writes bench/results.md
 	@tools/setup bench
 	@bench/run
 
@@ -83,11 +83,11 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer and sanitizers
 	@tools/setup test
 	@tools/fuzz
 
-soak: build ## SOAK_RUNS runs, then looks for anything left behind
+soak: build ## SOAK_RUNS runs, then looks for leaks
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/fault/soak.py
 
-load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then looks for anything left
+load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then looks for leaks
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
 

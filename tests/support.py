@@ -104,7 +104,7 @@ _reachable = None
 
 
 def reachable_binary():
-    """A copy of the binary that any user may execute, wherever the repository lies."""
+    """A copy of the binary that any user may execute, wherever the repository is."""
     global _reachable
     if _reachable is None:
         _reachable = base() / "bin" / "bailey"
@@ -236,7 +236,7 @@ _refusals = {}
 
 
 def session_refusal(user=None):
-    """Why this user can hold no sessions here, in the words of `bailey doctor`, which tries; None:
+    """Why sessions do not work for this user here, from `bailey doctor`, which tries; None:
     sessions work. A plain container refuses them."""
     user = usual(user)
     if user not in _refusals:
@@ -245,7 +245,7 @@ def session_refusal(user=None):
 
 
 def need_sessions(user=None):
-    """Skips the test, with the reason, where no session can be held."""
+    """Skips the test, with the reason, where sessions do not work."""
     reason = session_refusal(user)
     if reason:
         pytest.skip(reason)
@@ -346,7 +346,7 @@ def denier():
 
 
 class Way:
-    """One way to run bailey: who starts it and what the kernel refuses."""
+    """One way to run bailey: as which user, and what the kernel refuses."""
 
     def __init__(self, name, user=None, deny=()):
         self.name, self.user, self.deny = name, user, tuple(deny)
@@ -468,8 +468,8 @@ def _pid_namespace(pid):
 
 
 def _is_zygote(pid, everybody):
-    """A warm interpreter of a daemon that lives: one that has ended was replaced by another number.
-    A kernel whose zygote has ended is the launcher's child too, but lives in a box."""
+    """A zygote of a live daemon: one that has ended was replaced, with another pid. A kernel whose zygote has
+    ended is the launcher's child too, but is in a box."""
     parent = everybody.get(pid, (0, "", ""))[0]
     return (everybody.get(parent, (0, "", ""))[2] == "launcher"
             and b"/bailey/driver/zygote.py" in _read(f"/proc/{pid}/cmdline")
@@ -525,8 +525,8 @@ def group_tops():
 
 
 def _is_our_group(path):
-    """Whether this test run made it. Where it has no groups of its own to look in, one of another user is a
-    neighbour's: bailey's groups belong to the user who started it."""
+    """Whether this test run made it. If the run has no control groups of its own, a group of another user
+    belongs to another program: bailey's groups belong to the user who started it."""
     if own.groups:
         return True
     try:
@@ -545,7 +545,7 @@ def cgroups():
 
 
 def folders():
-    """In folders that everybody has, those whose names say that no neighbour's process made them."""
+    """In shared folders, those whose names say that no other program's process made them."""
     found = set()
     for top in {os.environ.get("TMPDIR", "/tmp"), "/tmp", "/dev/shm", "/run", "/var/tmp"}:
         try:
@@ -564,8 +564,8 @@ def snapshot():
 
 def left_since(before, patience=3.0):
     """
-    What is there now and was not before. What somebody else's bailey has for a moment is given time
-    to go; what is still there after `patience` seconds has been left.
+    What exists now and did not before. What another bailey has for a moment is given time to disappear;
+    what still exists after `patience` seconds has been left.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -597,7 +597,7 @@ def wait_until(is_true, what, timeout=30.0):
 
 def python_with(name, packages):
     """A Python with these packages, made once beside the binary with pip. Several workers of one test
-    run may want it at once: one makes it, the others wait. Skips where it cannot be had."""
+    run may need it at once: one makes it, the others wait. Skips if it cannot be made."""
     folder = BAILEY.parent / name
     python = folder / "bin" / "python"
     works = [python, "-c", "import " + ", ".join(packages)]

@@ -67,8 +67,10 @@ const char ERROR_PROVIDER_UNAVAILABLE[] = "provider_unavailable";
 const char ERROR_IMAGE_NOT_FOUND[] = "image_not_found";
 const char ERROR_IMAGE_UNUSABLE[] = "image_unusable";
 
-/* Numbers travel: new words are added at the end. ERROR_NO_ROUTE is the
- * word of ERROR_NOT_FOUND. */
+/*
+ * The numbers are sent between programs: new codes are added at the end. ERROR_NO_ROUTE has the
+ * text of ERROR_NOT_FOUND.
+ */
 static const char *const codes[] = {
     ERROR_BAD_INPUT,
     ERROR_BAD_CONFIG,

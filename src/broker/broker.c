@@ -261,8 +261,8 @@ static void hand_settings_on(const struct broker *broker)
     if (fd < 0 || text_of_json(broker->settings, JSON_COMPACT, &text) < 0 ||
         fd_write_all(fd, buf_text(&text), text.length) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0 ||
         launcher_send(LAUNCHER_CONTROL_FD, &message, fd) <= 0)
-        log_warning("the new settings cannot be handed on, continuing without them in the next "
-                    "broker");
+        log_warning(
+            "the new settings cannot be passed on, continuing without them in the next broker");
     if (text.data)
         explicit_bzero(text.data, text.length);
 }

@@ -1,7 +1,7 @@
 /*
- * main.c - bailey-engine: the broker, the egress proxy or a provider host when the daemon starts
- * it, else the commands that speak to one. `bailey` executes it with the arguments it was
- * given.
+ * main.c - bailey-engine: the broker, the egress proxy or a provider host when the daemon
+ * starts it, otherwise the commands that talk to a daemon. `bailey` executes it with its own
+ * arguments.
  */
 #include "cli/client/main.h"
 

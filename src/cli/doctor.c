@@ -1,8 +1,8 @@
 /*
  * doctor.c - `bailey doctor`: every layer tried one by one, a real box, the interpreters.
  *
- * A layer counts as held when the real box has it: that is what a run gets. The probe beside it
- * says why one is missing, because it tried that layer alone.
+ * A layer counts if the real box has it: that is what a run gets. The separate probe says why one
+ * is missing, because it tried that layer alone.
  */
 #include "cli/doctor.h"
 
@@ -272,19 +272,17 @@ static int run_doctor(const struct invocation *invocation)
 
 const struct command doctor_command = {
     .name = "doctor",
-    .summary = "show which walls this machine really gives, and how to get more",
+    .summary = "show which isolation layers work on this machine, and how to get more",
     .usage = "[--json] [--config FILE]",
-    .description = "Tries every layer of isolation as this user on this kernel, then runs a real "
-                   "box, and shows "
-                   "what it got, what is missing and the command that would give it, the "
-                   "interpreters found and whether they work, and "
-                   "the level that results. In a container the first lines say which one it "
-                   "is and what it has to be started with.\n\n"
-                   "With SANDBOX_TYPE=docker, or where Docker's socket is, it also shows Docker's "
-                   "version, storage, runtimes, control groups, security and the image, and what "
-                   "is missing.\n\n"
-                   "The exit status is 0 when the level reaches SANDBOX_ISOLATION, with "
-                   "SANDBOX_TYPE=docker when Docker has all that is needed, else 1.",
+    .description =
+        "Tries every isolation layer as this user on this kernel, then makes a box. It shows which "
+        "layers the box has, which are missing and how to get them, the interpreters that were "
+        "found and whether they work, and the resulting level. In a container the first lines say "
+        "which kind it is and which options it needs.\n\nWith SANDBOX_TYPE=docker, or if Docker's "
+        "socket exists, it also shows Docker's version, storage, runtimes, control groups, "
+        "security and image, and what is missing.\n\nThe exit status is 0 when the level reaches "
+        "SANDBOX_ISOLATION (with SANDBOX_TYPE=docker: when Docker has all that is needed), "
+        "otherwise 1.",
     .options = report_options,
     .option_count = REPORT_OPTION_COUNT,
     .run = run_doctor,

@@ -192,11 +192,11 @@ static int verdict(const struct doctor *doctor, struct buf *to)
     if (doctor->box.error.code)
         return buf_printf(to, "level: none; a box could not be run: %s\n", doctor->box.error.text);
     if (doctor_is_fine(doctor))
-        return buf_printf(to, "level: %s, and %s is asked for: runs are allowed\n",
-                          doctor_level(doctor), wanted);
+        return buf_printf(to, "level: %s, required: %s: runs are allowed\n", doctor_level(doctor),
+                          wanted);
     isolation_layer_list(isolation_lacking(doctor->box.layers, doctor->wanted), lacking,
                          sizeof(lacking));
-    return buf_printf(to, "level: %s, but %s is asked for: runs are refused; lacking: %s\n",
+    return buf_printf(to, "level: %s, required: %s: runs are refused; missing: %s\n",
                       doctor_level(doctor), wanted, lacking);
 }
 
@@ -237,20 +237,20 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
                          host->kernel, host->machine, host->uid, host->cgroup, host->landlock_abi,
                          host->lsm);
     if (host->in_container_masked_proc)
-        failed |= buf_append_text(to, "an outer container masks parts of /proc: a box can have no "
-                                      "fresh one\n");
+        failed |= buf_append_text(
+            to, "an outer container masks parts of /proc: a box cannot have a fresh one\n");
     failed |= buf_append_text(to, "\n");
-    failed |= buf_append_text(to, "layers (what a run really gets here)\n");
+    failed |= buf_append_text(to, "layers (what a run gets here)\n");
     for (int i = 0; i < _ISOLATION_LAYER_MAX; i++)
         failed |= layer_lines(doctor, i, is_utf8, to);
     if (doctor->probe_err.code)
         failed |= buf_printf(to, "  the layers could not be tried one by one: %s\n",
                              doctor->probe_err.text);
-    failed |= buf_append_text(to, "\nlimits are held by\n");
+    failed |= buf_append_text(to, "\nlimits are enforced by\n");
     failed |= buf_printf(to, "  memory: %s, processes: %s, cpu: %s, disk: %s\n",
                          limit_by_name(box->memory_by), limit_by_name(box->pids_by),
                          box->limits.cpu_millis == 0 && box->cpu_by == LIMIT_BY_NONE
-                             ? "no limit asked for"
+                             ? "no limit"
                              : limit_by_name(box->cpu_by),
                          limit_by_name(box->disk_by));
     failed |= buf_append_text(to, "\ninterpreters\n");

@@ -148,7 +148,7 @@ static int variables(struct buf *to)
 
 int man_overview(struct buf *to)
 {
-    int failed = title(NULL, "run code that an AI agent wrote, behind walls", to);
+    int failed = title(NULL, "run code that an AI agent wrote, in a sandbox", to);
 
     failed |= buf_append_text(to, ".SH SYNOPSIS\n\\fBbailey\\fR \\fICOMMAND\\fR [options]\n"
                                   ".SH COMMANDS\n");

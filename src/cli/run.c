@@ -55,14 +55,14 @@ static int check_size(const char *const *argv, char *const *env, struct error *e
     for (; env && *env; env++)
         bytes += strlen(*env) + 1;
     if (count > LIMIT_ARGV_COUNT)
-        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
-                         "%zu arguments are more than %d; put them in a file and hand it over with "
-                         "--file",
-                         count, LIMIT_ARGV_COUNT);
+        return error_set(
+            err, -E2BIG, ERROR_TOO_LARGE,
+            "%zu arguments are more than %d; put them in a file and pass it with --file", count,
+            LIMIT_ARGV_COUNT);
     if (bytes > LIMIT_ARGV_BYTES)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE,
                          "arguments and --env have %zu bytes, more than %llu; put them in a file "
-                         "and hand it over with --file",
+                         "and pass it with --file",
                          bytes, LIMIT_ARGV_BYTES);
     return 0;
 }
@@ -160,7 +160,7 @@ static int execute(struct job *job)
     report.signal = signals_taken(cancel_fd);
     status = run_report_print(&report, &result, &extra);
     if (result.fallback && !request->is_quiet && !request->is_json)
-        message_print("%s. It ran on this machine instead, as SANDBOX_FALLBACK says",
+        message_print("%s. It ran with the local runtime instead, as SANDBOX_FALLBACK allows",
                       result.fallback);
     say_missing_module(job, &result);
     oneshot_extra_free(&extra);
@@ -213,8 +213,9 @@ static int choose_source(const struct invocation *invocation, const struct reque
     if (!path && !request->code)
         return usage_error(err, "nothing to run: give a FILE, - for standard input, or -c CODE");
     if (str_equal(path, "-") && request->has_stdin)
-        return usage_error(err, "- and --stdin both want standard input; put the code in a file or "
-                                "give it with -c");
+        return usage_error(
+            err,
+            "- and --stdin both read standard input; put the code in a file or give it with -c");
     *ret_path = path;
     *ret_argv = argv;
     return 0;

@@ -527,30 +527,28 @@ static const struct option_row options[] = {
      "listen here for HTTP instead of on SANDBOX_LISTEN; may be repeated; none: only the socket",
      .take = take_listen},
     {"on-demand", 0, NULL, WORDS_ANY,
-     "log to daemon.log in the state folder, and leave after 10 minutes without a session and "
-     "without a client",
+     "log to daemon.log in the state folder, and exit after 10 minutes without a session and a "
+     "client",
      .take = take_on_demand},
-    {"ready-fd", 0, "N", WORDS_ANY, "write 'ready' or an error to this descriptor once it is known",
+    {"ready-fd", 0, "N", WORDS_ANY, "write 'ready' or an error to this descriptor",
      .take = take_ready_fd},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
 };
 
 const struct command serve_command = {
     .name = "serve",
-    .summary = "run the server: sessions, for others too, over HTTP, WebSocket and MCP",
+    .summary = "run the server: sessions over HTTP, WebSocket and MCP",
     .usage = "[options]",
     .description =
-        "Runs the server in the foreground: sessions live in it. Commands of its user reach it "
-        "over a unix socket that only he may open; everybody else over HTTP (SANDBOX_LISTEN, "
-        "127.0.0.1:7070 unless set) with an API key. On this machine alone the first key is made "
-        "at the first start and printed once; an address that others can reach is refused until "
-        "there is one ('bailey key new'). With SANDBOX_TLS_CERTIFICATE and SANDBOX_TLS_KEY it is "
-        "HTTPS.\n\n"
-        "The other commands start a daemon by themselves when none is running: that one has the "
-        "socket only.\n\n"
-        "SIGTERM ends it: what still runs gets SANDBOX_STOP_GRACE, then it is killed. 'bailey "
-        "reload' brings new settings and certificates in without ending anything.\n\n"
-        "Example: bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",
+        "Runs the server, which holds sessions, in the foreground. Commands of the same user reach "
+        "it over a unix socket; other clients over HTTP (SANDBOX_LISTEN, default 127.0.0.1:7070) "
+        "with an API key. If it listens on loopback only, the first start creates a key and prints "
+        "it once; an address that other machines can reach is refused until a key exists ('bailey "
+        "key new'). With SANDBOX_TLS_CERTIFICATE and SANDBOX_TLS_KEY it is HTTPS.\n\nOther "
+        "commands start a daemon when none is running; that one has its unix socket "
+        "only.\n\nSIGTERM ends it: running commands get SANDBOX_STOP_GRACE to end, then are "
+        "killed. 'bailey reload' applies new settings and certificates without "
+        "interruption.\n\nExample: bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_serve,

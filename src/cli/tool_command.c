@@ -155,13 +155,12 @@ const struct command tool_command = {
     .summary = "call a tool as an agent does",
     .usage = "[options] NAME [JSON|-] | --list",
     .description =
-        "Calls a tool with parameters in JSON, from the argument or from standard input, and "
-        "prints its reply. The exit status is 0 whenever the tool answered; an error of the code "
-        "is an answer.\n\n"
-        "run_python_code runs in a fresh box and needs nothing else. The sandbox_ tools work in a "
-        "session: name one with -s ('bailey session new' makes one), else each call makes a new "
-        "one, which its reply names. run_code does so only when one is named.\n\n"
-        "Example: bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
+        "Calls a tool with JSON parameters, from the argument or from standard input, and prints "
+        "its reply. The exit status is 0 when the tool replied, also if the reply is an error of "
+        "the code.\n\nrun_python_code runs in a fresh box. The sandbox_ tools work in a session: "
+        "name one with -s ('bailey session new' creates one); without it each call creates a new "
+        "session, which the reply names. run_code uses a session only if one is named.\n\nExample: "
+        "bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .operand = "NAME",

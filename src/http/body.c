@@ -90,7 +90,7 @@ static void refuse_long(struct http_request *request)
     char why[100];
 
     if (request->body_kind == HTTP_NO_BODY)
-        str_format(why, sizeof(why), "the body is too large: none is wanted here");
+        str_format(why, sizeof(why), "the body is too large: no body is expected here");
     else
         str_format(why, sizeof(why), "the body is too large: at most %zu bytes here",
                    body_limit(request));

@@ -89,7 +89,7 @@ static void on_timer(struct loop_source *source, uint32_t events)
     if (read(source->fd, &count, sizeof(count)) < 0)
         return;
     if (launcher->stop_at_ms && now >= launcher->stop_at_ms) {
-        log_warning("the broker did not say goodbye in time, ending everything without it");
+        log_warning("the broker did not stop in time, ending everything without it");
         launcher_finish(launcher, 0);
         return;
     }

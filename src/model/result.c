@@ -179,7 +179,7 @@ int result_exit_status(const struct result *result)
         return status_of_code(result->error.code);
     if (result->signal > 0)
         return 128 + result->signal;
-    /* The shell sees eight bits; a status that has more of them is nobody's own. */
+    /* The shell sees eight bits; a larger status is not the program's own. */
     if (result->exit_code < 0 || result->exit_code > 255)
         return STATUS_ENGINE;
     return result->exit_code;

@@ -1,8 +1,8 @@
 /*
  * result_read.c - a result from JSON; see result.h and design.md 6.1.
  *
- * The tables mirror those of result_write.c. What is derived from other facts ("truncated",
- * "level") has no row here. Everything comes from outside: types and ranges are checked, words that
+ * The tables mirror those of result_write.c. Members that are derived from others ("truncated",
+ * "level") have no row here. All input is untrusted: types and ranges are checked, and words that
  * this program does not know never make a claim stronger.
  */
 #include <errno.h>
@@ -127,7 +127,7 @@ static int take_object(const char *name, const struct row *rows, size_t row_coun
     return 0;
 }
 
-/* Keeps a word that struct result only points to. */
+/* Keeps a text that struct result only points to. */
 static int keep_word(struct result *result, const char *value, const char **ret, struct error *err)
 {
     if (strv_push(&result->words, value) < 0)
@@ -279,7 +279,7 @@ static int take_cpu_ms(struct result *result, json_t *json, struct error *err)
     if (r < 0)
         return r;
     result->usage.cpu_us = value * US_PER_MS;
-    result->usage.by = USAGE_BY_WARDEN; /* no more than that, without a word about it */
+    result->usage.by = USAGE_BY_WARDEN; /* no more than that, silently */
     return 0;
 }
 
@@ -375,7 +375,7 @@ static int errno_from_name(const char *name)
     return 0;
 }
 
-/* The constant of error.h when the word is one of them: codes compare by pointer here. */
+/* The constant of error.h if it is one of the codes: codes compare by pointer here. */
 static const char *known_code(const char *word)
 {
     static const char *const codes[] = {
@@ -485,7 +485,7 @@ static const struct row meta_rows[] = {
     {"error", .take = take_error},
 };
 
-/* The last place where the truncation line stands alone; `length` when it does not. */
+/* The last position where the truncation line is alone on its line; `length` if there is none. */
 static size_t find_mark(const char *text, size_t length)
 {
     const size_t mark = sizeof(RESULT_TRUNCATED) - 1;
@@ -508,8 +508,8 @@ static int keep_bytes(struct buf *buf, const char *data, size_t length, struct e
 }
 
 /*
- * The text of a stream without the line that says it was cut; what stands behind that line came
- * from the engine. A note behind a whole stream cannot be told from the program's words and stays
+ * The text of a stream without the line that says it was cut; text after that line came from the
+ * engine. A note after an uncut stream cannot be distinguished from the program's output and stays
  * there.
  */
 static int take_stream(const char *name, json_t *json, struct capture *capture, struct buf *note,
@@ -524,7 +524,7 @@ static int take_stream(const char *name, json_t *json, struct capture *capture, 
         return wrong(err, name, "a text");
     kept = capture->is_truncated ? find_mark(text, length) : length;
     if (!note && length - kept > sizeof(RESULT_TRUNCATED) - 1)
-        kept = length; /* nothing of the engine follows on stdout: these are the program's words */
+        kept = length; /* no line of the engine follows on stdout: this is the program's output */
     r = keep_bytes(&capture->kept, text, kept, err);
     behind = MIN(length, kept + sizeof(RESULT_TRUNCATED)); /* the mark and its newline */
     if (r == 0 && note && behind < length)

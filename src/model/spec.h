@@ -13,7 +13,7 @@
 
 #include "base/isolation.h"
 
-/* The limits of a box and of one command in it. Checked by config/ before anybody sees them. */
+/* The limits of a box and of one command in it. config/ has checked them. */
 struct limits {
     uint64_t timeout_ms;
     uint64_t memory_bytes;
@@ -23,7 +23,7 @@ struct limits {
     uint32_t cpu_millis;   /* 1000 = one core; 0 = all of them */
 };
 
-/* Which mechanism holds a limit: the words of meta.resource_limits.*_by. */
+/* Which mechanism enforces a limit: the values of meta.resource_limits.*_by. */
 enum limit_by {
     LIMIT_BY_NONE,      /* "none": nothing holds it */
     LIMIT_BY_CGROUP_V2, /* "cgroup-v2" */

@@ -274,17 +274,16 @@ static void explain_unreachable(const struct run *run, struct error *err)
 {
     if (err->num == -EACCES && run->language &&
         !(run->facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS)))
-        error_set(
-            err, -EACCES, ERROR_NOT_EXECUTABLE,
-            "%s lies in a folder that the guest's id may not enter, and without namespaces it "
-            "cannot be shown elsewhere; name another with SANDBOX_PYTHON=/usr/bin/python3",
-            run->interpreter.path);
+        error_set(err, -EACCES, ERROR_NOT_EXECUTABLE,
+                  "%s is in a folder that the guest's id may not enter, and without namespaces it "
+                  "cannot be mounted elsewhere; name another with SANDBOX_PYTHON=/usr/bin/python3",
+                  run->interpreter.path);
 }
 
 static int cancelled(const struct run *run, struct error *err)
 {
     return error_set(err, -ECANCELED, ERROR_CANCELLED, "%s",
-                     run->drive.is_sink_dead ? "nobody reads the output any more"
+                     run->drive.is_sink_dead ? "the reader of the output has gone"
                                              : "the run was ended by its caller");
 }
 

@@ -379,7 +379,7 @@ void session_manager_start(struct session_manager *manager, uint32_t generation,
     while (manager->found) {
         struct found *found = manager->found;
 
-        log_warning("a box for '%s' that nobody knows is ended", found->made.key);
+        log_warning("a box for the unknown session '%s' is ended", found->made.key);
         manager->found = found->next;
         manager->provider->ops->end(manager->provider, found->made.number, found->made.box, NULL,
                                     NULL);

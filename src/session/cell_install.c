@@ -210,7 +210,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     install->installation = NULL;
     if (failure.num == 0 && json_array_size(end->added) == 0)
         error_set(&failure, -ENOENT, ERROR_INSTALL_FAILED,
-                  "the package '%s' is there, and has no module '%s'", install->package,
+                  "the package '%s' is installed, but has no module '%s'", install->package,
                   install->module);
     else if (failure.num == 0 && !cell->context)
         error_set(&failure, -ECANCELED, ERROR_CANCELLED, "the context was restarted meanwhile");

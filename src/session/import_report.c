@@ -28,7 +28,8 @@ static const struct advice {
     {"socket", "the box has no network; work with the data you were given"},
 };
 
-static const char general_advice[] = "do without it, or take it off SANDBOX_BLOCKED_IMPORTS";
+static const char general_advice[] =
+    "write the code without it, or remove it from SANDBOX_BLOCKED_IMPORTS";
 
 static void json_freep(json_t **json)
 {

@@ -93,7 +93,7 @@ long execution_stdin(struct execution *execution, const void *data, size_t lengt
     taken = box_stdin(execution->session->box, execution->call, data, length);
     if (taken < 0)
         return error_set(err, (int)taken, ERROR_EXECUTION_ENDED,
-                         "the command takes no more input: it was closed, or it has ended");
+                         "the command's input is closed, or the command has ended");
     return taken;
 }
 

@@ -421,7 +421,7 @@ static int order_begin(struct package_order *order, struct error *err)
         return error_set(err, r, ERROR_ENGINE, "what is to be installed: %s", strerror(-r));
     if (strv_length(order->asked) > LIMIT_SESSION_PACKAGES)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE,
-                         "%d packages can be asked for in one session; make a template of them",
+                         "a session can request at most %d packages; make a template of them",
                          LIMIT_SESSION_PACKAGES);
     if (!session->layer[0])
         r = session_manager_template(session->manager, session->template_name, &found_template,

@@ -122,7 +122,7 @@ static void note_exit(struct run *run)
     result->signal = 0;
     if (!run->has_status) {
         result->exit_code = 1;
-        result_note(result, "the program ended, and nobody could tell how");
+        result_note(result, "the program ended, and its status is unknown");
     } else if (WIFSIGNALED(run->status)) {
         result->signal = WTERMSIG(run->status);
         result->exit_code = 128 + result->signal;

@@ -134,7 +134,7 @@ static int link_layer(struct run *run, const struct install_end *end, struct err
 {
     if (json_array_size(end->packages) == 0)
         return error_set(err, -ENOENT, ERROR_INSTALL_FAILED,
-                         "the package '%s' is there, and has no module '%s'", run->package,
+                         "the package '%s' is installed, but has no module '%s'", run->package,
                          run->module);
     return run_link_start(run, end, err);
 }

@@ -421,11 +421,10 @@ static int check_create(struct session_manager *manager, const struct session_sp
     if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     if (manager->alive >= manager->spec.config->max_sessions)
-        return error_set(
-            err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
-            "%u sessions live, which is all that SANDBOX_MAX_SESSIONS allows; the next "
-            "place is free in %u s at the latest, or at once when one is deleted",
-            manager->alive, session_manager_retry_s(manager));
+        return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
+                         "%u sessions are live, the maximum of SANDBOX_MAX_SESSIONS; one ends in "
+                         "%u s at the latest, or at once when you delete one",
+                         manager->alive, session_manager_retry_s(manager));
     return 0;
 }
 

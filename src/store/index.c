@@ -100,7 +100,7 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
 #define KEY_COLUMNS                                                                     \
     "id, tenant, name, scopes, created_ms, expires_ms, used_ms, salt, hash, old_hash, " \
     "old_until_ms"
-/* Those whose time is not over, or only those that are kept. */
+/* Those that have not expired, or only those that are kept. */
 #define OUTPUT_ROW_IS_SHOWN \
     "(is_kept = 1 OR (? = 0 AND expires_ms > ?)) ORDER BY created_ms DESC, id LIMIT ?"
 #define OUTPUT_ROW_COLUMNS \
@@ -226,7 +226,7 @@ const char *index_take_text(struct place *place)
     int column = place->at++;
     const char *text = (const char *)sqlite3_column_text(place->statement, column);
 
-    /* It made a copy to have room for the NUL, and there was no memory. */
+    /* SQLite made a copy to have room for the NUL, and there was no memory. */
     if (!text && sqlite3_errcode(place->index->database.sql) == SQLITE_NOMEM)
         place->code = SQLITE_NOMEM;
     return text;

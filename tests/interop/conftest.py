@@ -80,7 +80,7 @@ class Cutter:
 
 
 class Place:
-    """A room whose daemon has a state folder and a socket of its own, in short paths."""
+    """A room whose daemon has its own state folder and socket, with short paths."""
 
     def __init__(self):
         self.room = support.Room()

@@ -141,7 +141,7 @@ bool box_lost_provider(const struct box *box)
 static const char *cause(const struct box *box)
 {
     static const char *const texts[_WHY_MAX] = {
-        [WHY_NONSENSE] = "what came from its container was no warden's",
+        [WHY_NONSENSE] = "its container sent data that is not a warden's",
     };
 
     if (box->why == WHY_PROVIDER_GONE)
@@ -268,7 +268,7 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
     if (r == 0)
         r = buf_append(&box->queue, payload, length);
     if (r < 0)
-        box_break(box, r == -ENOBUFS ? "it takes no more frames" : "its warden is gone");
+        box_break(box, r == -ENOBUFS ? "it accepts no more frames" : "its warden is gone");
     if (box->wake)
         box->wake(box->wake_ctx);
     return r;

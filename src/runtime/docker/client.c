@@ -43,14 +43,15 @@ static int lost(const struct docker_client *docker, const struct error *why, str
     case -ENOENT:
     case -ECONNREFUSED:
         return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
-                         DOCKER_UNAVAILABLE ": nobody listens on %.200s. " REMEDY, docker->host);
+                         DOCKER_UNAVAILABLE ": no process listens on %.200s. " REMEDY,
+                         docker->host);
     case -EACCES:
     case -EPERM:
         return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
                          DOCKER_UNAVAILABLE
                          ": no permission for %.200s. Add yourself to "
                          "the group docker (sudo usermod -aG docker $USER, then log in again; its "
-                         "members are as good as root), or run Docker rootless",
+                         "members can become root), or run Docker rootless",
                          docker->host);
     default:
         return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
@@ -106,8 +107,8 @@ int docker_client_call(struct docker_client *docker, const char *method, const c
         return docker_client_refused(status, &reply, err);
     *ret = reply.length > 0 ? json_loadb(buf_text(&reply), reply.length, 0, NULL) : NULL;
     if (reply.length > 0 && !*ret)
-        return error_set(err, -EPROTO, ERROR_ENGINE, "%.200s does not speak Docker's Engine API",
-                         docker->host);
+        return error_set(err, -EPROTO, ERROR_ENGINE,
+                         "%.200s does not answer with Docker's Engine API", docker->host);
     return 0;
 }
 

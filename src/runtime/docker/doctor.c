@@ -41,9 +41,8 @@ static void note_unreachable(json_t *report, const struct error *err)
     const char *remedy = docker_tls_remedy(err->num);
 
     if (!remedy && is_forbidden)
-        remedy =
-            "sudo usermod -aG docker $USER, then log in again (members of the group are as good as "
-            "root), or Docker rootless with DOCKER_HOST";
+        remedy = "sudo usermod -aG docker $USER, then log in again (members of the group can "
+                 "become root), or Docker rootless with DOCKER_HOST";
     else if (!remedy)
         remedy = "sudo systemctl start docker (apt-get install docker.io), or set DOCKER_HOST, or "
                  "SANDBOX_TYPE=local";
@@ -119,13 +118,13 @@ static void note_info(json_t *report, json_t *info, const struct config *config)
     json_object_set_new(report, "rootless", json_boolean(has_name(security, "rootless")));
     json_object_set_new(report, "security", security);
     if (wanted && json_is_object(runtimes) && !json_object_get(runtimes, wanted)) {
-        str_format(problem, sizeof(problem), "it does not know the runtime '%.60s'", wanted);
+        str_format(problem, sizeof(problem), "it has no runtime '%.60s'", wanted);
         add_problem(report, problem,
                     "register it in /etc/docker/daemon.json, or unset DOCKER_RUNTIME");
     }
     if (!has_name(security, "seccomp"))
         add_problem(report, "it has no seccomp: containers would have no filter of Docker's",
-                    "a Docker that was built with seccomp; boxes have bailey's own filter");
+                    "use a Docker with seccomp support; boxes have bailey's own filter");
     if (!json_is_true(json_object_get(info, "MemoryLimit")) ||
         !json_is_true(json_object_get(info, "PidsLimit")))
         add_problem(report, "it cannot limit memory or the number of processes",
