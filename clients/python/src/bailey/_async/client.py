@@ -235,6 +235,11 @@ class AsyncEvents:
             raise error_from(event.data)
         return event
 
+    async def drain(self) -> None:
+        """Reads to the end, so that the connection can be used again."""
+        while await self._reply.read_some():
+            pass
+
     async def aclose(self) -> None:
         await self._reply.aclose()
 
@@ -278,7 +283,7 @@ class AsyncFollower:
                 self._last_id = event.id or self._last_id
                 self._is_over = event.type == "exit"
                 if self._is_over:
-                    await self.aclose()
+                    await self._events.drain()  # nothing follows: the connection can be kept
                 return event
             await self.aclose()
             tries += 1

@@ -236,6 +236,11 @@ class Events:
             raise error_from(event.data)
         return event
 
+    def drain(self) -> None:
+        """Reads to the end, so that the connection can be used again."""
+        while self._reply.read_some():
+            pass
+
     def close(self) -> None:
         self._reply.close()
 
@@ -279,7 +284,7 @@ class Follower:
                 self._last_id = event.id or self._last_id
                 self._is_over = event.type == "exit"
                 if self._is_over:
-                    self.close()
+                    self._events.drain()  # nothing follows: the connection can be kept
                 return event
             self.close()
             tries += 1
