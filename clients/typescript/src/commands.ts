@@ -199,7 +199,7 @@ export class CommandHandle {
     async #waitForEnd(waitMs: number | undefined): Promise<void> {
         const deadline = waitMs === undefined ? Infinity : Date.now() + waitMs;
         for (;;) {
-            const left = Math.min(LONGEST_WAIT_S, Math.max(0, (deadline - Date.now()) / 1000));
+            const left = Math.min(LONGEST_WAIT_S, Math.max(0, (deadline - Date.now()) / 1000)).toFixed(3);
             this.process = await this.#client.call<Process>(operations.getProcess,
                 { path: this.#at(operations.getProcess), query: { wait: left }, waits: true });
             if (!this.isRunning) return;

@@ -14,7 +14,7 @@ from typing import (Any, Awaitable, BinaryIO, Callable, Dict, List, Mapping, Opt
 
 from .. import _websocket
 from .._errors import ConnectFailed, SandboxConnectionError, SandboxTimeoutError, error_from_reply
-from .._sync.io import keep_alive, tls_context
+from .._sync.io import is_quiet, keep_alive, tls_context
 from .._wire import MAX_HEAD, Address, encode_head, parse_head
 
 Body = Union[None, bytes, BinaryIO]
@@ -86,8 +86,10 @@ class _Connection:
         self.loop = asyncio.get_running_loop()
 
     def is_usable(self) -> bool:
+        """The socket is asked too: a loop that was busy or stood still has not seen its end yet."""
         return (self.loop is asyncio.get_running_loop() and not self.reader.at_eof()
-                and not self.writer.is_closing())
+                and not self.writer.is_closing()
+                and is_quiet(self.writer.get_extra_info("socket")))
 
     def close(self) -> None:
         if not self.loop.is_closed():

@@ -174,7 +174,7 @@ class CommandHandle:
             left = LONGEST_WAIT_S if deadline is None else deadline - time.monotonic()
             self.process = self._client.call(
                 api.GET_PROCESS, self._at(api.GET_PROCESS),
-                query={"wait": max(0.0, min(left, LONGEST_WAIT_S))}, waits=True)
+                query={"wait": round(max(0.0, min(left, LONGEST_WAIT_S)), 3)}, waits=True)
             if not self.is_running:
                 return
             if deadline is not None and time.monotonic() >= deadline:

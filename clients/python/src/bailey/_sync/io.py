@@ -93,7 +93,7 @@ class _Connection(http.client.HTTPConnection):
         self.auto_open = 0  # a lost connection is an error here, not a silent second try
 
 
-def _is_quiet(sock: socket.socket) -> bool:
+def is_quiet(sock: socket.socket) -> bool:
     """Whether nothing can be read: a kept connection that can be read was closed by the server."""
     if hasattr(select, "poll"):
         poller = select.poll()
@@ -174,7 +174,7 @@ class Transport:
                 connection = self._kept.pop()
             except IndexError:  # another thread was faster
                 break
-            if connection.sock is not None and _is_quiet(connection.sock):
+            if connection.sock is not None and is_quiet(connection.sock):
                 return connection
             connection.close()
         return _Connection(_connect(self.address, self._connect_timeout, self._context))

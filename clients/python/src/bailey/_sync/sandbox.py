@@ -7,7 +7,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union, cast
 
 from .. import _api as api
-from .._errors import NotFoundError, SandboxError, SessionEndedError, error_from
+from .._errors import (NotFoundError, SandboxConnectionError, SandboxError, SessionEndedError,
+                       error_from)
 from .._leak import end_session
 from .._results import Execution, Result
 from .._wire import absolute, given, target_of
@@ -153,9 +154,12 @@ class Sandbox:
         if self._finalizer is not None:
             self._finalizer.detach()
         try:
-            self._client.end_session(self.id)
+            try:
+                self._client.end_session(self.id)
+            except SandboxConnectionError:
+                self._client.end_session(self.id)  # ending it twice does no harm
         except (SessionEndedError, NotFoundError):
-            pass  # it has ended by itself
+            pass  # it has ended by itself, or by the first try
 
     def close(self) -> None:
         """Ends the session (unless it was connected to) and the connections. Safe twice."""
