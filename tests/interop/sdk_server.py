@@ -1,5 +1,9 @@
 """sdk_server.py - one server for a whole file of SDK tests: TCP with a key, unix socket, packages made by hand."""
+import subprocess
+from pathlib import Path
+
 import install
+import pytest
 import support
 import tenants
 import wheels
@@ -32,3 +36,13 @@ class SdkServer(tenants.Server):
     def names(self):
         """Ids of the sessions that live, of everybody."""
         return [one["id"] for one in self.get("/v1/sessions")["sessions"]]
+
+
+def interop_cache(*rows):
+    """The folder of tools/interop-setup with these rows in it; skips when the registries cannot be reached."""
+    done = subprocess.run([support.REPO / "tools" / "interop-setup", *rows], capture_output=True,
+                          text=True, timeout=900, check=False)
+    if done.returncode == 2:
+        pytest.skip(f"the package index cannot be reached: {done.stderr.strip()[-300:]}")
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip().split("\n")[-1])

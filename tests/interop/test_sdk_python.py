@@ -14,7 +14,7 @@ import warnings
 import pytest
 import support
 
-from sdk_server import CLIENTS, SdkServer
+from sdk_server import CLIENTS, SdkServer, interop_cache
 
 sys.path.insert(0, str(CLIENTS / "python" / "src"))
 import bailey  # noqa: E402  (the path has to be there first)
@@ -599,3 +599,30 @@ def test_a_program_finds_the_server_by_its_variables(server):
     first, forgotten = map(json.loads, done.stdout.splitlines())
     assert first["text"] == "2"
     assert not {first["id"], forgotten["id"]} & set(server.names())  # ended at the program's exit
+
+
+# --- agent frameworks, the real packages ---
+
+
+@pytest.fixture(scope="module")
+def frameworks():
+    """Their Python; skips only when the package index cannot be reached."""
+    return interop_cache("sdk-frameworks") / "sdk-frameworks" / "bin" / "python"
+
+
+@pytest.mark.parametrize("framework", ["langchain", "openai_agents", "pydantic_ai"])
+def test_an_agent_of_a_framework_uses_the_sandbox(frameworks, server, framework):
+    done = subprocess.run([frameworks, support.REPO / "tests/interop/clients/sdk_frameworks.py", framework],
+                          env=script_env(server.client_env("tcp")), capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["answer"] == "Linux 42"
+    assert seen["names"] == ["install_packages", "read_file", "run_command", "run_python", "write_file"]
+    assert list(seen["schema"]["properties"]) == ["code"] and seen["schema"]["required"] == ["code"]
+    if framework == "langchain":
+        assert seen["async"] == "Linux 42" and "ZeroDivisionError" in seen["error"]
+        assert seen["command"] == "hi\nexit code 3"
+        assert (seen["written"], seen["read"]) == ("3 bytes written to a.txt", "abc")
+        assert seen["missing"].startswith("Error:") and "path_not_found" in seen["missing"]
+        assert seen["installed"] == "installed castle 1.2, moat 1.0"
