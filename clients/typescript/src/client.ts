@@ -312,6 +312,7 @@ export class Follower implements AsyncIterableIterator<ServerEvent> {
         private readonly execution: string | undefined,
         private events?: EventStream | undefined,
         private lastId?: string | undefined,
+        private readonly signal?: AbortSignal | undefined,
     ) {}
 
     [Symbol.asyncIterator](): this {
@@ -338,6 +339,7 @@ export class Follower implements AsyncIterableIterator<ServerEvent> {
                 failure = error;
             }
             await this.close();
+            this.signal?.throwIfAborted(); // it was the caller who left
             if (this.execution === undefined || tries >= RETRIES) throw failure;
             await sleep(100 * 4 ** tries);
         }

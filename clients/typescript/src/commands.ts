@@ -124,7 +124,7 @@ type Calls = Record<string, ((value: any) => unknown) | undefined>;
 export async function follow(client: Client, session: string, operation: Operation, path: string, body: unknown,
     calls: Calls, signal?: AbortSignal): Promise<any> {
     const events = await client.events(operation, { path, body, makes: true, signal });
-    return handOn(new Follower(client, session, events.header("Bailey-Execution"), events), calls);
+    return handOn(new Follower(client, session, events.header("Bailey-Execution"), events, undefined, signal), calls);
 }
 
 async function handOn(follower: Follower, calls: Calls): Promise<any> {

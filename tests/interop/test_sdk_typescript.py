@@ -1,0 +1,90 @@
+"""The TypeScript SDK against a real server: built as the package is, used by name from ESM and CommonJS.
+
+The scenarios are in clients/sdk.test.mjs; they run once over TCP with a key on this machine's Node, and
+once over the unix socket on the newest Node that the cache has.
+"""
+import json
+import shutil
+import subprocess
+
+import pytest
+import support
+
+from conftest import NEWEST_NODE
+from sdk_server import CLIENTS, SdkServer, interop_cache
+
+SCENARIOS = support.REPO / "tests" / "interop" / "clients" / "sdk.test.mjs"
+
+USING = """
+import { Sandbox, type Execution } from "bailey-sandbox";
+async function main(): Promise<string> {
+    await using sandbox = await Sandbox.create();
+    const execution: Execution = await sandbox.runCode("1+1");
+    return `${sandbox.id} ${execution.text}`;
+}
+main().then((text) => console.log(text));
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with SdkServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cache():
+    """Compiler and a new Node; skips only when the registry cannot be reached."""
+    if not shutil.which("npm"):
+        pytest.skip("no npm: the TypeScript SDK is built with packages that it fetches")
+    return interop_cache("sdk-typescript", "mcp-inspector")
+
+
+@pytest.fixture(scope="module")
+def project(cache, tmp_path_factory):
+    """A folder whose node_modules has the package as npm would put it there."""
+    folder = tmp_path_factory.mktemp("project")
+    package = folder / "node_modules" / "bailey-sandbox"
+    package.mkdir(parents=True)
+    source = CLIENTS / "typescript"
+    shutil.copy(source / "package.json", package)
+    tsc = cache / "sdk-typescript/node_modules/typescript/bin/tsc"
+    run([shutil.which("node"), source / "scripts" / "build.mjs", tsc, package / "dist"])
+    shutil.copy(SCENARIOS, folder / "sdk.test.mjs")
+    return folder
+
+
+def run(command, **kwargs):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **kwargs)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("way", ["tcp", "unix"])
+def test_scenarios(server, cache, project, way):
+    node = shutil.which("node") if way == "tcp" else cache / NEWEST_NODE
+    before = server.names()
+    out = run([node, "--test", "--test-reporter=tap", "sdk.test.mjs"], cwd=project,
+              env=server.client_env(way))
+    assert "# fail 0" in out and "# pass 0" not in out and "# skipped 0" in out, out[-3000:]
+    assert server.names() == before
+
+
+def test_await_using_in_typescript(server, cache, project):
+    """Types fit a strict program, and the block's end closes the sandbox."""
+    modules = cache / "sdk-typescript" / "node_modules"
+    (project / "using.mts").write_text(USING)
+    run([shutil.which("node"), modules / "typescript/bin/tsc", "--strict", "--target", "ES2022", "--module",
+         "NodeNext", "--lib", "ES2022,ESNext.Disposable", "--typeRoots", modules / "@types", "--types", "node",
+         "--skipLibCheck", "false", "--exactOptionalPropertyTypes", "using.mts"], cwd=project)
+    session, text = run([shutil.which("node"), "using.mjs"], cwd=project, env=server.client_env("tcp")).split()
+    assert text == "2" and session not in server.names()
+
+
+def test_the_lock_file_fits_the_package():
+    package = json.loads((CLIENTS / "typescript" / "package.json").read_text())
+    lock = json.loads((CLIENTS / "typescript" / "package-lock.json").read_text())
+    assert lock["packages"][""]["devDependencies"] == package["devDependencies"]
+    assert "dependencies" not in package and lock["version"] == package["version"]
+    for name, version in package["devDependencies"].items():
+        assert lock["packages"][f"node_modules/{name}"]["version"] == version
