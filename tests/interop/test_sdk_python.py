@@ -571,6 +571,34 @@ def _answers(server):
         return False
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_closing_a_sandbox_closes_streams_that_were_left_open(server, kind):
+    script = {"sync": """
+import bailey
+with bailey.Sandbox() as sandbox:
+    handle = sandbox.commands.start("echo x; sleep 1000")
+    stream = handle.stream()
+    next(stream)
+    watch = sandbox.files.watch()
+    terminal = sandbox.pty()
+""", "async": """
+import asyncio, bailey
+async def main():
+    async with bailey.AsyncSandbox() as sandbox:
+        handle = await sandbox.commands.start("echo x; sleep 1000")
+        async for chunk in handle.stream():
+            break
+        watch = await sandbox.files.watch()
+        terminal = await sandbox.pty()
+asyncio.run(main())
+"""}[kind]
+    script += "import gc, os; gc.collect(); print([f for f in os.listdir('/proc/self/fd') if 'socket' in link(f)])"
+    link = "import os\ndef link(f):\n    try: return os.readlink('/proc/self/fd/' + f)\n    except OSError: return ''\n"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", link + script], capture_output=True, text=True,
+                          env=script_env(server.client_env("tcp")), timeout=support.PATIENCE, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[]\n"), done.stderr
+
+
 def test_get_sandbox(server):
     with pytest.raises(bailey.SandboxError) as caught:
         bailey.get_sandbox(type="no-such-runtime", url=server.unix)

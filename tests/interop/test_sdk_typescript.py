@@ -4,6 +4,7 @@ The scenarios are in clients/sdk.test.mjs; they run once over TCP with a key on 
 once over the unix socket on the newest Node that the cache has.
 """
 import json
+import re
 import shutil
 import subprocess
 
@@ -88,3 +89,16 @@ def test_the_lock_file_fits_the_package():
     assert "dependencies" not in package and lock["version"] == package["version"]
     for name, version in package["devDependencies"].items():
         assert lock["packages"][f"node_modules/{name}"]["version"] == version
+
+
+PRINTED = ["2\n", "green\n3\nas it comes\ntext\ntrue path_not_found\n"]
+
+
+@pytest.mark.parametrize("number", range(len(PRINTED)))
+def test_block_of_the_document(server, project, number):
+    text = (support.REPO / "docs" / "sdk.md").read_text()
+    blocks = re.findall(r"^```js\n(.*?)^```$", text, re.M | re.S)
+    assert len(blocks) == len(PRINTED)
+    (project / f"block{number}.mjs").write_text(blocks[number])
+    assert run([shutil.which("node"), f"block{number}.mjs"], cwd=project,
+               env=server.client_env("unix")) == PRINTED[number]

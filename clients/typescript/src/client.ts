@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import * as http from "node:http";
 import * as https from "node:https";
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { operations, VERSION, type Info, type Operation, type Session, type Template } from "./api.js";
@@ -46,6 +47,7 @@ export class Client {
     readonly #headers: Record<string, string>;
     #address: Promise<Address> | undefined;
     #agent: http.Agent | undefined;
+    readonly #sockets = new Set<Socket>();
 
     constructor(options: ClientOptions = {}) {
         this.#options = options;
@@ -210,8 +212,15 @@ export class Client {
             { path: pathOf(operations.callTool, { name }), query: { session }, body: parameters, waits: true });
     }
 
-    /** Closes the connections that are kept. */
+    /** @internal A terminal's connection, which close() ends too. */
+    adopt(socket: Socket): void {
+        this.#sockets.add(socket);
+        socket.once("close", () => this.#sockets.delete(socket));
+    }
+
+    /** Closes every connection, also those of streams and terminals that were left open. */
     close(): void {
+        for (const socket of this.#sockets) socket.destroy();
         this.#agent?.destroy();
         this.#agent = undefined;
     }

@@ -80,6 +80,7 @@ export async function openWebSocket(client: Client, target: string): Promise<[So
                 reject(new SandboxConnectionError("the server's answer to the WebSocket's opening is wrong"));
                 return;
             }
+            client.adopt(socket as Socket);
             resolve([socket as Socket, head]);
         });
         request.on("response", (reply) => {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ssl
+import weakref
 from typing import (Any, Awaitable, BinaryIO, Callable, Dict, List, Mapping, Optional, Tuple,
                     TypeVar, Union)
 
@@ -95,19 +96,24 @@ class _Connection:
         if not self.loop.is_closed():
             self.writer.transport.abort()
 
+    def drop(self) -> None:
+        """The same for __del__, which may run in any thread."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.writer.transport.abort)
+
 
 class Reply:
     """A reply whose body has not been read yet."""
 
     def __init__(self, transport: "Transport", connection: _Connection, status: int,
                  headers: Dict[str, str], method: str, timeout: Optional[float]) -> None:
+        self._is_over = False
         self._transport, self._connection = transport, connection
         self.status, self._headers, self._timeout = status, headers, timeout
         self._is_chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         self._left: Optional[int] = 0 if self._is_chunked else None
         if not self._is_chunked and "content-length" in headers:
             self._left = int(headers["content-length"])
-        self._is_over = False
         if method == "HEAD" or status in (204, 304) or (self._left == 0 and not self._is_chunked):
             self._end()
 
@@ -164,6 +170,10 @@ class Reply:
             self._is_over = True
             self._connection.close()
 
+    def __del__(self) -> None:
+        if not self._is_over:  # a stream that was left in the middle
+            self._connection.drop()
+
 
 class Transport:
     def __init__(self, address: Address, connect_timeout: float,
@@ -171,6 +181,7 @@ class Transport:
         self.address = address
         self._connect_timeout, self._context = connect_timeout, context
         self._kept: List[_Connection] = []
+        self._open: "weakref.WeakSet[_Connection]" = weakref.WeakSet()  # streams and terminals too
 
     async def guarded(self, connection: _Connection, work: Awaitable[T],
                       timeout: Optional[float]) -> T:
@@ -196,7 +207,13 @@ class Transport:
             if connection.is_usable():
                 return connection
             connection.close()
-        return _Connection(*await _connect(self.address, self._connect_timeout, self._context))
+        return await self._new()
+
+    async def _new(self) -> _Connection:
+        connection = _Connection(
+            *await _connect(self.address, self._connect_timeout, self._context))
+        self._open.add(connection)
+        return connection
 
     def give_back(self, connection: _Connection, header: str, has_end: bool) -> None:
         if len(self._kept) < KEPT and has_end and header.lower() != "close":
@@ -239,7 +256,7 @@ class Transport:
 
     async def channel(self, target: str, headers: Mapping[str, str], timeout: float) -> "Channel":
         """Opens a WebSocket."""
-        connection = _Connection(*await _connect(self.address, self._connect_timeout, self._context))
+        connection = await self._new()
         key = _websocket.new_key()
 
         async def upgrade() -> None:
@@ -256,8 +273,11 @@ class Transport:
         return Channel(connection)
 
     async def aclose(self) -> None:
-        while self._kept:
-            self._kept.pop().close()
+        """Closes every connection, also those of streams and terminals that were left open."""
+        for connection in list(self._open):
+            connection.close()
+        self._kept.clear()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
 
 class Channel:
@@ -284,3 +304,6 @@ class Channel:
 
     async def aclose(self) -> None:
         self._connection.close()
+
+    def __del__(self) -> None:
+        self._connection.drop()

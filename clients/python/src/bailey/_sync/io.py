@@ -13,6 +13,7 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from typing import Any, BinaryIO, Callable, Dict, List, Mapping, Optional, TypeVar, Union
 
 from .. import _websocket
@@ -133,6 +134,8 @@ class Reply:
             self._response.close()
             self._connection.close()
 
+    __del__ = close  # a stream that was left in the middle
+
 
 class _Guard:
     """Turns what the socket raises into this package's errors and closes the connection."""
@@ -161,6 +164,7 @@ class Transport:
         self.address = address
         self._connect_timeout, self._context = connect_timeout, context
         self._kept: List[_Connection] = []
+        self._open: "weakref.WeakSet[Any]" = weakref.WeakSet()  # streams and terminals too
         self._pid = os.getpid()
 
     def guarded(self, connection: _Connection) -> _Guard:
@@ -168,7 +172,7 @@ class Transport:
 
     def _take(self) -> _Connection:
         if self._pid != os.getpid():  # after a fork the kept ones are the parent's
-            self._kept, self._pid = [], os.getpid()
+            self._kept, self._open, self._pid = [], weakref.WeakSet(), os.getpid()
         while self._kept:
             try:
                 connection = self._kept.pop()
@@ -177,7 +181,9 @@ class Transport:
             if connection.sock is not None and is_quiet(connection.sock):
                 return connection
             connection.close()
-        return _Connection(_connect(self.address, self._connect_timeout, self._context))
+        connection = _Connection(_connect(self.address, self._connect_timeout, self._context))
+        self._open.add(connection)
+        return connection
 
     def give_back(self, connection: _Connection, response: http.client.HTTPResponse) -> None:
         response.close()
@@ -225,7 +231,9 @@ class Transport:
                 raise error_from_reply(status, rest, found.get("retry-after"))
             _websocket.check_accept(key, found.get("sec-websocket-accept"))
             sock.settimeout(None)
-            return Channel(sock, rest)
+            channel = Channel(sock, rest)
+            self._open.add(channel)
+            return channel
         except socket.timeout as error:
             sock.close()
             raise SandboxTimeoutError(f"{self.address} did not answer in time") from error
@@ -239,8 +247,10 @@ class Transport:
             raise
 
     def close(self) -> None:
-        while self._kept:
-            self._kept.pop().close()
+        """Closes every connection, also those of streams and terminals that were left open."""
+        for connection in list(self._open):
+            connection.close()
+        self._kept.clear()
 
 
 class Channel:
@@ -273,3 +283,5 @@ class Channel:
 
     def close(self) -> None:
         self._sock.close()
+
+    __del__ = close
