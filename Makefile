@@ -62,7 +62,7 @@ test-browser: build ## the pages of the server in a real browser (Chromium)
 	@tools/setup browser
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider tests/browser
 
-check-clients: ## builds the Python and TypeScript packages and checks them as their registries would
+check-clients: build ## builds the Python and TypeScript packages and checks them as their registries would
 	@tools/check-clients
 
 check-style: ## format, include rule, documents; reports long files and functions
