@@ -15,6 +15,7 @@ from conftest import NEWEST_NODE
 from sdk_server import CLIENTS, SdkServer, interop_cache
 
 SCENARIOS = support.REPO / "tests" / "interop" / "clients" / "sdk.test.mjs"
+SMOKE = SCENARIOS.with_name("sdk_smoke.mjs")
 
 USING = """
 import { Sandbox, type Execution } from "bailey-sandbox";
@@ -52,6 +53,7 @@ def project(cache, tmp_path_factory):
     tsc = cache / "sdk-typescript/node_modules/typescript/bin/tsc"
     run([shutil.which("node"), source / "scripts" / "build.mjs", tsc, package / "dist"])
     shutil.copy(SCENARIOS, folder / "sdk.test.mjs")
+    (folder / "package.json").write_text('{"type": "module", "dependencies": {"bailey-sandbox": "*"}}')
     return folder
 
 
@@ -102,3 +104,13 @@ def test_block_of_the_document(server, project, number):
     (project / f"block{number}.mjs").write_text(blocks[number])
     assert run([shutil.which("node"), f"block{number}.mjs"], cwd=project,
                env=server.client_env("unix")) == PRINTED[number]
+
+
+@pytest.mark.parametrize("runtime", ["deno", "bun"])
+@pytest.mark.parametrize("way", ["unix", "tcp"])
+def test_other_runtimes(server, cache, project, runtime, way):
+    words = {"deno": ["deno", "run", "-A", "--node-modules-dir=manual"], "bun": ["bun", "run"]}[runtime]
+    program = interop_cache("sdk-runtimes") / "sdk-runtimes" / "node_modules" / ".bin" / words[0]
+    shutil.copy(SMOKE, project / "smoke.mjs")
+    out = run([program, *words[1:], "smoke.mjs"], cwd=project, env=server.client_env(way))
+    assert json.loads(out) == ["2", "streamed\n", "fed", "text", 5, "path_not_found"]
