@@ -99,7 +99,7 @@ class _Connection:
     def drop(self) -> None:
         """The same for __del__, which may run in any thread."""
         if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.writer.transport.abort)
+            self.loop.call_soon_threadsafe(self.close)  # which keeps the writer until then
 
 
 class Reply:
