@@ -58,6 +58,12 @@ def test_every_block_is_known():
     assert list(blocks("python")) == list(PRINTED)
 
 
+def test_the_readme_begins_with_the_first_block():
+    readme = (support.REPO / "README.md").read_text()
+    assert re.search(r"^```(\w+)\n(.*?)^```$", readme, re.M | re.S).groups() == (
+        "python", blocks("python")["A first sandbox"])
+
+
 @pytest.mark.parametrize("name", PRINTED)
 def test_block(reader, name):
     daemon, env = reader

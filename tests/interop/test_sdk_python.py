@@ -1,9 +1,8 @@
 """The Python SDK against a real server: the blocking classes over the unix socket, those for asyncio over
-TCP with a key. Each scenario is written once; Driver lets a test use an AsyncSandbox without await."""
+TCP with a key. Each scenario is written once (sdk_kit.py)."""
 import asyncio
 import base64
 import gc
-import inspect
 import json
 import os
 import subprocess
@@ -13,88 +12,12 @@ import warnings
 
 import pytest
 import support
+import tcp
 
+from sdk_kit import Driver, Kit, bailey
 from sdk_server import CLIENTS, SdkServer, interop_cache
 
-sys.path.insert(0, str(CLIENTS / "python" / "src"))
-import bailey  # noqa: E402  (the path has to be there first)
-
 WAYS = ["sync-unix", "async-tcp"]
-
-
-class Driver:
-    """An object of asyncio, used from outside: coroutines are run to their end."""
-
-    def __init__(self, loop, inner):
-        self.__dict__.update(_loop=loop, _inner=inner)
-
-    def _settle(self, value):
-        if inspect.isawaitable(value):
-            value = self._loop.run_until_complete(_await(value))
-        return Driver(self._loop, value) if type(value).__module__.startswith("bailey._async") else value
-
-    def __getattr__(self, name):
-        name = "aclose" if name == "close" else name
-        value = getattr(self._inner, name)
-        if callable(value):
-            return lambda *args, **kwargs: self._settle(value(*args, **kwargs))
-        return self._settle(value)
-
-    def __enter__(self):
-        return self._settle(self._inner.__aenter__())
-
-    def __exit__(self, *error):
-        self._settle(self._inner.__aexit__(*error))
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        try:
-            return self._settle(self._inner.__anext__())
-        except StopAsyncIteration:
-            raise StopIteration from None
-
-
-async def _await(value):
-    return await value
-
-
-class Kit:
-    """The classes of one kind, with a server's address filled in."""
-
-    def __init__(self, way, server):
-        kind, self.way = way.split("-")
-        self.is_async = kind == "async"
-        self.url, self.key = server.way(self.way)
-        self.loop = asyncio.new_event_loop() if self.is_async else None
-        self.where = {"url": self.url, "api_key": self.key}
-
-    def _make(self, kind, *args, **kwargs):
-        if not self.is_async:
-            return getattr(bailey, kind)(*args, **kwargs, **self.where)
-        return Driver(self.loop, getattr(bailey, "Async" + kind)(*args, **kwargs, **self.where))
-
-    def sandbox(self, *args, **kwargs):
-        return self._make("Sandbox", *args, **kwargs)
-
-    def codebox(self, **kwargs):
-        return self._make("CodeBox", **kwargs)
-
-    def interpreter(self, model, **kwargs):
-        return self._make("CodeInterpreterSession", model, **kwargs)
-
-    def client(self):
-        return self._make("Client")
-
-    def connect(self, name):
-        made = (bailey.AsyncSandbox if self.is_async else bailey.Sandbox).connect(name, **self.where)
-        return Driver(self.loop, self.loop.run_until_complete(made)) if self.is_async else made
-
-    def run_python_code(self, code):
-        name = "async_run_python_code" if self.is_async else "run_python_code"
-        made = getattr(bailey, name)(code, **self.where)
-        return self.loop.run_until_complete(made) if self.is_async else made
 
 
 @pytest.fixture(scope="module")
@@ -605,6 +528,33 @@ def test_get_sandbox(server):
     assert caught.value.code in ("unknown_parameter", "bad_input") and caught.value.field == "type"
     with bailey.get_sandbox(url=server.unix) as sandbox:
         assert sandbox.run_code("1+1").text == "2"
+
+
+def test_https(tmp_path):
+    """Calls, a stream, a large upload and a terminal behind TLS; a certificate nobody signed is refused."""
+    content = os.urandom(1024 * 1024)
+    with tcp.Server(tls=tcp.certificate(tmp_path, "localhost")) as server:
+        where = {"url": f"https://127.0.0.1:{server.port}", "api_key": server.key}
+        with pytest.raises(bailey.SandboxConnectionError) as caught:
+            bailey.Sandbox(**where, retries=0)
+        assert "CERTIFICATE_VERIFY_FAILED" in str(caught.value)
+
+        def scenario(sandbox):
+            seen = []
+            assert sandbox.run_code("print(1); 1+1", on_stdout=seen.append).text == "2" and seen == ["1\n"]
+            for _ in range(3):
+                sandbox.files.write("big", content)
+            assert sandbox.files.read_bytes("big") == content
+            with sandbox.pty("echo there") as terminal:
+                assert b"there" in terminal.read_until("there")
+
+        with bailey.Sandbox(**where, ssl_context=server.context) as sandbox:
+            scenario(sandbox)
+        loop = asyncio.new_event_loop()
+        with Driver(loop, bailey.AsyncSandbox(**where, ssl_context=server.context)) as sandbox:
+            scenario(sandbox)
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
 
 
 SCRIPT = """

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 import support
+import tcp
 
 from conftest import NEWEST_NODE
 from sdk_server import CLIENTS, SdkServer, interop_cache
@@ -104,6 +105,16 @@ def test_block_of_the_document(server, project, number):
     (project / f"block{number}.mjs").write_text(blocks[number])
     assert run([shutil.which("node"), f"block{number}.mjs"], cwd=project,
                env=server.client_env("unix")) == PRINTED[number]
+
+
+def test_https(project, tmp_path):
+    shutil.copy(SMOKE, project / "smoke.mjs")
+    with tcp.Server(tls=tcp.certificate(tmp_path, "localhost")) as server:
+        env = support.environment(server.room, {"BAILEY_URL": f"https://localhost:{server.port}",
+                                                "BAILEY_API_KEY": server.key,
+                                                "NODE_EXTRA_CA_CERTS": tmp_path / "localhost.pem"})
+        out = run([shutil.which("node"), "smoke.mjs"], cwd=project, env=env)
+    assert json.loads(out) == ["2", "streamed\n", "fed", "text", 5, "path_not_found"]
 
 
 @pytest.mark.parametrize("runtime", ["deno", "bun"])

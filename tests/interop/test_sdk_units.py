@@ -23,7 +23,7 @@ SESSION = {"id": "s_1", "state": "new", "name": None}
 
 
 class Scripted:
-    """Answers each request with the next of `answers`: (status, headers, JSON), or "close"."""
+    """Answers each request with the next of `answers`: (status, headers, JSON), "close" or "cut"."""
 
     def __init__(self, path, answers):
         self.requests, self._answers = [], list(answers)
@@ -56,6 +56,9 @@ class Scripted:
         self.requests.append((first[0], first[1], headers, body))
         answer = self._answers.pop(0)
         if answer == "close":
+            return False
+        if answer == "cut":  # half of a body
+            connection.sendall(b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n" + b"x" * 50)
             return False
         status, more, members = answer
         text = json.dumps(members).encode()
@@ -216,6 +219,23 @@ def test_an_answer_that_is_not_ours(kind, scripted):
     with pytest.raises(bailey.NotFoundError) as caught:
         call(kind, server.url, lambda c: c.info())
     assert caught.value.code == "http_404"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_download_that_was_cut_is_no_file(kind, scripted, tmp_path):
+    server = scripted((201, {}, SESSION), "cut", (200, {}, SESSION))
+    target = tmp_path / "target"
+    with pytest.raises(bailey.SandboxConnectionError):
+        if kind == "sync":
+            with bailey.Sandbox(url=server.url) as sandbox:
+                sandbox.files.download("big", target)
+        else:
+            async def main():
+                async with bailey.AsyncSandbox(url=server.url) as sandbox:
+                    await sandbox.files.download("big", target)
+            asyncio.run(main())
+    assert [p.name for p in tmp_path.iterdir()] == ["fake.sock"]
+    assert [request[0] for request in server.requests] == ["POST", "GET", "DELETE"]
 
 
 def test_a_failed_construction_leaves_nothing_open(scripted):

@@ -118,6 +118,8 @@ class Reply:
         """Some bytes as soon as there are any, b"" at the end."""
         with self._transport.guarded(self._connection):
             piece = self._response.read1(PIECE)
+            if not piece and self._response.length:  # read1, unlike read, takes this for the end
+                raise http.client.IncompleteRead(b"", self._response.length)
         if not piece:
             self._transport.give_back(self._connection, self._response)
         return piece
