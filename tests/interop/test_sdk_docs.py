@@ -76,6 +76,30 @@ def test_block(reader, name):
     assert daemon.is_running()
 
 
+AGAIN = """
+import asyncio, subprocess, bailey
+plain = bailey.Client()
+plain.sessions()
+stop = lambda: subprocess.run(["bailey", "daemon", "stop"], check=True, capture_output=True)
+async def main():
+    async with bailey.AsyncClient() as waiting:
+        await waiting.sessions()
+        stop()
+        print(await waiting.sessions())
+stop()
+print(plain.sessions())
+asyncio.run(main())
+plain.close()
+"""
+
+
+def test_a_daemon_that_is_gone_is_started_again(reader):
+    daemon, env = reader
+    done = subprocess.run(["/usr/bin/python3", "-W", "error", "-c", AGAIN], env=env, cwd=daemon.room.work,
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[]\n[]\n"), done.stderr
+
+
 def test_the_notebook_runs(reader):
     daemon, env = reader
     python = interop_cache("sdk-notebook") / "sdk-notebook" / "bin" / "python"

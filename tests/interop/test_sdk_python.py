@@ -474,6 +474,18 @@ def test_callbacks_may_be_coroutines(server):
     assert "".join(seen) == "here\n"
 
 
+def test_a_model_may_be_a_coroutine(server):
+    async def model(messages):
+        await asyncio.sleep(0)
+        return "done" if len(messages) > 2 else "```python\n6*7\n```"
+
+    async def main():
+        async with bailey.AsyncCodeInterpreterSession(model, url=server.unix) as session:
+            return await session.generate_response("go")
+
+    assert asyncio.run(main()).code_log == [("6*7\n", "Output:\n42")]
+
+
 def test_a_stream_goes_on_with_a_new_broker(server):
     """The process that serves HTTP is killed in the middle of a stream: not a byte is missing or twice."""
     with bailey.Sandbox(url=server.unix) as sandbox:
