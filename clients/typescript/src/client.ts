@@ -113,7 +113,7 @@ export class Client {
     #pauseMs(operation: Operation, error: unknown, tries: number): number | undefined {
         if (tries >= (this.#options.retries ?? RETRIES)) return undefined;
         if (error instanceof SandboxConnectionError) {
-            return !error.wasSent || operation.method === "GET" ? 50 * 4 ** tries : undefined;
+            return !error.wasSent || operation.method === "GET" ? Math.min(2000, 50 * 4 ** tries) : undefined;
         }
         if (error instanceof SandboxError && error.status === 503 && error.retryAfterSeconds !== undefined) {
             return error.retryAfterSeconds <= LONGEST_PAUSE_S ? error.retryAfterSeconds * 1000 : undefined;

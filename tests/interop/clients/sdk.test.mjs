@@ -321,3 +321,19 @@ test("a read is tried again after a lost connection", async () => {
     assert.deepEqual(result, []);
     assert.equal(requests.length, 2);
 });
+
+if (process.env.BAILEY_URL.startsWith("unix:")) { // over TCP the server does not tell its process ids
+    test("a stream goes on with a new broker", async () => {
+        const client = new Client({ retries: 10 });
+        const handle = await sandbox.commands.start(["sh", "-c", "echo first; read x; seq 1 1000"], { stdin: true });
+        const stream = handle.stream();
+        assert.equal((await stream.next()).value.text, "first\n");
+        process.kill((await client.info()).broker_pid, "SIGKILL");
+        await client.info(); // a read is tried again until the new one answers
+        await handle.sendStdin("go\n", { end: true });
+        let text = "";
+        for await (const chunk of stream) text += chunk.text;
+        assert.equal(text, Array.from({ length: 1000 }, (_, n) => `${n + 1}\n`).join(""));
+        client.close();
+    });
+}

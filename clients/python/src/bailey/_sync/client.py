@@ -123,10 +123,9 @@ class Client:
         """Seconds before another try; None: another try is not safe, or has no point."""
         if tries >= self._retries or isinstance(error, SandboxTimeoutError):
             return None
-        if isinstance(error, ConnectFailed):
-            return float(0.05 * 4 ** tries)
         if isinstance(error, SandboxConnectionError):
-            return float(0.05 * 4 ** tries) if operation.method == "GET" else None
+            is_safe = isinstance(error, ConnectFailed) or operation.method == "GET"
+            return min(2.0, 0.05 * 4.0 ** tries) if is_safe else None
         if error.status == 503 and error.retry_after_s is not None:
             return error.retry_after_s if error.retry_after_s <= LONGEST_PAUSE_S else None
         return None
