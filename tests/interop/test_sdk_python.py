@@ -454,7 +454,7 @@ def test_tasks_share_a_sandbox_and_cancelling_ends_the_work(server):
                 await task
             execution = (await sandbox.commands.list())[0]["execution_id"]
             handle = await sandbox.commands.get(execution)
-            assert (await handle.wait()).exit_code != 0  # the server ended what nobody waited for
+            assert (await handle.wait()).exit_code != 0  # the server ended it
 
     asyncio.run(main())
 
@@ -543,7 +543,7 @@ def test_get_sandbox(server):
 
 
 def test_https(tmp_path):
-    """Calls, a stream, a large upload and a terminal behind TLS; a certificate nobody signed is refused."""
+    """Calls, a stream, a large upload and a terminal behind TLS; a certificate of an unknown authority is refused."""
     content = os.urandom(1024 * 1024)
     with tcp.Server(tls=tcp.certificate(tmp_path, "localhost")) as server:
         where = {"url": f"https://127.0.0.1:{server.port}", "api_key": server.key}

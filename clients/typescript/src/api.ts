@@ -563,140 +563,72 @@ export interface Operation {
 }
 
 export const operations = {
-    /** Whether the daemon answers */
     health: { method: "GET", path: "/healthz" },
-    /** What this daemon is */
     info: { method: "GET", path: "/v1/info" },
-    /** The tools with their schemas */
     listTools: { method: "GET", path: "/v1/tools" },
-    /** Calls a tool with parameters or the envelope; an error of the tool is a reply of 200 */
     callTool: { method: "POST", path: "/v1/tools/{name}" },
-    /** Runs code in a box of its own: its result, or its events (Accept: text/event-stream) */
     run: { method: "POST", path: "/v1/run" },
-    /** Ends a run that is under way; whoever waits for it gets its result */
     stopRun: { method: "DELETE", path: "/v1/run/{execution}" },
-    /** Makes a session; its box is made at its first use */
     createSession: { method: "POST", path: "/v1/sessions" },
-    /** Sessions, newest first */
     listSessions: { method: "GET", path: "/v1/sessions" },
-    /** One session, also one that has ended */
     getSession: { method: "GET", path: "/v1/sessions/{id}" },
-    /** Ends a session with all that runs in it */
     deleteSession: { method: "DELETE", path: "/v1/sessions/{id}" },
-    /** Lets a session live longer */
     extendSession: { method: "POST", path: "/v1/sessions/{id}/extend" },
-    /** Runs a command: its result, its events (Accept: text/event-stream), or 202 at once in the background */
     exec: { method: "POST", path: "/v1/sessions/{id}/exec" },
-    /** Executions, newest first */
     listProcesses: { method: "GET", path: "/v1/sessions/{id}/processes" },
-    /** One execution */
     getProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}" },
-    /** Bytes of a stream so far; headers Bailey-Offset, -Next-Offset, -Total, -Running */
     getOutput: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/output" },
-    /** Events started, stdout, stderr, exit, of a cell result, display and error; resumable */
     followProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/events" },
-    /** Sends a signal */
     signalProcess: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/signal" },
-    /** Bytes for the standard input */
     writeInput: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/stdin" },
-    /** The size of its terminal */
     resizeTerminal: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/resize" },
-    /** A file's bytes */
     readFile: { method: "GET", path: "/v1/sessions/{id}/files" },
-    /** Writes a file, whole or not at all; with offset into the file itself */
     writeFile: { method: "PUT", path: "/v1/sessions/{id}/files" },
-    /** Deletes a file or folder */
     deleteFile: { method: "DELETE", path: "/v1/sessions/{id}/files" },
-    /** One entry */
     statFile: { method: "GET", path: "/v1/sessions/{id}/files/stat" },
-    /** Entries of a folder */
     listFiles: { method: "GET", path: "/v1/sessions/{id}/files/list" },
-    /** Events ready, then change */
     watchFiles: { method: "GET", path: "/v1/sessions/{id}/files/watch" },
-    /** Makes a folder and those above it */
     makeFolder: { method: "POST", path: "/v1/sessions/{id}/files/mkdir" },
-    /** Moves a file or folder */
     moveFile: { method: "POST", path: "/v1/sessions/{id}/files/move" },
-    /** Changes the mode */
     changeMode: { method: "POST", path: "/v1/sessions/{id}/files/chmod" },
-    /** The session's datasets */
     listDatasets: { method: "GET", path: "/v1/sessions/{id}/datasets" },
-    /** Gives a dataset; it appears as /tmp/data/{name}.csv */
     giveDataset: { method: "PUT", path: "/v1/sessions/{id}/datasets/{name}" },
-    /** What came out of /tmp/output */
     listOutputs: { method: "GET", path: "/v1/sessions/{id}/outputs" },
-    /** Bytes of one that was saved */
     readOutput: { method: "GET", path: "/v1/sessions/{id}/outputs/{name}" },
-    /** All events; resumable */
     events: { method: "GET", path: "/v1/events" },
-    /** A session's events; resumable */
     sessionEvents: { method: "GET", path: "/v1/sessions/{id}/events" },
-    /** A WebSocket for everything that streams: events of all sessions, commands, cells, files; see docs/websocket.md */
     openAll: { method: "GET", path: "/v1/ws" },
-    /** The same, for one session */
     openSession: { method: "GET", path: "/v1/sessions/{id}/ws" },
-    /** A WebSocket that is a terminal: binary messages are its bytes, text messages are about it */
     openTerminal: { method: "GET", path: "/v1/sessions/{id}/pty/ws" },
-    /** Outputs by id, newest first, at most 1000; also those kept of sessions that ended */
     listArtifacts: { method: "GET", path: "/v1/artifacts" },
-    /** Bytes of an output by its id, with a key or by a signed link; ranges are answered */
     readArtifact: { method: "GET", path: "/v1/artifacts/{id}" },
-    /** Removes an output by its id */
     deleteArtifact: { method: "DELETE", path: "/v1/artifacts/{id}" },
-    /** What an output is, and until when */
     getArtifact: { method: "GET", path: "/v1/artifacts/{id}/info" },
-    /** A link to an output that needs no key, for a time */
     linkArtifact: { method: "POST", path: "/v1/artifacts/{id}/link" },
-    /** Keeps an output beyond its session and its time, or not any more */
     keepArtifact: { method: "POST", path: "/v1/artifacts/{id}/keep" },
-    /** This document */
     openapi: { method: "GET", path: "/openapi.json" },
-    /** A page that lists the operations and lets a person try one */
     docs: { method: "GET", path: "/docs" },
-    /** API keys of all tenants, without their texts */
     listKeys: { method: "GET", path: "/v1/keys" },
-    /** Makes an API key; its text is in this reply and nowhere else */
     createKey: { method: "POST", path: "/v1/keys" },
-    /** Gives a key a new secret; the old one works for grace_s more (0) */
     rotateKey: { method: "POST", path: "/v1/keys/{id}/rotate" },
-    /** Removes a key: whoever has it gets no more */
     deleteKey: { method: "DELETE", path: "/v1/keys/{id}" },
-    /** Runs code that keeps its variables: its result, its events (Accept: text/event-stream), or 202 at once in the background */
     runCell: { method: "POST", path: "/v1/sessions/{id}/code" },
-    /** Contexts, oldest first */
     listContexts: { method: "GET", path: "/v1/sessions/{id}/contexts" },
-    /** Makes a context; its kernel starts with its first cell */
     createContext: { method: "POST", path: "/v1/sessions/{id}/contexts" },
-    /** Ends its kernel with all variables; the next cell has a new one */
     restartContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/restart" },
-    /** Interrupts the cell that runs; variables stay */
     interruptContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/interrupt" },
-    /** Removes a context with its kernel */
     deleteContext: { method: "DELETE", path: "/v1/sessions/{id}/contexts/{context}" },
-    /** What was installed into the session */
     listPackages: { method: "GET", path: "/v1/sessions/{id}/packages" },
-    /** Installs packages, with the progress as events (Accept: text/event-stream) */
     installPackages: { method: "POST", path: "/v1/sessions/{id}/packages" },
-    /** What boxes can be furnished with, built or not */
     listTemplates: { method: "GET", path: "/v1/templates" },
-    /** Builds a template, with its progress as events (Accept: text/event-stream) */
     buildTemplate: { method: "POST", path: "/v1/templates" },
-    /** One template */
     getTemplate: { method: "GET", path: "/v1/templates/{name}" },
-    /** Removes a template, and its layer once nobody uses that */
     deleteTemplate: { method: "DELETE", path: "/v1/templates/{name}" },
-    /** Reads its layer again and compares it with its name */
     verifyTemplate: { method: "POST", path: "/v1/templates/{name}/verify" },
-    /** Interpreters that are kept warm, boxes made ahead, and what they hold */
     warm: { method: "GET", path: "/v1/warm" },
-    /** Counts and times for Prometheus, in its text format 0.0.4 */
     metrics: { method: "GET", path: "/metrics" },
-    /** Lines of the audit as they were written, oldest first, one JSON object each */
     audit: { method: "GET", path: "/v1/audit" },
-    /** New configuration and certificates, over the daemon's own socket only; says what changed and what needs a restart */
     reload: { method: "POST", path: "/v1/reload" },
-    /** Runs code in a box of its own: packages and files in, the result and its files out */
     execute: { method: "POST", path: "/execute" },
-    /** Whether POST /execute works, and how busy it is */
     executeHealth: { method: "GET", path: "/health" },
 } as const satisfies Record<string, Operation>;

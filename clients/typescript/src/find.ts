@@ -73,7 +73,7 @@ function bailey(program: string, words: string[], env: Environment): Promise<{ s
     });
 }
 
-/** The local daemon's address; starts the daemon when nobody answers there. */
+/** The local daemon's address; starts the daemon when nothing listens there. */
 export async function local(env: Environment = process.env): Promise<Address> {
     const tried = await sockets(env);
     for (const path of tried) {
@@ -81,7 +81,7 @@ export async function local(env: Environment = process.env): Promise<Address> {
     }
     const program = await onPath("bailey", env);
     if (!program) {
-        const where = tried[0] ? ` (nobody answers on ${tried[0]})` : "";
+        const where = tried[0] ? ` (nothing listens on ${tried[0]})` : "";
         throw new NoServerError(`no server is configured and no local daemon is running${where}; ${ELSE}`);
     }
     const started = await bailey(program, ["session", "ls", "--json"], env);

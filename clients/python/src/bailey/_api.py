@@ -685,139 +685,71 @@ class ExecuteHealthReply(_ExecuteHealthReply, total=False):
     runtime_version: str
 
 
-# Whether the daemon answers
 HEALTH = Operation("GET", "/healthz")
-# What this daemon is
 INFO = Operation("GET", "/v1/info")
-# The tools with their schemas
 LIST_TOOLS = Operation("GET", "/v1/tools")
-# Calls a tool with parameters or the envelope; an error of the tool is a reply of 200
 CALL_TOOL = Operation("POST", "/v1/tools/{name}")
-# Runs code in a box of its own: its result, or its events (Accept: text/event-stream)
 RUN = Operation("POST", "/v1/run")
-# Ends a run that is under way; whoever waits for it gets its result
 STOP_RUN = Operation("DELETE", "/v1/run/{execution}")
-# Makes a session; its box is made at its first use
 CREATE_SESSION = Operation("POST", "/v1/sessions")
-# Sessions, newest first
 LIST_SESSIONS = Operation("GET", "/v1/sessions")
-# One session, also one that has ended
 GET_SESSION = Operation("GET", "/v1/sessions/{id}")
-# Ends a session with all that runs in it
 DELETE_SESSION = Operation("DELETE", "/v1/sessions/{id}")
-# Lets a session live longer
 EXTEND_SESSION = Operation("POST", "/v1/sessions/{id}/extend")
-# Runs a command: its result, its events (Accept: text/event-stream), or 202 at once in the background
 EXEC = Operation("POST", "/v1/sessions/{id}/exec")
-# Executions, newest first
 LIST_PROCESSES = Operation("GET", "/v1/sessions/{id}/processes")
-# One execution
 GET_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}")
-# Bytes of a stream so far; headers Bailey-Offset, -Next-Offset, -Total, -Running
 GET_OUTPUT = Operation("GET", "/v1/sessions/{id}/processes/{execution}/output")
-# Events started, stdout, stderr, exit, of a cell result, display and error; resumable
 FOLLOW_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}/events")
-# Sends a signal
 SIGNAL_PROCESS = Operation("POST", "/v1/sessions/{id}/processes/{execution}/signal")
-# Bytes for the standard input
 WRITE_INPUT = Operation("POST", "/v1/sessions/{id}/processes/{execution}/stdin")
-# The size of its terminal
 RESIZE_TERMINAL = Operation("POST", "/v1/sessions/{id}/processes/{execution}/resize")
-# A file's bytes
 READ_FILE = Operation("GET", "/v1/sessions/{id}/files")
-# Writes a file, whole or not at all; with offset into the file itself
 WRITE_FILE = Operation("PUT", "/v1/sessions/{id}/files")
-# Deletes a file or folder
 DELETE_FILE = Operation("DELETE", "/v1/sessions/{id}/files")
-# One entry
 STAT_FILE = Operation("GET", "/v1/sessions/{id}/files/stat")
-# Entries of a folder
 LIST_FILES = Operation("GET", "/v1/sessions/{id}/files/list")
-# Events ready, then change
 WATCH_FILES = Operation("GET", "/v1/sessions/{id}/files/watch")
-# Makes a folder and those above it
 MAKE_FOLDER = Operation("POST", "/v1/sessions/{id}/files/mkdir")
-# Moves a file or folder
 MOVE_FILE = Operation("POST", "/v1/sessions/{id}/files/move")
-# Changes the mode
 CHANGE_MODE = Operation("POST", "/v1/sessions/{id}/files/chmod")
-# The session's datasets
 LIST_DATASETS = Operation("GET", "/v1/sessions/{id}/datasets")
-# Gives a dataset; it appears as /tmp/data/{name}.csv
 GIVE_DATASET = Operation("PUT", "/v1/sessions/{id}/datasets/{name}")
-# What came out of /tmp/output
 LIST_OUTPUTS = Operation("GET", "/v1/sessions/{id}/outputs")
-# Bytes of one that was saved
 READ_OUTPUT = Operation("GET", "/v1/sessions/{id}/outputs/{name}")
-# All events; resumable
 EVENTS = Operation("GET", "/v1/events")
-# A session's events; resumable
 SESSION_EVENTS = Operation("GET", "/v1/sessions/{id}/events")
-# A WebSocket for everything that streams: events of all sessions, commands, cells, files; see docs/websocket.md
 OPEN_ALL = Operation("GET", "/v1/ws")
-# The same, for one session
 OPEN_SESSION = Operation("GET", "/v1/sessions/{id}/ws")
-# A WebSocket that is a terminal: binary messages are its bytes, text messages are about it
 OPEN_TERMINAL = Operation("GET", "/v1/sessions/{id}/pty/ws")
-# Outputs by id, newest first, at most 1000; also those kept of sessions that ended
 LIST_ARTIFACTS = Operation("GET", "/v1/artifacts")
-# Bytes of an output by its id, with a key or by a signed link; ranges are answered
 READ_ARTIFACT = Operation("GET", "/v1/artifacts/{id}")
-# Removes an output by its id
 DELETE_ARTIFACT = Operation("DELETE", "/v1/artifacts/{id}")
-# What an output is, and until when
 GET_ARTIFACT = Operation("GET", "/v1/artifacts/{id}/info")
-# A link to an output that needs no key, for a time
 LINK_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/link")
-# Keeps an output beyond its session and its time, or not any more
 KEEP_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/keep")
-# This document
 OPENAPI = Operation("GET", "/openapi.json")
-# A page that lists the operations and lets a person try one
 DOCS = Operation("GET", "/docs")
-# API keys of all tenants, without their texts
 LIST_KEYS = Operation("GET", "/v1/keys")
-# Makes an API key; its text is in this reply and nowhere else
 CREATE_KEY = Operation("POST", "/v1/keys")
-# Gives a key a new secret; the old one works for grace_s more (0)
 ROTATE_KEY = Operation("POST", "/v1/keys/{id}/rotate")
-# Removes a key: whoever has it gets no more
 DELETE_KEY = Operation("DELETE", "/v1/keys/{id}")
-# Runs code that keeps its variables: its result, its events (Accept: text/event-stream), or 202 at once in the background
 RUN_CELL = Operation("POST", "/v1/sessions/{id}/code")
-# Contexts, oldest first
 LIST_CONTEXTS = Operation("GET", "/v1/sessions/{id}/contexts")
-# Makes a context; its kernel starts with its first cell
 CREATE_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts")
-# Ends its kernel with all variables; the next cell has a new one
 RESTART_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/restart")
-# Interrupts the cell that runs; variables stay
 INTERRUPT_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/interrupt")
-# Removes a context with its kernel
 DELETE_CONTEXT = Operation("DELETE", "/v1/sessions/{id}/contexts/{context}")
-# What was installed into the session
 LIST_PACKAGES = Operation("GET", "/v1/sessions/{id}/packages")
-# Installs packages, with the progress as events (Accept: text/event-stream)
 INSTALL_PACKAGES = Operation("POST", "/v1/sessions/{id}/packages")
-# What boxes can be furnished with, built or not
 LIST_TEMPLATES = Operation("GET", "/v1/templates")
-# Builds a template, with its progress as events (Accept: text/event-stream)
 BUILD_TEMPLATE = Operation("POST", "/v1/templates")
-# One template
 GET_TEMPLATE = Operation("GET", "/v1/templates/{name}")
-# Removes a template, and its layer once nobody uses that
 DELETE_TEMPLATE = Operation("DELETE", "/v1/templates/{name}")
-# Reads its layer again and compares it with its name
 VERIFY_TEMPLATE = Operation("POST", "/v1/templates/{name}/verify")
-# Interpreters that are kept warm, boxes made ahead, and what they hold
 WARM = Operation("GET", "/v1/warm")
-# Counts and times for Prometheus, in its text format 0.0.4
 METRICS = Operation("GET", "/metrics")
-# Lines of the audit as they were written, oldest first, one JSON object each
 AUDIT = Operation("GET", "/v1/audit")
-# New configuration and certificates, over the daemon's own socket only; says what changed and what needs a restart
 RELOAD = Operation("POST", "/v1/reload")
-# Runs code in a box of its own: packages and files in, the result and its files out
 EXECUTE = Operation("POST", "/execute")
-# Whether POST /execute works, and how busy it is
 EXECUTE_HEALTH = Operation("GET", "/health")

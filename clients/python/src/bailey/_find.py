@@ -66,7 +66,7 @@ def _bailey(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def local(env: Optional[Mapping[str, str]] = None) -> Address:
-    """The local daemon's address; starts the daemon when nobody answers there. Blocks."""
+    """The local daemon's address; starts the daemon when nothing listens there. Blocks."""
     env = os.environ if env is None else env
     if not hasattr(socket, "AF_UNIX"):
         raise NoServerError(f"this system has no unix sockets, so there is no local daemon; {_ELSE}")
@@ -79,7 +79,7 @@ def local(env: Optional[Mapping[str, str]] = None) -> Address:
 
     program = shutil.which("bailey", path=env.get("PATH"))
     if not program:
-        where = f" (nobody answers on {tried[0]})" if tried else ""
+        where = f" (nothing listens on {tried[0]})" if tried else ""
         raise NoServerError(f"no server is configured and no local daemon is running{where}; {_ELSE}")
     started = _bailey(program, "session", "ls", "--json")
     if started.returncode != 0:

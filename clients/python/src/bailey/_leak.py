@@ -1,4 +1,4 @@
-"""_leak.py - ends the session of a sandbox that nobody closed.
+"""_leak.py - ends the session of a sandbox that was never closed.
 
 Called by weakref.finalize when the object is collected or the interpreter exits. It has no event loop
 and no sandbox any more, so it makes one request of its own, blocking and short.

@@ -2,7 +2,7 @@
 
 The counterpart of _sync/io.py with the same names, without any package: a head is written, a head is
 read, then a body by its length or in chunks. A connection is kept only after its reply was read to the
-end; a task that is cancelled closes its connection, which is how the server learns of it.
+end; cancelling a task closes its connection, and the server then ends the command or cell.
 """
 from __future__ import annotations
 

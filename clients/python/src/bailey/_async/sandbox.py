@@ -27,7 +27,8 @@ class AsyncSandbox:
     """A sandbox that keeps files, processes and variables until it is closed.
 
         async with AsyncSandbox() as sandbox:
-            print((await sandbox.run_code("1+1")).text)
+            execution = await sandbox.run_code("1+1")
+            print(execution.text)
 
     template      what is installed: "python", "data", or one of your own
     name          a name for it; `connect(name)` finds it again

@@ -1,7 +1,7 @@
 """io.py - blocking input and output: http.client over TCP, TLS or a unix socket, connections kept.
 
 A connection is kept only after its reply was read to the end; whatever ends in between (a time limit,
-Ctrl-C, a stream that is left) closes it, which is how the server learns that nobody waits any more.
+Ctrl-C, a stream that is left) closes it. The server then ends the command or cell that only this connection waited for.
 Several threads may use one Transport: each request has a connection to itself.
 """
 from __future__ import annotations

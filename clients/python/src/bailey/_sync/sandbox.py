@@ -28,7 +28,8 @@ class Sandbox:
     """A sandbox that keeps files, processes and variables until it is closed.
 
         with Sandbox() as sandbox:
-            print((sandbox.run_code("1+1")).text)
+            execution = sandbox.run_code("1+1")
+            print(execution.text)
 
     template      what is installed: "python", "data", or one of your own
     name          a name for it; `connect(name)` finds it again
