@@ -24,7 +24,7 @@ class Wheel:
                                      f"Version: {self.version}\n" +
                                      "".join(f"Requires-Dist: {need}\n" for need in self.needs))
         files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        record = "".join(f"{name},{digest(text)},{len(text.encode())}\n"
+        record = "".join(f"{name},{digest(text)},{len(as_bytes(text))}\n"
                          for name, text in files.items())
         files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\n"
         path = folder / self.file_name
@@ -34,8 +34,12 @@ class Wheel:
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def as_bytes(text):
+    return text if isinstance(text, bytes) else text.encode()
+
+
 def digest(text):
-    raw = hashlib.sha256(text.encode()).digest()
+    raw = hashlib.sha256(as_bytes(text)).digest()
     return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 

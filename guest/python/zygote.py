@@ -1,9 +1,11 @@
 """zygote.py - a warm Python: imports modules, then forks kernels that have them.
 
-    python3 zygote.py TIER [TIERS]
+    python3 [-S] zygote.py TIER [TIERS]
 
 It imports and never calls what it loaded: a thread pool that was used before a fork hangs every
-child. No guest code ever runs here. Tier 0 has the modules below; tier n those of the first n lines
+child. No guest code ever runs here, and of a template's packages only the modules that are named: what the
+interpreter would run by itself (.pth files, sitecustomize) runs in kernels (zygote_site.py). The
+process has no capability, and its filter is on before the interpreter begins. Tier 0 has the modules below; tier n those of the first n lines
 of the file TIERS too (each a name, then modules; /bailey/tiers). Everything after _zygote.serve() happens in kernels,
 which have all their walls by then.
 """
@@ -16,6 +18,10 @@ _zygote.start()  # before anything else is loaded: not dumpable from here on
 import gc  # noqa: E402
 
 gc.disable()  # what is imported stays
+
+import zygote_site  # noqa: E402
+
+SITE = zygote_site.Site(_zygote)
 
 import kernel  # noqa: E402
 import zygote_fork  # noqa: E402
@@ -56,7 +62,7 @@ def main():
     for name, modules in tiers(int(sys.argv[1]), *sys.argv[2:3]):
         load(modules, name)
         loaded += modules
-    birth = zygote_fork.Birth(_zygote, hooks, [name for name in loaded if name in sys.modules])
+    birth = zygote_fork.Birth(_zygote, hooks, SITE, [name for name in loaded if name in sys.modules])
     gc.collect()
     gc.freeze()  # no collection in a kernel touches, and so copies, any of it
     gc.enable()

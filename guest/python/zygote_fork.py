@@ -94,9 +94,10 @@ def make_streams():
 class Birth:
     """Made in the zygote when everything is imported; happens in each kernel."""
 
-    def __init__(self, native, hooks, modules):
+    def __init__(self, native, hooks, site, modules):
         self.native = native
         self.hooks = hooks
+        self.site = site
         self.needed = hooks.needed()
         self.randomness = Randomness(native)
         self.kernel = kernel._the_kernel = kernel.Kernel("/workspace")
@@ -111,6 +112,7 @@ class Birth:
             hook()
         self.hooks.give_back()
         sys.modules["threading"]._main_thread._set_native_id()
+        self.site.finish()
         self.randomness.renew()
         try:
             posix.stat(PACKAGES)

@@ -69,6 +69,7 @@ struct launch_spec {
     /* of an engine; zero for a box that is made directly */
     enum launch_ids ids;
     uint32_t warden_id, guest_id;   /* LAUNCH_IDS_PAIR */
+    uint32_t owner_id;              /* of its user namespace: who may enter it; 0: the caller */
     const struct cgroup_site *site; /* where its group is made, and nothing swept; NULL: found */
 };
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +61,25 @@ void ids_choose(const struct launch_spec *spec, struct id_plan *ids)
     ids->way = IDS_HELPER;
     ids->sub_uid = uid_first;
     ids->sub_gid = gid_first;
+}
+
+/* Raw calls, as everywhere: there is one thread. */
+int ids_lend(uint32_t owner, bool keeps_files)
+{
+    if (syscall(SYS_setresuid, -1, owner, -1) < 0)
+        return -errno;
+    if (keeps_files)
+        syscall(SYS_setfsuid,
+                getuid()); /* and with it the rights on files, in the kernel's sense */
+    return 0;
+}
+
+void ids_return(void)
+{
+    uid_t own = getuid();
+
+    if (syscall(SYS_setresuid, -1, own, -1) < 0 || geteuid() != own)
+        abort(); /* never go on as somebody else */
 }
 
 /*

@@ -70,6 +70,14 @@ void launch_drop(struct launch *launch); /* before it stands: all of it goes */
 void end_but_group(struct launched *launched, struct launch_usage *usage);
 
 /* ids.c */
+/*
+ * For a moment the caller's effective id is `owner`: a user namespace that is cloned meanwhile
+ * belongs to it, and a v1 control group's file that is opened lets its processes in. `keeps_files`:
+ * files are still the caller's to open; else it has no more rights than the owner. 0, or a negative
+ * errno and nothing has changed; ids_return() cannot fail.
+ */
+int ids_lend(uint32_t owner, bool keeps_files);
+void ids_return(void);
 /* What /proc calls a child of ours, which inside an engine may be another number than we know. */
 pid_t ids_proc_number(pid_t pid, int pid_fd);
 

@@ -67,7 +67,29 @@ static void timing(struct launched *launched, const char *name, uint64_t *since)
     *since = now;
 }
 
-static int clone_warden(struct child *child, struct launched *launched, struct error *err)
+/* The owner of the new user namespace is who clones it: another id than ours, for that moment. */
+static pid_t clone_owned(uint64_t flags, uint32_t owner_id, int *ret_pid_fd, int group_fd)
+{
+    bool is_lent = owner_id != 0 && flags & CLONE_NEWUSER;
+    int r = is_lent ? ids_lend(owner_id, true) : 0;
+    pid_t pid;
+    int error;
+
+    if (r < 0) {
+        errno = -r;
+        return -1;
+    }
+    pid = sys_clone_fork(flags, ret_pid_fd, group_fd);
+    if (pid == 0 || !is_lent)
+        return pid; /* the child's ids are changed once its maps are written */
+    error = errno;
+    ids_return();
+    errno = error;
+    return pid;
+}
+
+static int clone_warden(struct child *child, uint32_t owner_id, struct launched *launched,
+                        struct error *err)
 {
     CLEANUP(fd_closep) int ours = -1;
     int pair[2];
@@ -83,7 +105,7 @@ static int clone_warden(struct child *child, struct launched *launched, struct e
         group_fd = launched->group.join_fd[0];
     if (child->plan.has_namespaces)
         flags = NAMESPACES | (child->plan.has_network ? CLONE_NEWNET : 0);
-    pid = sys_clone_fork(flags, &launched->pid_fd, group_fd);
+    pid = clone_owned(flags, owner_id, &launched->pid_fd, group_fd);
     if (pid == 0) {
         close(pair[0]);
         child_become_warden(child);
@@ -115,6 +137,8 @@ static void make_group(const struct launch_spec *spec, struct launched *launched
         launched->site = *spec->site;
         str_format(name, sizeof(name), "box-%u", serial++);
         cgroup_make(&launched->site, name, &limits, &launched->group, NULL);
+        if (spec->owner_id)
+            cgroup_let_in(&launched->group, spec->owner_id);
     } else {
         cgroup_find(&launched->site);
         cgroup_make_own(&launched->site, &limits, &launched->group, NULL);
@@ -132,7 +156,7 @@ static int begin_child(struct launch *launch, struct error *err)
     int r;
 
     make_scrub(&child.plan);
-    r = clone_warden(&child, launched, err);
+    r = clone_warden(&child, spec->owner_id, launched, err);
     if (r < 0)
         return r;
     timing(launched, "clone", &since);

@@ -40,7 +40,8 @@ static int fill_spec(struct managed_box *box, struct error *err)
         .ids = plan->pair_count ? LAUNCH_IDS_PAIR : LAUNCH_IDS_SINGLE,
         .warden_id = PAIR_FIRST + 2 * box->slot,
         .guest_id = PAIR_FIRST + 2 * box->slot + 1,
-        .site = &plan->site,
+        .owner_id = box->owner ? box->owner->id : 0,
+        .site = box->owner ? &box->owner->site : &plan->site,
     };
     str_copy(own, sizeof(own), make->key);
     if (box->folder)

@@ -109,6 +109,9 @@ int handover_add_box(struct buf *buf, const struct handover_box *box)
     pack_u8(&pack, (uint8_t)box->flavour);
     for (int i = 0; i < _CONTROLLER_MAX; i++)
         put_text(&pack, box->group[i], sizeof(box->group[i]));
+    pack_u8(&pack, box->has_owner);
+    pack_u32(&pack, box->owner_slot);
+    put_text(&pack, box->tenant, sizeof(box->tenant));
     return add_record(buf, RECORD_BOX, &pack);
 }
 
@@ -240,8 +243,13 @@ static int read_box(struct unpack *unpack, const struct handover_reader *reader)
     box.flavour = (enum cgroup_flavour)unpack_u8(unpack);
     for (int i = 0; i < _CONTROLLER_MAX; i++)
         take_text(unpack, box.group[i], sizeof(box.group[i]));
-    if (unpack->failed || box.slot >= LIMIT_BOXES || box.staging >= _STAGING_MAX ||
-        box.flavour > CGROUP_V2)
+    if (!unpack->failed && unpack->left > 0) { /* of a version that knows owners */
+        box.has_owner = take_bool(unpack);
+        box.owner_slot = unpack_u32(unpack);
+        take_text(unpack, box.tenant, sizeof(box.tenant));
+    }
+    if (unpack->failed || box.slot >= LIMIT_BOXES || box.owner_slot >= LIMIT_BOXES ||
+        box.staging >= _STAGING_MAX || box.flavour > CGROUP_V2)
         return -EBADMSG;
     return reader->box(reader->ctx, &box);
 }

@@ -42,6 +42,10 @@ struct handover_box {
     int32_t pid, pid_fd, channel_fd, ruleset_fd;
     enum cgroup_flavour flavour;
     char group[_CONTROLLER_MAX][CGROUP_PATH_MAX];
+    /* of its user namespace's owner; has_owner false: the launcher, as in earlier versions */
+    bool has_owner;
+    uint32_t owner_slot;
+    char tenant[LAUNCHER_TENANT_MAX];
 };
 
 struct handover_kernel {

@@ -34,18 +34,24 @@ uint32_t boxes_slot_limit(const struct launcher *launcher)
     return launcher->plan->pair_count ? launcher->plan->pair_count : LIMIT_BOXES;
 }
 
-/* A pair of ids that no living box has; used ones come back as late as can be. */
-static bool take_slot(struct launcher *launcher, uint32_t *ret)
+bool slots_take_one(struct launcher *launcher, uint32_t slot)
+{
+    if (slot >= boxes_slot_limit(launcher) || launcher->slots[slot])
+        return false;
+    launcher->slots[slot] = 1;
+    launcher->slots_used++;
+    return true;
+}
+
+bool slots_take(struct launcher *launcher, uint32_t *ret)
 {
     uint32_t count = boxes_slot_limit(launcher);
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = (launcher->next_slot + i) % count;
 
-        if (launcher->slots[slot])
+        if (!slots_take_one(launcher, slot))
             continue;
-        launcher->slots[slot] = 1;
-        launcher->slots_used++;
         launcher->next_slot = (slot + 1) % count;
         *ret = slot;
         return true;
@@ -53,10 +59,10 @@ static bool take_slot(struct launcher *launcher, uint32_t *ret)
     return false;
 }
 
-static void give_slot(struct managed_box *box)
+void slots_give(struct launcher *launcher, uint32_t slot)
 {
-    box->launcher->slots[box->slot] = 0;
-    box->launcher->slots_used--;
+    launcher->slots[slot] = 0;
+    launcher->slots_used--;
 }
 
 /* ---- made ---- */
@@ -101,10 +107,12 @@ struct managed_box *boxes_new(struct launcher *launcher, const struct launcher_m
     if (!box || (is_prewarmed && launcher->slots_used >= boxes_slot_limit(launcher) / 4 * 3))
         return NULL;
     box->launcher = launcher;
-    if (!take_slot(launcher, &box->slot))
+    if (!slots_take(launcher, &box->slot))
         return NULL;
     box->source.fd = -1;
     box->make = *make;
+    if (launcher->plan->has_zygotes && make->staging == STAGING_NONE)
+        box->owner = zygote_owner_take(launcher, make->tenant, make->layer);
     box->generation = launcher->generation;
     box->is_prewarmed = is_prewarmed;
     trace_moment(box, BOX_ASKED);
@@ -120,7 +128,8 @@ void boxes_free(struct managed_box *box)
         pool_lost(box->launcher, box);
     else
         box->launcher->box_count--;
-    give_slot(box);
+    slots_give(box->launcher, box->slot);
+    zygote_owner_give(box->owner);
     free(box);
 }
 
@@ -258,11 +267,14 @@ void boxes_stand(struct managed_box *box)
         complete(box);
 }
 
-void boxes_make(struct launcher *launcher, const struct launcher_make *make)
+void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
 {
+    struct launcher_make named = *asked;
+    const struct launcher_make *make = &named;
     struct managed_box *box;
     struct error err = {0};
 
+    zygote_owner_name(&named);
     if (check(launcher, make, &err) < 0) {
         refuse(launcher, make->serial, NULL, &err);
         return;
@@ -355,11 +367,11 @@ static void reap(struct managed_box *box, struct launcher_usage *ret)
     struct cgroup_usage counted;
     struct launch_usage usage = {0};
 
-    cgroup_usage(&box->launched.group, &counted);
     loop_remove(&launcher->loop, &box->source);
     if (box->make.staging != STAGING_NONE)
         egress_remove(launcher, box->facts.number);
     end_but_group(&box->launched, &usage);
+    cgroup_usage(&box->launched.group, &counted); /* with what died together with the warden */
     trace_moment(box, BOX_GONE);
     trace_tell(box);
     cgroup_reaper_add(launcher, &box->launched.group);
@@ -510,12 +522,12 @@ void boxes_inventory(struct launcher *launcher)
 
 /* ---- looked at ---- */
 
-static void tell_state(void *ctx, const struct launcher_state *state)
+static void tell_state(void *ctx, const char *tenant, const struct launcher_state *state)
 {
     struct launcher *launcher = ctx;
     struct launcher_message message = {.type = LAUNCHER_STATE, .state = *state};
 
-    pool_fill_state(launcher, &message.state);
+    pool_fill_state(launcher, tenant, &message.state);
     broker_send(launcher, &message, -1);
 }
 
@@ -524,5 +536,5 @@ void boxes_look(struct launcher *launcher)
     struct launcher_state totals = {.tier = STATE_END};
 
     zygotes_each(launcher, tell_state, launcher);
-    tell_state(launcher, &totals);
+    tell_state(launcher, NULL, &totals);
 }

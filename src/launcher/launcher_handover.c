@@ -41,9 +41,13 @@ int boxes_hand(struct launcher *launcher, int (*each)(void *ctx, const struct ha
                 .channel_fd = launched->channel_fd,
                 .ruleset_fd = launched->ruleset_fd,
                 .flavour = launched->group.flavour,
+                .has_owner = box->owner,
+                .owner_slot = box->owner ? box->owner->slot : 0,
             };
 
             memcpy(told.group, launched->group.path, sizeof(told.group));
+            if (box->owner)
+                str_copy(told.tenant, sizeof(told.tenant), box->owner->tenant);
             if (!box->is_prewarmed)
                 r = each(ctx, &told);
         }
@@ -59,7 +63,7 @@ int boxes_take(struct launcher *launcher, const struct handover_box *from)
 
     if (!box)
         return -ENOMEM;
-    if (from->slot >= boxes_slot_limit(launcher) || launcher->slots[from->slot])
+    if (!slots_take_one(launcher, from->slot))
         return -EEXIST;
     box->launcher = launcher;
     box->source.fd = -1;
@@ -80,11 +84,16 @@ int boxes_take(struct launcher *launcher, const struct handover_box *from)
     cgroup_init(&box->launched.group);
     box->launched.group.flavour = from->flavour;
     memcpy(box->launched.group.path, from->group, sizeof(from->group));
+    /* Without an owner its kernels are started cold, which is no reason to lose it. */
+    if (from->has_owner)
+        box->owner =
+            zygote_owner_take_over(launcher, from->tenant, from->facts.layer, from->owner_slot);
     r = boxes_keep(box, &ignored);
-    if (r < 0)
+    if (r < 0) {
+        slots_give(launcher, box->slot);
+        zygote_owner_give(box->owner);
         return r;
-    launcher->slots[box->slot] = 1;
-    launcher->slots_used++;
+    }
     launcher->box_count++;
     ptr_take(&box);
     return 0;

@@ -36,6 +36,17 @@
 /* What a box has while it is being made, and not afterwards. */
 struct box_bringup;
 
+/* zygote_owner.c: whose id owns the user namespaces of boxes */
+struct zygote_owner {
+    struct zygote_owner *next;
+    struct launcher *launcher;
+    char tenant[LAUNCHER_TENANT_MAX], layer[HASH_TEXT_MAX];
+    uint32_t slot, id;       /* id 0: there is only one */
+    uint32_t refs;           /* zygotes, and boxes that are or are being made */
+    bool had_zygote;         /* package code has run under this id */
+    struct cgroup_site site; /* where the groups of its boxes and zygotes are made */
+};
+
 /* Moments of a box's life (launcher_trace.c), in order; 0: it was not reached. */
 enum box_moment {
     BOX_ASKED,
@@ -62,6 +73,8 @@ struct managed_box {
     struct box_bringup *bringup;
     struct launched launched;
     struct launcher_box facts;
+    struct zygote_owner
+        *owner; /* of its user namespace; NULL: the launcher, and no zygote enters */
     uint32_t slot;
     bool was_asked;
     bool waits_kernel; /* it stands, and is told when a zygote has put one into it */
@@ -105,10 +118,11 @@ struct launcher {
     uint32_t box_count; /* that the broker knows or has asked for */
     uint32_t next_number, next_slot;
     uint32_t slots_used;
-    uint8_t slots[LIMIT_BOXES]; /* 1: its pair of ids is in use */
+    uint8_t slots[LIMIT_BOXES]; /* 1: its pair of ids is a box's or an owner's */
 
     /* warm interpreters (zygotes.h) */
     struct zygote *zygotes;
+    struct zygote_owner *owners;
     struct zygote_kernel *asked_kernels, *kernels[LAUNCHER_BUCKETS]; /* by pid */
     uint32_t next_kernel;
     char layer[HASH_TEXT_MAX]; /* of the default template; empty: none */
@@ -150,10 +164,28 @@ void broker_greet(struct launcher *launcher);  /* the answer to its HELLO */
 void broker_listen(struct launcher *launcher); /* again, or not while it is to rest */
 void broker_end(struct launcher *launcher);    /* it does not do what it should: its end comes */
 
+/* zygote_owner.c */
+/* Without a layer it is the same owner for all tenants, and an empty name. */
+void zygote_owner_name(struct launcher_make *make);
+bool zygote_owner_is(const struct zygote_owner *owner, const char *tenant, const char *layer);
+/* One more that uses it; NULL: none can be had, and no zygote then. */
+struct zygote_owner *zygote_owner_take(struct launcher *launcher, const char *tenant,
+                                       const char *layer);
+/* The same for a box that was handed over, whose owner has that slot already. */
+struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const char *tenant,
+                                            const char *layer, uint32_t slot);
+void zygote_owner_give(struct zygote_owner *owner); /* NULL is fine */
 /*
- * zygote*.c: warm interpreters, one for each (layer, tier), started when first asked for (the base
- * tier of the default template at the start), replaced when they die, recycled by count. Nothing
- * here waits: a zygote that is not ready is -EAGAIN, and will be soon.
+ * What a zygote that is gone left behind, by the owner's own rights; waits for it. It is known by
+ * its control group, else by its mount namespace (its name; empty: not at all).
+ */
+void zygote_owner_kill(const struct zygote_owner *owner, const struct cgroup *group,
+                       const char *mounts);
+
+/*
+ * zygote*.c: warm interpreters, one for each (tenant, layer, tier), started when first asked for
+ * (the base tier of the default template at the start), replaced when they die, recycled by count.
+ * Nothing here waits: a zygote that is not ready is -EAGAIN, and will be soon.
  */
 struct zygote;
 void zygotes_start(struct launcher *launcher);
@@ -172,9 +204,10 @@ int zygotes_take_kernel(struct launcher *launcher, const struct handover_kernel 
 int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t kernel,
                    uint8_t tier);
 void zygotes_each(struct launcher *launcher,
-                  void (*each)(void *ctx, const struct launcher_state *state), void *ctx);
+                  void (*each)(void *ctx, const char *tenant, const struct launcher_state *state),
+                  void *ctx);
 /* The pid of the one that can be asked for a kernel now; 0: there is none. Cheap. */
-uint32_t zygotes_serving(struct launcher *launcher, const char *layer, uint8_t tier);
+uint32_t zygotes_serving(struct launcher *launcher, const struct launcher_make *make);
 /* Those that `from` has are started for `to` too, the base tier at least. */
 void zygotes_renew(struct launcher *launcher, const char *from, const char *to);
 void zygotes_forget(struct launcher *launcher, const char *layer); /* they fork no more */
@@ -206,7 +239,8 @@ void pool_forget(struct launcher *launcher, const char *layer);
 void pool_renew(struct launcher *launcher, const char *from, const char *to);
 /* One of its boxes is gone, or could not be made; its memory is the caller's. */
 void pool_lost(struct launcher *launcher, struct managed_box *box);
-void pool_fill_state(struct launcher *launcher, struct launcher_state *state);
+/* `tenant` of a zygote; NULL with STATE_END */
+void pool_fill_state(struct launcher *launcher, const char *tenant, struct launcher_state *state);
 void pool_end(struct launcher *launcher);
 void pool_drop(struct launcher *launcher); /* all that stand there; they end in the loop */
 
@@ -296,6 +330,10 @@ void boxes_end_all(struct launcher *launcher);
 bool boxes_has_key(const struct launcher *launcher,
                    const char *key); /* of a box that is or will be */
 uint32_t boxes_slot_limit(const struct launcher *launcher);
+/* A pair of ids that nobody has; used ones come back as late as can be. */
+bool slots_take(struct launcher *launcher, uint32_t *ret);
+bool slots_take_one(struct launcher *launcher, uint32_t slot); /* this; false: somebody has it */
+void slots_give(struct launcher *launcher, uint32_t slot);
 int boxes_keep(struct managed_box *box,
                struct error *err); /* it is found by its number, and watched */
 

@@ -91,6 +91,7 @@ void pool_start(struct launcher *launcher)
     if (!plan->has_zygotes || !plan->memory_bytes)
         return;
     str_copy(make.layer, sizeof(make.layer), launcher->layer);
+    zygote_owner_name(&make);
     bucket = add_bucket(launcher, &make);
     if (bucket)
         bucket->least = 1;
@@ -214,6 +215,7 @@ void pool_renew(struct launcher *launcher, const char *from, const char *to)
             continue;
         let_all_go(bucket);
         str_copy(before.shape.layer, sizeof(before.shape.layer), to);
+        zygote_owner_name(&before.shape);
         next = find_bucket(launcher, &before.shape);
         if (!next)
             next = add_bucket(launcher, &before.shape);
@@ -237,7 +239,7 @@ static void begin(struct launcher *launcher, struct pool_bucket *bucket)
         return;
     }
     box->bucket = (uint32_t)(bucket - launcher->pool.buckets);
-    box->zygote = zygotes_serving(launcher, bucket->shape.layer, bucket->shape.tier);
+    box->zygote = zygotes_serving(launcher, &bucket->shape);
     bucket->bringup_count++;
     if (pool_folder_make(launcher, &bucket->shape, &box->folder) < 0) {
         boxes_free(box);
@@ -321,8 +323,7 @@ static void set_targets(struct launcher *launcher, uint64_t now)
 
 static bool is_served(struct launcher *launcher, const struct pool_bucket *bucket)
 {
-    return bucket->shape.tier == TIER_NONE ||
-           zygotes_serving(launcher, bucket->shape.layer, bucket->shape.tier) != 0;
+    return bucket->shape.tier == TIER_NONE || zygotes_serving(launcher, &bucket->shape) != 0;
 }
 
 /* The bucket that lacks most and can be given something now. */
@@ -364,7 +365,7 @@ static struct managed_box *superfluous(struct launcher *launcher, struct pool_bu
     struct managed_box *oldest = NULL;
 
     if (bucket->boxes && bucket->shape.tier != TIER_NONE)
-        zygote = zygotes_serving(launcher, bucket->shape.layer, bucket->shape.tier);
+        zygote = zygotes_serving(launcher, &bucket->shape);
     for (struct managed_box *box = bucket->boxes; box; box = box->older) {
         if (zygote && box->zygote != zygote)
             return box;
@@ -430,7 +431,7 @@ void pool_tick(struct launcher *launcher)
 
 /* ---- told ---- */
 
-void pool_fill_state(struct launcher *launcher, struct launcher_state *state)
+void pool_fill_state(struct launcher *launcher, const char *tenant, struct launcher_state *state)
 {
     for (size_t i = 0; i < LIMIT_POOL_BUCKETS; i++) {
         const struct pool_bucket *bucket = &launcher->pool.buckets[i];
@@ -438,7 +439,8 @@ void pool_fill_state(struct launcher *launcher, struct launcher_state *state)
         if (!bucket->is_used)
             continue;
         if (state->tier != STATE_END &&
-            (state->tier != bucket->shape.tier || !str_equal(state->layer, bucket->shape.layer)))
+            (state->tier != bucket->shape.tier || !str_equal(state->layer, bucket->shape.layer) ||
+             !str_equal(tenant, bucket->shape.tenant)))
             continue;
         state->pooled += bucket->idle_count;
         if (state->tier != STATE_END) {

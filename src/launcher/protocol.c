@@ -76,6 +76,7 @@ static void pack_make(struct pack *pack, const struct launcher_make *make)
     pack_u8(pack, make->tier);
     pack_u32(pack, make->kernel);
     pack_u8(pack, make->staging);
+    pack_text(pack, make->tenant, sizeof(make->tenant));
 }
 
 static void pack_box(struct pack *pack, const struct launcher_box *box)
@@ -344,6 +345,9 @@ static bool unpack_make(struct unpack *unpack, struct launcher_make *make)
     make->tier = unpack_u8(unpack);
     make->kernel = unpack_u32(unpack);
     make->staging = unpack_u8(unpack);
+    if (!unpack_text(unpack, make->tenant, sizeof(make->tenant)) ||
+        strspn(make->tenant, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(make->tenant))
+        return false;
     return make->minimum < _ISOLATION_MAX && is_tier(make->tier) && make->staging < _STAGING_MAX &&
            (make->tier == TIER_NONE) == (make->kernel == 0);
 }

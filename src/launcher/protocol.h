@@ -20,10 +20,12 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 5
+#define LAUNCHER_VERSION 6
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
+#define LAUNCHER_TENANT_MAX 64 /* [a-z0-9-]*, with its NUL */
+#define LAUNCHER_TENANT_LOCAL "local"
 #define KERNEL_FIRST 1        /* the id of a kernel that a box is made with */
 #define HASH_TEXT_MAX 65      /* a SHA-256 in hexadecimal */
 #define LAUNCHER_CONTROL_FD 3 /* the broker's end, by this number */
@@ -75,6 +77,7 @@ struct launcher_make {
     uint8_t tier;              /* the zygote's; TIER_NONE: no kernel is wanted */
     uint32_t kernel;           /* the id that it gets in the box; 0 with TIER_NONE */
     uint8_t staging; /* enum launch_staging: an installer box, with network to the index */
+    char tenant[LAUNCHER_TENANT_MAX]; /* whose zygote it shares; empty: the local tenant's */
 };
 
 /* BOX and MADE */

@@ -5,6 +5,7 @@
  * goes wrong is tried again after a growing pause.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +29,19 @@
 #define GOOD_LIFE_MS 10000
 #define FORKS_MAX 10000 /* then its hash seed and its layout are known well enough */
 #define WORDS_PER_TURN 64
+#define WORDS_FREE \
+    1024 /* and as many for each fork: it says three, and one for a child that is none */
+#define WORDS_PER_FORK 8
+#define SAID_AT_ONCE 1024
+#define SAID_MAX (16 * 1024) /* of one process; then nobody listens */
 
 static void on_control(struct loop_source *source, uint32_t events);
 static void on_end(struct loop_source *source, uint32_t events);
+static void on_said(struct loop_source *source, uint32_t events);
 
-static bool is_of(const struct zygote *zygote, const char *layer, uint8_t tier)
+static bool is_of(const struct zygote *zygote, const char *tenant, const char *layer, uint8_t tier)
 {
-    return zygote->tier == tier && str_equal(zygote->layer, layer);
+    return zygote->tier == tier && zygote_owner_is(zygote->owner, tenant, layer);
 }
 
 /* ---- start ---- */
@@ -51,24 +58,31 @@ static void start(struct zygote *zygote)
 {
     struct launcher *launcher = zygote->launcher;
     struct error err = {0};
-    int pid_fd = -1, control_fd = -1;
-    int r = zygote_spawn(launcher, zygote, &zygote->pid, &pid_fd, &control_fd, &err);
+    struct zygote_process process;
+    int r = zygote_spawn(launcher, zygote, &process, &err);
 
     if (r < 0) {
         log_warning("starting a zygote: %s, continuing without it", err.text);
+        cgroup_reaper_add(launcher, &zygote->group);
+        cgroup_init(&zygote->group);
         start_later(zygote);
         return;
     }
+    zygote->pid = process.pid;
     zygote->state = ZYGOTE_IS_STARTING;
     zygote->forks = 0;
+    zygote->said_bytes = 0;
+    zygote->words = 0;
     zygote->started_ns = clock_now_ns();
     zygote->ready_ns = 0;
     zygote->at_ms = clock_now_ms() + START_PATIENCE_MS;
-    if (loop_add(&launcher->loop, &zygote->control, control_fd, EPOLLIN) < 0)
-        fd_closep(&control_fd); /* it finds its socket closed and ends */
-    if (loop_add(&launcher->loop, &zygote->end, pid_fd, EPOLLIN) < 0) {
+    if (loop_add(&launcher->loop, &zygote->control, process.control_fd, EPOLLIN) < 0)
+        fd_closep(&process.control_fd); /* it finds its socket closed and ends */
+    if (loop_add(&launcher->loop, &zygote->said, process.said_fd, EPOLLIN) < 0)
+        fd_closep(&process.said_fd);
+    if (loop_add(&launcher->loop, &zygote->end, process.pid_fd, EPOLLIN) < 0) {
         kill(zygote->pid, SIGKILL);
-        zygote->end.fd = pid_fd;
+        zygote->end.fd = process.pid_fd;
         on_end(&zygote->end, 0);
         return;
     }
@@ -94,22 +108,28 @@ static bool make_room(struct launcher *launcher)
     return false; /* the next who asks finds it gone */
 }
 
-static void add(struct launcher *launcher, const char *layer, uint8_t tier)
+static void add(struct launcher *launcher, const char *tenant, const char *layer, uint8_t tier)
 {
     struct zygote *zygote;
+    struct zygote_owner *owner;
 
     if (!make_room(launcher))
         return;
-    zygote = calloc(1, sizeof(*zygote));
-    if (!zygote)
+    owner = zygote_owner_take(launcher, tenant, layer);
+    zygote = owner ? calloc(1, sizeof(*zygote)) : NULL;
+    if (!zygote) {
+        zygote_owner_give(owner);
         return;
+    }
     *zygote = (struct zygote){.control = {.fd = -1, .ready = on_control},
                               .end = {.fd = -1, .ready = on_end},
+                              .said = {.fd = -1, .ready = on_said},
                               .launcher = launcher,
                               .next = launcher->zygotes,
+                              .owner = owner,
                               .tier = tier,
                               .used_ms = clock_now_ms()};
-    str_copy(zygote->layer, sizeof(zygote->layer), layer);
+    cgroup_init(&zygote->group);
     launcher->zygotes = zygote;
     start(zygote);
 }
@@ -123,6 +143,7 @@ static void drop(struct zygote *zygote)
     while (*at != zygote)
         at = &(*at)->next;
     *at = zygote->next;
+    zygote_owner_give(zygote->owner);
     free(zygote);
 }
 
@@ -148,6 +169,36 @@ static void retire(struct zygote *zygote)
         unwatch(zygote, &zygote->control);
 }
 
+/* What packages print while they are imported, a line each, and not without end. */
+static void on_said(struct loop_source *source, uint32_t events)
+{
+    struct zygote *zygote = CONTAINER_OF(source, struct zygote, said);
+    char text[SAID_AT_ONCE + 1];
+    ssize_t length = read(source->fd, text, SAID_AT_ONCE);
+    char *rest = NULL;
+
+    (void)events;
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (length > 0) {
+        text[length] = 0;
+        for (ssize_t i = 0; i < length; i++)
+            text[i] = text[i] == '\n' || (text[i] >= ' ' && text[i] != 127) ? text[i] : ' ';
+        for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+            log_warning("a zygote (tier %u) says: %s", zygote->tier, line);
+        zygote->said_bytes += (size_t)length;
+    }
+    if (length <= 0 || zygote->said_bytes >= SAID_MAX)
+        unwatch(zygote, source);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+
+    return poll(&polled, 1, 0) > 0 && polled.revents & POLLIN;
+}
+
 static bool hear(struct zygote *zygote);
 
 /*
@@ -163,11 +214,18 @@ static void reap(struct zygote *zygote, int *ret_status)
     while (waitpid(-zygote->pid, NULL, __WALL) > 0 || errno == EINTR)
         ;
     zygote->pid = 0;
-    while (zygote->control.fd >= 0 && hear(zygote))
-        ; /* its last words, and those of kernels that had just joined */
+    /* Its last words, and those of kernels that had just joined. */
+    for (int i = 0; i < WORDS_FREE && zygote->control.fd >= 0 && hear(zygote); i++)
+        ;
+    while (zygote->said.fd >= 0 && is_readable(zygote->said.fd))
+        on_said(&zygote->said, 0);
+    unwatch(zygote, &zygote->said);
     unwatch(zygote, &zygote->control);
     unwatch(zygote, &zygote->end);
     zygote_orphans(zygote);
+    zygote_owner_kill(zygote->owner, &zygote->group, zygote->mounts);
+    cgroup_reaper_add(zygote->launcher, &zygote->group);
+    cgroup_init(&zygote->group);
 }
 
 static void on_end(struct loop_source *source, uint32_t events)
@@ -202,8 +260,8 @@ static void ready(struct zygote *zygote)
     zygote->ready_ns = clock_now_ns();
     for (struct zygote *other = zygote->launcher->zygotes; other; other = next) {
         next = other->next;
-        if (other != zygote && other->state == ZYGOTE_IS_READY &&
-            is_of(other, zygote->layer, zygote->tier))
+        if (other != zygote && other->state == ZYGOTE_IS_READY && other->owner == zygote->owner &&
+            other->tier == zygote->tier)
             retire(other);
     }
     pool_wake(zygote->launcher);
@@ -242,11 +300,19 @@ static void on_control(struct loop_source *source, uint32_t events)
     struct zygote *zygote = CONTAINER_OF(source, struct zygote, control);
 
     for (int i = 0; i < WORDS_PER_TURN; i++) {
-        if (hear(zygote))
+        if (hear(zygote)) {
+            zygote->words++;
             continue;
+        }
         if (events & (EPOLLHUP | EPOLLERR))
             unwatch(zygote, source); /* its pidfd says the rest */
         break;
+    }
+    if (zygote->words > WORDS_FREE + WORDS_PER_FORK * (uint64_t)zygote->forks) {
+        log_warning("a zygote (tier %u) talks too much, ending it", zygote->tier);
+        unwatch(zygote, &zygote->control);
+        kill(zygote->pid, SIGKILL);
+        return;
     }
     if (zygote->state == ZYGOTE_IS_RETIRED && zygote->kernels == 0)
         unwatch(zygote, &zygote->control);
@@ -259,7 +325,7 @@ void zygotes_start(struct launcher *launcher)
     const struct launcher_plan *plan = launcher->plan;
 
     if (plan->has_zygotes && !launcher->zygotes && (launcher->layer[0] || plan->python[0]))
-        add(launcher, launcher->layer, 0);
+        add(launcher, launcher->layer[0] ? LAUNCHER_TENANT_LOCAL : "", launcher->layer, 0);
 }
 
 /* Must: come before the boxes' ends are waited for, which needs that all kernels are reaped. */
@@ -291,8 +357,11 @@ int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t 
         return -EOPNOTSUPP;
     if (!layer[0] && !launcher->plan->python[0])
         return -ENOENT;
+    if (!box->owner) /* nobody but the launcher may enter it */
+        return -EOPNOTSUPP;
     for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
-        if (!is_of(zygote, layer, tier) || zygote->state == ZYGOTE_IS_RETIRED)
+        if (zygote->owner != box->owner || zygote->tier != tier ||
+            zygote->state == ZYGOTE_IS_RETIRED)
             continue;
         zygote->used_ms = clock_now_ms();
         if (zygote->state == ZYGOTE_IS_READY)
@@ -301,23 +370,25 @@ int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t 
             is_coming = true;
     }
     if (!is_coming && (!found || found->forks >= FORKS_MAX))
-        add(launcher, layer, tier);
+        add(launcher, box->owner->tenant, layer, tier);
     return found ? zygote_ask(found, box, kernel) : -EAGAIN;
 }
 
-uint32_t zygotes_serving(struct launcher *launcher, const char *layer, uint8_t tier)
+uint32_t zygotes_serving(struct launcher *launcher, const struct launcher_make *make)
 {
     for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
-        if (zygote->state == ZYGOTE_IS_READY && is_of(zygote, layer, tier))
+        if (zygote->state == ZYGOTE_IS_READY &&
+            is_of(zygote, make->tenant, make->layer, make->tier))
             return (uint32_t)zygote->pid;
     }
     return 0;
 }
 
-static bool is_there(const struct launcher *launcher, const char *layer, uint8_t tier)
+static bool is_there(const struct launcher *launcher, const char *tenant, const char *layer,
+                     uint8_t tier)
 {
     for (const struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
-        if (zygote->state != ZYGOTE_IS_RETIRED && is_of(zygote, layer, tier))
+        if (zygote->state != ZYGOTE_IS_RETIRED && is_of(zygote, tenant, layer, tier))
             return true;
     }
     return false;
@@ -325,12 +396,15 @@ static bool is_there(const struct launcher *launcher, const char *layer, uint8_t
 
 void zygotes_renew(struct launcher *launcher, const char *from, const char *to)
 {
+    const char *tenants[] = {from[0] ? LAUNCHER_TENANT_LOCAL : "",
+                             to[0] ? LAUNCHER_TENANT_LOCAL : ""};
+
     if (!launcher->plan->has_zygotes || (!to[0] && !launcher->plan->python[0]))
         return;
     for (uint8_t tier = 0; tier < TIERS_MAX; tier++) {
-        if ((tier == 0 || (to[0] && is_there(launcher, from, tier))) &&
-            !is_there(launcher, to, tier))
-            add(launcher, to, tier);
+        if ((tier == 0 || (to[0] && is_there(launcher, tenants[0], from, tier))) &&
+            !is_there(launcher, tenants[1], to, tier))
+            add(launcher, tenants[1], to, tier);
     }
 }
 
@@ -340,7 +414,7 @@ void zygotes_forget(struct launcher *launcher, const char *layer)
 
     for (struct zygote *zygote = launcher->zygotes; zygote; zygote = next) {
         next = zygote->next;
-        if (zygote->state == ZYGOTE_IS_RETIRED || !str_equal(zygote->layer, layer))
+        if (zygote->state == ZYGOTE_IS_RETIRED || !str_equal(zygote->owner->layer, layer))
             continue;
         if (zygote->state == ZYGOTE_IS_STARTING)
             kill(zygote->pid, SIGKILL); /* else it would import first, from a folder that goes */
@@ -351,6 +425,7 @@ void zygotes_forget(struct launcher *launcher, const char *layer)
 /*
  * Since Linux forks in milliseconds, one that does not answer is stuck: it goes, and starts anew.
  * One that has forked is not: a guest may stop whoever joins its box, and loses that process alone.
+ * One that only says so is.
  */
 static void end_stuck(struct launcher *launcher, uint64_t now_ms)
 {
@@ -361,7 +436,8 @@ static void end_stuck(struct launcher *launcher, uint64_t now_ms)
                     kernel->pid > 0 ? "kernel of a zygote" : "zygote", kernel->zygote->tier,
                     kernel->pid > 0 ? "join its box" : "fork", FORK_PATIENCE_MS / 1000);
         kernel->is_late = true;
-        kill(kernel->pid > 0 ? kernel->pid : kernel->zygote->pid, SIGKILL);
+        if (kernel->pid == 0 || !zygote_kernel_kill(kernel))
+            kill(kernel->zygote->pid, SIGKILL);
     }
 }
 
@@ -420,7 +496,8 @@ static uint64_t private_bytes(const struct zygote *zygote)
 }
 
 void zygotes_each(struct launcher *launcher,
-                  void (*each)(void *ctx, const struct launcher_state *state), void *ctx)
+                  void (*each)(void *ctx, const char *tenant, const struct launcher_state *state),
+                  void *ctx)
 {
     for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         struct launcher_state state = {
@@ -433,7 +510,7 @@ void zygotes_each(struct launcher *launcher,
             .ready_ns = zygote->ready_ns,
         };
 
-        str_copy(state.layer, sizeof(state.layer), zygote->layer);
-        each(ctx, &state);
+        str_copy(state.layer, sizeof(state.layer), zygote->owner->layer);
+        each(ctx, zygote->owner->tenant, &state);
     }
 }

@@ -5,16 +5,21 @@
  * A kernel waits in one list from its request until it says that it has joined its box; from then
  * on it is found by its pid, as the words of its end have it. That pid comes from the kernel (the
  * one of the machine), not from the process.
+ *
+ * What a zygote says may be a lie: package code has run in it. So a word concerns kernels that this
+ * very zygote was asked for and no others, and a process is signalled by us only when it is our own
+ * child, or the zygote's by the kernel's word.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,9 +27,11 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "launcher/handover.h"
 #include "launcher/zygotes.h"
 #include "sandbox/sandbox.h"
+#include "sys/calls.h"
 #include "sys/packet.h"
 #include "wire/message.h"
 
@@ -37,25 +44,28 @@ static struct zygote_kernel **bucket_of(struct launcher *launcher, pid_t pid)
     return &launcher->kernels[(uint32_t)pid % LAUNCHER_BUCKETS];
 }
 
-static struct zygote_kernel **find_serial(struct launcher *launcher, uint32_t serial)
+/* Of those that this zygote was asked for. */
+static struct zygote_kernel **find_serial(struct zygote *zygote, uint32_t serial)
 {
-    struct zygote_kernel **at = &launcher->asked_kernels;
+    struct zygote_kernel **at = &zygote->launcher->asked_kernels;
 
-    while (*at && (*at)->serial != serial)
+    while (*at && ((*at)->serial != serial || (*at)->zygote != zygote))
         at = &(*at)->next;
     return at;
 }
 
-static struct zygote_kernel **find_pid(struct launcher *launcher, pid_t pid)
+/* Of this zygote's; NULL: of those that are our own children. */
+static struct zygote_kernel **find_pid(struct launcher *launcher, const struct zygote *zygote,
+                                       pid_t pid)
 {
     struct zygote_kernel **at = bucket_of(launcher, pid);
 
-    while (*at && (*at)->pid != pid)
+    while (*at && ((*at)->pid != pid || (*at)->zygote != zygote))
         at = &(*at)->next;
     if (*at)
         return at;
     at = &launcher->asked_kernels;
-    while (*at && (*at)->pid != pid)
+    while (*at && ((*at)->pid != pid || (*at)->zygote != zygote))
         at = &(*at)->next;
     return at;
 }
@@ -77,6 +87,7 @@ static void forget(struct zygote_kernel **at)
     if (pid_fd >= 0)
         loop_remove(&kernel->launcher->loop, &kernel->end);
     fd_closep(&pid_fd);
+    fd_closep(&kernel->pid_fd);
     close_ends(kernel);
     if (kernel->zygote)
         kernel->zygote->kernels--;
@@ -149,28 +160,89 @@ static int send_request(struct zygote *zygote, struct zygote_request *request,
     return packet_send(zygote->control.fd, request, sizeof(*request), sent, count, MSG_DONTWAIT);
 }
 
+/*
+ * The box's namespaces, which the zygote may enter as their owner, and nothing else of the box's: a
+ * pidfd of the warden would need rights over the warden.
+ */
+static int open_namespaces(const struct managed_box *box, int fds[_ZYGOTE_FD_MAX])
+{
+    static const struct {
+        unsigned long request;
+        const char *name;
+        uint32_t layer; /* the box may lack it; 0: it has it */
+    } kinds[] = {
+        [ZYGOTE_FD_USER] = {PIDFD_GET_USER_NAMESPACE, "user", 0},
+        [ZYGOTE_FD_PID] = {PIDFD_GET_PID_NAMESPACE, "pid", 0},
+        [ZYGOTE_FD_IPC] = {PIDFD_GET_IPC_NAMESPACE, "ipc", 0},
+        [ZYGOTE_FD_UTS] = {PIDFD_GET_UTS_NAMESPACE, "uts", 0},
+        [ZYGOTE_FD_NET] = {PIDFD_GET_NET_NAMESPACE, "net",
+                           ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS)},
+        [ZYGOTE_FD_CGROUP] = {PIDFD_GET_CGROUP_NAMESPACE, "cgroup",
+                              ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUPNS)},
+        [ZYGOTE_FD_MNT] = {PIDFD_GET_MNT_NAMESPACE, "mnt", 0},
+    };
+    const struct launched *launched = &box->launched;
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        if (kinds[i].layer && !(launched->layers & kinds[i].layer))
+            continue;
+        fds[i] = ioctl(launched->pid_fd, kinds[i].request, 0);
+        if (fds[i] < 0) { /* before Linux 6.11 */
+            char path[64];
+
+            str_format(path, sizeof(path), "/proc/%d/ns/%s",
+                       (int)ids_proc_number(launched->pid, launched->pid_fd), kinds[i].name);
+            fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+        }
+        if (fds[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* v1 lets those in whose id opened the file; v2 those who could have opened it themselves. */
+static int become_owner(const struct cgroup *group, void *ctx)
+{
+    const struct zygote_owner *owner = ctx;
+
+    return owner->id ? ids_lend(owner->id, group->flavour == CGROUP_V1) : 0;
+}
+
+static int open_group(const struct managed_box *box, int ret_fds[_CONTROLLER_MAX])
+{
+    int r = cgroup_open_join(&box->launched.group, become_owner, box->owner, ret_fds);
+
+    if (box->owner->id)
+        ids_return();
+    return r;
+}
+
 static int ask_for(struct zygote *zygote, struct managed_box *box, struct zygote_kernel *kernel)
 {
     CLEANUP(close_all_ends) struct ends ends = {{-1, -1, -1}, {-1, -1, -1}};
     struct zygote_request request = {.serial = kernel->serial,
                                      .layers = box->launched.layers,
                                      .is_prewarmed = box->is_prewarmed};
-    int fds[_ZYGOTE_FD_MAX];
+    int fds[_ZYGOTE_FD_MAX], opened[_ZYGOTE_FD_MAX];
     int r = open_ends(&ends);
 
     if (r < 0)
         return r;
+    for (int i = 0; i < _ZYGOTE_FD_MAX; i++)
+        opened[i] = -1;
     choose_limits(box, &request);
-    fds[ZYGOTE_FD_BOX] = box->launched.pid_fd;
+    r = open_namespaces(box, opened);
+    if (r == 0)
+        r = open_group(box, &opened[ZYGOTE_FD_GROUP]);
+    memcpy(fds, opened, sizeof(fds));
     fds[ZYGOTE_FD_SOCKET] = ends.theirs[0];
     fds[ZYGOTE_FD_OUT] = ends.theirs[1];
     fds[ZYGOTE_FD_ERR] = ends.theirs[2];
     fds[ZYGOTE_FD_RULESET] = box->launched.ruleset_fd;
-    r = cgroup_open_join(&box->launched.group, &fds[ZYGOTE_FD_GROUP]);
     if (r == 0)
         r = send_request(zygote, &request, fds);
-    for (int i = 0; i < _CONTROLLER_MAX; i++)
-        fd_closep(&fds[ZYGOTE_FD_GROUP + i]);
+    for (int i = 0; i < _ZYGOTE_FD_MAX; i++)
+        fd_closep(&opened[i]);
     for (int i = 0; i < 3 && r == 0; i++)
         kernel->fds[i] = fd_take(&ends.ours[i]);
     return r;
@@ -195,6 +267,7 @@ int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel_i
         .serial = ++launcher->next_kernel,
         .number = box->facts.number,
         .kernel = kernel_id,
+        .pid_fd = -1,
         .fds = {-1, -1, -1},
         .at_ms = clock_now_ms() + FORK_PATIENCE_MS,
     };
@@ -207,6 +280,97 @@ int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel_i
     launcher->asked_kernels = kernel;
     ptr_take(&kernel);
     return 0;
+}
+
+/* ---- whose a process is ---- */
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], text[1024];
+    const char *behind;
+    int parent = 0;
+
+    str_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return 0;
+    behind = strrchr(text, ')');
+    return behind && sscanf(behind, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+/* The same by its pidfd, since Linux 6.13: one call, and no number that could be another's by now.
+ */
+static pid_t parent_by_fd(pid_t pid, int pid_fd)
+{
+    struct {
+        uint64_t mask, group;
+        uint32_t pid, tgid, ppid, ids[8];
+        int32_t exit_code;
+    } info = {0};
+
+    if (ioctl(pid_fd, _IOWR(0xff, 11, info) /* PIDFD_GET_INFO */, &info) == 0)
+        return (pid_t)info.ppid;
+    return parent_of(ids_proc_number(pid, pid_fd));
+}
+
+/*
+ * By the kernel's word: its parent is the zygote, or the vfork child of the zygote that has just
+ * made it. The zygote lives, or its number would not be its own.
+ */
+static bool is_zygotes(const struct zygote *zygote, pid_t pid, int pid_fd)
+{
+    pid_t parent = parent_by_fd(pid, pid_fd), above;
+
+    if (parent > 1 && parent == zygote->pid)
+        return true;
+    above = ids_proc_number(zygote->pid, zygote->end.fd);
+    return parent > 1 && (parent == above || parent_of(parent) == above) &&
+           sys_pidfd_send_signal(pid_fd, 0) == 0; /* it was still that process */
+}
+
+/* Our own child, living or not: then its number is nobody else's. */
+static bool is_ours(int pid_fd)
+{
+    siginfo_t info = {0};
+
+    return pid_fd >= 0 &&
+           waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
+/* Whether two processes are in one user namespace; 0 is nobody. */
+static bool is_in_one(pid_t one, pid_t other)
+{
+    char paths[2][64], links[2][64] = {"", ""};
+    pid_t pids[] = {one, other};
+
+    for (int i = 0; i < 2; i++) {
+        str_format(paths[i], sizeof(paths[i]), "/proc/%d/ns/user", (int)pids[i]);
+        if (readlink(paths[i], links[i], sizeof(links[i]) - 1) <= 0)
+            return false;
+    }
+    return str_equal(links[0], links[1]);
+}
+
+/*
+ * Who says that it has joined is a process of this zygote that says so for the first time. One
+ * whose zygote has died meanwhile is our own child, as wardens are; but in its box.
+ */
+static bool is_kernel(struct zygote_kernel *kernel, const struct managed_box *box, pid_t sender)
+{
+    struct zygote *zygote = kernel->zygote;
+
+    for (const struct zygote_kernel *other = *bucket_of(kernel->launcher, sender); other;
+         other = other->next) {
+        if (other->pid == sender && (other->zygote == zygote || !other->zygote))
+            return false;
+    }
+    kernel->pid_fd = sys_pidfd_open(sender);
+    if (kernel->pid_fd < 0)
+        return false; /* it is gone again */
+    if (zygote->pid > 0)
+        return is_zygotes(zygote, sender, kernel->pid_fd);
+    return box && sender != box->launched.pid && is_ours(kernel->pid_fd) &&
+           is_in_one(ids_proc_number(sender, kernel->pid_fd),
+                     ids_proc_number(box->launched.pid, box->launched.pid_fd));
 }
 
 /* ---- given ---- */
@@ -223,14 +387,29 @@ static int give(const struct managed_box *box, const struct zygote_kernel *kerne
                        ARRAY_SIZE(kernel->fds), MSG_DONTWAIT);
 }
 
+static void not_forked(struct zygote_kernel **at, int r)
+{
+    struct zygote_kernel *kernel = *at;
+    struct launcher *launcher = kernel->launcher;
+    uint32_t number = kernel->number, id = kernel->kernel;
+
+    forget(at);
+    boxes_kernel_made(launcher, number, id, r);
+}
+
 static void joined(struct zygote_kernel **at, const struct zygote_word *word, pid_t sender)
 {
     struct zygote_kernel *kernel = *at;
     struct launcher *launcher = kernel->launcher;
     struct managed_box *box = boxes_find(launcher, kernel->number);
     struct zygote_kernel **bucket = bucket_of(launcher, sender);
-    int r = box ? give(box, kernel, word->pid) : -ESRCH;
+    int r;
 
+    if (!is_kernel(kernel, box, sender)) {
+        not_forked(at, -EAGAIN);
+        return;
+    }
+    r = box ? give(box, kernel, word->pid) : -ESRCH;
     *at = kernel->next;
     if (box) {
         box->moments_ns[BOX_HEARD] = word->heard_ns;
@@ -266,42 +445,35 @@ static void ended(struct zygote_kernel **at, int status, uint64_t cpu_us, uint64
         boxes_kernel_made(launcher, told.number, told.kernel, -EAGAIN);
 }
 
-static void not_forked(struct zygote_kernel **at, int r)
-{
-    struct zygote_kernel *kernel = *at;
-    struct launcher *launcher = kernel->launcher;
-    uint32_t number = kernel->number, id = kernel->kernel;
-
-    forget(at);
-    boxes_kernel_made(launcher, number, id, r);
-}
-
 void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t sender)
 {
     struct launcher *launcher = zygote->launcher;
-    struct zygote_kernel **at = find_serial(launcher, word->serial);
+    struct zygote_kernel **at = find_serial(zygote, word->serial);
 
     switch ((enum zygote_word_type)word->type) {
     case ZYGOTE_FORKED:
-        if (*at && word->pid > 0)
+        if (*at && word->pid > 1)
             (*at)->pid = word->pid;
-        else if (*at)
+        else if (*at) {
+            log_warning("a zygote could not fork into box %u: %s", (unsigned)(*at)->number,
+                        strerror(word->error));
             not_forked(at, -EAGAIN);
+        }
         return;
-    case ZYGOTE_JOINED:
-        if (*at)
+    case ZYGOTE_JOINED: /* the zygote itself is no kernel, nor is who is nobody's in here */
+        if (*at && sender > 1 && sender != zygote->pid)
             joined(at, word, sender);
         return;
     case ZYGOTE_FAILED:
-        if (*at) {
+        if (*at && sender > 1) {
             (*at)->pid = sender;
             log_warning("a kernel could not join box %u: %s: %s", (unsigned)(*at)->number,
                         sandbox_join_stage_name(word->stage), strerror(word->error));
         }
         return;
     case ZYGOTE_ENDED:
-        at = find_pid(launcher, word->pid);
-        if (*at && (*at)->zygote == zygote)
+        at = find_pid(launcher, zygote, word->pid);
+        if (*at)
             ended(at, word->status, word->cpu_us, word->max_rss_bytes);
         return;
     default:
@@ -311,11 +483,19 @@ void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t s
 
 /* ---- orphans ---- */
 
+bool zygote_kernel_kill(const struct zygote_kernel *kernel)
+{
+    CLEANUP(fd_closep) int pid_fd = kernel->pid > 1 ? sys_pidfd_open(kernel->pid) : -1;
+
+    return pid_fd >= 0 && kernel->zygote && is_zygotes(kernel->zygote, kernel->pid, pid_fd) &&
+           sys_pidfd_send_signal(pid_fd, SIGKILL) == 0;
+}
+
 /* Waits for one that is our own child by now; the kernel of the machine has its status. */
 static void reap(struct zygote_kernel **at)
 {
     struct rusage usage = {0};
-    int status = SIGKILL; /* unknown: somebody else has waited for it, which cannot be */
+    int status = SIGKILL;
 
     while (wait4((*at)->pid, &status, __WALL, &usage) < 0 && errno == EINTR)
         ;
@@ -330,18 +510,27 @@ static void on_orphan_end(struct loop_source *source, uint32_t events)
     struct zygote_kernel *kernel = CONTAINER_OF(source, struct zygote_kernel, end);
 
     (void)events;
-    reap(find_pid(kernel->launcher, kernel->pid));
+    reap(find_pid(kernel->launcher, NULL, kernel->pid));
 }
 
-/* One that cannot be watched is ended: better known than lost. */
+/*
+ * One that cannot be watched is ended: better known than lost. One that is not our child by now has
+ * ended, and its zygote waited for it and did not say so.
+ */
 static void adopt(struct zygote_kernel **at)
 {
     struct zygote_kernel *kernel = *at;
-    int pid_fd = (int)syscall(SYS_pidfd_open, kernel->pid, 0);
+    int pid_fd = kernel->pid_fd;
 
     kernel->zygote->kernels--;
     kernel->zygote = NULL;
-    if (pid_fd >= 0 && loop_add(&kernel->launcher->loop, &kernel->end, pid_fd, EPOLLIN) == 0)
+    kernel->pid_fd = -1;
+    if (!is_ours(pid_fd)) {
+        fd_closep(&pid_fd);
+        ended(at, SIGKILL, 0, 0);
+        return;
+    }
+    if (loop_add(&kernel->launcher->loop, &kernel->end, pid_fd, EPOLLIN) == 0)
         return;
     fd_closep(&pid_fd);
     kill(kernel->pid, SIGKILL);
@@ -353,15 +542,11 @@ void zygote_orphans(struct zygote *zygote)
     struct launcher *launcher = zygote->launcher;
     struct zygote_kernel **at = &launcher->asked_kernels;
 
-    while (*at) { /* asked for and not in a box: the zygote's group was killed, they with it */
+    /* Asked for and not in a box: the zygote's group was killed, they with it. */
+    while (*at) {
         if ((*at)->zygote != zygote) {
             at = &(*at)->next;
             continue;
-        }
-        if ((*at)->pid > 0) {
-            kill((*at)->pid, SIGKILL);
-            while (waitpid((*at)->pid, NULL, __WALL) < 0 && errno == EINTR)
-                ;
         }
         not_forked(at, -EAGAIN);
     }
@@ -381,7 +566,7 @@ void zygote_kernels_end(struct launcher *launcher)
 {
     for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
         while (launcher->kernels[i]) {
-            kill(launcher->kernels[i]->pid, SIGKILL);
+            kill(launcher->kernels[i]->pid, SIGKILL); /* all are our own: no zygote is left */
             reap(&launcher->kernels[i]);
         }
     }
@@ -424,6 +609,7 @@ int zygotes_take_kernel(struct launcher *launcher, const struct handover_kernel 
         .number = from->number,
         .kernel = from->kernel,
         .pid = from->pid,
+        .pid_fd = -1,
         .fds = {-1, -1, -1},
     };
     r = loop_add(&launcher->loop, &kernel->end, from->pid_fd, EPOLLIN);

@@ -2,13 +2,17 @@
  * zygote_start.c - a zygote from its clone to its exec: a root like a box's, in a mount namespace
  * of its own, with the interpreter and nothing of the host's that a box would not have.
  *
- * It stays in the engine's user and pid namespaces: only from there can it enter boxes and come
- * back. Of the engine's rights it keeps two.
+ * Package code will run in it, and its interpreter itself may be a template's. So before the exec
+ * it has lost everything: it is in a control group with limits, has its owner's id, no capability,
+ * no_new_privs and its filter; of /proc it sees itself. It stays in the engine's user and pid
+ * namespaces: only from there can it enter the boxes that its id owns. Landlock it has none:
+ * kernels would inherit that, and could not open the files of their boxes.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -28,8 +32,13 @@
 #define ZYGOTE_FILES_MAX 24
 #define ZYGOTE_DISK (16 * MIB) /* of its /tmp and home, in which nothing is ever left */
 
-/* Into a pid namespace below and back; looking at a warden, which setns(2) by pidfd wants. */
-#define ZYGOTE_CAPS ((UINT64_C(1) << CAP_SYS_ADMIN) | (UINT64_C(1) << CAP_SYS_PTRACE))
+/* What packages may take while they are imported, and what kernels cost it that live. */
+#define ZYGOTE_MEMORY (4 * GIB)
+#define ZYGOTE_PIDS 512
+
+/* What libraries read in /proc besides their own process; those that are not there are left out. */
+static const char *const proc_files[] = {"cpuinfo", "meminfo", "stat",       "version",
+                                         "uptime",  "loadavg", "filesystems"};
 
 /* Everything that the child needs, and its memory. */
 struct zygote_plan {
@@ -41,6 +50,9 @@ struct zygote_plan {
     size_t file_count;
     char python[PATH_MAX];
     char tier[8];
+    int64_t id; /* -1: there is only one */
+    bool clears_groups;
+    const struct cgroup *group;
 };
 
 static void plan_free(struct zygote_plan **plan)
@@ -51,19 +63,6 @@ static void plan_free(struct zygote_plan **plan)
 }
 
 /* ---- in the child ---- */
-
-/* As root of the engine's namespace it would gain all of them again by its exec. */
-static int limit_rights(void)
-{
-    for (int cap = 0; cap < 64; cap++) {
-        if (!(ZYGOTE_CAPS & (UINT64_C(1) << cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-            if (errno == EINVAL)
-                break; /* beyond the last one */
-            return -errno;
-        }
-    }
-    return 0;
-}
 
 static void reset_process(void)
 {
@@ -93,31 +92,49 @@ static int enter_root(struct zygote_plan *plan)
     return r;
 }
 
-static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd)
+/* Must: come last before the exec, which is of a file that somebody else may have written. */
+static int lose_everything(const struct zygote_plan *plan)
 {
-    char *argv[] = {plan->python, "/bailey/" ZYGOTE_SCRIPT, plan->tier, NULL};
+    bool is_on;
+    int r = hand_off_privileges(plan->id, plan->clears_groups);
+
+    if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) /* a change of the id clears it */
+        r = -errno;
+    return r < 0 ? r : sandbox_zygote_filter(plan->id < 0, &is_on);
+}
+
+/*
+ * No site in a template: .pth files and sitecustomize are code, too (zygote_site.py). The host's
+ * own Python starts as its administrator has set it up. The environment is ours.
+ */
+static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd, int said_fd)
+{
+    char *with_site[] = {plan->python, "/bailey/" ZYGOTE_SCRIPT, plan->tier, NULL};
+    char *without_site[] = {plan->python, "-S", "/bailey/" ZYGOTE_SCRIPT, plan->tier, NULL};
+    char *const *argv = plan->layer[0] ? without_site : with_site;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct fd_move moves[] = {
         {null_fd, 0},
-        {STDERR_FILENO, 1},
-        {STDERR_FILENO, 2},
+        {said_fd, 1},
+        {said_fd, 2},
         {control_fd, ZYGOTE_CONTROL_FD},
         {open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC), ZYGOTE_OOM_FD}};
     int r;
 
     reset_process();
-    r = setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
+    r = setsid() < 0 ? -errno : cgroup_join(plan->group);
     if (r == 0)
         r = enter_root(plan);
+    if (r < 0)
+        log_warning("starting a zygote with %s: %s", plan->python, strerror(-r));
     if (r == 0)
-        r = limit_rights();
+        r = hand_fds(moves, ARRAY_SIZE(moves)); /* what it says comes through a pipe from here on */
     if (r == 0)
-        r = hand_fds(moves, ARRAY_SIZE(moves));
+        r = lose_everything(plan);
     if (r == 0) {
         execve(plan->python, argv, (char *const *)plan->builder.env);
-        r = -errno;
+        dprintf(STDERR_FILENO, "%s: %s\n", plan->python, strerror(errno));
     }
-    log_warning("starting a zygote with %s: %s", plan->python, strerror(-r));
     _exit(127);
 }
 
@@ -170,9 +187,37 @@ static void choose_files(struct zygote_plan *plan, size_t tiers_length)
     add_file(plan, ZYGOTE_TIERS, plan->tiers, tiers_length);
 }
 
+/* Itself, and a few facts about the machine, in place of everybody who is in the engine. */
+static void own_proc(struct plan_builder *builder)
+{
+    struct sandbox_plan *plan = &builder->plan;
+    size_t count = 0;
+
+    for (size_t i = 0; i < plan->step_count; i++) {
+        enum step_kind kind = builder->steps[i].kind;
+
+        if (kind != STEP_PROC && kind != STEP_MASK_FILE && kind != STEP_MASK_DIR &&
+            kind != STEP_PROC_SEAL)
+            builder->steps[count++] = builder->steps[i];
+    }
+    plan->step_count = count;
+    if (str_equal(plan->base, "/proc"))
+        return; /* the root is put together over it */
+    plan_builder_step(builder, STEP_BIND_DIR, "proc/self", "/proc/self", 0);
+    for (size_t i = 0; i < ARRAY_SIZE(proc_files); i++) {
+        const char *path = plan_builder_text(builder, "/proc/%s", proc_files[i]);
+
+        if (access(path, R_OK) == 0)
+            plan_builder_step(builder, STEP_BIND_FILE, path + 1, path, 0);
+    }
+    plan_builder_step(builder, STEP_SYMLINK, "proc/thread-self", "self", 0);
+    plan_builder_step(builder, STEP_SYMLINK, "proc/mounts", "self/mounts", 0);
+}
+
 static int write_plan(struct launcher *launcher, const struct zygote *zygote,
                       struct zygote_plan *plan, struct error *err)
 {
+    const struct zygote_owner *owner = zygote->owner;
     const struct launcher_plan *limits = launcher->plan;
     struct launch_spec spec = {
         .memory_bytes = ZYGOTE_DISK,
@@ -187,11 +232,14 @@ static int write_plan(struct launcher *launcher, const struct zygote *zygote,
     int r;
 
     str_copy(plan->python, sizeof(plan->python), limits->python);
-    if (zygote->layer[0]) {
-        str_format(plan->layer, sizeof(plan->layer), "%s/layers/%s", limits->state, zygote->layer);
+    plan->id = limits->pair_count ? (int64_t)owner->id : -1;
+    plan->clears_groups = limits->clears_groups;
+    plan->group = &zygote->group;
+    if (owner->layer[0]) {
+        str_format(plan->layer, sizeof(plan->layer), "%s/layers/%s", limits->state, owner->layer);
         spec.layer = plan->layer;
         str_copy(plan->python, sizeof(plan->python), "/bailey/template/bin/python");
-        tiers_length = read_tiers(launcher, plan, zygote->layer);
+        tiers_length = read_tiers(launcher, plan, owner->layer);
     }
     if (!plan->python[0])
         return error_set(err, -ENOENT, ERROR_NOT_FOUND, "there is no Python");
@@ -201,43 +249,102 @@ static int write_plan(struct launcher *launcher, const struct zygote *zygote,
     r = root_plan(&plan->builder, &spec, err);
     if (r < 0)
         return r;
+    own_proc(&plan->builder);
     plan_builder_common(&plan->builder, &spec, &plan->launched);
+    plan->builder.plan.has_split = plan->id > 0; /* its folders are its own */
+    plan->builder.plan.guest_id = plan->id > 0 ? (uid_t)plan->id : 0;
     thread_counts(&plan->builder, limits->cpu_millis);
     return plan->builder.is_full
                ? error_set(err, -E2BIG, ERROR_TOO_LARGE, "the zygote's root has too many parts")
                : 0;
 }
 
-int zygote_spawn(struct launcher *launcher, const struct zygote *zygote, pid_t *ret_pid,
-                 int *ret_pid_fd, int *ret_control_fd, struct error *err)
+/* Without one it is as every process of the engine that has no limits, and that is said. */
+static void make_group(struct launcher *launcher, struct zygote *zygote)
+{
+    static unsigned serial;
+    struct cgroup_limits limits = {.memory_bytes = ZYGOTE_MEMORY,
+                                   .pids = ZYGOTE_PIDS,
+                                   .cpu_millis = launcher->plan->cpu_millis};
+    struct error err = {0};
+    char name[32];
+
+    str_format(name, sizeof(name), "zygote-%u", serial++);
+    if (cgroup_make(&zygote->owner->site, name, &limits, &zygote->group, &err) < 0)
+        log_debug("a zygote has no control group: %s, continuing without it", err.text);
+}
+
+/* Its own network too, where that can be had; without, the engine's, which reaches nobody. */
+static pid_t clone_zygote(const struct zygote *zygote, int *ret_pid_fd)
+{
+    const uint64_t flags = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC;
+    int group_fd = zygote->group.flavour == CGROUP_V2 ? zygote->group.join_fd[0] : -1;
+    pid_t pid = sys_clone_fork(flags | CLONE_NEWNET, ret_pid_fd, group_fd);
+
+    return pid < 0 ? sys_clone_fork(flags, ret_pid_fd, group_fd) : pid;
+}
+
+/* For what it may leave behind, should there be no control group that knows it. */
+static void note_mounts(struct zygote *zygote, pid_t pid, int pid_fd)
+{
+    char path[64];
+    ssize_t length;
+
+    str_format(path, sizeof(path), "/proc/%d/ns/mnt", (int)ids_proc_number(pid, pid_fd));
+    length = readlink(path, zygote->mounts, sizeof(zygote->mounts) - 1);
+    zygote->mounts[MAX(length, (ssize_t)0)] = 0;
+}
+
+static int open_channels(int control[2], int said[2], struct error *err)
+{
+    static const int on = 1;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0 ||
+        setsockopt(control[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
+        fd_set_nonblocking(control[0], true) < 0 || pipe2(said, O_CLOEXEC) < 0 ||
+        fd_set_nonblocking(said[0], true) < 0)
+        return error_errno(err, "making the channels to a zygote");
+    return 0;
+}
+
+static void close_pair(int (*pair)[2])
+{
+    fd_closep(&(*pair)[0]);
+    fd_closep(&(*pair)[1]);
+}
+
+int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote_process *ret,
+                 struct error *err)
 {
     CLEANUP(plan_free) struct zygote_plan *plan = calloc(1, sizeof(*plan));
-    CLEANUP(fd_closep) int ours = -1;
-    CLEANUP(fd_closep) int theirs = -1;
-    static const int on = 1;
-    int pair[2], pid_fd = -1;
+    CLEANUP(close_pair) int control[2] = {-1, -1};
+    CLEANUP(close_pair) int said[2] = {-1, -1};
+    int pid_fd = -1;
     pid_t pid;
     int r;
 
     if (!plan)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    make_group(launcher, zygote);
     r = write_plan(launcher, zygote, plan, err);
+    if (r == 0)
+        r = open_channels(control, said, err);
     if (r < 0)
         return r;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_errno(err, "making the channel to a zygote");
-    ours = pair[0];
-    theirs = pair[1];
-    if (setsockopt(ours, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-        fd_set_nonblocking(ours, true) < 0)
-        return error_errno(err, "making the channel to a zygote");
-    pid = sys_clone_fork(CLONE_NEWNS | CLONE_NEWUTS, &pid_fd, -1);
+    pid = clone_zygote(zygote, &pid_fd);
     if (pid == 0)
-        zygote_child(plan, theirs);
+        zygote_child(plan, control[1], said[1]);
     if (pid < 0)
         return error_errno(err, "cloning a zygote");
-    *ret_pid = pid;
-    *ret_pid_fd = pid_fd;
-    *ret_control_fd = fd_take(&ours);
+    zygote->owner->had_zygote = true;
+    note_mounts(zygote, pid, pid_fd);
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        fd_closep(&zygote->group.join_fd[i]);
+        zygote->group.join_fd[i] = -1;
+    }
+    *ret = (struct zygote_process){.pid = pid,
+                                   .pid_fd = pid_fd,
+                                   .control_fd = fd_take(&control[0]),
+                                   .said_fd = fd_take(&said[0])};
     return 0;
 }

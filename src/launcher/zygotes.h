@@ -1,9 +1,10 @@
 /*
  * zygotes.h - what the files about zygotes share; the rest of launcher/ sees launcher_private.h.
  *
- * A zygote belongs to a (layer, tier). States: WAITING (to be started, after a pause), STARTING
- * (it imports; killed when it takes too long), READY, RETIRED (forks no more, lives while it has
- * kernels to reap). It is replaced when it has made many, and retired when its successor is ready.
+ * A zygote belongs to a (tenant, layer, tier); its id is its owner's (zygote_owner.c). States:
+ * WAITING (to be started, after a pause), STARTING (it imports; killed when it takes too long),
+ * READY, RETIRED (forks no more, lives while it has kernels to reap). It is replaced when it has
+ * made many, and retired when its successor is ready.
  *
  * A kernel is here from the request until it has ended. Its parent is its zygote; when that dies it
  * becomes the launcher's own child, which then waits for it itself: no status is ever lost.
@@ -22,13 +23,18 @@ enum zygote_state { ZYGOTE_IS_WAITING, ZYGOTE_IS_STARTING, ZYGOTE_IS_READY, ZYGO
 
 struct zygote {
     struct loop_source control, end; /* its socket; its pidfd. Both are owned */
+    struct loop_source said;         /* its standard output and error, owned too */
+    size_t said_bytes;
     struct launcher *launcher;
     struct zygote *next;
-    char layer[HASH_TEXT_MAX];
+    struct zygote_owner *owner; /* whose id and namespaces; has the tenant and the layer */
+    struct cgroup group;        /* its own, with limits */
+    char mounts[64];            /* its mount namespace's name; empty: not known */
     uint8_t tier;
     enum zygote_state state;
     pid_t pid; /* 0: there is no process */
     uint32_t forks;
+    uint64_t words;   /* heard from it */
     uint32_t kernels; /* asked for or living */
     uint64_t at_ms;   /* WAITING: when it is started; STARTING: when it is given up */
     uint64_t pause_ms, used_ms;
@@ -42,20 +48,27 @@ struct zygote_kernel {
     struct zygote_kernel *next;
     uint32_t serial;
     uint32_t number, kernel; /* of the box; the broker's */
-    pid_t pid;               /* 0: not known yet */
+    pid_t pid;               /* 0: not known yet; until it has joined: what the zygote claims */
+    int pid_fd;              /* once it has joined, while a zygote is its parent; else -1 */
     int fds[3];              /* the warden's ends, until it has them */
     uint64_t at_ms;          /* when it has to be in its box */
     bool is_late;            /* it was not, and it or its zygote was killed */
 };
 
 /* zygote_start.c: the process. 0, or a negative errno with nothing left. */
-int zygote_spawn(struct launcher *launcher, const struct zygote *zygote, pid_t *ret_pid,
-                 int *ret_pid_fd, int *ret_control_fd, struct error *err);
+struct zygote_process {
+    pid_t pid;
+    int pid_fd, control_fd, said_fd;
+};
+int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote_process *ret,
+                 struct error *err);
 
 /* zygote_kernel.c */
 int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel);
 /* What a zygote said of one of its kernels; `sender`: who sent it, by the kernel's word. */
 void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t sender);
+/* It is the zygote's child and is killed; false: it is not, or was gone. */
+bool zygote_kernel_kill(const struct zygote_kernel *kernel);
 void zygote_orphans(struct zygote *zygote);         /* it is gone: its kernels are ours now */
 void zygote_kernels_end(struct launcher *launcher); /* all are killed and waited for */
 

@@ -29,9 +29,10 @@ struct make_request {
     struct limits limits;
     enum isolation minimum;
     bool has_data, has_packages;
-    const char *layer; /* of the template; NULL: none */
-    bool is_warm;      /* a kernel is wanted in it, if one can be had at once */
-    unsigned tier;     /* of its zygote */
+    const char *layer;  /* of the template; NULL: none */
+    const char *tenant; /* whose warm interpreters it shares; NULL: the local tenant's */
+    bool is_warm;       /* a kernel is wanted in it, if one can be had at once */
+    unsigned tier;      /* of its zygote */
     enum make_staging staging;
 };
 

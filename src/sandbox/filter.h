@@ -22,5 +22,7 @@ struct filter {
 extern const struct filter filter_guest;         /* guest code inside namespaces of its own */
 extern const struct filter filter_guest_offline; /* guest code where there are none: no sockets */
 extern const struct filter filter_warden;        /* our PID 1; lies below the guest's filter */
+extern const struct filter filter_zygote;        /* a warm Python; lies below its kernels' */
+extern const struct filter filter_zygote_one_id; /* the same where there is one id only */
 
 #endif

@@ -3,15 +3,15 @@
  * exec.
  *
  * A cold guest is a fork of the warden and has most of its walls from there; this one has to put on
- * all of them by itself, in an order that the kernel dictates: the control group while the id is
- * still that of who opened its file (v1), then the namespaces, in which it becomes root of the box
- * for a few system calls, then everything that a cold guest does, with the warden's filter below
- * the guest's. It is not dumpable all the while: in a box where everybody has the same id a guest
- * could otherwise patch it through /proc/PID/mem before its filter is on.
+ * all of them by itself. Its fork has put it into the box's namespaces (zygote/module.c), where it
+ * has all capabilities for a few system calls. The order is what the kernel dictates: the control
+ * group while the id is still that of who opened its file (v1), then everything that a cold guest
+ * does. Where a cold guest has the warden's filter below its own, this one has its zygote's, which
+ * allows what a guest may. It is not dumpable all the while: in a box where everybody has the same
+ * id a guest could otherwise patch it through /proc/PID/mem before its filter is on.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -32,24 +32,6 @@ static int join_group(struct sandbox *sandbox, struct guest_join *join)
             return -errno;
     }
     return 0;
-}
-
-/*
- * All at once: the kernel checks each against the rights that the box's user namespace gives. The
- * pid namespace was entered by the fork. A layer that the warden lacks it shares with the engine,
- * and so do we.
- */
-static int join_namespaces(struct sandbox *sandbox, struct guest_join *join)
-{
-    int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
-
-    if (join->box_fd < 0)
-        return 0; /* a guest's own child */
-    if (sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS))
-        flags |= CLONE_NEWNET;
-    if (sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUPNS))
-        flags |= CLONE_NEWCGROUP;
-    return setns(join->box_fd, flags) < 0 ? -errno : 0;
 }
 
 static int move_fd(int *fd, int to)
@@ -115,7 +97,7 @@ static int join_ids(struct sandbox *sandbox, struct guest_join *join)
 {
     int r;
 
-    if (join->box_fd < 0)
+    if (!join->is_from_outside)
         return 0;
     r = stage_bounding_set(sandbox);
     return r < 0 ? r : guest_ids(sandbox, NULL);
@@ -150,17 +132,10 @@ static int join_landlock(struct sandbox *sandbox, struct guest_join *join)
 }
 
 /* Must: be the last on walls. */
-static int join_filters(struct sandbox *sandbox, struct guest_join *join)
+static int join_filter(struct sandbox *sandbox, struct guest_join *join)
 {
-    int r;
-
     (void)join;
-    if (!(sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP)))
-        return 0;
-    r = stage_warden_filter(sandbox);
-    if (r == 0 && sandbox->missing & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP))
-        r = -EPERM; /* the warden has it: never weaker */
-    return r < 0 ? r : guest_filter(sandbox, NULL);
+    return guest_filter(sandbox, NULL);
 }
 
 static int join_session(struct sandbox *sandbox, struct guest_join *join)
@@ -175,7 +150,6 @@ static const struct {
     int (*run)(struct sandbox *sandbox, struct guest_join *join);
 } stages[] = {
     {"join cgroup", join_group},
-    {"enter namespaces", join_namespaces},
     {"set up standard streams", join_descriptors},
     {"reset signals", join_signals},
     {"set resource limits", join_limits},
@@ -183,7 +157,7 @@ static const struct {
     {"drop capabilities", join_caps},
     {"enter the working folder", join_folder},
     {"restrict by landlock", join_landlock},
-    {"put on the seccomp filters", join_filters},
+    {"put on the seccomp filter", join_filter},
     {"start a session", join_session},
 };
 

@@ -19,6 +19,7 @@
 
 #include "base/isolation.h"
 #include "sandbox/plan.h"
+#include "sys/cgroup.h"
 
 #define SANDBOX_STAGES_MAX 32
 
@@ -85,12 +86,12 @@ int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start 
                         uint16_t *ret_stage);
 
 /*
- * What a guest brings along that was forked outside of the box, into its pid namespace (join.c); or
+ * What a guest brings along that was forked outside of the box, into its namespaces (join.c); or
  * inside, by another guest, whose walls it has.
  */
 struct guest_join {
-    int box_fd;                    /* a pidfd of the warden; -1: inside */
-    int group_fd[3];               /* its control group's files to write "0" into; -1: none */
+    bool is_from_outside;          /* it has all capabilities in the box, and its zygote's filter */
+    int group_fd[_CONTROLLER_MAX]; /* its control group's files to write "0" into; -1: none */
     int out_fd, err_fd, socket_fd; /* become 1, 2 and 3; 0 is /dev/null */
     int told_fd;                   /* stays open, under another number: the caller closes it */
     int ruleset_fd;                /* Landlock; -1: the box lacks it */
@@ -99,9 +100,8 @@ struct guest_join {
 /*
  * Everything from the control group to seccomp, by system calls alone; `layers` are those that the
  * warden has and the caller has not yet (inside: none). A negative errno, with the stage in
- * *ret_stage: the caller must end, half inside. Must: be single-threaded, not dumpable, and outside
- * have CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_SYS_CHROOT in the user namespace above the box's. Must
- * not: be dumpable before this returned.
+ * *ret_stage: the caller must end, half inside. Must: be single-threaded, not dumpable, and in all
+ * namespaces of the box. Must not: be dumpable before this returned.
  */
 int sandbox_join_guest(const struct sandbox_plan *plan, uint32_t layers, struct guest_join *join,
                        uint16_t *ret_stage);
@@ -109,5 +109,10 @@ const char *sandbox_join_stage_name(unsigned stage);
 
 /* A root from the plan's steps for a process of ours that stays outside: mounted and entered. */
 int sandbox_enter_root(struct sandbox *sandbox);
+/*
+ * The filter of a zygote, before its interpreter is executed. True in *ret_is_on, or false where
+ * this kernel has no filters at all, which boxes then lack too. Must: have no_new_privs.
+ */
+int sandbox_zygote_filter(bool has_one_id, bool *ret_is_on);
 
 #endif

@@ -17,12 +17,17 @@ static int put_on(const struct filter *filter)
     return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
 }
 
+static bool is_refusal(int r)
+{
+    return r == -ENOSYS || r == -EINVAL || r == -EPERM || r == -EACCES;
+}
+
 /* The last stage: from here on the warden can do what its own table allows. */
 int stage_warden_filter(struct sandbox *sandbox)
 {
     int r = put_on(sandbox->plan->warden_filter);
 
-    if (r == -ENOSYS || r == -EINVAL || r == -EPERM || r == -EACCES) {
+    if (is_refusal(r)) {
         sandbox_lack(sandbox, ISOLATION_LAYER_SECCOMP, r);
         return 0;
     }
@@ -39,4 +44,12 @@ int guest_filter(const struct sandbox *sandbox, const struct guest_start *start)
     if (!(sandbox->layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP)))
         return 0;
     return put_on(sandbox->plan->guest_filter);
+}
+
+int sandbox_zygote_filter(bool has_one_id, bool *ret_is_on)
+{
+    int r = put_on(has_one_id ? &filter_zygote_one_id : &filter_zygote);
+
+    *ret_is_on = r == 0;
+    return is_refusal(r) ? 0 : r;
 }

@@ -17,7 +17,7 @@ struct queued_make {
     uint32_t serial;
     uint32_t made_serial; /* the provider's, once it was sent */
     struct make_request request;
-    char key[ID_MAX], layer[65]; /* of the request */
+    char key[ID_MAX], layer[65], tenant[TENANT_MAX]; /* of the request */
     const struct make_events *events;
     void *ctx;
 };
@@ -353,6 +353,8 @@ int fair_queue_make(struct fair_queue *fair_queue, const char *tenant,
     str_copy(queued_make->layer, sizeof(queued_make->layer), request->layer ? request->layer : "");
     queued_make->request.key = queued_make->key;
     queued_make->request.layer = request->layer ? queued_make->layer : NULL;
+    str_copy(queued_make->tenant, sizeof(queued_make->tenant), tenant ? tenant : TENANT_LOCAL);
+    queued_make->request.tenant = queued_make->tenant;
     *ret_serial = queued_make->serial; /* before it is sent: the answer may come from inside */
     r = send_or_wait(fair_queue, tenant, queued_make, err);
     if (r == 0)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/ioctl.h>
 #include <linux/landlock.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
@@ -118,6 +119,17 @@ static inline int sys_pidfd_send_signal(int pid_fd, int signal)
 {
     return (int)syscall(SYS_pidfd_send_signal, pid_fd, signal, NULL, 0);
 }
+
+/* The namespace of a process by its pidfd, since Linux 6.11; ENOTTY before. */
+#ifndef PIDFD_GET_CGROUP_NAMESPACE
+#define PIDFD_GET_CGROUP_NAMESPACE _IO(0xff, 1)
+#define PIDFD_GET_IPC_NAMESPACE _IO(0xff, 2)
+#define PIDFD_GET_MNT_NAMESPACE _IO(0xff, 3)
+#define PIDFD_GET_NET_NAMESPACE _IO(0xff, 4)
+#define PIDFD_GET_PID_NAMESPACE _IO(0xff, 5)
+#define PIDFD_GET_USER_NAMESPACE _IO(0xff, 9)
+#define PIDFD_GET_UTS_NAMESPACE _IO(0xff, 10)
+#endif
 
 static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
 {

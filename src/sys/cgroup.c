@@ -23,8 +23,9 @@
 #include "sys/owner.h"
 
 #define CPU_PERIOD_US 100000
+#define SOCKET_BUFFERS_MIN (UINT64_C(12) << 20)
 
-static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu"};
+static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu", "cpuacct"};
 
 /* True when `word` is one of the comma- or blank-separated words of `list`. */
 static bool list_has(const char *list, size_t length, const char *word)
@@ -156,7 +157,7 @@ static void find_v2(const struct cgroup_host *host, const struct group_mount *mo
         return;
     site->flavour = CGROUP_V2;
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        if (i != CONTROLLER_CPU || has_cpu)
+        if (i < CONTROLLER_CPU || (i == CONTROLLER_CPU && has_cpu))
             str_copy(site->parent[i], sizeof(site->parent[i]), folder);
     }
 }
@@ -301,10 +302,11 @@ static int set_limits(const struct cgroup *group, const struct cgroup_limits *li
          * accounting; then there is nothing to close. */
         set_limit(group, CONTROLLER_MEMORY, v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max",
                   v1 ? limits->memory_bytes : 0, false, NULL);
-        /* v1 counts socket buffers apart, and without a limit of theirs not at all. */
+        /* v1 counts socket buffers apart, and without a limit of theirs not at all: they get a
+         * small one, because it comes on top of the memory limit. */
         if (v1)
             set_limit(group, CONTROLLER_MEMORY, "memory.kmem.tcp.limit_in_bytes",
-                      limits->memory_bytes, false, NULL);
+                      MAX(limits->memory_bytes / 10, SOCKET_BUFFERS_MIN), false, NULL);
     }
     if (limits->pids)
         r = set_limit(group, CONTROLLER_PIDS, "pids.max", limits->pids, true, err);
@@ -416,28 +418,34 @@ int cgroup_join(const struct cgroup *group)
     return 0;
 }
 
-int cgroup_open_join(const struct cgroup *group, int ret_fds[_CONTROLLER_MAX])
+int cgroup_open_join(const struct cgroup *group, int (*become)(const struct cgroup *, void *),
+                     void *ctx, int ret_fds[_CONTROLLER_MAX])
 {
-    int fds[_CONTROLLER_MAX];
+    const char *file = group->flavour == CGROUP_V1 ? "tasks" : "cgroup.procs";
+    int folders[_CONTROLLER_MAX];
     int r = 0;
 
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        char path[CGROUP_PATH_MAX + 16];
-
-        fds[i] = -1;
+        folders[i] = ret_fds[i] = -1;
         if (r < 0 || group->flavour == CGROUP_NONE || !group->path[i][0] || is_repeated(group, i))
             continue;
-        r = str_format(path, sizeof(path), "%s/%s", group->path[i],
-                       group->flavour == CGROUP_V1 ? "tasks" : "cgroup.procs");
-        if (r == 0)
-            fds[i] = open(path, O_WRONLY | O_CLOEXEC);
-        if (r == 0 && fds[i] < 0)
-            r = -errno;
+        folders[i] = open(group->path[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = folders[i] < 0 ? -errno : 0;
+    }
+    if (r == 0 && become && group->flavour != CGROUP_NONE)
+        r = become(group, ctx);
+    for (int i = 0; i < _CONTROLLER_MAX && r == 0; i++) {
+        if (folders[i] < 0)
+            continue;
+        ret_fds[i] = openat(folders[i], file, O_WRONLY | O_CLOEXEC);
+        r = ret_fds[i] < 0 ? -errno : 0;
     }
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        if (r < 0)
-            fd_closep(&fds[i]);
-        ret_fds[i] = r < 0 ? -1 : fds[i];
+        fd_closep(&folders[i]);
+        if (r == 0)
+            continue;
+        fd_closep(&ret_fds[i]);
+        ret_fds[i] = -1;
     }
     return r;
 }
@@ -524,10 +532,12 @@ static bool is_named_by_us(const char *name)
     return rest && *rest == '-';
 }
 
+static void remove_owner(int engine_fd, const char *name);
+
 /* Groups of boxes that have members refuse, and then so does the engine's own. */
-static void remove_boxes(int engine_fd)
+static void remove_boxes(int group_fd, bool is_owners)
 {
-    int fd = openat(engine_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(group_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
 
@@ -536,10 +546,22 @@ static void remove_boxes(int engine_fd)
         return;
     }
     while ((entry = readdir(folder))) {
-        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        if (str_starts(entry->d_name, CGROUP_OWNER_PREFIX) && !is_owners)
+            remove_owner(fd, entry->d_name);
+        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
     }
     closedir(folder);
+}
+
+static void remove_owner(int engine_fd, const char *name)
+{
+    CLEANUP(fd_closep)
+    int fd = openat(engine_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0)
+        remove_boxes(fd, true);
 }
 
 static void sweep_folder(const char *path)
@@ -556,7 +578,7 @@ static void sweep_folder(const char *path)
             owner_inherit(dirfd(folder), entry->d_name, &lock_fd) < 0)
             continue;
         if (str_ends(entry->d_name, CGROUP_ENGINE_SUFFIX))
-            remove_boxes(lock_fd);
+            remove_boxes(lock_fd, false);
         unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR); /* refuses one with members */
     }
     closedir(folder);

@@ -26,10 +26,17 @@
 #define CGROUP_PATH_MAX 512
 #define CGROUP_PREFIX "bailey-"        /* then the maker's owner_name() */
 #define CGROUP_ENGINE_SUFFIX "-engine" /* holds the groups of an engine's boxes */
+#define CGROUP_OWNER_PREFIX "owner-"   /* in it, on v2: those of one tenant and template */
 
 enum cgroup_flavour { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
-enum cgroup_controller { CONTROLLER_MEMORY, CONTROLLER_PIDS, CONTROLLER_CPU, _CONTROLLER_MAX };
+enum cgroup_controller {
+    CONTROLLER_MEMORY,
+    CONTROLLER_PIDS,
+    CONTROLLER_CPU,
+    CONTROLLER_CPUACCT, /* v1 only: counts CPU time; often mounted with cpu, not always */
+    _CONTROLLER_MAX,
+};
 
 /* Where groups can be made; an empty path: this controller cannot be had. On v2 all are the same.
  */
@@ -87,16 +94,19 @@ int cgroup_join(const struct cgroup *group);
 
 /*
  * The files through which one more process of ours enters a living group by writing "0": v1 `tasks`
- * as above, v2 cgroup.procs (which waits for a grace period). -1: none of this number.
+ * as above, v2 cgroup.procs (which waits for a grace period). -1: none of this number. `become`
+ * (NULL: nothing) is called when the folder is open and the file is not: the kernel remembers who
+ * opened that; its negative errno ends it.
  */
-int cgroup_open_join(const struct cgroup *group, int ret_fds[_CONTROLLER_MAX]);
+int cgroup_open_join(const struct cgroup *group, int (*become)(const struct cgroup *, void *),
+                     void *ctx, int ret_fds[_CONTROLLER_MAX]);
 
 /* Facts that nobody inside can forge. */
 uint64_t cgroup_oom_kills(const struct cgroup *group);
 
 /* So far; 0 where the kernel does not count it here. */
 struct cgroup_usage {
-    uint64_t cpu_us; /* v2, and v1 where cpuacct is mounted with cpu */
+    uint64_t cpu_us; /* v2, and v1 where there is a cpuacct */
     uint64_t memory_bytes, memory_peak_bytes;
 };
 void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);
@@ -116,6 +126,21 @@ void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cg
 void cgroup_join_engine(const struct cgroup_site *site);
 /* Of an engine that has ended, or was never started; for callers that may. */
 void cgroup_remove_engine(struct cgroup_site *site);
+
+/*
+ * v2: a group in the engine's for what one id, `owner`, may move processes between: its zygotes and
+ * boxes. The kernel lets a process be moved by whoever may write to the group above both places, so
+ * within this one and never into or out of it. *ret is the site within it; on v1, where the kernel
+ * compares ids instead, it is the same site again.
+ */
+int cgroup_make_owner(const struct cgroup_site *site, const char *name, uid_t owner,
+                      struct cgroup_site *ret);
+void cgroup_remove_owner(const struct cgroup_site *site); /* v2; one with members stays */
+/* v2: processes of `owner` may enter this group of such a site. */
+int cgroup_let_in(const struct cgroup *group, uid_t owner);
+
+/* Processes in the group, at most `room`, as this process's namespace numbers them. */
+size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room);
 
 /* Nobody in the group can make a process any more: for an end that has to win a race. */
 void cgroup_stop_forks(const struct cgroup *group);

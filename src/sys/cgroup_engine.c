@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -170,6 +171,73 @@ void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cg
         remove_all(ret, ret_lock_fds);
 }
 
+int cgroup_make_owner(const struct cgroup_site *site, const char *name, uid_t owner,
+                      struct cgroup_site *ret)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    int r = 0;
+
+    *ret = *site;
+    if (site->flavour != CGROUP_V2)
+        return 0;
+    for (int i = 0; i < _CONTROLLER_MAX && r == 0; i++) {
+        if (site->parent[i][0])
+            r = str_format(ret->parent[i], CGROUP_PATH_MAX, "%s/%s", site->parent[i], name);
+    }
+    if (r < 0)
+        return r;
+    if (mkdir(ret->parent[0], 0711) < 0 && errno != EEXIST) /* of boxes that were handed over */
+        return -errno;
+    r = divide(ret);
+    if (r == 0) {
+        fd = open(ret->parent[0], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = fd < 0 || fchownat(fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0
+                ? -errno
+                : 0;
+    }
+    if (r < 0)
+        rmdir(ret->parent[0]);
+    return r;
+}
+
+void cgroup_remove_owner(const struct cgroup_site *site)
+{
+    if (site->flavour == CGROUP_V2 && site->parent[0][0])
+        rmdir(site->parent[0]);
+}
+
+int cgroup_let_in(const struct cgroup *group, uid_t owner)
+{
+    int fd = group->join_fd[0];
+
+    if (group->flavour != CGROUP_V2)
+        return 0;
+    return fchmod(fd, 0711) < 0 ||
+                   fchownat(fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0
+               ? -errno
+               : 0;
+}
+
+size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room)
+{
+    char path[CGROUP_PATH_MAX + 32], text[8192];
+    size_t count = 0;
+    char *rest = NULL;
+
+    if (group->flavour == CGROUP_NONE || !group->path[CONTROLLER_PIDS][0] ||
+        str_format(path, sizeof(path), "%s/cgroup.procs", group->path[CONTROLLER_PIDS]) < 0 ||
+        fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return 0;
+    for (char *line = strtok_r(text, "\n", &rest); line && count < room;
+         line = strtok_r(NULL, "\n", &rest)) {
+        long pid = strtol(line, NULL, 10);
+
+        if (pid > 1)
+            ret[count++] = (pid_t)pid;
+    }
+    return count;
+}
+
 /* The number behind `word` ("" : the first) in a file of the group; 0 when there is none. */
 static uint64_t read_number(const struct cgroup *group, enum cgroup_controller controller,
                             const char *file, const char *word)
@@ -198,7 +266,7 @@ void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret)
     ret->memory_peak_bytes =
         read_number(group, CONTROLLER_MEMORY, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
     if (v1)
-        ret->cpu_us = read_number(group, CONTROLLER_CPU, "cpuacct.usage", "") / 1000;
+        ret->cpu_us = read_number(group, CONTROLLER_CPUACCT, "cpuacct.usage", "") / 1000;
     else /* counted whether or not the cpu controller is on */
         ret->cpu_us = read_number(group, CONTROLLER_MEMORY, "cpu.stat", "usage_usec ");
 }

@@ -8,6 +8,12 @@
  * and BLAS libraries, then in the child the walls (sandbox/join.c), and only then
  * PyOS_AfterFork_Child(), whose hooks are the first Python that runs.
  *
+ * The zygote has no capability. Its id owns the user namespaces of the boxes it serves, and whoever
+ * owns one has all capabilities in it. So a vfork(2) child, which shares our memory and copies
+ * nothing, enters the box's namespaces and forks there; that fork has its own copy of the memory
+ * and returns into the interpreter, and we become its parent (a subreaper) when the vfork child
+ * ends. Entering ourselves is no way: there would be none back.
+ *
  * The zygote stays single-threaded as far as we are concerned: it calls nothing that it loaded. It
  * is not dumpable from start() on, and neither is a kernel until its filter is on.
  *
@@ -29,7 +35,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,9 +50,19 @@
 
 /* One for a process, made by start(). */
 static struct {
-    int self_fd; /* a pidfd: the way back to our own pid namespace */
     int signal_fd;
-} zygote = {-1, -1};
+} zygote = {-1};
+
+/* What the vfork child leaves in our memory. */
+static struct {
+    volatile pid_t pid;
+    volatile int error;
+} forked;
+
+static void object_drop(PyObject **object)
+{
+    Py_XDECREF(*object);
+}
 
 static void say(int fd, const struct zygote_word *word)
 {
@@ -75,7 +90,6 @@ static void plan_of(const struct zygote_request *request, struct sandbox_plan *p
         .clears_groups = has_split, /* as boxes/ids.c maps them */
         .guest_id = GUEST_ID,
         .share_path = {[SHARE_WORKSPACE] = "/workspace"},
-        .warden_filter = &filter_warden,
         .guest_filter = &filter_guest,
         .rlimits = request->rlimits,
         .rlimit_count = request->rlimit_count,
@@ -92,8 +106,7 @@ static void become_kernel(const struct zygote_request *request, const int fds[_Z
                                .heard_ns = heard_ns,
                                .forked_ns = clock_now_ns()};
     struct guest_join join = {
-        .box_fd = fds[ZYGOTE_FD_BOX],
-        .group_fd = {fds[ZYGOTE_FD_GROUP], fds[ZYGOTE_FD_GROUP + 1], fds[ZYGOTE_FD_GROUP + 2]},
+        .is_from_outside = fds[ZYGOTE_FD_USER] >= 0,
         .out_fd = fds[ZYGOTE_FD_OUT],
         .err_fd = fds[ZYGOTE_FD_ERR],
         .socket_fd = fds[ZYGOTE_FD_SOCKET],
@@ -103,6 +116,7 @@ static void become_kernel(const struct zygote_request *request, const int fds[_Z
     struct sandbox_plan plan;
     int r;
 
+    memcpy(join.group_fd, &fds[ZYGOTE_FD_GROUP], sizeof(join.group_fd));
     plan_of(request, &plan);
     r = sandbox_join_guest(&plan, request->layers, &join, &word.stage);
     if (r < 0) {
@@ -174,23 +188,67 @@ static bool fork_inside(const struct zygote_request *request, const int fds[_ZYG
     return false;
 }
 
+/* In the vfork child: 0, or an errno. The user namespace first: the others are entered by its
+ * rights. */
+static int enter_box(const int fds[_ZYGOTE_FD_MAX])
+{
+    static const int kinds[] = {
+        [ZYGOTE_FD_USER] = CLONE_NEWUSER, [ZYGOTE_FD_PID] = CLONE_NEWPID,
+        [ZYGOTE_FD_IPC] = CLONE_NEWIPC,   [ZYGOTE_FD_UTS] = CLONE_NEWUTS,
+        [ZYGOTE_FD_NET] = CLONE_NEWNET,   [ZYGOTE_FD_CGROUP] = CLONE_NEWCGROUP,
+        [ZYGOTE_FD_MNT] = CLONE_NEWNS,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        if (fds[i] >= 0 && setns(fds[i], kinds[i]) < 0)
+            return errno;
+    }
+    return 0;
+}
+
+/*
+ * 0 in the kernel, in the box; else its pid, a child of ours by then; or -1 with errno. The vfork
+ * child runs on our stack while we wait; only its own fork, which has a copy of that stack, returns
+ * from here.
+ */
+static __attribute__((noinline)) pid_t fork_into_box(const int fds[_ZYGOTE_FD_MAX])
+{
+    pid_t helper;
+
+    forked.pid = -1;
+    forked.error = 0;
+    helper = vfork();
+    if (helper == 0) {
+        forked.error = enter_box(fds);
+        if (forked.error)
+            _exit(1);
+        forked.pid = fork();
+        if (forked.pid == 0)
+            return 0;
+        forked.error = forked.pid < 0 ? errno : 0;
+        _exit(0);
+    }
+    if (helper < 0)
+        return -1;
+    while (waitpid(helper, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    errno = forked.error ? forked.error : ECHILD; /* it was killed before it could say */
+    return forked.error ? -1 : forked.pid;
+}
+
 /* True in the kernel. */
 static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
 {
     struct zygote_word word = {.type = ZYGOTE_FORKED, .serial = request->serial};
     uint64_t heard_ns = clock_now_ns();
-    pid_t pid = -1;
+    pid_t pid;
 
-    if (fds[ZYGOTE_FD_BOX] < 0)
+    if (fds[ZYGOTE_FD_USER] < 0)
         return fork_inside(request, fds);
-    if (setns(fds[ZYGOTE_FD_BOX], CLONE_NEWPID) < 0) {
-        word.error = (uint16_t)errno;
-        say(ZYGOTE_CONTROL_FD, &word);
-        return false;
-    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     oom_score(ZYGOTE_OOM_SCORE); /* inherited */
     PyOS_BeforeFork();
-    pid = fork();
+    pid = fork_into_box(fds);
     if (pid == 0) {
         become_kernel(request, fds, heard_ns);
         PyOS_AfterFork_Child();
@@ -200,8 +258,6 @@ static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYG
     word.pid = pid < 0 ? 0 : (int32_t)pid;
     PyOS_AfterFork_Parent();
     oom_score("0");
-    if (setns(zygote.self_fd, CLONE_NEWPID) < 0)
-        _exit(1); /* the next one would be in the wrong box */
     say(ZYGOTE_CONTROL_FD, &word);
     return false;
 }
@@ -258,7 +314,7 @@ static PyObject *serve(PyObject *self, PyObject *none)
 
     (void)self;
     (void)none;
-    if (zygote.self_fd < 0) {
+    if (zygote.signal_fd < 0) {
         PyErr_SetString(PyExc_RuntimeError, "not started");
         return NULL;
     }
@@ -272,7 +328,7 @@ static PyObject *serve(PyObject *self, PyObject *none)
         if (!polled[0].revents || receive(&request, fds) == 0)
             continue;
         if (fork_kernel(&request, fds)) {
-            zygote.self_fd = zygote.signal_fd = -1; /* closed */
+            zygote.signal_fd = -1; /* closed */
             return PyBool_FromLong(request.is_prewarmed);
         }
         close_fds(fds);
@@ -289,9 +345,8 @@ static PyObject *start(PyObject *self, PyObject *none)
     sigaddset(&set, SIGCHLD);
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    zygote.self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     zygote.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (zygote.self_fd < 0 || zygote.signal_fd < 0)
+    if (zygote.signal_fd < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     fcntl(ZYGOTE_CONTROL_FD, F_SETFD, FD_CLOEXEC);
     fcntl(ZYGOTE_OOM_FD, F_SETFD, FD_CLOEXEC);
@@ -356,10 +411,40 @@ static PyObject *flush(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
+#define NO_SITE_AT 6 /* in sys.flags, of every Python 3 */
+
+/*
+ * sys.flags with no_site as it would be without -S: programs that a guest starts with the flags of
+ * its interpreter have site-packages then, as those of a cold kernel.
+ */
+static PyObject *flags_with_site(PyObject *self, PyObject *flags)
+{
+    CLEANUP(object_drop)
+    PyObject *number = PyObject_GetAttrString((PyObject *)Py_TYPE(flags), "n_fields");
+    Py_ssize_t count = number ? PyLong_AsSsize_t(number) : -1;
+    PyObject *made = count > NO_SITE_AT ? PyStructSequence_New(Py_TYPE(flags)) : NULL;
+
+    (void)self;
+    for (Py_ssize_t i = 0; made && i < count; i++) {
+        PyObject *value = PyStructSequence_GetItem(flags, i);
+
+        if (i == NO_SITE_AT) {
+            value = PyLong_FromLong(0);
+        } else if (value) {
+            Py_INCREF(value);
+        }
+        PyStructSequence_SetItem(made, i, value);
+    }
+    if (!made && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "these are no sys.flags");
+    return made;
+}
+
 static PyMethodDef methods[] = {
     {"start", start, METH_NOARGS, "Not dumpable, and children are noticed, from now on."},
     {"serve", serve, METH_NOARGS,
      "Forks kernels; returns in each of them, True if nobody waits for it yet."},
+    {"flags_with_site", flags_with_site, METH_O, "sys.flags of an interpreter without -S."},
     {"has_key", has_key, METH_VARARGS, "Whether this is the key of that generator of numpy's."},
     {"set_key", set_key, METH_O, "A new one, from the kernel's random numbers."},
     {"flush", flush, METH_NOARGS, "What native code printed with C's own buffers."},

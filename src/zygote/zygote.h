@@ -4,13 +4,16 @@
  *
  * A zygote is a warm Python that the launcher started: guest/python/zygote.py imports modules and
  * then stays in one native call (module.c), which forks a kernel for each request and reaps it.
- * Both sides are of one program (the shared object is embedded in it) and trust each other, so
- * structs go over the socket as they are: one SOCK_SEQPACKET message each, requests with
- * descriptors.
+ * Both sides are of one program (the shared object is embedded in it), so structs go over the
+ * socket as they are: one SOCK_SEQPACKET message each, requests with descriptors.
+ *
+ * The launcher does not trust what it hears: package code has run in the zygote and may say
+ * anything on its socket. It can lie about kernels of its own tenant and template; who sent a word
+ * is known from the kernel (SCM_CREDENTIALS), and no pid that is only claimed is ever signalled.
  *
  * The words of one kernel come in any order but these: FORKED before ENDED, JOINED or FAILED before
  * ENDED. JOINED and FAILED are said by the new process itself, not dumpable yet, before anything
- * that guest code can influence has run in it; the kernel says its pid (SCM_CREDENTIALS).
+ * that guest code can influence has run in it.
  *
  * In a container the zygote is a guest: nothing that it says is trusted, it may only break itself.
  * Requests have no box there. FORKED has no pid, and comes when the warden has become the kernel's
@@ -25,6 +28,7 @@
 #include <stdint.h>
 
 #include "sandbox/plan.h"
+#include "sys/cgroup.h"
 
 /* Descriptors of a zygote, by number. */
 #define ZYGOTE_CONTROL_FD 3
@@ -45,13 +49,21 @@
 
 /* The descriptors of a request, in this order; those that are not there are left out. */
 enum zygote_fd {
-    ZYGOTE_FD_BOX, /* a pidfd of the warden; not there: the zygote is in the box itself */
+    /* The box's namespaces, in the order in which they are entered; no user namespace: the zygote
+     * is in the box itself. */
+    ZYGOTE_FD_USER,
+    ZYGOTE_FD_PID,
+    ZYGOTE_FD_IPC,
+    ZYGOTE_FD_UTS,
+    ZYGOTE_FD_NET,    /* may be missing, as the layer may */
+    ZYGOTE_FD_CGROUP, /* likewise */
+    ZYGOTE_FD_MNT,
     ZYGOTE_FD_SOCKET,
     ZYGOTE_FD_OUT,
     ZYGOTE_FD_ERR,
     ZYGOTE_FD_RULESET,
-    ZYGOTE_FD_GROUP, /* and the next two: of the control group */
-    _ZYGOTE_FD_MAX = ZYGOTE_FD_GROUP + 3,
+    ZYGOTE_FD_GROUP, /* and those behind it: of the control group, one for each controller */
+    _ZYGOTE_FD_MAX = ZYGOTE_FD_GROUP + _CONTROLLER_MAX,
 };
 
 /* Launcher to zygote: a kernel in this box. */

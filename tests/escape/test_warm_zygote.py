@@ -14,7 +14,6 @@ import warm
 
 WAYS = {"split": None, "one-id": support.ORDINARY_UID}
 NOTHING = "0" * 16
-SYS_ADMIN, SYS_PTRACE = 21, 19
 
 RANDOM = """
 import json, os, random, secrets, tempfile, time, uuid, sys
@@ -229,18 +228,20 @@ def test_a_zygote_is_nobody_on_the_host(daemon, outside_secret):
     pid = daemon.zygote()
     support.wait_until(lambda: status(pid)["Seccomp"] and len(os.listdir(f"/proc/{pid}/fd")) >= 6, "it has begun")
     now = status(pid)
-    wanted = f"{1 << SYS_ADMIN | 1 << SYS_PTRACE:016x}"
-    assert now["CapPrm"] == now["CapEff"] == now["CapBnd"] == [wanted], now
+    assert now["CapPrm"] == now["CapEff"] == now["CapBnd"] == [NOTHING], now
     assert now["CapInh"] == now["CapAmb"] == [NOTHING] and now["NoNewPrivs"] == ["1"], now
+    assert now["Seccomp"] == ["2"], now
     assert len(now["NSpid"]) == 2 and now["NSpid"][0] == str(pid), now
     launcher = daemon.get("/v1/info")["launcher_pid"]
-    for kind in ("user", "pid"):  # the capabilities are over the engine's, not the host's
+    for kind in ("user", "pid"):  # it owns boxes that are children of these
         assert warm.namespace(pid, kind) == warm.namespace(launcher, kind) != warm.namespace("self", kind)
-    for kind in ("mnt", "uts"):
+    for kind in ("mnt", "uts", "ipc", "net"):
         assert warm.namespace(pid, kind) not in (warm.namespace(launcher, kind), warm.namespace("self", kind))
-    assert warm.namespace(pid, "net") != warm.namespace("self", "net"), "it has no network of the host's"
     ids = set(now["Uid"] + now["Gid"])
     assert ids == {str(daemon.user)} if daemon.user else len(ids) == 1 and int(*ids) >= 65536, now
+    if not daemon.user:
+        assert ids.isdisjoint(status(launcher)["Uid"]), "nor is it the launcher"
+        assert now["Groups"] == [], now
     # What that id may do on the host: nothing that is root's.
     tried = kernel_answers("import sys; print(open(sys.argv[1]).read())", outside_secret, next(iter(ids)))
     assert tried.returncode != 0 and "PermissionError" in tried.stderr, tried
@@ -248,6 +249,9 @@ def test_a_zygote_is_nobody_on_the_host(daemon, outside_secret):
     root = pathlib.Path(f"/proc/{pid}/root")
     for path in (outside_secret, daemon.state, daemon.socket, "/etc/shadow", "/root", "/sys/fs"):
         assert not os.path.lexists(str(root) + str(path)), path
+    # And of /proc itself.
+    numbers = [name for name in os.listdir(root / "proc") if name.isdigit()]
+    assert numbers == [] and (root / "proc/self/comm").read_text() == pathlib.Path(f"/proc/{pid}/comm").read_text()
 
 
 @pytest.fixture
@@ -266,9 +270,9 @@ def test_a_zygote_holds_nothing(daemon):
     held = {int(fd): os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
     kinds = sorted(link.split(":")[0] if ":" in link else link for fd, link in held.items() if fd > 2)
     score = f"/proc/{pid}/oom_score_adj"
-    assert [kind for kind in kinds if kind != score and not kind.endswith("/oom_score_adj")] in (
-        ["anon_inode", "anon_inode", "socket"], ["anon_inode", "pidfd", "socket"]), held
-    assert held[0].endswith("/null") and held[1] == held[2] == str(daemon.log), held  # what it says is the daemon's
+    assert [kind for kind in kinds if kind != score and not kind.endswith("/oom_score_adj")] == [
+        "anon_inode", "socket"], held
+    assert held[0].endswith("/null") and held[1] == held[2] and held[1].startswith("pipe:"), held  # to the launcher
     sockets = {link for link in held.values() if link.startswith("socket:")}
     inode = next(iter(sockets))[8:-1]
     rows = [row.split() for row in pathlib.Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]]

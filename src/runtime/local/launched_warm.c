@@ -34,6 +34,7 @@ int warm_fill_make(const struct make_request *request, struct launcher_make *mak
     make->tier = is_warm ? (uint8_t)request->tier : TIER_NONE;
     make->kernel = is_warm ? KERNEL_FIRST : 0;
     make->staging = staging[request->staging];
+    str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : "");
     return copy_layer(request->layer, make->layer, err);
 }
 

@@ -57,6 +57,9 @@ static const struct handover_box box_sample = {
     .ruleset_fd = -1,
     .flavour = CGROUP_V1,
     .group = {"/sys/fs/cgroup/memory/bailey-1", "/p", ""},
+    .has_owner = true,
+    .owner_slot = 9,
+    .tenant = "acme",
 };
 
 static const struct handover_kernel kernel_sample = {
@@ -136,6 +139,9 @@ static void comes_back_as_it_was(void **state)
     assert_int_equal(heard.box.flavour, CGROUP_V1);
     assert_string_equal(heard.box.group[0], box_sample.group[0]);
     assert_string_equal(heard.box.group[2], "");
+    assert_true(heard.box.has_owner);
+    assert_int_equal(heard.box.owner_slot, 9);
+    assert_string_equal(heard.box.tenant, "acme");
     assert_memory_equal(&heard.kernel, &kernel_sample, sizeof(kernel_sample));
 }
 
@@ -170,7 +176,7 @@ static void any_byte_may_be_wrong(void **state)
         for (int bit = 0; bit < 8; bit++) {
             text.data[i] = (char)(text.data[i] ^ (1 << bit));
             if (hear(text.data, text.length, &heard, &err) == 0) {
-                assert_true(heard.box.slot < LIMIT_BOXES);
+                assert_true(heard.box.slot < LIMIT_BOXES && heard.box.owner_slot < LIMIT_BOXES);
                 assert_true(heard.box.pid > 1 && heard.box.pid_fd >= 3);
                 assert_true(heard.kernel.pid > 1 && heard.kernel.pid_fd >= 3);
             }

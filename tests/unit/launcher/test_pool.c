@@ -77,7 +77,7 @@ static uint32_t count(struct launcher *launcher)
 {
     struct launcher_state totals = {.tier = STATE_END};
 
-    pool_fill_state(launcher, &totals);
+    pool_fill_state(launcher, NULL, &totals);
     return totals.pooled;
 }
 
@@ -262,6 +262,8 @@ static void test_the_layer_changes(void **state)
 
     memcpy(old.layer, OLD, sizeof(OLD));
     memcpy(new.layer, NEW, sizeof(NEW));
+    zygote_owner_name(&old);
+    zygote_owner_name(&new);
     pool_take(launcher, &run);
     other = stand(launcher, &run, 1);
     pool_take(launcher, &old);

@@ -22,7 +22,7 @@ static void find(struct cgroup_fixture *fixture, const char *mountinfo, const ch
 static void check_site(const struct cgroup_fixture *fixture, enum cgroup_flavour flavour,
                        const char *memory, const char *pids, const char *cpu)
 {
-    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu};
+    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu, fixture->cpuacct};
 
     assert_int_equal(fixture->site.flavour, flavour);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
@@ -63,6 +63,7 @@ static void test_v1_together(void **state)
     scratch_folder(&fixture->scratch, "cg/cpu,cpuacct/me");
     scratch_folder(&fixture->scratch, "cg/both/me");
     find(fixture, mounts, "3:cpu,cpuacct:/me\n2:memory,pids:/me\n");
+    fixture->cpuacct = "cg/cpu,cpuacct/me";
     check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", "cg/cpu,cpuacct/me");
     find(fixture, mounts, "3:cpuacct:/me\n2:memory,pids:/me\n"); /* cpuacct is not cpu */
     check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", NULL);
@@ -224,7 +225,7 @@ static void check_open_join(struct cgroup_fixture *fixture, size_t wanted, const
     int fds[_CONTROLLER_MAX];
     size_t count = 0;
 
-    assert_int_equal(cgroup_open_join(&fixture->group, fds), 0);
+    assert_int_equal(cgroup_open_join(&fixture->group, NULL, NULL, fds), 0);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         if (fds[i] < 0)
             continue;
@@ -235,6 +236,61 @@ static void check_open_join(struct cgroup_fixture *fixture, size_t wanted, const
     }
     assert_int_equal(count, wanted);
     check_file(fixture, file, "0");
+}
+
+static int note_become(const struct cgroup *group, void *ctx)
+{
+    assert_int_equal(group->flavour, CGROUP_V1);
+    return *(int *)ctx;
+}
+
+/* Whoever opens the file is another than who opened its folder; or nobody opens it. */
+static void test_open_join_as_another(void **state)
+{
+    struct cgroup_fixture *fixture = *state;
+    struct error err = {0};
+    int fds[_CONTROLLER_MAX], answer = 0;
+
+    kernel_files = v1_files;
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
+    assert_int_equal(cgroup_make(&fixture->site, "bailey-1-3", &limits, &fixture->group, &err), 0);
+    assert_int_equal(cgroup_open_join(&fixture->group, note_become, &answer, fds), 0);
+    for (int i = 0; i < _CONTROLLER_MAX; i++)
+        close(fds[i]);
+    answer = -EPERM;
+    assert_int_equal(cgroup_open_join(&fixture->group, note_become, &answer, fds), -EPERM);
+    assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
+    cgroup_remove(&fixture->group);
+}
+
+/* v2: a group in the engine's, in which one id may move processes; v1 needs none. */
+static void test_owner(void **state)
+{
+    struct cgroup_fixture *fixture = *state;
+    struct cgroup_site site = {.flavour = CGROUP_V1}, within;
+    struct error err = {0};
+    struct stat status;
+    static const char *const files[] = {
+        "memory.max",   "memory.swap.max",        "pids.max",         "cpu.max",
+        "cgroup.procs", "cgroup.subtree_control", "memory.oom.group", NULL};
+
+    kernel_files = v1_files;
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
+    site = fixture->site;
+    assert_int_equal(cgroup_make_owner(&site, "owner-20", getuid(), &within), 0);
+    assert_string_equal(within.parent[0], site.parent[0]);
+    kernel_files = files;
+    make_site(fixture, CGROUP_V2, "top", "top", "top");
+    assert_int_equal(cgroup_make_owner(&fixture->site, "owner-20", getuid(), &within), 0);
+    assert_non_null(strstr(within.parent[CONTROLLER_PIDS], "/top/owner-20"));
+    check_file(fixture, "top/owner-20/cgroup.subtree_control", "+memory +pids +cpu");
+    assert_int_equal(cgroup_make(&within, "box-1", &limits, &fixture->group, &err), 0);
+    assert_int_equal(cgroup_let_in(&fixture->group, getuid()), 0);
+    assert_int_equal(fstat(fixture->group.join_fd[0], &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0711); /* its files by name, and nothing listed */
+    cgroup_remove(&fixture->group);
+    cgroup_remove_owner(&within);
+    assert_int_equal(access(within.parent[0], F_OK), -1);
 }
 
 static void test_open_join(void **state)
@@ -248,7 +304,7 @@ static void test_open_join(void **state)
     assert_int_equal(cgroup_make(&fixture->site, "bailey-1-3", &limits, &fixture->group, &err), 0);
     check_open_join(fixture, 3, "cpu/bailey-1-3/tasks");
     cgroup_remove(&fixture->group);
-    assert_int_equal(cgroup_open_join(&fixture->group, fds),
+    assert_int_equal(cgroup_open_join(&fixture->group, NULL, NULL, fds),
                      0); /* without a group there is no file */
     assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
     kernel_files = v2_files;
@@ -256,7 +312,7 @@ static void test_open_join(void **state)
     assert_int_equal(cgroup_make(&fixture->site, "bailey-1-4", &limits, &fixture->group, &err), 0);
     check_open_join(fixture, 1, "top/bailey-1-4/cgroup.procs");
     fixture->group.path[0][0] = '-'; /* somewhere else */
-    assert_int_equal(cgroup_open_join(&fixture->group, fds), -ENOENT);
+    assert_int_equal(cgroup_open_join(&fixture->group, NULL, NULL, fds), -ENOENT);
     assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
     fixture->group.path[0][0] = '/';
     cgroup_remove(&fixture->group);
@@ -526,6 +582,8 @@ int main(void)
         WITH_CGROUP(test_make_v1),
         WITH_CGROUP(test_make_v1_together),
         WITH_CGROUP(test_open_join),
+        WITH_CGROUP(test_open_join_as_another),
+        WITH_CGROUP(test_owner),
         WITH_CGROUP(test_make_v2),
         WITH_CGROUP(test_make_fails),
         WITH_CGROUP(test_make_where_none_can_be),
