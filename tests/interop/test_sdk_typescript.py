@@ -12,9 +12,9 @@ import pytest
 import support
 import tcp
 
-from conftest import NEWEST_NODE
 from sdk_server import CLIENTS, SdkServer, interop_cache
 
+NEWEST_NODE = "mcp-inspector/node_modules/node/bin/node"  # in the cache
 SCENARIOS = support.REPO / "tests" / "interop" / "clients" / "sdk.test.mjs"
 SMOKE = SCENARIOS.with_name("sdk_smoke.mjs")
 
