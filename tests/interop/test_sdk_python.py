@@ -268,6 +268,12 @@ def test_upload_and_download(sandbox, tmp_path):
         file.seek(1024)
         sandbox.files.write("rest.bin", file)
     assert sandbox.files.stat("rest.bin")["bytes"] == len(content) - 1024
+    reading, writing = os.pipe()  # its length is not known before its end
+    os.write(writing, b"from a pipe")
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        sandbox.files.write("piped.txt", pipe)
+    assert sandbox.files.read("piped.txt") == "from a pipe"
     with pytest.raises(FileNotFoundError):
         sandbox.files.download("absent", tmp_path / "absent")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["back.bin", "big.bin"]
@@ -589,6 +595,50 @@ def test_a_program_finds_the_server_by_its_variables(server):
     first, forgotten = map(json.loads, done.stdout.splitlines())
     assert first["text"] == "2"
     assert not {first["id"], forgotten["id"]} & set(server.names())  # ended at the program's exit
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_ctrl_c_in_the_middle_of_a_cell_leaves_no_session(server, kind):
+    script = {"sync": """
+import bailey
+with bailey.Sandbox() as sandbox:
+    sandbox.run_code("import time\\nprint('up')\\ntime.sleep(1000)", timeout=0, on_stdout=lambda t: print(t, sandbox.id, flush=True))
+""", "async": """
+import asyncio, bailey
+async def main():
+    async with bailey.AsyncSandbox() as sandbox:
+        await sandbox.run_code("import time\\nprint('up')\\ntime.sleep(1000)", timeout=0, on_stdout=lambda t: print(t, sandbox.id, flush=True))
+asyncio.run(main())
+"""}[kind]
+    with subprocess.Popen([sys.executable, "-c", script], env=script_env(server.client_env("tcp")), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout.readline() == "up\n"
+        session = program.stdout.readline().strip()
+        assert session in server.names()
+        program.send_signal(2)
+        _, said = program.communicate(timeout=support.PATIENCE)
+    assert program.returncode != 0 and "KeyboardInterrupt" in said
+    assert session not in server.names()
+
+
+def test_a_cancelled_block_leaves_no_session(server):
+    seen = []
+
+    async def work():
+        async with bailey.AsyncSandbox(url=server.unix) as sandbox:
+            seen.append(sandbox.id)
+            await sandbox.run_code("import time; time.sleep(1000)", timeout=0)
+
+    async def main():
+        task = asyncio.ensure_future(work())
+        while not seen:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert seen[0] not in server.names()
 
 
 # --- agent frameworks, the real packages ---

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import * as http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { after, before, test } from "node:test";
 import * as bailey from "bailey-sandbox";
 
@@ -176,6 +177,8 @@ test("upload and download", async () => {
     await assert.rejects(sandbox.files.download("absent", join(folder, "absent")), bailey.PathNotFoundError);
     assert.deepEqual((await readdir(folder)).sort(), ["back.bin", "big.bin"]);
     await rm(folder, { recursive: true });
+    await sandbox.files.write("pieces.txt", Readable.from([Buffer.from("one "), Buffer.from("two")]));
+    assert.equal(await sandbox.files.read("pieces.txt"), "one two");
 });
 
 test("watch", async () => {
