@@ -68,7 +68,7 @@ export type ErrorCode =
     ;
 
 export interface ErrorError {
-    code: "bad_json" | "bad_input" | "unknown_parameter" | "path_invalid" | "bad_config" | "unauthorized" | "forbidden" | "path_refused" | "read_only" | "not_found" | "session_not_found" | "execution_not_found" | "path_not_found" | "key_not_found" | "unknown_tool" | "method_not_allowed" | "session_ambiguous" | "name_taken" | "dataset_taken" | "execution_ended" | "not_a_terminal" | "path_exists" | "path_is_folder" | "path_not_folder" | "folder_not_empty" | "command_not_found" | "not_executable" | "no_interpreter" | "blocked_import" | "cancelled" | "session_ended" | "too_large" | "offset_gone" | "too_many_sessions" | "quota_exceeded" | "box_failed" | "box_lost" | "engine" | "refused" | "link_expired" | "busy" | "shutting_down" | "no_daemon" | "context_not_found" | "context_taken" | "too_many_contexts" | "template_not_found" | "template_not_built" | "run_differs" | "template_in_use" | "install_failed" | "install_denied" | "no_network" | "disk_full" | "range_not_satisfiable" | "unsupported_media_type" | "docker_unavailable" | "image_not_found" | "image_unusable" | "upgrade_required";
+    code: ErrorCode;
     message: string;
     field?: string;
     line?: number;
