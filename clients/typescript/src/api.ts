@@ -5,166 +5,79 @@
 export const VERSION = "0.1.0";
 
 export type ErrorCode =
-    | "bad_json"
-    | "bad_input"
-    | "unknown_parameter"
-    | "path_invalid"
     | "bad_config"
-    | "unauthorized"
-    | "forbidden"
-    | "path_refused"
-    | "read_only"
-    | "not_found"
-    | "session_not_found"
-    | "execution_not_found"
-    | "path_not_found"
-    | "key_not_found"
-    | "unknown_tool"
-    | "method_not_allowed"
-    | "session_ambiguous"
-    | "name_taken"
-    | "dataset_taken"
-    | "execution_ended"
-    | "not_a_terminal"
-    | "path_exists"
-    | "path_is_folder"
-    | "path_not_folder"
-    | "folder_not_empty"
-    | "command_not_found"
-    | "not_executable"
-    | "no_interpreter"
+    | "bad_input"
+    | "bad_json"
     | "blocked_import"
-    | "cancelled"
-    | "session_ended"
-    | "too_large"
-    | "offset_gone"
-    | "too_many_sessions"
-    | "quota_exceeded"
     | "box_failed"
     | "box_lost"
-    | "engine"
-    | "refused"
-    | "link_expired"
     | "busy"
-    | "shutting_down"
-    | "no_daemon"
+    | "cancelled"
+    | "command_not_found"
     | "context_not_found"
     | "context_taken"
-    | "too_many_contexts"
-    | "template_not_found"
-    | "template_not_built"
-    | "run_differs"
-    | "template_in_use"
-    | "install_failed"
-    | "install_denied"
-    | "no_network"
+    | "dataset_taken"
     | "disk_full"
-    | "range_not_satisfiable"
-    | "unsupported_media_type"
     | "docker_unavailable"
+    | "engine"
+    | "execution_ended"
+    | "execution_not_found"
+    | "folder_not_empty"
+    | "forbidden"
     | "image_not_found"
     | "image_unusable"
+    | "install_denied"
+    | "install_failed"
+    | "key_not_found"
+    | "link_expired"
+    | "method_not_allowed"
+    | "name_taken"
+    | "no_daemon"
+    | "no_interpreter"
+    | "no_network"
+    | "not_a_terminal"
+    | "not_executable"
+    | "not_found"
+    | "offset_gone"
+    | "path_exists"
+    | "path_invalid"
+    | "path_is_folder"
+    | "path_not_folder"
+    | "path_not_found"
+    | "path_refused"
+    | "quota_exceeded"
+    | "range_not_satisfiable"
+    | "read_only"
+    | "refused"
+    | "run_differs"
+    | "session_ambiguous"
+    | "session_ended"
+    | "session_not_found"
+    | "shutting_down"
+    | "template_in_use"
+    | "template_not_built"
+    | "template_not_found"
+    | "too_large"
+    | "too_many_contexts"
+    | "too_many_sessions"
+    | "unauthorized"
+    | "unknown_parameter"
+    | "unknown_tool"
+    | "unsupported_media_type"
     | "upgrade_required"
     ;
 
-export interface ErrorError {
-    code: ErrorCode;
-    message: string;
-    field?: string;
-    line?: number;
-    column?: number;
-    nearest?: string | null;
-    retry_after_s?: number;
-    ended_at?: string | null;
-    reason?: string | null;
-    execution_id?: string;
-    stage?: string;
-    errno?: string;
-    first?: number;
-    bytes?: number;
-}
-
-export interface Error {
-    error: ErrorError;
-}
-
-export interface Info {
-    version: string;
-    runtime?: string;
-    launcher_pid: number;
-    broker_pid: number;
-    generation?: number;
-    socket?: string | null;
-    state?: string | null;
-    started_at?: string;
-    sessions: number;
-    max_sessions?: number;
-    limits?: Record<string, unknown>;
-    languages?: string[];
-    libraries?: Record<string, unknown>;
-}
-
-export interface Tool {
-    name: string;
-    title: string;
-    category: string;
-    description: string;
-    parameters: Record<string, unknown>;
-    annotations: Record<string, unknown>;
-}
-
-export interface Dataset {
-    name: string;
-    path: string;
-    bytes: number;
-}
-
-export interface Session {
+export interface Artifact {
     id: string;
-    tenant?: string;
-    name?: string | null;
-    template?: string | null;
-    state: "new" | "starting" | "ready" | "ending" | "ended";
+    session_id?: string;
+    name: string;
+    mime?: string;
+    sha256: string;
+    bytes: number;
     created_at?: string;
-    last_used_at?: string;
     expires_at?: string | null;
-    idle_timeout_s?: number;
-    ended_at?: string | null;
-    end_reason?: string | null;
-    env?: Record<string, unknown>;
-    datasets?: unknown[];
-    running?: number;
-    executions?: number;
-    output_folder?: string | null;
-    limits?: Record<string, unknown>;
-    isolation?: Record<string, unknown> | null;
-}
-
-export interface Process {
-    execution_id: string;
-    kind?: "command" | "cell";
-    context?: string;
-    number?: number;
-    argv?: string[];
-    state: "waiting" | "running" | "exited" | "failed";
-    started_at?: string | null;
-    ended_at?: string | null;
-    exit_code?: number | null;
-    signal?: number | null;
-    timed_out?: boolean;
-    background?: boolean;
-    pty?: boolean;
-    stdout_bytes?: number;
-    stderr_bytes?: number;
-    error?: Record<string, unknown> | null;
-}
-
-export interface Result {
-    stdout: string;
-    stderr: string;
-    exit_code: number;
-    duration: number;
-    meta: Record<string, unknown>;
+    kept?: boolean;
+    url: string;
 }
 
 export interface CellResultResultsItem {
@@ -205,12 +118,137 @@ export interface Context {
     note?: string | null;
 }
 
+export interface Dataset {
+    name: string;
+    path: string;
+    bytes: number;
+}
+
 export interface Entry {
     name: string;
     type: "file" | "folder" | "symlink" | "other";
     bytes: number;
     mode: string;
     modified_at: string;
+}
+
+export interface ErrorError {
+    code: ErrorCode;
+    message: string;
+    field?: string;
+    line?: number;
+    column?: number;
+    nearest?: string | null;
+    retry_after_s?: number;
+    ended_at?: string | null;
+    reason?: string | null;
+    execution_id?: string;
+    stage?: string;
+    errno?: string;
+    first?: number;
+    bytes?: number;
+}
+
+export interface Error {
+    error: ErrorError;
+}
+
+export interface ExecuteError {
+    error: string;
+    code: string;
+}
+
+export interface Info {
+    version: string;
+    runtime?: string;
+    launcher_pid: number;
+    broker_pid: number;
+    generation?: number;
+    socket?: string | null;
+    state?: string | null;
+    started_at?: string;
+    sessions: number;
+    max_sessions?: number;
+    limits?: Record<string, unknown>;
+    languages?: string[];
+    libraries?: Record<string, unknown>;
+}
+
+export interface Key {
+    id: string;
+    tenant: string;
+    name: string;
+    scopes: string[];
+    created_at: string;
+    expires_at?: string | null;
+    used_at?: string | null;
+    key?: string;
+}
+
+export interface Output {
+    name: string;
+    path?: string | null;
+    bytes: number;
+    mime?: string | null;
+    kind?: "text" | "image" | "binary";
+    skipped?: string | null;
+    modified_at?: string | null;
+    id?: string | null;
+    sha256?: string | null;
+    url?: string | null;
+}
+
+export interface Package {
+    name: string;
+    version: string;
+}
+
+export interface Process {
+    execution_id: string;
+    kind?: "command" | "cell";
+    context?: string;
+    number?: number;
+    argv?: string[];
+    state: "waiting" | "running" | "exited" | "failed";
+    started_at?: string | null;
+    ended_at?: string | null;
+    exit_code?: number | null;
+    signal?: number | null;
+    timed_out?: boolean;
+    background?: boolean;
+    pty?: boolean;
+    stdout_bytes?: number;
+    stderr_bytes?: number;
+    error?: Record<string, unknown> | null;
+}
+
+export interface Result {
+    stdout: string;
+    stderr: string;
+    exit_code: number;
+    duration: number;
+    meta: Record<string, unknown>;
+}
+
+export interface Session {
+    id: string;
+    tenant?: string;
+    name?: string | null;
+    template?: string | null;
+    state: "new" | "starting" | "ready" | "ending" | "ended";
+    created_at?: string;
+    last_used_at?: string;
+    expires_at?: string | null;
+    idle_timeout_s?: number;
+    ended_at?: string | null;
+    end_reason?: string | null;
+    env?: Record<string, unknown>;
+    datasets?: unknown[];
+    running?: number;
+    executions?: number;
+    output_folder?: string | null;
+    limits?: Record<string, unknown>;
+    isolation?: Record<string, unknown> | null;
 }
 
 export interface Template {
@@ -229,255 +267,13 @@ export interface Template {
     was_there?: boolean;
 }
 
-export interface Key {
-    id: string;
-    tenant: string;
+export interface Tool {
     name: string;
-    scopes: string[];
-    created_at: string;
-    expires_at?: string | null;
-    used_at?: string | null;
-    key?: string;
-}
-
-export interface Package {
-    name: string;
-    version: string;
-}
-
-export interface Output {
-    name: string;
-    path?: string | null;
-    bytes: number;
-    mime?: string | null;
-    kind?: "text" | "image" | "binary";
-    skipped?: string | null;
-    modified_at?: string | null;
-    id?: string | null;
-    sha256?: string | null;
-    url?: string | null;
-}
-
-export interface Artifact {
-    id: string;
-    session_id?: string;
-    name: string;
-    mime?: string;
-    sha256: string;
-    bytes: number;
-    created_at?: string;
-    expires_at?: string | null;
-    kept?: boolean;
-    url: string;
-}
-
-export interface ExecuteError {
-    error: string;
-    code: string;
-}
-
-export interface HealthReply {
-    status: string;
-}
-
-export interface ListToolsReply {
-    tools: Tool[];
-}
-
-export interface RunBody {
-    code: string;
-    language?: "python" | "javascript" | "bash";
-    timeout?: number;
-    env?: Record<string, string>;
-    stdin?: string;
-    template?: string;
-    name?: string;
-    arguments?: string[];
-    store?: boolean;
-    like?: string;
-}
-
-export interface CreateSessionBodyDatasetsItem {
-    name: string;
-    content?: string;
-    content_base64?: string;
-    path?: string;
-}
-
-export interface CreateSessionBody {
-    name?: string;
-    template?: string;
-    env?: Record<string, string>;
-    idle_timeout_s?: number;
-    max_age_s?: number;
-    datasets?: CreateSessionBodyDatasetsItem[];
-}
-
-export interface ListSessionsReply {
-    sessions: Session[];
-}
-
-export interface ExtendSessionBody {
-    seconds: number;
-}
-
-export interface ExecBodyPty {
-    rows: number;
-    columns: number;
-}
-
-export interface ExecBody {
-    argv: string[];
-    env?: Record<string, string>;
-    cwd?: string;
-    stdin?: string | boolean | null;
-    timeout?: number;
-    background?: boolean;
-    collect?: boolean;
-    pty?: ExecBodyPty;
-}
-
-export interface ListProcessesReply {
-    processes: Process[];
-}
-
-export interface SignalProcessBody {
-    signal: string | number;
-}
-
-export interface WriteInputReply {
-    bytes: number;
-}
-
-export interface ResizeTerminalBody {
-    rows: number;
-    columns: number;
-}
-
-export interface WriteFileReply {
-    path: string;
-    bytes: number;
-}
-
-export interface DeleteFileReply {
-    path: string;
-}
-
-export interface ListFilesReply {
-    entries: Entry[];
-    truncated: boolean;
-}
-
-export interface MakeFolderBody {
-    path: string;
-    mode?: string;
-}
-
-export interface MakeFolderReply {
-    path: string;
-}
-
-export interface MoveFileBody {
-    from: string;
-    to: string;
-}
-
-export interface MoveFileReply {
-    path: string;
-}
-
-export interface ChangeModeBody {
-    path: string;
-    mode: string;
-}
-
-export interface ChangeModeReply {
-    path: string;
-}
-
-export interface ListDatasetsReply {
-    datasets: Dataset[];
-}
-
-export interface ListOutputsReply {
-    folder: string;
-    total: number;
-    outputs: Output[];
-}
-
-export interface ListArtifactsReply {
-    artifacts: Artifact[];
-}
-
-export interface LinkArtifactBody {
-    seconds?: number;
-}
-
-export interface LinkArtifactReply {
-    url: string;
-    expires_at: string;
-}
-
-export interface KeepArtifactBody {
-    keep?: boolean;
-}
-
-export interface ListKeysReply {
-    keys: Key[];
-}
-
-export interface CreateKeyBody {
-    name?: string;
-    tenant?: string;
-    scopes?: ("run" | "sessions" | "files" | "metrics" | "admin")[];
-    expires_s?: number;
-}
-
-export interface RotateKeyBody {
-    grace_s?: number;
-}
-
-export interface DeleteKeyReply {
-    id: string;
-}
-
-export interface RunCellBody {
-    code: string;
-    language?: "python" | "javascript" | "bash";
-    context?: string;
-    timeout?: number;
-    stdin?: string;
-    env?: Record<string, string>;
-    background?: boolean;
-    collect?: boolean;
-}
-
-export interface ListContextsReply {
-    contexts: Context[];
-}
-
-export interface CreateContextBody {
-    language?: "python" | "javascript" | "bash";
-    name?: string;
-    cwd?: string;
-}
-
-export interface ListPackagesReply {
-    packages: Package[];
-}
-
-export interface InstallPackagesBody {
-    packages: string[];
-}
-
-export interface InstallPackagesReply {
-    installed: Package[];
-    layer: string;
-    ms: number;
-}
-
-export interface ListTemplatesReply {
-    templates: Template[];
+    title: string;
+    category: string;
+    description: string;
+    parameters: Record<string, unknown>;
+    annotations: Record<string, unknown>;
 }
 
 export interface BuildTemplateBodyTiersItem {
@@ -497,35 +293,70 @@ export interface BuildTemplateBody {
     warm_up?: string[];
 }
 
+export interface ChangeModeBody {
+    path: string;
+    mode: string;
+}
+
+export interface ChangeModeReply {
+    path: string;
+}
+
+export interface CreateContextBody {
+    language?: "python" | "javascript" | "bash";
+    name?: string;
+    cwd?: string;
+}
+
+export interface CreateKeyBody {
+    name?: string;
+    tenant?: string;
+    scopes?: ("run" | "sessions" | "files" | "metrics" | "admin")[];
+    expires_s?: number;
+}
+
+export interface CreateSessionBodyDatasetsItem {
+    name: string;
+    content?: string;
+    content_base64?: string;
+    path?: string;
+}
+
+export interface CreateSessionBody {
+    name?: string;
+    template?: string;
+    env?: Record<string, string>;
+    idle_timeout_s?: number;
+    max_age_s?: number;
+    datasets?: CreateSessionBodyDatasetsItem[];
+}
+
+export interface DeleteFileReply {
+    path: string;
+}
+
+export interface DeleteKeyReply {
+    id: string;
+}
+
 export interface DeleteTemplateReply {
     name: string;
 }
 
-export interface VerifyTemplateReply {
-    name: string;
-    intact: boolean;
-    problem?: string | null;
+export interface ExecBodyPty {
+    rows: number;
+    columns: number;
 }
 
-export interface WarmReply {
-    zygotes: Record<string, unknown>[];
-    pool: Record<string, unknown>;
-}
-
-export interface ReloadBodyTls {
-    certificate: string;
-    key: string;
-}
-
-export interface ReloadBody {
-    settings: Record<string, string>;
-    tls?: ReloadBodyTls;
-}
-
-export interface ReloadReply {
-    changed: string[];
-    restart: string[];
-    certificate: boolean;
+export interface ExecBody {
+    argv: string[];
+    env?: Record<string, string>;
+    cwd?: string;
+    stdin?: string | boolean | null;
+    timeout?: number;
+    background?: boolean;
+    collect?: boolean;
+    pty?: ExecBodyPty;
 }
 
 export interface ExecuteBody {
@@ -557,78 +388,247 @@ export interface ExecuteHealthReply {
     uptime_seconds: number;
 }
 
+export interface ExtendSessionBody {
+    seconds: number;
+}
+
+export interface HealthReply {
+    status: string;
+}
+
+export interface InstallPackagesBody {
+    packages: string[];
+}
+
+export interface InstallPackagesReply {
+    installed: Package[];
+    layer: string;
+    ms: number;
+}
+
+export interface KeepArtifactBody {
+    keep?: boolean;
+}
+
+export interface LinkArtifactBody {
+    seconds?: number;
+}
+
+export interface LinkArtifactReply {
+    url: string;
+    expires_at: string;
+}
+
+export interface ListArtifactsReply {
+    artifacts: Artifact[];
+}
+
+export interface ListContextsReply {
+    contexts: Context[];
+}
+
+export interface ListDatasetsReply {
+    datasets: Dataset[];
+}
+
+export interface ListFilesReply {
+    entries: Entry[];
+    truncated: boolean;
+}
+
+export interface ListKeysReply {
+    keys: Key[];
+}
+
+export interface ListOutputsReply {
+    folder: string;
+    total: number;
+    outputs: Output[];
+}
+
+export interface ListPackagesReply {
+    packages: Package[];
+}
+
+export interface ListProcessesReply {
+    processes: Process[];
+}
+
+export interface ListSessionsReply {
+    sessions: Session[];
+}
+
+export interface ListTemplatesReply {
+    templates: Template[];
+}
+
+export interface ListToolsReply {
+    tools: Tool[];
+}
+
+export interface MakeFolderBody {
+    path: string;
+    mode?: string;
+}
+
+export interface MakeFolderReply {
+    path: string;
+}
+
+export interface MoveFileBody {
+    from: string;
+    to: string;
+}
+
+export interface MoveFileReply {
+    path: string;
+}
+
+export interface ReloadBodyTls {
+    certificate: string;
+    key: string;
+}
+
+export interface ReloadBody {
+    settings: Record<string, string>;
+    tls?: ReloadBodyTls;
+}
+
+export interface ReloadReply {
+    changed: string[];
+    restart: string[];
+    certificate: boolean;
+}
+
+export interface ResizeTerminalBody {
+    rows: number;
+    columns: number;
+}
+
+export interface RotateKeyBody {
+    grace_s?: number;
+}
+
+export interface RunBody {
+    code: string;
+    language?: "python" | "javascript" | "bash";
+    timeout?: number;
+    env?: Record<string, string>;
+    stdin?: string;
+    template?: string;
+    name?: string;
+    arguments?: string[];
+    store?: boolean;
+    like?: string;
+}
+
+export interface RunCellBody {
+    code: string;
+    language?: "python" | "javascript" | "bash";
+    context?: string;
+    timeout?: number;
+    stdin?: string;
+    env?: Record<string, string>;
+    background?: boolean;
+    collect?: boolean;
+}
+
+export interface SignalProcessBody {
+    signal: string | number;
+}
+
+export interface VerifyTemplateReply {
+    name: string;
+    intact: boolean;
+    problem?: string | null;
+}
+
+export interface WarmReply {
+    zygotes: Record<string, unknown>[];
+    pool: Record<string, unknown>;
+}
+
+export interface WriteFileReply {
+    path: string;
+    bytes: number;
+}
+
+export interface WriteInputReply {
+    bytes: number;
+}
+
 export interface Operation {
     readonly method: string;
     readonly path: string;
 }
 
 export const operations = {
+    audit: { method: "GET", path: "/v1/audit" },
+    buildTemplate: { method: "POST", path: "/v1/templates" },
+    callTool: { method: "POST", path: "/v1/tools/{name}" },
+    changeMode: { method: "POST", path: "/v1/sessions/{id}/files/chmod" },
+    createContext: { method: "POST", path: "/v1/sessions/{id}/contexts" },
+    createKey: { method: "POST", path: "/v1/keys" },
+    createSession: { method: "POST", path: "/v1/sessions" },
+    deleteArtifact: { method: "DELETE", path: "/v1/artifacts/{id}" },
+    deleteContext: { method: "DELETE", path: "/v1/sessions/{id}/contexts/{context}" },
+    deleteFile: { method: "DELETE", path: "/v1/sessions/{id}/files" },
+    deleteKey: { method: "DELETE", path: "/v1/keys/{id}" },
+    deleteSession: { method: "DELETE", path: "/v1/sessions/{id}" },
+    deleteTemplate: { method: "DELETE", path: "/v1/templates/{name}" },
+    docs: { method: "GET", path: "/docs" },
+    events: { method: "GET", path: "/v1/events" },
+    exec: { method: "POST", path: "/v1/sessions/{id}/exec" },
+    execute: { method: "POST", path: "/execute" },
+    executeHealth: { method: "GET", path: "/health" },
+    extendSession: { method: "POST", path: "/v1/sessions/{id}/extend" },
+    followProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/events" },
+    getArtifact: { method: "GET", path: "/v1/artifacts/{id}/info" },
+    getOutput: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/output" },
+    getProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}" },
+    getSession: { method: "GET", path: "/v1/sessions/{id}" },
+    getTemplate: { method: "GET", path: "/v1/templates/{name}" },
+    giveDataset: { method: "PUT", path: "/v1/sessions/{id}/datasets/{name}" },
     health: { method: "GET", path: "/healthz" },
     info: { method: "GET", path: "/v1/info" },
-    listTools: { method: "GET", path: "/v1/tools" },
-    callTool: { method: "POST", path: "/v1/tools/{name}" },
-    run: { method: "POST", path: "/v1/run" },
-    stopRun: { method: "DELETE", path: "/v1/run/{execution}" },
-    createSession: { method: "POST", path: "/v1/sessions" },
-    listSessions: { method: "GET", path: "/v1/sessions" },
-    getSession: { method: "GET", path: "/v1/sessions/{id}" },
-    deleteSession: { method: "DELETE", path: "/v1/sessions/{id}" },
-    extendSession: { method: "POST", path: "/v1/sessions/{id}/extend" },
-    exec: { method: "POST", path: "/v1/sessions/{id}/exec" },
-    listProcesses: { method: "GET", path: "/v1/sessions/{id}/processes" },
-    getProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}" },
-    getOutput: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/output" },
-    followProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/events" },
-    signalProcess: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/signal" },
-    writeInput: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/stdin" },
-    resizeTerminal: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/resize" },
-    readFile: { method: "GET", path: "/v1/sessions/{id}/files" },
-    writeFile: { method: "PUT", path: "/v1/sessions/{id}/files" },
-    deleteFile: { method: "DELETE", path: "/v1/sessions/{id}/files" },
-    statFile: { method: "GET", path: "/v1/sessions/{id}/files/stat" },
-    listFiles: { method: "GET", path: "/v1/sessions/{id}/files/list" },
-    watchFiles: { method: "GET", path: "/v1/sessions/{id}/files/watch" },
-    makeFolder: { method: "POST", path: "/v1/sessions/{id}/files/mkdir" },
-    moveFile: { method: "POST", path: "/v1/sessions/{id}/files/move" },
-    changeMode: { method: "POST", path: "/v1/sessions/{id}/files/chmod" },
+    installPackages: { method: "POST", path: "/v1/sessions/{id}/packages" },
+    interruptContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/interrupt" },
+    keepArtifact: { method: "POST", path: "/v1/artifacts/{id}/keep" },
+    linkArtifact: { method: "POST", path: "/v1/artifacts/{id}/link" },
+    listArtifacts: { method: "GET", path: "/v1/artifacts" },
+    listContexts: { method: "GET", path: "/v1/sessions/{id}/contexts" },
     listDatasets: { method: "GET", path: "/v1/sessions/{id}/datasets" },
-    giveDataset: { method: "PUT", path: "/v1/sessions/{id}/datasets/{name}" },
+    listFiles: { method: "GET", path: "/v1/sessions/{id}/files/list" },
+    listKeys: { method: "GET", path: "/v1/keys" },
     listOutputs: { method: "GET", path: "/v1/sessions/{id}/outputs" },
-    readOutput: { method: "GET", path: "/v1/sessions/{id}/outputs/{name}" },
-    events: { method: "GET", path: "/v1/events" },
-    sessionEvents: { method: "GET", path: "/v1/sessions/{id}/events" },
+    listPackages: { method: "GET", path: "/v1/sessions/{id}/packages" },
+    listProcesses: { method: "GET", path: "/v1/sessions/{id}/processes" },
+    listSessions: { method: "GET", path: "/v1/sessions" },
+    listTemplates: { method: "GET", path: "/v1/templates" },
+    listTools: { method: "GET", path: "/v1/tools" },
+    makeFolder: { method: "POST", path: "/v1/sessions/{id}/files/mkdir" },
+    metrics: { method: "GET", path: "/metrics" },
+    moveFile: { method: "POST", path: "/v1/sessions/{id}/files/move" },
     openAll: { method: "GET", path: "/v1/ws" },
     openSession: { method: "GET", path: "/v1/sessions/{id}/ws" },
     openTerminal: { method: "GET", path: "/v1/sessions/{id}/pty/ws" },
-    listArtifacts: { method: "GET", path: "/v1/artifacts" },
-    readArtifact: { method: "GET", path: "/v1/artifacts/{id}" },
-    deleteArtifact: { method: "DELETE", path: "/v1/artifacts/{id}" },
-    getArtifact: { method: "GET", path: "/v1/artifacts/{id}/info" },
-    linkArtifact: { method: "POST", path: "/v1/artifacts/{id}/link" },
-    keepArtifact: { method: "POST", path: "/v1/artifacts/{id}/keep" },
     openapi: { method: "GET", path: "/openapi.json" },
-    docs: { method: "GET", path: "/docs" },
-    listKeys: { method: "GET", path: "/v1/keys" },
-    createKey: { method: "POST", path: "/v1/keys" },
-    rotateKey: { method: "POST", path: "/v1/keys/{id}/rotate" },
-    deleteKey: { method: "DELETE", path: "/v1/keys/{id}" },
-    runCell: { method: "POST", path: "/v1/sessions/{id}/code" },
-    listContexts: { method: "GET", path: "/v1/sessions/{id}/contexts" },
-    createContext: { method: "POST", path: "/v1/sessions/{id}/contexts" },
+    readArtifact: { method: "GET", path: "/v1/artifacts/{id}" },
+    readFile: { method: "GET", path: "/v1/sessions/{id}/files" },
+    readOutput: { method: "GET", path: "/v1/sessions/{id}/outputs/{name}" },
+    reload: { method: "POST", path: "/v1/reload" },
+    resizeTerminal: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/resize" },
     restartContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/restart" },
-    interruptContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/interrupt" },
-    deleteContext: { method: "DELETE", path: "/v1/sessions/{id}/contexts/{context}" },
-    listPackages: { method: "GET", path: "/v1/sessions/{id}/packages" },
-    installPackages: { method: "POST", path: "/v1/sessions/{id}/packages" },
-    listTemplates: { method: "GET", path: "/v1/templates" },
-    buildTemplate: { method: "POST", path: "/v1/templates" },
-    getTemplate: { method: "GET", path: "/v1/templates/{name}" },
-    deleteTemplate: { method: "DELETE", path: "/v1/templates/{name}" },
+    rotateKey: { method: "POST", path: "/v1/keys/{id}/rotate" },
+    run: { method: "POST", path: "/v1/run" },
+    runCell: { method: "POST", path: "/v1/sessions/{id}/code" },
+    sessionEvents: { method: "GET", path: "/v1/sessions/{id}/events" },
+    signalProcess: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/signal" },
+    statFile: { method: "GET", path: "/v1/sessions/{id}/files/stat" },
+    stopRun: { method: "DELETE", path: "/v1/run/{execution}" },
     verifyTemplate: { method: "POST", path: "/v1/templates/{name}/verify" },
     warm: { method: "GET", path: "/v1/warm" },
-    metrics: { method: "GET", path: "/metrics" },
-    audit: { method: "GET", path: "/v1/audit" },
-    reload: { method: "POST", path: "/v1/reload" },
-    execute: { method: "POST", path: "/execute" },
-    executeHealth: { method: "GET", path: "/health" },
+    watchFiles: { method: "GET", path: "/v1/sessions/{id}/files/watch" },
+    writeFile: { method: "PUT", path: "/v1/sessions/{id}/files" },
+    writeInput: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/stdin" },
 } as const satisfies Record<string, Operation>;

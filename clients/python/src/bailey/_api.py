@@ -10,179 +10,83 @@ from ._wire import Operation
 VERSION = "0.1.0"
 
 ErrorCode = Literal[
-    "bad_json",
-    "bad_input",
-    "unknown_parameter",
-    "path_invalid",
     "bad_config",
-    "unauthorized",
-    "forbidden",
-    "path_refused",
-    "read_only",
-    "not_found",
-    "session_not_found",
-    "execution_not_found",
-    "path_not_found",
-    "key_not_found",
-    "unknown_tool",
-    "method_not_allowed",
-    "session_ambiguous",
-    "name_taken",
-    "dataset_taken",
-    "execution_ended",
-    "not_a_terminal",
-    "path_exists",
-    "path_is_folder",
-    "path_not_folder",
-    "folder_not_empty",
-    "command_not_found",
-    "not_executable",
-    "no_interpreter",
+    "bad_input",
+    "bad_json",
     "blocked_import",
-    "cancelled",
-    "session_ended",
-    "too_large",
-    "offset_gone",
-    "too_many_sessions",
-    "quota_exceeded",
     "box_failed",
     "box_lost",
-    "engine",
-    "refused",
-    "link_expired",
     "busy",
-    "shutting_down",
-    "no_daemon",
+    "cancelled",
+    "command_not_found",
     "context_not_found",
     "context_taken",
-    "too_many_contexts",
-    "template_not_found",
-    "template_not_built",
-    "run_differs",
-    "template_in_use",
-    "install_failed",
-    "install_denied",
-    "no_network",
+    "dataset_taken",
     "disk_full",
-    "range_not_satisfiable",
-    "unsupported_media_type",
     "docker_unavailable",
+    "engine",
+    "execution_ended",
+    "execution_not_found",
+    "folder_not_empty",
+    "forbidden",
     "image_not_found",
     "image_unusable",
+    "install_denied",
+    "install_failed",
+    "key_not_found",
+    "link_expired",
+    "method_not_allowed",
+    "name_taken",
+    "no_daemon",
+    "no_interpreter",
+    "no_network",
+    "not_a_terminal",
+    "not_executable",
+    "not_found",
+    "offset_gone",
+    "path_exists",
+    "path_invalid",
+    "path_is_folder",
+    "path_not_folder",
+    "path_not_found",
+    "path_refused",
+    "quota_exceeded",
+    "range_not_satisfiable",
+    "read_only",
+    "refused",
+    "run_differs",
+    "session_ambiguous",
+    "session_ended",
+    "session_not_found",
+    "shutting_down",
+    "template_in_use",
+    "template_not_built",
+    "template_not_found",
+    "too_large",
+    "too_many_contexts",
+    "too_many_sessions",
+    "unauthorized",
+    "unknown_parameter",
+    "unknown_tool",
+    "unsupported_media_type",
     "upgrade_required",
 ]
 
 
-class _ErrorError(TypedDict):
-    code: ErrorCode
-    message: str
-
-
-class ErrorError(_ErrorError, total=False):
-    field: str
-    line: int
-    column: int
-    nearest: Optional[str]
-    retry_after_s: int
-    ended_at: Optional[str]
-    reason: Optional[str]
-    execution_id: str
-    stage: str
-    errno: str
-    first: int
-    bytes: int
-
-
-class Error(TypedDict):
-    error: "ErrorError"
-
-
-class _Info(TypedDict):
-    version: str
-    launcher_pid: int
-    broker_pid: int
-    sessions: int
-
-
-class Info(_Info, total=False):
-    runtime: str
-    generation: int
-    socket: Optional[str]
-    state: Optional[str]
-    started_at: str
-    max_sessions: int
-    limits: Dict[str, Any]
-    languages: List[str]
-    libraries: Dict[str, Any]
-
-
-class Tool(TypedDict):
-    name: str
-    title: str
-    category: str
-    description: str
-    parameters: Dict[str, Any]
-    annotations: Dict[str, Any]
-
-
-class Dataset(TypedDict):
-    name: str
-    path: str
-    bytes: int
-
-
-class _Session(TypedDict):
+class _Artifact(TypedDict):
     id: str
-    state: Literal["new", "starting", "ready", "ending", "ended"]
+    name: str
+    sha256: str
+    bytes: int
+    url: str
 
 
-class Session(_Session, total=False):
-    tenant: str
-    name: Optional[str]
-    template: Optional[str]
+class Artifact(_Artifact, total=False):
+    session_id: str
+    mime: str
     created_at: str
-    last_used_at: str
     expires_at: Optional[str]
-    idle_timeout_s: float
-    ended_at: Optional[str]
-    end_reason: Optional[str]
-    env: Dict[str, Any]
-    datasets: List[Any]
-    running: int
-    executions: int
-    output_folder: Optional[str]
-    limits: Dict[str, Any]
-    isolation: Optional[Dict[str, Any]]
-
-
-class _Process(TypedDict):
-    execution_id: str
-    state: Literal["waiting", "running", "exited", "failed"]
-
-
-class Process(_Process, total=False):
-    kind: Literal["command", "cell"]
-    context: str
-    number: int
-    argv: List[str]
-    started_at: Optional[str]
-    ended_at: Optional[str]
-    exit_code: Optional[int]
-    signal: Optional[int]
-    timed_out: bool
-    background: bool
-    pty: bool
-    stdout_bytes: int
-    stderr_bytes: int
-    error: Optional[Dict[str, Any]]
-
-
-class Result(TypedDict):
-    stdout: str
-    stderr: str
-    exit_code: int
-    duration: float
-    meta: Dict[str, Any]
+    kept: bool
 
 
 class CellResultResultsItem(TypedDict, total=False):
@@ -229,12 +133,155 @@ class Context(_Context, total=False):
     note: Optional[str]
 
 
+class Dataset(TypedDict):
+    name: str
+    path: str
+    bytes: int
+
+
 class Entry(TypedDict):
     name: str
     type: Literal["file", "folder", "symlink", "other"]
     bytes: int
     mode: str
     modified_at: str
+
+
+class _ErrorError(TypedDict):
+    code: ErrorCode
+    message: str
+
+
+class ErrorError(_ErrorError, total=False):
+    field: str
+    line: int
+    column: int
+    nearest: Optional[str]
+    retry_after_s: int
+    ended_at: Optional[str]
+    reason: Optional[str]
+    execution_id: str
+    stage: str
+    errno: str
+    first: int
+    bytes: int
+
+
+class Error(TypedDict):
+    error: "ErrorError"
+
+
+class ExecuteError(TypedDict):
+    error: str
+    code: str
+
+
+class _Info(TypedDict):
+    version: str
+    launcher_pid: int
+    broker_pid: int
+    sessions: int
+
+
+class Info(_Info, total=False):
+    runtime: str
+    generation: int
+    socket: Optional[str]
+    state: Optional[str]
+    started_at: str
+    max_sessions: int
+    limits: Dict[str, Any]
+    languages: List[str]
+    libraries: Dict[str, Any]
+
+
+class _Key(TypedDict):
+    id: str
+    tenant: str
+    name: str
+    scopes: List[str]
+    created_at: str
+
+
+class Key(_Key, total=False):
+    expires_at: Optional[str]
+    used_at: Optional[str]
+    key: str
+
+
+class _Output(TypedDict):
+    name: str
+    bytes: int
+
+
+class Output(_Output, total=False):
+    path: Optional[str]
+    mime: Optional[str]
+    kind: Literal["text", "image", "binary"]
+    skipped: Optional[str]
+    modified_at: Optional[str]
+    id: Optional[str]
+    sha256: Optional[str]
+    url: Optional[str]
+
+
+class Package(TypedDict):
+    name: str
+    version: str
+
+
+class _Process(TypedDict):
+    execution_id: str
+    state: Literal["waiting", "running", "exited", "failed"]
+
+
+class Process(_Process, total=False):
+    kind: Literal["command", "cell"]
+    context: str
+    number: int
+    argv: List[str]
+    started_at: Optional[str]
+    ended_at: Optional[str]
+    exit_code: Optional[int]
+    signal: Optional[int]
+    timed_out: bool
+    background: bool
+    pty: bool
+    stdout_bytes: int
+    stderr_bytes: int
+    error: Optional[Dict[str, Any]]
+
+
+class Result(TypedDict):
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration: float
+    meta: Dict[str, Any]
+
+
+class _Session(TypedDict):
+    id: str
+    state: Literal["new", "starting", "ready", "ending", "ended"]
+
+
+class Session(_Session, total=False):
+    tenant: str
+    name: Optional[str]
+    template: Optional[str]
+    created_at: str
+    last_used_at: str
+    expires_at: Optional[str]
+    idle_timeout_s: float
+    ended_at: Optional[str]
+    end_reason: Optional[str]
+    env: Dict[str, Any]
+    datasets: List[Any]
+    running: int
+    executions: int
+    output_folder: Optional[str]
+    limits: Dict[str, Any]
+    isolation: Optional[Dict[str, Any]]
 
 
 class _Template(TypedDict):
@@ -256,277 +303,13 @@ class Template(_Template, total=False):
     was_there: bool
 
 
-class _Key(TypedDict):
-    id: str
-    tenant: str
+class Tool(TypedDict):
     name: str
-    scopes: List[str]
-    created_at: str
-
-
-class Key(_Key, total=False):
-    expires_at: Optional[str]
-    used_at: Optional[str]
-    key: str
-
-
-class Package(TypedDict):
-    name: str
-    version: str
-
-
-class _Output(TypedDict):
-    name: str
-    bytes: int
-
-
-class Output(_Output, total=False):
-    path: Optional[str]
-    mime: Optional[str]
-    kind: Literal["text", "image", "binary"]
-    skipped: Optional[str]
-    modified_at: Optional[str]
-    id: Optional[str]
-    sha256: Optional[str]
-    url: Optional[str]
-
-
-class _Artifact(TypedDict):
-    id: str
-    name: str
-    sha256: str
-    bytes: int
-    url: str
-
-
-class Artifact(_Artifact, total=False):
-    session_id: str
-    mime: str
-    created_at: str
-    expires_at: Optional[str]
-    kept: bool
-
-
-class ExecuteError(TypedDict):
-    error: str
-    code: str
-
-
-class HealthReply(TypedDict):
-    status: str
-
-
-class ListToolsReply(TypedDict):
-    tools: List["Tool"]
-
-
-class _RunBody(TypedDict):
-    code: str
-
-
-class RunBody(_RunBody, total=False):
-    language: Literal["python", "javascript", "bash"]
-    timeout: float
-    env: Dict[str, str]
-    stdin: str
-    template: str
-    name: str
-    arguments: List[str]
-    store: bool
-    like: str
-
-
-class _CreateSessionBodyDatasetsItem(TypedDict):
-    name: str
-
-
-class CreateSessionBodyDatasetsItem(_CreateSessionBodyDatasetsItem, total=False):
-    content: str
-    content_base64: str
-    path: str
-
-
-class CreateSessionBody(TypedDict, total=False):
-    name: str
-    template: str
-    env: Dict[str, str]
-    idle_timeout_s: float
-    max_age_s: float
-    datasets: List["CreateSessionBodyDatasetsItem"]
-
-
-class ListSessionsReply(TypedDict):
-    sessions: List["Session"]
-
-
-class ExtendSessionBody(TypedDict):
-    seconds: float
-
-
-class ExecBodyPty(TypedDict):
-    rows: int
-    columns: int
-
-
-class _ExecBody(TypedDict):
-    argv: List[str]
-
-
-class ExecBody(_ExecBody, total=False):
-    env: Dict[str, str]
-    cwd: str
-    stdin: Union[str, bool, None]
-    timeout: float
-    background: bool
-    collect: bool
-    pty: "ExecBodyPty"
-
-
-class ListProcessesReply(TypedDict):
-    processes: List["Process"]
-
-
-class SignalProcessBody(TypedDict):
-    signal: Union[str, int]
-
-
-class WriteInputReply(TypedDict):
-    bytes: int
-
-
-class ResizeTerminalBody(TypedDict):
-    rows: int
-    columns: int
-
-
-class WriteFileReply(TypedDict):
-    path: str
-    bytes: int
-
-
-class DeleteFileReply(TypedDict):
-    path: str
-
-
-class ListFilesReply(TypedDict):
-    entries: List["Entry"]
-    truncated: bool
-
-
-class _MakeFolderBody(TypedDict):
-    path: str
-
-
-class MakeFolderBody(_MakeFolderBody, total=False):
-    mode: str
-
-
-class MakeFolderReply(TypedDict):
-    path: str
-
-
-MoveFileBody = TypedDict("MoveFileBody", {"from": str, "to": str}, total=True)
-
-
-class MoveFileReply(TypedDict):
-    path: str
-
-
-class ChangeModeBody(TypedDict):
-    path: str
-    mode: str
-
-
-class ChangeModeReply(TypedDict):
-    path: str
-
-
-class ListDatasetsReply(TypedDict):
-    datasets: List["Dataset"]
-
-
-class ListOutputsReply(TypedDict):
-    folder: str
-    total: int
-    outputs: List["Output"]
-
-
-class ListArtifactsReply(TypedDict):
-    artifacts: List["Artifact"]
-
-
-class LinkArtifactBody(TypedDict, total=False):
-    seconds: float
-
-
-class LinkArtifactReply(TypedDict):
-    url: str
-    expires_at: str
-
-
-class KeepArtifactBody(TypedDict, total=False):
-    keep: bool
-
-
-class ListKeysReply(TypedDict):
-    keys: List["Key"]
-
-
-class CreateKeyBody(TypedDict, total=False):
-    name: str
-    tenant: str
-    scopes: List[Literal["run", "sessions", "files", "metrics", "admin"]]
-    expires_s: float
-
-
-class RotateKeyBody(TypedDict, total=False):
-    grace_s: float
-
-
-class DeleteKeyReply(TypedDict):
-    id: str
-
-
-class _RunCellBody(TypedDict):
-    code: str
-
-
-class RunCellBody(_RunCellBody, total=False):
-    language: Literal["python", "javascript", "bash"]
-    context: str
-    timeout: float
-    stdin: str
-    env: Dict[str, str]
-    background: bool
-    collect: bool
-
-
-class ListContextsReply(TypedDict):
-    contexts: List["Context"]
-
-
-class CreateContextBody(TypedDict, total=False):
-    language: Literal["python", "javascript", "bash"]
-    name: str
-    cwd: str
-
-
-class ListPackagesReply(TypedDict):
-    packages: List["Package"]
-
-
-class InstallPackagesBody(TypedDict):
-    packages: List[str]
-
-
-class InstallPackagesReply(TypedDict):
-    installed: List["Package"]
-    layer: str
-    ms: int
-
-
-class ListTemplatesReply(TypedDict):
-    templates: List["Template"]
+    title: str
+    category: str
+    description: str
+    parameters: Dict[str, Any]
+    annotations: Dict[str, Any]
 
 
 class BuildTemplateBodyTiersItem(TypedDict):
@@ -549,41 +332,76 @@ class BuildTemplateBody(_BuildTemplateBody, total=False):
     warm_up: List[str]
 
 
+class ChangeModeBody(TypedDict):
+    path: str
+    mode: str
+
+
+class ChangeModeReply(TypedDict):
+    path: str
+
+
+class CreateContextBody(TypedDict, total=False):
+    language: Literal["python", "javascript", "bash"]
+    name: str
+    cwd: str
+
+
+class CreateKeyBody(TypedDict, total=False):
+    name: str
+    tenant: str
+    scopes: List[Literal["run", "sessions", "files", "metrics", "admin"]]
+    expires_s: float
+
+
+class _CreateSessionBodyDatasetsItem(TypedDict):
+    name: str
+
+
+class CreateSessionBodyDatasetsItem(_CreateSessionBodyDatasetsItem, total=False):
+    content: str
+    content_base64: str
+    path: str
+
+
+class CreateSessionBody(TypedDict, total=False):
+    name: str
+    template: str
+    env: Dict[str, str]
+    idle_timeout_s: float
+    max_age_s: float
+    datasets: List["CreateSessionBodyDatasetsItem"]
+
+
+class DeleteFileReply(TypedDict):
+    path: str
+
+
+class DeleteKeyReply(TypedDict):
+    id: str
+
+
 class DeleteTemplateReply(TypedDict):
     name: str
 
 
-class _VerifyTemplateReply(TypedDict):
-    name: str
-    intact: bool
+class ExecBodyPty(TypedDict):
+    rows: int
+    columns: int
 
 
-class VerifyTemplateReply(_VerifyTemplateReply, total=False):
-    problem: Optional[str]
+class _ExecBody(TypedDict):
+    argv: List[str]
 
 
-class WarmReply(TypedDict):
-    zygotes: List[Dict[str, Any]]
-    pool: Dict[str, Any]
-
-
-class ReloadBodyTls(TypedDict):
-    certificate: str
-    key: str
-
-
-class _ReloadBody(TypedDict):
-    settings: Dict[str, str]
-
-
-class ReloadBody(_ReloadBody, total=False):
-    tls: "ReloadBodyTls"
-
-
-class ReloadReply(TypedDict):
-    changed: List[str]
-    restart: List[str]
-    certificate: bool
+class ExecBody(_ExecBody, total=False):
+    env: Dict[str, str]
+    cwd: str
+    stdin: Union[str, bool, None]
+    timeout: float
+    background: bool
+    collect: bool
+    pty: "ExecBodyPty"
 
 
 class _ExecuteBody(TypedDict):
@@ -624,71 +442,253 @@ class ExecuteHealthReply(_ExecuteHealthReply, total=False):
     runtime_version: str
 
 
+class ExtendSessionBody(TypedDict):
+    seconds: float
+
+
+class HealthReply(TypedDict):
+    status: str
+
+
+class InstallPackagesBody(TypedDict):
+    packages: List[str]
+
+
+class InstallPackagesReply(TypedDict):
+    installed: List["Package"]
+    layer: str
+    ms: int
+
+
+class KeepArtifactBody(TypedDict, total=False):
+    keep: bool
+
+
+class LinkArtifactBody(TypedDict, total=False):
+    seconds: float
+
+
+class LinkArtifactReply(TypedDict):
+    url: str
+    expires_at: str
+
+
+class ListArtifactsReply(TypedDict):
+    artifacts: List["Artifact"]
+
+
+class ListContextsReply(TypedDict):
+    contexts: List["Context"]
+
+
+class ListDatasetsReply(TypedDict):
+    datasets: List["Dataset"]
+
+
+class ListFilesReply(TypedDict):
+    entries: List["Entry"]
+    truncated: bool
+
+
+class ListKeysReply(TypedDict):
+    keys: List["Key"]
+
+
+class ListOutputsReply(TypedDict):
+    folder: str
+    total: int
+    outputs: List["Output"]
+
+
+class ListPackagesReply(TypedDict):
+    packages: List["Package"]
+
+
+class ListProcessesReply(TypedDict):
+    processes: List["Process"]
+
+
+class ListSessionsReply(TypedDict):
+    sessions: List["Session"]
+
+
+class ListTemplatesReply(TypedDict):
+    templates: List["Template"]
+
+
+class ListToolsReply(TypedDict):
+    tools: List["Tool"]
+
+
+class _MakeFolderBody(TypedDict):
+    path: str
+
+
+class MakeFolderBody(_MakeFolderBody, total=False):
+    mode: str
+
+
+class MakeFolderReply(TypedDict):
+    path: str
+
+
+MoveFileBody = TypedDict("MoveFileBody", {"from": str, "to": str}, total=True)
+
+
+class MoveFileReply(TypedDict):
+    path: str
+
+
+class ReloadBodyTls(TypedDict):
+    certificate: str
+    key: str
+
+
+class _ReloadBody(TypedDict):
+    settings: Dict[str, str]
+
+
+class ReloadBody(_ReloadBody, total=False):
+    tls: "ReloadBodyTls"
+
+
+class ReloadReply(TypedDict):
+    changed: List[str]
+    restart: List[str]
+    certificate: bool
+
+
+class ResizeTerminalBody(TypedDict):
+    rows: int
+    columns: int
+
+
+class RotateKeyBody(TypedDict, total=False):
+    grace_s: float
+
+
+class _RunBody(TypedDict):
+    code: str
+
+
+class RunBody(_RunBody, total=False):
+    language: Literal["python", "javascript", "bash"]
+    timeout: float
+    env: Dict[str, str]
+    stdin: str
+    template: str
+    name: str
+    arguments: List[str]
+    store: bool
+    like: str
+
+
+class _RunCellBody(TypedDict):
+    code: str
+
+
+class RunCellBody(_RunCellBody, total=False):
+    language: Literal["python", "javascript", "bash"]
+    context: str
+    timeout: float
+    stdin: str
+    env: Dict[str, str]
+    background: bool
+    collect: bool
+
+
+class SignalProcessBody(TypedDict):
+    signal: Union[str, int]
+
+
+class _VerifyTemplateReply(TypedDict):
+    name: str
+    intact: bool
+
+
+class VerifyTemplateReply(_VerifyTemplateReply, total=False):
+    problem: Optional[str]
+
+
+class WarmReply(TypedDict):
+    zygotes: List[Dict[str, Any]]
+    pool: Dict[str, Any]
+
+
+class WriteFileReply(TypedDict):
+    path: str
+    bytes: int
+
+
+class WriteInputReply(TypedDict):
+    bytes: int
+
+
+AUDIT = Operation("GET", "/v1/audit")
+BUILD_TEMPLATE = Operation("POST", "/v1/templates")
+CALL_TOOL = Operation("POST", "/v1/tools/{name}")
+CHANGE_MODE = Operation("POST", "/v1/sessions/{id}/files/chmod")
+CREATE_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts")
+CREATE_KEY = Operation("POST", "/v1/keys")
+CREATE_SESSION = Operation("POST", "/v1/sessions")
+DELETE_ARTIFACT = Operation("DELETE", "/v1/artifacts/{id}")
+DELETE_CONTEXT = Operation("DELETE", "/v1/sessions/{id}/contexts/{context}")
+DELETE_FILE = Operation("DELETE", "/v1/sessions/{id}/files")
+DELETE_KEY = Operation("DELETE", "/v1/keys/{id}")
+DELETE_SESSION = Operation("DELETE", "/v1/sessions/{id}")
+DELETE_TEMPLATE = Operation("DELETE", "/v1/templates/{name}")
+DOCS = Operation("GET", "/docs")
+EVENTS = Operation("GET", "/v1/events")
+EXEC = Operation("POST", "/v1/sessions/{id}/exec")
+EXECUTE = Operation("POST", "/execute")
+EXECUTE_HEALTH = Operation("GET", "/health")
+EXTEND_SESSION = Operation("POST", "/v1/sessions/{id}/extend")
+FOLLOW_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}/events")
+GET_ARTIFACT = Operation("GET", "/v1/artifacts/{id}/info")
+GET_OUTPUT = Operation("GET", "/v1/sessions/{id}/processes/{execution}/output")
+GET_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}")
+GET_SESSION = Operation("GET", "/v1/sessions/{id}")
+GET_TEMPLATE = Operation("GET", "/v1/templates/{name}")
+GIVE_DATASET = Operation("PUT", "/v1/sessions/{id}/datasets/{name}")
 HEALTH = Operation("GET", "/healthz")
 INFO = Operation("GET", "/v1/info")
-LIST_TOOLS = Operation("GET", "/v1/tools")
-CALL_TOOL = Operation("POST", "/v1/tools/{name}")
-RUN = Operation("POST", "/v1/run")
-STOP_RUN = Operation("DELETE", "/v1/run/{execution}")
-CREATE_SESSION = Operation("POST", "/v1/sessions")
-LIST_SESSIONS = Operation("GET", "/v1/sessions")
-GET_SESSION = Operation("GET", "/v1/sessions/{id}")
-DELETE_SESSION = Operation("DELETE", "/v1/sessions/{id}")
-EXTEND_SESSION = Operation("POST", "/v1/sessions/{id}/extend")
-EXEC = Operation("POST", "/v1/sessions/{id}/exec")
-LIST_PROCESSES = Operation("GET", "/v1/sessions/{id}/processes")
-GET_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}")
-GET_OUTPUT = Operation("GET", "/v1/sessions/{id}/processes/{execution}/output")
-FOLLOW_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}/events")
-SIGNAL_PROCESS = Operation("POST", "/v1/sessions/{id}/processes/{execution}/signal")
-WRITE_INPUT = Operation("POST", "/v1/sessions/{id}/processes/{execution}/stdin")
-RESIZE_TERMINAL = Operation("POST", "/v1/sessions/{id}/processes/{execution}/resize")
-READ_FILE = Operation("GET", "/v1/sessions/{id}/files")
-WRITE_FILE = Operation("PUT", "/v1/sessions/{id}/files")
-DELETE_FILE = Operation("DELETE", "/v1/sessions/{id}/files")
-STAT_FILE = Operation("GET", "/v1/sessions/{id}/files/stat")
-LIST_FILES = Operation("GET", "/v1/sessions/{id}/files/list")
-WATCH_FILES = Operation("GET", "/v1/sessions/{id}/files/watch")
-MAKE_FOLDER = Operation("POST", "/v1/sessions/{id}/files/mkdir")
-MOVE_FILE = Operation("POST", "/v1/sessions/{id}/files/move")
-CHANGE_MODE = Operation("POST", "/v1/sessions/{id}/files/chmod")
+INSTALL_PACKAGES = Operation("POST", "/v1/sessions/{id}/packages")
+INTERRUPT_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/interrupt")
+KEEP_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/keep")
+LINK_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/link")
+LIST_ARTIFACTS = Operation("GET", "/v1/artifacts")
+LIST_CONTEXTS = Operation("GET", "/v1/sessions/{id}/contexts")
 LIST_DATASETS = Operation("GET", "/v1/sessions/{id}/datasets")
-GIVE_DATASET = Operation("PUT", "/v1/sessions/{id}/datasets/{name}")
+LIST_FILES = Operation("GET", "/v1/sessions/{id}/files/list")
+LIST_KEYS = Operation("GET", "/v1/keys")
 LIST_OUTPUTS = Operation("GET", "/v1/sessions/{id}/outputs")
-READ_OUTPUT = Operation("GET", "/v1/sessions/{id}/outputs/{name}")
-EVENTS = Operation("GET", "/v1/events")
-SESSION_EVENTS = Operation("GET", "/v1/sessions/{id}/events")
+LIST_PACKAGES = Operation("GET", "/v1/sessions/{id}/packages")
+LIST_PROCESSES = Operation("GET", "/v1/sessions/{id}/processes")
+LIST_SESSIONS = Operation("GET", "/v1/sessions")
+LIST_TEMPLATES = Operation("GET", "/v1/templates")
+LIST_TOOLS = Operation("GET", "/v1/tools")
+MAKE_FOLDER = Operation("POST", "/v1/sessions/{id}/files/mkdir")
+METRICS = Operation("GET", "/metrics")
+MOVE_FILE = Operation("POST", "/v1/sessions/{id}/files/move")
 OPEN_ALL = Operation("GET", "/v1/ws")
 OPEN_SESSION = Operation("GET", "/v1/sessions/{id}/ws")
 OPEN_TERMINAL = Operation("GET", "/v1/sessions/{id}/pty/ws")
-LIST_ARTIFACTS = Operation("GET", "/v1/artifacts")
-READ_ARTIFACT = Operation("GET", "/v1/artifacts/{id}")
-DELETE_ARTIFACT = Operation("DELETE", "/v1/artifacts/{id}")
-GET_ARTIFACT = Operation("GET", "/v1/artifacts/{id}/info")
-LINK_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/link")
-KEEP_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/keep")
 OPENAPI = Operation("GET", "/openapi.json")
-DOCS = Operation("GET", "/docs")
-LIST_KEYS = Operation("GET", "/v1/keys")
-CREATE_KEY = Operation("POST", "/v1/keys")
-ROTATE_KEY = Operation("POST", "/v1/keys/{id}/rotate")
-DELETE_KEY = Operation("DELETE", "/v1/keys/{id}")
-RUN_CELL = Operation("POST", "/v1/sessions/{id}/code")
-LIST_CONTEXTS = Operation("GET", "/v1/sessions/{id}/contexts")
-CREATE_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts")
+READ_ARTIFACT = Operation("GET", "/v1/artifacts/{id}")
+READ_FILE = Operation("GET", "/v1/sessions/{id}/files")
+READ_OUTPUT = Operation("GET", "/v1/sessions/{id}/outputs/{name}")
+RELOAD = Operation("POST", "/v1/reload")
+RESIZE_TERMINAL = Operation("POST", "/v1/sessions/{id}/processes/{execution}/resize")
 RESTART_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/restart")
-INTERRUPT_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/interrupt")
-DELETE_CONTEXT = Operation("DELETE", "/v1/sessions/{id}/contexts/{context}")
-LIST_PACKAGES = Operation("GET", "/v1/sessions/{id}/packages")
-INSTALL_PACKAGES = Operation("POST", "/v1/sessions/{id}/packages")
-LIST_TEMPLATES = Operation("GET", "/v1/templates")
-BUILD_TEMPLATE = Operation("POST", "/v1/templates")
-GET_TEMPLATE = Operation("GET", "/v1/templates/{name}")
-DELETE_TEMPLATE = Operation("DELETE", "/v1/templates/{name}")
+ROTATE_KEY = Operation("POST", "/v1/keys/{id}/rotate")
+RUN = Operation("POST", "/v1/run")
+RUN_CELL = Operation("POST", "/v1/sessions/{id}/code")
+SESSION_EVENTS = Operation("GET", "/v1/sessions/{id}/events")
+SIGNAL_PROCESS = Operation("POST", "/v1/sessions/{id}/processes/{execution}/signal")
+STAT_FILE = Operation("GET", "/v1/sessions/{id}/files/stat")
+STOP_RUN = Operation("DELETE", "/v1/run/{execution}")
 VERIFY_TEMPLATE = Operation("POST", "/v1/templates/{name}/verify")
 WARM = Operation("GET", "/v1/warm")
-METRICS = Operation("GET", "/metrics")
-AUDIT = Operation("GET", "/v1/audit")
-RELOAD = Operation("POST", "/v1/reload")
-EXECUTE = Operation("POST", "/execute")
-EXECUTE_HEALTH = Operation("GET", "/health")
+WATCH_FILES = Operation("GET", "/v1/sessions/{id}/files/watch")
+WRITE_FILE = Operation("PUT", "/v1/sessions/{id}/files")
+WRITE_INPUT = Operation("POST", "/v1/sessions/{id}/processes/{execution}/stdin")
