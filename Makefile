@@ -42,8 +42,9 @@ test: ## all tests, built with gcc; clang has to compile everything too
 	@tools/setup test
 	@tools/build build
 	@CC=clang tools/build build-clang
-	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true
-	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
+	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true -Dtest_provider=true
+	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey BAILEY_PROVIDER=$(CURDIR)/build-fault/bailey \
+		tools/run-tests build
 
 test-docker: ## the Docker runtime and what runtimes have in common, with a dockerd of the tests' own
 	@tools/setup test

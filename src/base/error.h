@@ -81,10 +81,10 @@ extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this i
 extern const char ERROR_RANGE[];         /* bytes that a file does not have */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
 
-/* Docker's */
-extern const char ERROR_DOCKER_UNAVAILABLE[]; /* nobody answers, or not to us, or too old a one */
-extern const char ERROR_IMAGE_NOT_FOUND[];    /* the image is not there and cannot be had */
-extern const char ERROR_IMAGE_UNUSABLE[];     /* it is there, and no box can be made of it */
+/* of providers; error.provider names the row */
+extern const char ERROR_PROVIDER_UNAVAILABLE[]; /* it does not answer, not to us, or is too old */
+extern const char ERROR_IMAGE_NOT_FOUND[];      /* the image is not there and cannot be had */
+extern const char ERROR_IMAGE_UNUSABLE[];       /* it is there, and no box can be made of it */
 
 /* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
 const char *error_code_find(const char *word);
@@ -99,7 +99,9 @@ struct error {
     const char *code;  /* one of the words above; NULL while unset */
     const char *stage; /* static string; NULL unless a stage of bring-up failed */
     const char *quota; /* static string; NULL unless one is used up (ERROR_QUOTA) */
-    unsigned retry_s;  /* when it may be worth trying again; 0: nobody knows */
+    /* static string: the name of a provider's row; NULL unless its fault (ERROR_PROVIDER_*) */
+    const char *provider;
+    unsigned retry_s; /* when it may be worth trying again; 0: nobody knows */
     char text[ERROR_TEXT_MAX];
 };
 

@@ -9,8 +9,7 @@
 #define TRUTH "true or false"
 
 const struct config_row config_table[_KEY_MAX] = {
-    [KEY_SANDBOX_TYPE] = {"SANDBOX_TYPE", "sandbox.type", "local",
-                          "local, docker, kubernetes, url, e2b", "how boxes are made"},
+    [KEY_SANDBOX_TYPE] = {"SANDBOX_TYPE", "sandbox.type", "local", NULL, "how boxes are made"},
     [KEY_TIMEOUT] = {"SANDBOX_TIMEOUT_SEC", "sandbox.timeout_sec", "30",
                      "more than 0, at most 86400 seconds; e.g. 30, 0.5, 5m",
                      "wall time a run may take"},
@@ -27,7 +26,7 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_STORE_CODE] = {"SANDBOX_STORE_CODE", "sandbox.store_code", "on_error",
                         "on_error, always, never", "when code and result are kept as an artifact"},
     [KEY_FALLBACK] = {"SANDBOX_FALLBACK", "sandbox.fallback", "none", "none, local",
-                      "what runs instead when Docker is not there"},
+                      "what makes boxes instead when the provider of SANDBOX_TYPE is not there"},
     [KEY_LANGUAGES] = {"SANDBOX_SUPPORTED_LANGUAGES", "sandbox.supported_languages",
                        "python,javascript,bash",
                        "python, javascript, bash with commas between; e.g. python,bash",

@@ -1,13 +1,13 @@
 /*
- * docker_client.h - calls of the command line to Docker's Engine API. Inside of client/.
+ * client.h - calls of the command line to Docker's Engine API. Inside of client/.
  *
  * DOCKER_HOST, DOCKER_CERT_PATH and DOCKER_TLS_VERIFY say where it is. Blocks. What Docker says is
  * not trusted more than any other peer: it has ceilings, and its words are shown made harmless.
  *
  * Runs in: commands
  */
-#ifndef BAILEY_CLI_CLIENT_DOCKER_CLIENT_H
-#define BAILEY_CLI_CLIENT_DOCKER_CLIENT_H
+#ifndef BAILEY_RUNTIME_DOCKER_CLIENT_H
+#define BAILEY_RUNTIME_DOCKER_CLIENT_H
 
 #include <stdbool.h>
 
@@ -17,6 +17,11 @@
 #include "http/client.h"
 
 typedef struct json_t json_t;
+
+#define IMAGE_LABEL "bailey.image" /* of every image that was made here: the version of bailey */
+#define IMAGE_LABEL_TEMPLATE "bailey.template"
+#define IMAGE_LABEL_LAYER "bailey.layer"
+#define IMAGE_LABEL_TIERS "bailey.tiers" /* of the template, as JSON */
 
 struct docker_client {
     struct http_client *http;

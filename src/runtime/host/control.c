@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "runtime/docker/docker_private.h"
+#include "runtime/host/host_private.h"
 
 #define MESSAGES_PER_TURN 16
 
@@ -29,13 +29,13 @@ static void note_free(struct note *note)
     free(note);
 }
 
-void control_drop(struct docker_host *docker)
+void control_drop(struct host *host)
 {
-    struct control *control = &docker->control;
+    struct control *control = &host->control;
 
     if (control->fd < 0)
         return;
-    docker->reactor->ops->watch_remove(control->watch);
+    host->reactor->ops->watch_remove(control->watch);
     control->watch = NULL;
     fd_closep(&control->fd);
     control->fd = -1;
@@ -49,21 +49,21 @@ void control_drop(struct docker_host *docker)
     control->notes_end = &control->notes;
 }
 
-static void listen_again(struct docker_host *docker)
+static void listen_again(struct host *host)
 {
-    struct control *control = &docker->control;
+    struct control *control = &host->control;
     short events = POLLIN;
 
     if (control->notes)
         events = POLLOUT;
     else if (control->greets_later)
         events = 0;
-    docker->reactor->ops->watch_change(control->watch, events);
+    host->reactor->ops->watch_change(control->watch, events);
 }
 
-static void flush(struct docker_host *docker)
+static void flush(struct host *host)
 {
-    struct control *control = &docker->control;
+    struct control *control = &host->control;
 
     while (control->notes) {
         struct note *note = control->notes;
@@ -72,7 +72,7 @@ static void flush(struct docker_host *docker)
         if (r == 0)
             break;
         if (r < 0) {
-            control_drop(docker); /* the next one comes through the rendezvous socket */
+            control_drop(host); /* the next one comes through the rendezvous socket */
             return;
         }
         control->notes = note->next;
@@ -80,30 +80,30 @@ static void flush(struct docker_host *docker)
             control->notes_end = &control->notes;
         note_free(note);
     }
-    listen_again(docker);
+    listen_again(host);
 }
 
-void control_send(struct docker_host *docker, const struct launcher_message *message, int fd)
+void control_send(struct host *host, const struct launcher_message *message, int fd)
 {
-    struct control *control = &docker->control;
+    struct control *control = &host->control;
     struct note *note = control->fd < 0 ? NULL : malloc(sizeof(*note));
 
     if (!note) {
         fd_closep(&fd);
-        control_drop(docker); /* it cannot be answered: the next one finds all in the inventory */
+        control_drop(host); /* it cannot be answered: the next one finds all in the inventory */
         return;
     }
     *note = (struct note){.message = *message, .fd = fd};
     *control->notes_end = note;
     control->notes_end = &note->next;
-    flush(docker);
+    flush(host);
 }
 
-void control_ended(struct docker_host *docker, const struct container *box)
+void control_ended(struct host *host, const struct host_box *box)
 {
     struct launcher_message message = {.type = LAUNCHER_ENDED,
                                        .usage = {.number = box->facts.number,
-                                                 .cpu_us = container_cpu_us(box),
+                                                 .cpu_us = host_box_cpu_us(box),
                                                  .memory_bytes = box->peak_bytes,
                                                  .oom_kills = box->oom_kills,
                                                  .was_asked = box->was_asked,
@@ -111,160 +111,158 @@ void control_ended(struct docker_host *docker, const struct container *box)
                                                  .counted = box->counted}};
 
     /* One that has not asked yet learns it from the inventory. */
-    if (docker->control.has_said_hello && !docker->control.greets_later)
-        control_send(docker, &message, -1);
+    if (host->control.has_said_hello && !host->control.greets_later)
+        control_send(host, &message, -1);
 }
 
 /* ---- hello ---- */
 
-static void show_boxes(struct docker_host *docker)
+static void show_boxes(struct host *host)
 {
-    for (struct container *box = docker->boxes; box; box = box->next) {
+    for (struct host_box *box = host->boxes; box; box = box->next) {
         struct launcher_message message = {.type = LAUNCHER_BOX, .box = box->facts};
         int fd = -1;
 
-        if (box->stage != BOX_GIVEN || docker->control.fd < 0)
+        if (box->stage != BOX_GIVEN || host->control.fd < 0)
             continue;
         fd = fcntl(box->given_fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0) {
-            log_warning("docker: box %u could not be shown to the broker, continuing without it",
-                        (unsigned)box->facts.number);
+            log_warning("%s: box %u could not be shown to the broker, continuing without it",
+                        host->row->name, (unsigned)box->facts.number);
             continue;
         }
         message.box.kernel = 0; /* the warden knows what lives */
         message.box.warden_owns_kernel = false;
         box->is_told = true;
-        control_send(docker, &message, fd);
+        control_send(host, &message, fd);
     }
 }
 
 /* Each box is shown once: what an earlier broker asked for has to stand, or to have failed. */
-static bool makes_for_others(const struct docker_host *docker)
+static bool makes_for_others(const struct host *host)
 {
-    for (const struct container *box = docker->boxes; box; box = box->next) {
-        if (!box->is_prewarmed && !box->is_told && box->generation != docker->generation)
+    for (const struct host_box *box = host->boxes; box; box = box->next) {
+        if (!box->is_prewarmed && !box->is_told && box->generation != host->generation)
             return true;
     }
     return false;
 }
 
-void control_check(struct docker_host *docker)
+void host_check_greeting(struct host *host)
 {
-    struct launcher_message welcome = {.type = LAUNCHER_WELCOME, .number = docker->generation};
+    struct launcher_message welcome = {.type = LAUNCHER_WELCOME, .number = host->generation};
 
-    if (!docker->control.greets_later || makes_for_others(docker))
+    if (!host->control.greets_later || makes_for_others(host))
         return;
-    docker->control.greets_later = false;
-    show_boxes(docker);
-    control_send(docker, &welcome, -1);
+    host->control.greets_later = false;
+    show_boxes(host);
+    control_send(host, &welcome, -1);
 }
 
 /* ---- what it says ---- */
 
-static void end_box(struct docker_host *docker, uint32_t number)
+static void end_box(struct host *host, uint32_t number)
 {
     struct launcher_message message = {.type = LAUNCHER_ENDED,
                                        .usage = {.number = number, .was_asked = true}};
-    struct container *box = container_find(docker, number);
+    struct host_box *box = host_box_find(host, number);
 
     if (!box) {
-        control_send(docker, &message, -1);
+        control_send(host, &message, -1);
         return;
     }
     box->was_asked = true;
-    container_end(box);
+    host_box_end(box);
 }
 
-static void no_kernel(struct docker_host *docker, const struct launcher_kernel *kernel)
+static void no_kernel(struct host *host, const struct launcher_kernel *kernel)
 {
     struct launcher_message message = {
         .type = LAUNCHER_KERNEL_MADE,
         .kernel_made = {.number = kernel->number, .kernel = kernel->kernel, .num = -EAGAIN}};
 
-    control_send(docker, &message, -1);
+    control_send(host, &message, -1);
 }
 
-static void no_commit_layer(struct docker_host *docker,
-                            const struct launcher_commit_layer *commit_layer)
+static void no_commit_layer(struct host *host, const struct launcher_commit_layer *commit_layer)
 {
     struct launcher_message message = {.type = LAUNCHER_LAYER_COMMITTED,
                                        .layer_committed = {.serial = commit_layer->serial}};
 
-    error_set(&message.layer_committed.error, -ENOTSUP, ERROR_BAD_INPUT,
-              "packages of a Docker box are those of its image: 'bailey image build'");
-    control_send(docker, &message, -1);
+    host_no_packages(host, &message.layer_committed.error);
+    control_send(host, &message, -1);
 }
 
-static void tell_state(struct docker_host *docker)
+static void tell_state(struct host *host)
 {
     struct launcher_message message = {
-        .type = LAUNCHER_STATE, .state = {.tier = STATE_END, .pool_size = docker->spec.pool_size}};
+        .type = LAUNCHER_STATE, .state = {.tier = STATE_END, .pool_size = host->spec.pool_size}};
 
-    for (const struct container *box = docker->boxes; box; box = box->next)
+    for (const struct host_box *box = host->boxes; box; box = box->next)
         message.state.pooled += box->is_prewarmed && box->stage == BOX_IDLE;
-    control_send(docker, &message, -1);
+    control_send(host, &message, -1);
 }
 
 /* An upgrade left us behind. Nobody can be told of our boxes any more: they end, and so do we. */
-static void be_outdated(struct docker_host *docker, uint32_t version)
+static void be_outdated(struct host *host, uint32_t version)
 {
     log_warning(
-        "the broker speaks version %u and the Docker wall %u: its containers end, and one of "
+        "the broker speaks version %u and the provider host of %s %u: its boxes end, and one of "
         "the installed version is started",
-        (unsigned)version, (unsigned)LAUNCHER_VERSION);
-    docker->is_outdated = true;
-    control_drop(docker);
-    docker_host_leave(docker);
+        (unsigned)version, host->row->name, (unsigned)LAUNCHER_VERSION);
+    host->is_outdated = true;
+    control_drop(host);
+    host_leave(host);
 }
 
-static bool answer_hello(struct docker_host *docker, const struct launcher_message *message)
+static bool answer_hello(struct host *host, const struct launcher_message *message)
 {
-    if (docker->control.has_said_hello)
+    if (host->control.has_said_hello)
         return false;
     if (message->number != LAUNCHER_VERSION) {
-        be_outdated(docker, message->number);
+        be_outdated(host, message->number);
         return true;
     }
-    docker->control.has_said_hello = true;
-    docker->control.greets_later = true;
-    control_check(docker);
+    host->control.has_said_hello = true;
+    host->control.greets_later = true;
+    host_check_greeting(host);
     return true;
 }
 
 /* False: that was nothing a broker says. */
-static bool answer(struct docker_host *docker, const struct launcher_message *message)
+static bool answer(struct host *host, const struct launcher_message *message)
 {
     if (message->type == LAUNCHER_HELLO)
-        return answer_hello(docker, message);
+        return answer_hello(host, message);
     if (message->type == LAUNCHER_FAILED)
         return true;
-    if (!docker->control.has_said_hello)
+    if (!host->control.has_said_hello)
         return false;
     switch (message->type) {
     case LAUNCHER_READY:
-        docker->wants_pool = docker->spec.pool_size > 0;
-        docker_pool_fill(docker);
+        host->wants_pool = host->spec.pool_size > 0;
+        host_pool_fill(host);
         return true;
     case LAUNCHER_MAKE:
-        container_make(docker, &message->make, false);
+        host_box_make(host, &message->make, false);
         return true;
     case LAUNCHER_END:
-        end_box(docker, message->number);
+        end_box(host, message->number);
         return true;
     case LAUNCHER_USAGE:
-        container_usage(docker, message->number);
+        host_box_usage(host, message->number);
         return true;
     case LAUNCHER_QUIT:
-        docker_host_leave(docker);
+        host_leave(host);
         return true;
     case LAUNCHER_KERNEL:
-        no_kernel(docker, &message->kernel);
+        no_kernel(host, &message->kernel);
         return true;
     case LAUNCHER_COMMIT_LAYER:
-        no_commit_layer(docker, &message->commit_layer);
+        no_commit_layer(host, &message->commit_layer);
         return true;
     case LAUNCHER_LOOK:
-        tell_state(docker);
+        tell_state(host);
         return true;
     case LAUNCHER_DISCARD:
     case LAUNCHER_DEFAULT:
@@ -278,58 +276,60 @@ static bool answer(struct docker_host *docker, const struct launcher_message *me
 
 static void on_control(void *ctx, short events)
 {
-    struct docker_host *docker = ctx;
-    struct control *control = &docker->control;
+    struct host *host = ctx;
+    struct control *control = &host->control;
 
     if (events & POLLOUT)
-        flush(docker);
+        flush(host);
     for (int i = 0; i < MESSAGES_PER_TURN && control->fd >= 0 && !control->notes; i++) {
         struct launcher_message message;
         int fd = -1, r;
 
         if (control->greets_later) {
             if (events & POLLHUP)
-                control_drop(docker);
+                control_drop(host);
             return;
         }
         r = launcher_receive(control->fd, &message, &fd);
         fd_closep(&fd);
         if (r == 0)
             return;
-        if (r < 0 || !answer(docker, &message)) {
+        if (r < 0 || !answer(host, &message)) {
             if (r != -EPIPE)
-                log_warning("the broker says nonsense to the Docker wall, not hearing it any more");
-            control_drop(docker);
+                log_warning(
+                    "the broker sends what is no message to the provider host, not hearing it "
+                    "any more");
+            control_drop(host);
             return;
         }
         if (control->fd >= 0)
-            listen_again(docker);
+            listen_again(host);
     }
 }
 
 /* What an earlier broker's clients waited for is not waited for by the next one: it may take long.
  */
-static void drop_pulled_for(struct docker_host *docker)
+static void drop_slow(struct host *host)
 {
-    for (struct container *box = docker->boxes, *next; box; box = next) {
+    for (struct host_box *box = host->boxes, *next; box; box = next) {
         next = box->next;
-        if (docker->pull.is_running && box->is_waiting && !box->is_prewarmed)
-            container_end(box);
+        if (box->is_waiting && !box->is_prewarmed && host->ops->is_slow(host))
+            host_box_end(box);
     }
 }
 
-void control_take(struct docker_host *docker, int fd)
+void control_take(struct host *host, int fd)
 {
-    struct control *control = &docker->control;
+    struct control *control = &host->control;
 
-    control_drop(docker);
+    control_drop(host);
     if (fd_set_nonblocking(fd, true) == 0)
-        control->watch = reactor_watch(docker->reactor, fd, POLLIN, on_control, docker);
+        control->watch = reactor_watch(host->reactor, fd, POLLIN, on_control, host);
     if (!control->watch) {
         fd_closep(&fd);
         return;
     }
     control->fd = fd;
-    docker->generation++;
-    drop_pulled_for(docker);
+    host->generation++;
+    drop_slow(host);
 }

@@ -1,5 +1,5 @@
 /*
- * pump.c - frames between a box's channel and its container's stream, whole ones only.
+ * pump.c - frames between a box's channel and its backend's stream, whole ones only.
  *
  * Nothing grows: while one side does not take, the other is not read. A frame that the channel has
  * no room for stays where it was put together; one that the stream has no room for stays in `out`.
@@ -16,8 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/log.h"
-#include "runtime/docker/docker_private.h"
+#include "runtime/host/host_private.h"
 
 #define READS_PER_TURN 4
 
@@ -44,14 +43,14 @@ static void update(struct pump *pump)
     if (pump->has_frame)
         fd |= POLLOUT;
     if (stream != pump->wants_stream)
-        http_stream_want(pump->stream, stream);
+        pump->ops->want(pump->stream, stream);
     if (pump->watch && fd != pump->wants_fd)
         pump->reactor->ops->watch_change(pump->watch, fd);
     pump->wants_stream = stream;
     pump->wants_fd = fd;
 }
 
-/* ---- from the container ---- */
+/* ---- from the box ---- */
 
 /* 1: it was taken; 0: there is no room; negative: the box is lost. */
 static int deliver(struct pump *pump, const struct frame *frame)
@@ -75,7 +74,7 @@ static int deliver(struct pump *pump, const struct frame *frame)
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -EPIPE;
 }
 
-/* Bytes of standard output; fewer are taken when the channel is full. */
+/* Bytes of frames; fewer are taken when the channel is full. */
 static ssize_t feed(struct pump *pump, const uint8_t *data, size_t length)
 {
     size_t taken = 0;
@@ -96,49 +95,22 @@ static ssize_t feed(struct pump *pump, const uint8_t *data, size_t length)
     return (ssize_t)taken;
 }
 
-/* Standard error is the warden's, for people; whoever wrote it, it is one line of the log. */
-static void tell_words(const uint8_t *data, size_t length)
-{
-    char words[201], text[201];
-
-    length = MIN(length, sizeof(words) - 1);
-    memcpy(words, data, length);
-    words[length] = 0;
-    docker_clean(words, text, sizeof(text));
-    log_debug("a container's warden says: %s", text);
-}
-
-/* What was read and is not done with. A part of a packet that was not taken is put back. */
+/* What was read and is not done with. */
 static int digest(struct pump *pump)
 {
     while (pump->in_at < pump->in_length && !pump->has_frame && !pump->is_over) {
-        const uint8_t *piece = NULL;
-        size_t length = 0;
-        int stream = 0;
-        ssize_t fed, done = packets_take(&pump->packets, pump->in + pump->in_at,
-                                         pump->in_length - pump->in_at, &stream, &piece, &length);
+        ssize_t fed = feed(pump, pump->in + pump->in_at, pump->in_length - pump->in_at);
 
-        if (done < 0)
-            return -EPROTO;
-        pump->in_at += (size_t)done;
-        if (length == 0)
-            continue;
-        if (stream == PACKET_STDERR) {
-            tell_words(piece, length);
-            continue;
-        }
-        fed = feed(pump, piece, length);
         if (fed < 0)
             return (int)fed;
-        pump->in_at -= length - (size_t)fed;
-        pump->packets.left += (uint32_t)(length - (size_t)fed);
+        pump->in_at += (size_t)fed;
     }
     return 0;
 }
 
 static void on_more(void *ctx)
 {
-    container_pump_ready(ctx, POLLIN);
+    host_pump_ready(ctx, POLLIN);
 }
 
 /* True: it goes on later. Not by the socket: what TLS has decoded is not there any more. */
@@ -165,7 +137,7 @@ static void pull(struct pump *pump)
         }
         if (pump->has_frame || (reads > READS_PER_TURN && rest_waits(pump)))
             return;
-        length = http_stream_read(pump->stream, pump->in, sizeof(pump->in));
+        length = pump->ops->read(pump->stream, pump->in, sizeof(pump->in));
         if (length == -EAGAIN)
             return;
         if (length <= 0) {
@@ -177,14 +149,14 @@ static void pull(struct pump *pump)
     }
 }
 
-/* ---- to the container ---- */
+/* ---- to the box ---- */
 
 /* False: the stream is full, or gone. */
 static bool flush(struct pump *pump)
 {
     while (pump->out_at < pump->out_length) {
-        ssize_t sent = http_stream_write(pump->stream, pump->out + pump->out_at,
-                                         pump->out_length - pump->out_at);
+        ssize_t sent = pump->ops->write(pump->stream, pump->out + pump->out_at,
+                                        pump->out_length - pump->out_at);
 
         if (sent == -EAGAIN)
             return false;
@@ -216,8 +188,8 @@ static void push(struct pump *pump)
     }
 }
 
-int container_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-                        size_t length)
+int host_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
+                   size_t length)
 {
     if (pump->is_over)
         return -EPIPE;
@@ -256,7 +228,7 @@ static void on_channel(void *ctx, short events)
     update(pump);
 }
 
-void container_pump_ready(struct pump *pump, short events)
+void host_pump_ready(struct pump *pump, short events)
 {
     if (pump->is_over)
         return;
@@ -267,13 +239,13 @@ void container_pump_ready(struct pump *pump, short events)
     update(pump);
 }
 
-void container_pump_start(struct pump *pump)
+void host_pump_start(struct pump *pump)
 {
     pump->wants_stream = -1;
-    container_pump_ready(pump, POLLIN);
+    host_pump_ready(pump, POLLIN);
 }
 
-int container_pump_give(struct pump *pump)
+int host_pump_give(struct pump *pump)
 {
     pump->is_given = true;
     pump->wants_fd = POLLIN;
@@ -284,7 +256,7 @@ int container_pump_give(struct pump *pump)
     return 0;
 }
 
-void container_pump_halt(struct pump *pump)
+void host_pump_halt(struct pump *pump)
 {
     pump->is_over = true;
     if (pump->reactor) {
@@ -293,11 +265,12 @@ void container_pump_halt(struct pump *pump)
     }
     pump->watch = NULL;
     pump->more = NULL;
-    http_stream_close(pump->stream);
+    if (pump->stream)
+        pump->ops->close(pump->stream);
     pump->stream = NULL;
 }
 
-void container_pump_farewell(struct pump *pump, enum launcher_why why)
+void host_pump_farewell(struct pump *pump, enum launcher_why why)
 {
     uint8_t header[FRAME_HEADER];
 
@@ -308,9 +281,9 @@ void container_pump_farewell(struct pump *pump, enum launcher_why why)
     pump->fd = -1;
 }
 
-void container_pump_stop(struct pump *pump)
+void host_pump_stop(struct pump *pump)
 {
-    container_pump_halt(pump);
+    host_pump_halt(pump);
     fd_closep(&pump->fd);
     pump->fd = -1;
 }

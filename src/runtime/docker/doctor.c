@@ -1,11 +1,12 @@
 /*
- * doctor_docker.c - the part of `bailey doctor` that asks Docker: bailey-engine prints what it
- * found as JSON, and `bailey` shows it (cli/doctor_docker.c). The struct of that JSON is doctor's
- * own:
+ * doctor.c - what `bailey doctor` finds out about Docker. A report as cli/doctor_provider.c has it,
+ * with members of its own:
  *
  *   {host, ok, version, api, os, arch, storage, runtimes [], runtime, cgroup, security [],
- * rootless, image {name, id, template, bytes}, problems [{problem, remedy}]}
+ * rootless, image {name, id, template, bytes}, problems [{problem, remedy}], lines [[title, text]]}
  */
+#include "runtime/docker/doctor.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -13,15 +14,18 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "cli/client/client.h"
-#include "cli/client/commands.h"
-#include "cli/client/docker_client.h"
-#include "cli/client/image.h"
-#include "cli/message.h"
-#include "cli/request.h"
+#include "config/config.h"
+#include "runtime/docker/client.h"
 #include "runtime/docker/remedy.h"
 
 #define API_WANTED 1041 /* 1.41, of Docker 20.10 */
+
+static const char *member_text(const json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+
+    return text ? text : "";
+}
 
 static void add_problem(json_t *report, const char *problem, const char *remedy)
 {
@@ -133,7 +137,7 @@ static void note_image(json_t *report, struct docker_client *docker, const struc
 {
     const char *name = config->docker.image;
     char path[2 * DOCKER_NAME_MAX];
-    CLEANUP(json_freep) json_t *image = NULL;
+    CLEANUP(json_decrefp) json_t *image = NULL;
     struct error err = {0};
     json_t *labels;
     const char *template;
@@ -165,8 +169,8 @@ static void note_image(json_t *report, struct docker_client *docker, const struc
 static void ask(json_t *report, const struct config *config)
 {
     CLEANUP(docker_client_close) struct docker_client docker = {0};
-    CLEANUP(json_freep) json_t *version = NULL;
-    CLEANUP(json_freep) json_t *info = NULL;
+    CLEANUP(json_decrefp) json_t *version = NULL;
+    CLEANUP(json_decrefp) json_t *info = NULL;
     struct error err = {0};
 
     if (docker_client_open(&docker, config, &err) < 0) {
@@ -183,22 +187,73 @@ static void ask(json_t *report, const struct config *config)
     note_image(report, &docker, config);
 }
 
-int doctor_docker_run(const struct invocation *invocation)
-{
-    CLEANUP(config_free) struct config config = {0};
-    struct report_request request = {0};
-    struct error err = {0};
-    json_t *report;
+/* ---- for people ---- */
 
-    if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
-        config_check(&config, &err) < 0)
-        return message_bad_input(&err);
-    report = json_pack("{s:s, s:[]}", "host", config.docker.host, "problems");
-    if (report) {
-        ask(report, &config);
-        json_object_set_new(
-            report, "ok", json_boolean(json_array_size(json_object_get(report, "problems")) == 0));
+static const char *word(const json_t *json, const char *name)
+{
+    const char *text = member_text(json, name);
+
+    return text[0] ? text : "-";
+}
+
+static void add_line(json_t *lines, const char *title, const char *text)
+{
+    json_array_append_new(lines, json_pack("[s, s]", title, text));
+}
+
+static void add_list(json_t *lines, const char *title, const json_t *list)
+{
+    char text[512] = "";
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+    {
+        const char *name = json_string_value(item);
+        size_t have = strlen(text);
+
+        str_format(text + have, sizeof(text) - have, "%s%s", i ? ", " : "", name ? name : "?");
     }
-    return print_json(report);
+    add_line(lines, title, i ? text : "none");
+}
+
+static json_t *describe(const json_t *report)
+{
+    const json_t *image = json_object_get(report, "image");
+    json_t *lines = json_array();
+    char text[512];
+
+    if (!lines || !json_object_get(report, "version"))
+        return lines;
+    str_format(text, sizeof(text), "%.60s, API %.20s, %.20s/%.20s%s", word(report, "version"),
+               word(report, "api"), word(report, "os"), word(report, "arch"),
+               json_is_true(json_object_get(report, "rootless")) ? ", rootless" : "");
+    add_line(lines, "version", text);
+    add_line(lines, "storage", word(report, "storage"));
+    add_line(lines, "cgroup", word(report, "cgroup"));
+    add_line(lines, "runtime", word(report, "runtime"));
+    add_list(lines, "runtimes", json_object_get(report, "runtimes"));
+    add_list(lines, "security", json_object_get(report, "security"));
+    if (image) {
+        const char *template = json_string_value(json_object_get(image, "template"));
+
+        str_format(text, sizeof(text), "%.256s, %lld MB%s%.64s", word(image, "name"),
+                   (long long)(json_integer_value(json_object_get(image, "bytes")) >> 20),
+                   template ? ", with the template " : "", template ? template : "");
+        add_line(lines, "image", text);
+    }
+    return lines;
+}
+
+json_t *docker_doctor(const struct config *config)
+{
+    json_t *report = json_pack("{s:s, s:[]}", "host", config->docker.host, "problems");
+
+    if (!report)
+        return NULL;
+    ask(report, config);
+    json_object_set_new(report, "ok",
+                        json_boolean(json_array_size(json_object_get(report, "problems")) == 0));
+    json_object_set_new(report, "lines", describe(report));
+    return report;
 }

@@ -1,7 +1,7 @@
-/* docker.c - `bailey-engine docker`: reads the settings and runs the Docker provider host; see
- * docker.h. */
-#include "broker/docker.h"
+/* host.c - `bailey-engine host NAME`: reads the settings and runs a provider host; see host.h. */
+#include "broker/host.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,11 +16,14 @@
 #include "base/str.h"
 #include "broker/uv_reactor.h"
 #include "config/config.h"
-#include "runtime/docker/docker_host.h"
+#include "launcher/launcher.h"
+#include "runtime/host/host.h"
+#include "runtime/host/hosted.h"
 
 #define TELL_MS 30000 /* where there is no terminal, while it goes on */
 
 struct job {
+    const char *name; /* of the provider */
     struct reactor *reactor;
     bool shows, is_terminal, has_line;
     uint64_t shown_ms;
@@ -52,15 +55,16 @@ static void clear_line(struct job *job)
 }
 
 /* One line that changes on a terminal; elsewhere its beginning, its end and a few in between. */
-static void on_pulling(void *ctx, enum docker_pulling what, const char *image, const char *words)
+static void on_progress(void *ctx, enum host_progress what, const char *image, const char *words)
 {
-    static const char *const says[] = {
-        [PULL_BEGINS] = "is not there, pulling it", [PULL_GOES_ON] = "comes", [PULL_ENDS] = "came"};
+    static const char *const says[] = {[PROGRESS_BEGINS] = "is not there, pulling it",
+                                       [PROGRESS_GOES_ON] = "comes",
+                                       [PROGRESS_ENDS] = "came"};
     struct job *job = ctx;
     uint64_t now_ms = clock_now_ms();
-    bool is_between = what == PULL_GOES_ON;
+    bool is_between = what == PROGRESS_GOES_ON;
 
-    if (what == PULL_FAILED) {
+    if (what == PROGRESS_FAILED) {
         clear_line(job); /* whoever waits is told why */
         return;
     }
@@ -68,77 +72,78 @@ static void on_pulling(void *ctx, enum docker_pulling what, const char *image, c
         return;
     job->shown_ms = now_ms;
     if (!job->shows) {
-        log_info("docker: image %s %s (%s)", image, says[what], words);
+        log_info("%s: image %s %s (%s)", job->name, image, says[what], words);
     } else if (!job->is_terminal) {
         char text[512];
 
         str_format(text, sizeof(text), "bailey: image %.300s %s%s%s%s\n", image, says[what],
-                   what == PULL_BEGINS ? "" : " (", what == PULL_BEGINS ? "" : words,
-                   what == PULL_BEGINS ? "" : ")");
+                   what == PROGRESS_BEGINS ? "" : " (", what == PROGRESS_BEGINS ? "" : words,
+                   what == PROGRESS_BEGINS ? "" : ")");
         fd_write_all(STDERR_FILENO, text, strlen(text));
-    } else if (what == PULL_ENDS) {
+    } else if (what == PROGRESS_ENDS) {
         clear_line(job);
     } else {
         write_line(job, image, words);
     }
 }
 
-static void fill_spec(struct docker_host_spec *spec, const struct config *config)
+static void fill_spec(struct host_spec *spec, const struct backend_row *backend,
+                      const struct config *config)
 {
-    *spec = (struct docker_host_spec){
-        .rendezvous_fd = DOCKER_RENDEZVOUS_FD,
-        .program_fd = DOCKER_PROGRAM_FD,
-        .image = config->docker.image,
-        .host = config->docker.host,
-        .cert_path = config->docker.cert_path,
-        .verifies_tls = config->docker.verifies_tls,
-        .runtime = config->docker.runtime,
-        .has_network = config->docker.has_network,
-        .pool_size = config->docker.pool_size,
-        .engine = getenv("BAILEY_WALL_ENGINE"),
-        .state = getenv("BAILEY_WALL_STATE"),
-        .identity = getenv("BAILEY_WALL_IDENTITY"),
+    *spec = (struct host_spec){
+        .rendezvous_fd = HOST_RENDEZVOUS_FD,
+        .program_fd = HOST_WARDEN_FD,
+        .engine = getenv(HOST_ENV_ENGINE),
+        .state = getenv(HOST_ENV_STATE),
+        .identity = getenv(HOST_ENV_IDENTITY),
         .memory_bytes = config->limits.memory_bytes,
         .disk_bytes = config->limits.disk_bytes,
         .pids = config->limits.pids,
         .cpu_millis = config->limits.cpu_millis,
         .minimum = (uint8_t)config->isolation,
-        .has_kernels = config->is_warm, /* SANDBOX_WARM */
-        .pulling = on_pulling,
+        .progress = on_progress,
         .left = on_left,
     };
-    if (spec->state) /* its clients do not wait for ever; who has one box sees how far it is */
-        spec->pull_wait_ms = config->docker.pull_wait_ms;
+    if (!spec->state)
+        return;                          /* one box, for somebody who sees how far it is */
+    spec->has_kernels = config->is_warm; /* SANDBOX_WARM */
+    if (backend->ops->fill)
+        backend->ops->fill(config, spec);
 }
 
 /* Its status, or negative. */
-static int run(const struct config *config, struct error *err)
+static int run(const char *name, const struct config *config, struct error *err)
 {
-    struct docker_host_spec spec;
-    struct docker_host *provider_host;
+    const struct backend_row *backend = backend_find(name);
+    struct host_spec spec;
+    struct host *host;
     struct reactor *reactor;
-    struct job job = {.shows = getenv("BAILEY_WALL_PROGRESS") != NULL,
+    struct job job = {.name = name,
+                      .shows = getenv(HOST_ENV_PROGRESS) != NULL,
                       .is_terminal = isatty(STDERR_FILENO)};
-    int r = uv_reactor_new(&reactor, err);
+    int r;
 
+    if (!backend)
+        return error_set(err, -ENOSYS, ERROR_BAD_CONFIG, "no provider '%.64s' has a host", name);
+    r = uv_reactor_new(&reactor, err);
     if (r < 0)
         return r;
     job.reactor = reactor;
-    fill_spec(&spec, config);
+    fill_spec(&spec, backend, config);
     spec.ctx = &job;
-    r = docker_host_open(reactor, &spec, &provider_host, err);
+    r = host_open(reactor, &spec, backend, config, &host, err);
     if (r == 0) {
         r = uv_reactor_run(reactor);
-        if (r == 0 && docker_host_is_outdated(provider_host))
-            r = DOCKER_STATUS_OUTDATED;
-        docker_host_close(provider_host);
+        if (r == 0 && host_is_outdated(host))
+            r = HOST_STATUS_OUTDATED;
+        host_close(host);
         clear_line(&job);
     }
     uv_reactor_free(reactor);
     return r;
 }
 
-int docker_main(void)
+int host_main(const char *name)
 {
     struct config config = {0};
     struct error err = {0};
@@ -147,18 +152,18 @@ int docker_main(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a terminal's: whoever started us says when it is over */
     prctl(PR_SET_DUMPABLE, 0);
-    fcntl(DOCKER_RENDEZVOUS_FD, F_SETFD, FD_CLOEXEC);
-    fcntl(DOCKER_PROGRAM_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(HOST_RENDEZVOUS_FD, F_SETFD, FD_CLOEXEC);
+    fcntl(HOST_WARDEN_FD, F_SETFD, FD_CLOEXEC);
     r = config_load_text(&config, "", 0, "settings", environ, &err);
     if (r == 0)
         r = config_check(&config, &err);
     if (r == 0) {
         log_set_level(config.log_level);
         log_set_json(config.log_is_json);
-        r = run(&config, &err);
+        r = run(name, &config, &err);
     }
     if (r < 0)
-        log_error("docker: %s", err.text);
+        log_error("%s: %s", name, err.text);
     config_free(&config);
     return r < 0 ? 1 : r;
 }

@@ -1,5 +1,5 @@
 /*
- * container_kernel.c - Python in a prewarmed box: started before anybody has the box.
+ * box_kernel.c - Python in a prewarmed box: started before anybody has the box.
  *
  * The provider host is the warden's first host here. It asks for a zygote, where the box has room
  * for one, and says what the broker says for a kernel that it starts (EXEC with EXEC_KERNEL and
@@ -14,35 +14,35 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "runtime/docker/docker_private.h"
+#include "runtime/host/host_private.h"
 #include "zygote/zygote.h"
 
 #define PROGRAM "python3"
-#define DRIVER DOCKER_VOLUME_AT "/driver/kernel.py"
-#define ZYGOTE DOCKER_VOLUME_AT "/" ZYGOTE_SCRIPT
+#define DRIVER HOST_FILES_AT "/driver/kernel.py"
+#define ZYGOTE HOST_FILES_AT "/" ZYGOTE_SCRIPT
 #define TIERS "/usr/share/bailey/tiers" /* `bailey image build --template` writes it */
 
-static int send_exec(struct container *box, enum frame_type type, uint32_t id,
+static int send_exec(struct host_box *box, enum frame_type type, uint32_t id,
                      const struct message_exec *exec, const char *args)
 {
     uint8_t payload[32];
     ssize_t length = message_exec_pack(exec, payload, sizeof(payload));
     int r = length < 0 ? (int)length
-                       : container_pump_send(&box->pump, FRAME_ARGS, 0, args, exec->args_length);
+                       : host_pump_send(&box->pump, FRAME_ARGS, 0, args, exec->args_length);
 
-    return r < 0 ? r : container_pump_send(&box->pump, type, id, payload, (size_t)length);
+    return r < 0 ? r : host_pump_send(&box->pump, type, id, payload, (size_t)length);
 }
 
-/* As many threads as the box has processors; Docker gives no more than it has. */
-static unsigned thread_count(const struct container *box)
+/* As many threads as the box has processors; none has more than its machine has. */
+static unsigned thread_count(const struct host_box *box)
 {
     unsigned count = (box->make.cpu_millis + 999) / 1000;
-    unsigned cores = box->docker->prepare.cpu_count;
+    unsigned cores = box->host->cpu_count;
 
     return count == 0 || (cores > 0 && count > cores) ? cores : count;
 }
 
-static int start_zygote(struct container *box)
+static int start_zygote(struct host_box *box)
 {
     static const char *const names[] = {ZYGOTE_THREAD_NAMES};
     struct message_exec exec = {.argc = 4};
@@ -59,7 +59,7 @@ static int start_zygote(struct container *box)
     return r < 0 ? r : send_exec(box, FRAME_ZYGOTE, 0, &exec, args.data);
 }
 
-int container_kernel_start(struct container *box)
+int host_kernel_start(struct host_box *box)
 {
     /* argv (it loads ahead what cells load late), no environment, and no folder of its own: each
      * with its NUL. */
@@ -73,7 +73,7 @@ int container_kernel_start(struct container *box)
     return r < 0 ? r : send_exec(box, FRAME_EXEC, KERNEL_FIRST, &exec, args);
 }
 
-int container_kernel_frame(struct container *box, const struct frame *frame)
+int host_kernel_frame(struct host_box *box, const struct frame *frame)
 {
     if (frame->id != KERNEL_FIRST)
         return -EPROTO;
@@ -83,8 +83,9 @@ int container_kernel_frame(struct container *box, const struct frame *frame)
         box->facts.warden_owns_kernel = true;
         return 1;
     case FRAME_NOEXEC:
-        log_debug("docker: the image has no " PROGRAM ", continuing without kernels made ahead");
-        box->docker->spec.has_kernels = false;
+        log_debug("%s: boxes have no " PROGRAM ", continuing without kernels made ahead",
+                  box->host->row->name);
+        box->host->spec.has_kernels = false;
         return 1;
     default:
         return -EPROTO;

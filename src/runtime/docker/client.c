@@ -1,5 +1,5 @@
-/* docker_client.c - Docker's Engine API for commands; see docker_client.h. */
-#include "cli/client/docker_client.h"
+/* client.c - Docker's Engine API for commands; see client.h. */
+#include "runtime/docker/client.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -8,9 +8,9 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/client.h"
 #include "config/image_name.h"
 #include "runtime/docker/remedy.h"
+#include "runtime/docker/settings.h"
 
 #define REPLY_MAX (16 * MIB)
 #define CALL_MS 60000 /* removing an image takes longest */
@@ -31,39 +31,48 @@ void docker_client_close(struct docker_client *docker)
     *docker = (struct docker_client){0};
 }
 
-int docker_client_lost(const struct docker_client *docker, const struct error *why,
-                       struct error *err)
+static int lost(const struct docker_client *docker, const struct error *why, struct error *err)
 {
     const char *remedy = docker_tls_remedy(why->num);
 
     if (remedy)
-        return error_set(err, why->num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: %.200s: %.500s. %s", docker->host, why->text,
+        return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": %.200s: %.500s. %s", docker->host, why->text,
                          remedy);
     switch (why->num) {
     case -ENOENT:
     case -ECONNREFUSED:
-        return error_set(err, why->num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: nobody listens on %.200s. " REMEDY,
-                         docker->host);
+        return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": nobody listens on %.200s. " REMEDY, docker->host);
     case -EACCES:
     case -EPERM:
-        return error_set(err, why->num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: no permission for %.200s. Add yourself to "
+        return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE
+                         ": no permission for %.200s. Add yourself to "
                          "the group docker (sudo usermod -aG docker $USER, then log in again; its "
                          "members are as good as root), or run Docker rootless",
                          docker->host);
     default:
-        return error_set(err, why->num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: %.200s: %.300s. " REMEDY, docker->host,
-                         why->text);
+        return error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": %.200s: %.300s. " REMEDY, docker->host, why->text);
     }
+}
+
+int docker_client_lost(const struct docker_client *docker, const struct error *why,
+                       struct error *err)
+{
+    int r = lost(docker, why, err);
+
+    if (err)
+        err->provider = "docker";
+    return r;
 }
 
 int docker_client_refused(unsigned status, const struct buf *reply, struct error *err)
 {
-    CLEANUP(json_freep) json_t *json = json_loadb(buf_text(reply), reply->length, 0, NULL);
-    const char *message = member_text(json, "message");
+    CLEANUP(json_decrefp) json_t *json = json_loadb(buf_text(reply), reply->length, 0, NULL);
+    const char *given = json_string_value(json_object_get(json, "message"));
+    const char *message = given ? given : "";
 
     if (strcasestr(message, "no space left on device"))
         return error_set(err, -ENOSPC, ERROR_DISK_FULL, "Docker's disk is full: %.400s", message);

@@ -30,6 +30,7 @@ static pthread_t thread;
 static struct poll_reactor loop;
 static struct http_client *client;
 static struct pump pump;
+static struct docker_stream attached;
 static int host_fd, ended;
 static bool has_ended, is_open, thread_is_over;
 static bool sends_nonsense, sends_blame, sends_flood, sends_few;
@@ -119,7 +120,7 @@ static void *serve(void *ctx)
             return NULL;
     }
     put(fd, "HTTP/1.1 101 UPGRADED\r\n\r\n", 25);
-    frame_header((uint8_t *)data, FRAME_LOST, WHY_DOCKER_GONE, 0);
+    frame_header((uint8_t *)data, FRAME_LOST, WHY_PROVIDER_GONE, 0);
     if (sends_blame)
         put_packet(fd, PACKET_STDOUT, data, FRAME_HEADER);
     else if (sends_flood)
@@ -153,7 +154,7 @@ static void on_failed(void *ctx, const struct error *err)
 static void on_ready(void *ctx, short events)
 {
     (void)ctx;
-    container_pump_ready(&pump, events);
+    host_pump_ready(&pump, events);
 }
 
 static const struct http_stream_events stream_events = {on_opened, on_failed, on_ready};
@@ -205,21 +206,25 @@ static void open_all(bool nonsense)
                      0);
     host_fd = pair[1];
     memset(&pump, 0, sizeof(pump));
+    memset(&attached, 0, sizeof(attached));
+    pump.ops = &docker_stream_ops;
+    pump.stream = &attached;
     pump.reactor = &loop.reactor;
     pump.fd = pair[0];
     pump.ended = on_ended;
     pump.early = on_early;
-    assert_int_equal(http_stream_open(client, &call, &stream_events, NULL, &pump.stream, NULL), 0);
+    assert_int_equal(http_stream_open(client, &call, &stream_events, NULL, &attached.http, NULL),
+                     0);
     while (!is_open)
         poll_reactor_turn(&loop, -1);
     if (!sends_flood)
-        assert_int_equal(container_pump_give(&pump), 0);
-    container_pump_start(&pump);
+        assert_int_equal(host_pump_give(&pump), 0);
+    host_pump_start(&pump);
 }
 
 static void close_all(void)
 {
-    container_pump_stop(&pump);
+    host_pump_stop(&pump);
     http_client_close(client);
     if (!thread_is_over)
         pthread_join(thread, NULL);
@@ -345,13 +350,13 @@ static void test_farewell(void **state)
     open_all(true);
     while (!has_ended)
         poll_reactor_turn(&loop, -1);
-    container_pump_halt(&pump);
+    host_pump_halt(&pump);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), -1);
-    container_pump_farewell(&pump, WHY_DOCKER_GONE);
+    host_pump_farewell(&pump, WHY_PROVIDER_GONE);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), FRAME_HEADER);
     assert_int_equal(frame_decode(data, FRAME_HEADER, &frame), 0);
     assert_int_equal(frame.type, FRAME_LOST);
-    assert_int_equal(frame.id, WHY_DOCKER_GONE);
+    assert_int_equal(frame.id, WHY_PROVIDER_GONE);
     assert_int_equal(recv(host_fd, data, sizeof(data), 0), 0);
     close_all();
 }

@@ -1,5 +1,5 @@
-/* docker.c - the runtime `docker` for one run; see docker.h. */
-#include "runtime/docker/docker.h"
+/* hosted.c - one box of a provider host for a command that waits; see hosted.h. */
+#include "runtime/host/hosted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,27 +11,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "boxes/boxes.h"
+#include "config/config.h"
 #include "launcher/launcher.h"
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
 #include "runtime/local/local.h"
+#include "runtime/provider.h"
 #include "sys/calls.h"
 #include "sys/packet.h"
 
 /* An image may have to be pulled first; the provider host says it better when that takes too long.
  */
-#define MAKE_PATIENCE_MS (DOCKER_PULL_MS + 60000)
+#define MAKE_PATIENCE_MS (HOST_MAKE_MS + 60000)
 #define END_PATIENCE_MS 20000
 #define HIGH_FD 64
 #define KEY "run"
 
-struct docker_box {
+struct hosted_box {
+    const struct provider_row *row;
     pid_t pid;
     int pid_fd, control_fd, rendezvous_fd;
     int cancel_fd; /* borrowed; -1: nobody cancels */
@@ -41,9 +45,10 @@ struct docker_box {
 
 /* ---- the provider host's process ---- */
 
-static _Noreturn void host_child(const struct box_spec *spec, int rendezvous_fd, int program_fd)
+static _Noreturn void host_child(const struct provider_row *row, const struct box_spec *spec,
+                                 int rendezvous_fd, int program_fd)
 {
-    char *argv[] = {"bailey-engine", "docker", NULL};
+    char *argv[] = {"bailey-engine", "host", (char *)row->name, NULL};
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int rendezvous = fcntl(rendezvous_fd, F_DUPFD_CLOEXEC, HIGH_FD);
     int program = fcntl(program_fd, F_DUPFD_CLOEXEC, HIGH_FD);
@@ -60,7 +65,7 @@ static _Noreturn void host_child(const struct box_spec *spec, int rendezvous_fd,
     _exit(127);
 }
 
-static int start_host(struct docker_box *self, const struct box_spec *spec, struct error *err)
+static int start_host(struct hosted_box *self, const struct box_spec *spec, struct error *err)
 {
     static const char word = HOST_SAYS_CHANNEL;
     CLEANUP(fd_closep) int program_fd = open(spec->warden, O_RDONLY | O_CLOEXEC);
@@ -69,26 +74,27 @@ static int start_host(struct docker_box *self, const struct box_spec *spec, stru
     if (program_fd < 0)
         return error_errno(err, "opening %s", spec->warden);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, rendezvous) < 0)
-        return error_errno(err, "making the channel to the Docker wall");
+        return error_errno(err, "making the channel to the provider host");
     self->rendezvous_fd = rendezvous[0];
     self->pid = sys_clone_fork(0, &self->pid_fd, -1);
     if (self->pid == 0)
-        host_child(spec, rendezvous[1], program_fd);
+        host_child(self->row, spec, rendezvous[1], program_fd);
     close(rendezvous[1]);
     if (self->pid < 0) {
         self->pid = 0;
         return error_errno(err, "starting %s", spec->engine);
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
-        return error_errno(err, "making the channel to the Docker wall");
+        return error_errno(err, "making the channel to the provider host");
     self->control_fd = control[0];
     r = packet_send(self->rendezvous_fd, &word, 1, &control[1], 1, 0);
     close(control[1]);
-    return r < 0 ? error_set(err, r, ERROR_ENGINE, "speaking to the Docker wall: %s", strerror(-r))
-                 : 0;
+    return r < 0
+               ? error_set(err, r, ERROR_ENGINE, "speaking to the provider host: %s", strerror(-r))
+               : 0;
 }
 
-static void end_host(struct docker_box *self)
+static void end_host(struct hosted_box *self)
 {
     struct pollfd end = {.fd = self->pid_fd, .events = POLLIN};
 
@@ -108,18 +114,19 @@ static void end_host(struct docker_box *self)
 
 /* ---- what it says ---- */
 
-static int host_is_gone(struct docker_box *self, struct error *err)
+static int host_is_gone(struct hosted_box *self, struct error *err)
 {
     siginfo_t info = {0};
 
     waitid(P_PID, (id_t)self->pid, &info, WEXITED | WNOWAIT | WNOHANG);
-    return error_set(err, -EPIPE, ERROR_ENGINE, "the process that speaks to Docker ended (%s %d)%s",
-                     info.si_code == CLD_EXITED ? "status" : "signal", info.si_status,
+    return error_set(err, -EPIPE, ERROR_ENGINE, "the process that speaks to %s ended (%s %d)%s",
+                     self->row->title, info.si_code == CLD_EXITED ? "status" : "signal",
+                     info.si_status,
                      info.si_status == 127 ? ": bailey-engine could not be executed" : "");
 }
 
 /* The next message; a cancelled caller is told so, unless the end is waited for. */
-static int hear(struct docker_box *self, uint64_t until_ms, bool can_cancel,
+static int hear(struct hosted_box *self, uint64_t until_ms, bool can_cancel,
                 struct launcher_message *ret, int *ret_fd, struct error *err)
 {
     for (;;) {
@@ -131,30 +138,31 @@ static int hear(struct docker_box *self, uint64_t until_ms, bool can_cancel,
         if (r > 0)
             return 0;
         if (r == -EPROTO)
-            return error_set(err, r, ERROR_ENGINE, "the Docker wall sent nonsense");
+            return error_set(err, r, ERROR_ENGINE,
+                             "the provider host sent a message that cannot be read");
         if (r < 0)
             return host_is_gone(self, err);
         if (now >= until_ms)
-            return error_set(err, -ETIMEDOUT, ERROR_DOCKER_UNAVAILABLE,
-                             "Docker did not answer in time");
+            return error_set(err, -ETIMEDOUT, ERROR_PROVIDER_UNAVAILABLE,
+                             "%s did not answer in time", self->row->title);
         if (poll(fds, ARRAY_SIZE(fds), (int)(until_ms - now)) < 0 && errno != EINTR)
-            return error_errno(err, "waiting for the Docker wall");
+            return error_errno(err, "waiting for the provider host");
         if (fds[1].revents)
             return error_set(err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
     }
 }
 
-static int say(struct docker_box *self, const struct launcher_message *message, struct error *err)
+static int say(struct hosted_box *self, const struct launcher_message *message, struct error *err)
 {
     int r = launcher_send(self->control_fd, message, -1);
 
     if (r > 0)
         return 0;
-    return r == 0 ? error_set(err, -EAGAIN, ERROR_ENGINE, "the Docker wall does not read")
+    return r == 0 ? error_set(err, -EAGAIN, ERROR_ENGINE, "the provider host does not read")
                   : host_is_gone(self, err);
 }
 
-static int ask_for_box(struct docker_box *self, const struct box_spec *spec, struct error *err)
+static int ask_for_box(struct hosted_box *self, const struct box_spec *spec, struct error *err)
 {
     struct launcher_message hello = {.type = LAUNCHER_HELLO, .number = LAUNCHER_VERSION};
     struct launcher_message make = {.type = LAUNCHER_MAKE,
@@ -171,7 +179,7 @@ static int ask_for_box(struct docker_box *self, const struct box_spec *spec, str
     return r < 0 ? r : say(self, &make, err);
 }
 
-static void take_facts(struct docker_box *self, const struct launcher_box *box)
+static void take_facts(struct hosted_box *self, const struct launcher_box *box)
 {
     self->number = box->number;
     self->facts = (struct box_facts){
@@ -185,7 +193,7 @@ static void take_facts(struct docker_box *self, const struct launcher_box *box)
 }
 
 /* Until the box stands or was refused; *ret_fd is its channel. */
-static int wait_for_box(struct docker_box *self, int *ret_fd, struct error *err)
+static int wait_for_box(struct hosted_box *self, int *ret_fd, struct error *err)
 {
     uint64_t until_ms = clock_now_ms() + MAKE_PATIENCE_MS;
 
@@ -207,13 +215,15 @@ static int wait_for_box(struct docker_box *self, int *ret_fd, struct error *err)
             self->facts.missing = message.refused.missing;
             if (err)
                 *err = message.refused.error;
+            if (err && err->code == ERROR_PROVIDER_UNAVAILABLE)
+                err->provider = self->row->name;
             return message.refused.error.num;
         }
     }
 }
 
 /* What it used is known when it has ended. */
-static void wait_for_end(struct docker_box *self)
+static void wait_for_end(struct hosted_box *self)
 {
     struct launcher_message end = {.type = LAUNCHER_END, .number = self->number};
     uint64_t until_ms = clock_now_ms() + END_PATIENCE_MS;
@@ -238,23 +248,56 @@ static void wait_for_end(struct docker_box *self)
     }
 }
 
-/* ---- the runtime ---- */
+/* ---- settings of the process ---- */
 
-static int docker_create(struct runtime *runtime, const struct box_spec *spec, struct box **ret,
-                         struct box_facts *facts, struct error *err)
+static int push(char ***env, const char *name, const char *value)
 {
-    struct docker_box *self = calloc(1, sizeof(*self));
+    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    int r = buf_printf(&text, "%s=%s", name, value);
+
+    return r < 0 ? r : strv_push(env, buf_text(&text));
+}
+
+char **hosted_env(const struct config *config, bool shows_progress)
+{
+    static const char *const kept[] = {"HOME", "PATH"};
+    CLEANUP(strv_freep) char **env = strv_new();
+    int r = env ? 0 : -ENOMEM;
+
+    for (size_t key = 0; key < _KEY_MAX && r == 0; key++) {
+        const char *value = config->values[key].text;
+
+        if (config_table[key].env && value)
+            r = push(&env, config_table[key].env, value);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(kept) && r == 0; i++) {
+        const char *value = getenv(kept[i]);
+
+        if (value)
+            r = push(&env, kept[i], value);
+    }
+    if (r == 0 && shows_progress)
+        r = push(&env, HOST_ENV_PROGRESS, "1");
+    return r < 0 ? NULL : ptr_take(&env);
+}
+
+/* ---- the box ---- */
+
+static int hosted_create(const struct provider_row *row, const struct box_spec *spec,
+                         struct box **ret, struct box_facts *facts, struct error *err)
+{
+    struct hosted_box *self = calloc(1, sizeof(*self));
     CLEANUP(fd_closep) int fd = -1;
     int r;
 
-    (void)runtime;
     if (!self)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     self->pid_fd = self->control_fd = self->rendezvous_fd = -1;
+    self->row = row;
     self->cancel_fd = spec->cancel_fd;
     if (!spec->engine || !spec->warden)
         r = error_set(err, -ENOSYS, ERROR_ENGINE,
-                      "this command cannot make containers itself; start a daemon");
+                      "this command cannot make boxes of %s itself; start a daemon", row->title);
     else
         r = start_host(self, spec, err);
     if (r == 0)
@@ -269,13 +312,13 @@ static int docker_create(struct runtime *runtime, const struct box_spec *spec, s
         return r;
     }
     fd = -1; /* the box has it now */
-    box_mark_hosted(*ret);
+    box_set_provider(*ret, row);
     return 0;
 }
 
-static void docker_destroy(struct box *box, struct box_facts *facts)
+static void hosted_destroy(struct box *box, struct box_facts *facts)
 {
-    struct docker_box *self;
+    struct hosted_box *self;
 
     if (!box)
         return;
@@ -286,9 +329,7 @@ static void docker_destroy(struct box *box, struct box_facts *facts)
     end_host(self);
 }
 
-const struct runtime_ops docker_ops = {
-    .name = "docker",
-    .can = RUNTIME_CAN_LIMIT,
-    .create = docker_create,
-    .destroy = docker_destroy,
+const struct runtime_ops hosted_ops = {
+    .create = hosted_create,
+    .destroy = hosted_destroy,
 };

@@ -1,5 +1,5 @@
 /*
- * test_docker_host.c - the provider host as a broker meets it: of the same version and of another
+ * test_host.c - the provider host as a broker meets it: of the same version and of another
  * one. There is no Docker here: what would be asked of it is refused.
  */
 #include "unit.h"
@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "config/config.h"
 #include "reactor.h"
-#include "runtime/docker/docker_private.h"
+#include "runtime/host/host_private.h"
 #include "sys/packet.h"
 
 static struct poll_reactor loop;
-static struct docker_host *docker;
+static struct host *host;
+static const struct config config = {
+    .docker = {.image = "image:1", .host = "unix:///nonexistent/docker.sock"}};
 static int rendezvous_fd, control_fd, program_fd;
 static bool has_left;
 
@@ -73,9 +76,7 @@ static int hear(struct launcher_message *ret)
 
 static int set_up(void **state)
 {
-    struct docker_host_spec spec = {
-        .image = "image:1",
-        .host = "unix:///nonexistent/docker.sock",
+    struct host_spec spec = {
         .state = "/a/state/folder",
         .pool_size = 3,
         .left = on_left,
@@ -90,17 +91,18 @@ static int set_up(void **state)
     rendezvous_fd = pair[0];
     spec.rendezvous_fd = pair[1];
     program_fd = spec.program_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(docker_host_open(&loop.reactor, &spec, &docker, NULL), 0);
+    assert_int_equal(host_open(&loop.reactor, &spec, backend_find("docker"), &config, &host, NULL),
+                     0);
     meet();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    int rendezvous = docker->spec.rendezvous_fd;
+    int rendezvous = host->spec.rendezvous_fd;
 
     (void)state;
-    docker_host_close(docker);
+    host_close(host);
     close(rendezvous);
     close(rendezvous_fd);
     close(control_fd);
@@ -123,7 +125,7 @@ static void test_hello(void **state)
     assert_int_equal(message.state.tier, STATE_END);
     assert_int_equal(message.state.pool_size, 3);
     assert_int_equal(message.state.pooled, 0);
-    assert_false(has_left || docker_host_is_outdated(docker));
+    assert_false(has_left || host_is_outdated(host));
 }
 
 /* It ends what it has and leaves, so that another can be started. */
@@ -135,7 +137,7 @@ static void test_a_broker_of_another_version(void **state)
     say(LAUNCHER_HELLO, LAUNCHER_VERSION + 1);
     assert_true(hear(&message) < 0);
     assert_true(has_left);
-    assert_true(docker_host_is_outdated(docker));
+    assert_true(host_is_outdated(host));
 }
 
 /* Nonsense is no reason to go: the next broker finds it. */
@@ -146,7 +148,7 @@ static void test_a_broker_that_says_no_hello(void **state)
     (void)state;
     say(LAUNCHER_LOOK, 0);
     assert_true(hear(&message) < 0);
-    assert_false(has_left || docker_host_is_outdated(docker));
+    assert_false(has_left || host_is_outdated(host));
     close(control_fd);
     meet();
     say(LAUNCHER_HELLO, LAUNCHER_VERSION);
@@ -156,14 +158,15 @@ static void test_a_broker_that_says_no_hello(void **state)
 
 static void label_with(const char *folder, const char *identity, char label[24])
 {
-    struct docker_host_spec spec = docker->spec;
-    struct docker_host *other;
+    struct host_spec spec = host->spec;
+    struct host *other;
 
     spec.state = folder;
     spec.identity = identity;
-    assert_int_equal(docker_host_open(&loop.reactor, &spec, &other, NULL), 0);
+    assert_int_equal(host_open(&loop.reactor, &spec, backend_find("docker"), &config, &other, NULL),
+                     0);
     memcpy(label, other->state, sizeof(other->state));
-    docker_host_close(other);
+    host_close(other);
 }
 
 static void label_of(const char *folder, char label[24])
@@ -221,5 +224,5 @@ int main(void)
         TEST(test_a_folder_has_an_identity),
     };
 
-    return cmocka_run_group_tests_name("runtime/docker wall", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("runtime/host", tests, NULL, NULL);
 }
