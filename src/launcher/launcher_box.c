@@ -107,7 +107,9 @@ struct managed_box *boxes_new(struct launcher *launcher, const struct launcher_m
     if (!box || (is_prewarmed && launcher->slots_used >= boxes_slot_limit(launcher) / 4 * 3))
         return NULL;
     box->launcher = launcher;
-    if (!slots_take(launcher, &box->slot))
+    if (make->staging == STAGING_NONE || staging_fetches(make->staging)
+            ? !slots_take(launcher, &box->slot)
+            : !staging_slot(launcher, make->key, &box->slot))
         return NULL;
     box->source.fd = -1;
     box->make = *make;
@@ -369,7 +371,7 @@ static void reap(struct managed_box *box, struct launcher_usage *ret)
 
     cgroup_usage(&box->launched.group, &counted);
     loop_remove(&launcher->loop, &box->source);
-    if (box->make.staging != STAGING_NONE)
+    if (staging_fetches(box->make.staging))
         egress_remove(launcher, box->facts.number);
     end_but_group(&box->launched, &usage);
     trace_moment(box, BOX_GONE);

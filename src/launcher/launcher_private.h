@@ -280,6 +280,8 @@ int launch_paths_fill(struct launcher *launcher, const struct launcher_make *mak
 void launch_paths_undo(struct launcher *launcher,
                        const struct launcher_make *make); /* no box came of it */
 void staging_name(const char *key, char *name, size_t size);
+/* The ids to which an installer's folder belongs; false: there is none, or somebody has them. */
+bool staging_slot(struct launcher *launcher, const char *key, uint32_t *ret);
 
 /* egress.c: the launcher's side of the proxy, which lives outside. */
 int egress_open(struct launcher *launcher);
