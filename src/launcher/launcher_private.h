@@ -260,9 +260,10 @@ void layer_commit_sweep(
 /* In the child: keeps these two descriptors, and can touch nothing but what is in the folder. */
 int layer_commit_confine(int folder_fd, int answer_fd);
 /*
- * What the child does: <layers>/<name> loses all that is no file, folder or link within itself,
- * belongs to `id` afterwards, is written down and gets the name of its contents. Fills
- * `layer_committed`, its error too. After a failure the folder is still there, in whatever state.
+ * What the child does: <layers>/<name> loses all that is no file, folder or link within itself, and
+ * .pth files that pip did not write down; belongs to `id` afterwards, is written down and gets the
+ * name of its contents. Fills `layer_committed`, its error too. After a failure the folder is still
+ * there, in whatever state.
  */
 int layer_commit_folder(int layers_fd, const char *name, uid_t id,
                         struct launcher_layer_committed *layer_committed);

@@ -301,8 +301,10 @@ static void start_script(struct install_job *job)
                                       "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
     const struct session_language *python = session_manager_language(job->manager, "python");
     const char *argv[] = {python->program, "-I", "-S", "-c", NULL, NULL, NULL};
-    struct exec_spec spec = {
-        .argv = argv, .env = env, .ends_box = true, .timeout_ms = job->timeout_ms};
+    struct exec_spec spec = {.argv = argv,
+                             .env = env + job->is_finishing,
+                             .ends_box = true,
+                             .timeout_ms = job->timeout_ms};
     uint64_t now_ms = clock_now_ms();
     struct error err = {0};
     int r = buf_append(&script, guest_install_py, guest_install_py_length);
