@@ -296,7 +296,8 @@ static const struct exec_events exec_events = {
 static void start_script(struct install_job *job)
 {
     CLEANUP(buf_free) struct buf script = BUF_INIT(LIMIT_ARGV_BYTES / 2);
-    /* pip's settings of this host are a file that only installer boxes have. */
+    /* pip's settings of this host are a file that only boxes which fetch have: the first of these
+     * is for them alone. */
     static const char *const env[] = {"PIP_CONFIG_FILE=/bailey/pip/pip.conf", "HOME=/tmp",
                                       "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
     const struct session_language *python = session_manager_language(job->manager, "python");
