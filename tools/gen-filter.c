@@ -27,6 +27,7 @@
 #define ROWS (sizeof(filter_table) / sizeof(filter_table[0]))
 #define NUMBERS 512   /* above the last call of every architecture here */
 #define CODE_MAX 1024 /* BPF_MAXINSNS is 4096 */
+#define WORDS 12      /* halves of arguments */
 #define JUMP_MAX 250  /* a conditional jump has 8 bits; leaves room for its own detours */
 #define BLOCKS_MAX 64
 #define RET_KILL UINT32_MAX /* our word for it; an errno is never that large */
@@ -222,10 +223,19 @@ static unsigned push_rule(struct program *program, const struct filter_rule *rul
     return push_load(program, word_offset(rule->word));
 }
 
+/* The rules that follow apply only to some values: the others go on behind them. */
+static unsigned push_only(struct program *program, const struct filter_rule *rule, unsigned inside,
+                          unsigned behind)
+{
+    for (unsigned i = rule->count; i > 0; i--)
+        behind = push_branch(program, BPF_JEQ, rule->values[i - 1], inside, behind);
+    return push_load(program, word_offset(rule->word));
+}
+
 /* Where a call with this row goes on: a return, or its argument checks. */
 static unsigned push_row(struct program *program, const struct filter_row *row)
 {
-    unsigned label, count = 0;
+    unsigned label, behind, count = 0;
 
     if (!row || !row->rules)
         return push_return(program, row_action(row));
@@ -234,9 +244,15 @@ static unsigned push_row(struct program *program, const struct filter_row *row)
             return program->blocks[i].label;
     while (row->rules[count].test != FILTER_TEST_END)
         count++;
-    label = push_return(program, row->action);
-    while (count > 0)
-        label = push_rule(program, &row->rules[--count], label);
+    label = behind = push_return(program, row->action);
+    while (count > 0) {
+        const struct filter_rule *rule = &row->rules[--count];
+
+        if (rule->test == FILTER_TEST_ONLY)
+            label = behind = push_only(program, rule, label, behind);
+        else
+            label = push_rule(program, rule, label);
+    }
     if (program->block_count < BLOCKS_MAX)
         program->blocks[program->block_count++] = (struct block){row, label};
     return label;
@@ -322,13 +338,16 @@ static uint32_t words_of(const struct seccomp_data *data, uint8_t word)
 static uint32_t expected(const struct filter_row *row, const struct seccomp_data *data)
 {
     uint16_t action = row_action(row);
+    bool is_looked_at = true;
 
     for (const struct filter_rule *rule = row ? row->rules : NULL; rule && rule->test; rule++) {
         bool is_one = false;
 
         for (unsigned i = 0; i < rule->count; i++)
             is_one |= (words_of(data, rule->word) & rule->mask) == rule->values[i];
-        if (is_one == (rule->test == FILTER_TEST_IS)) {
+        if (rule->test == FILTER_TEST_ONLY)
+            is_looked_at = is_one;
+        else if (is_looked_at && is_one == (rule->test == FILTER_TEST_IS)) {
             action = rule->action;
             break;
         }
@@ -377,29 +396,35 @@ static void prove_call(const struct program programs[PROFILES], const struct sec
     }
 }
 
-/* Every combination of interesting values for the words that the rules look at. */
-static void prove_rules(const struct program programs[PROFILES], struct seccomp_data *data,
-                        const struct filter_rule *rule)
+/* Every combination of interesting values for the words that the rules look at, from `word` on. */
+static void prove_words(const struct program programs[PROFILES], struct seccomp_data *data,
+                        const struct filter_rule *rules, unsigned word)
 {
     struct seccomp_data copy = *data;
+    bool is_tested = false;
 
-    if (!rule || rule->test == FILTER_TEST_END) {
+    if (word == WORDS) {
         prove_call(programs, data);
         return;
     }
-    for (unsigned i = 0; i < rule->count; i++) {
-        uint32_t value = rule->values[i];
-        uint32_t words[] = {value, value | ~rule->mask, value + 1, value - 1, ~value, 0};
+    for (const struct filter_rule *rule = rules; rule && rule->test; rule++) {
+        for (unsigned i = 0; rule->word == word && i < rule->count; i++) {
+            uint32_t value = rule->values[i];
+            uint32_t values[] = {value, value | ~rule->mask, value + 1, value - 1, ~value, 0};
 
-        for (size_t j = 0; j < sizeof(words) / sizeof(words[0]); j++) {
-            set_word(&copy, rule->word, words[j]);
-            prove_rules(programs, &copy, rule + 1);
+            is_tested = true;
+            for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
+                set_word(&copy, (uint8_t)word, values[j]);
+                prove_words(programs, &copy, rules, word + 1);
+            }
         }
     }
-    for (unsigned bit = 0; bit < 32; bit++) {
-        set_word(&copy, rule->word, UINT32_C(1) << bit);
-        prove_rules(programs, &copy, rule + 1);
+    for (unsigned bit = 0; is_tested && bit < 32; bit++) {
+        set_word(&copy, (uint8_t)word, UINT32_C(1) << bit);
+        prove_words(programs, &copy, rules, word + 1);
     }
+    if (!is_tested)
+        prove_words(programs, data, rules, word + 1);
 }
 
 static void prove(const struct program programs[PROFILES], const struct arch *arch)
@@ -416,7 +441,7 @@ static void prove(const struct program programs[PROFILES], const struct arch *ar
             for (size_t i = 0; i < PROFILES; i++) {
                 const struct filter_row *row = programs[i].rows[data.nr];
 
-                prove_rules(programs, &data, row ? row->rules : NULL);
+                prove_words(programs, &data, row ? row->rules : NULL, 0);
             }
         for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
             data.nr = (int)strange[i];

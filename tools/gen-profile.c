@@ -97,7 +97,7 @@ static void rule_choices(const struct filter_row *row, const struct filter_rule 
                          struct choices *ret)
 {
     ret->count = 0;
-    if (rule->action == FILTER_ALLOW)
+    if (rule->action == FILTER_ALLOW || rule->test == FILTER_TEST_ONLY)
         die("a rule that allows cannot be said", row->name);
     if (rule->test == FILTER_TEST_IS)
         add_others(ret, rule, 0, 0);

@@ -196,7 +196,13 @@
 /* what comes back */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
 #define LIMIT_LIST_ENTRIES 100000 /* entries of one listing */
-#define LIMIT_TREE_DEPTH 64       /* folders below /tmp/output that are looked into */
+/* Kernel memory of one box that no control group counts (warden/kernel_memory.c). */
+#define LIMIT_BOX_TCP_SOCKETS 3000        /* 4 KB each */
+#define LIMIT_BOX_UDP_SOCKETS 256         /* each may hold 0.2 MB of errors */
+#define LIMIT_BOX_TIME_WAIT 20000         /* 0.25 KB each */
+#define LIMIT_BOX_FILE_LOCKS 8192        /* 0.2 KB each */
+#define LIMIT_BOX_KERNEL_GROWTH (2 * MIB) /* of the machine, after which locks are counted */
+#define LIMIT_TREE_DEPTH 64               /* folders below /tmp/output that are looked into */
 
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */

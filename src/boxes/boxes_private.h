@@ -52,9 +52,9 @@ void private_remove(const char *folder);
 void private_sweep(void);
 
 /* child.c: the cloned child, up to the warden's loop */
-#define GO_SPLIT 1u  /* FRAME_GO: two ids are mapped */
-#define GO_GROUPS 2u /* setgroups(2) is allowed */
-#define GROUP_V2 8u  /* FRAME_GROUP, beside the bits of the controllers: it was cloned into it */
+#define GO_SPLIT 1u         /* FRAME_GO: two ids are mapped */
+#define GO_GROUPS 2u        /* setgroups(2) is allowed */
+#define GROUP_V2 (1u << 31) /* beside a bit for each controller */
 struct child {
     struct sandbox_plan plan; /* its own copy: the last word on ids and group comes later */
     struct cgroup group;

@@ -49,8 +49,13 @@ void end_but_group(struct launched *launched, struct launch_usage *usage)
     close_if_any(&launched->ruleset_fd);
     close_if_any(&launched->egress_fd);
     if (usage) {
+        struct cgroup_usage
+            all; /* with what died together with the warden, which nobody waits for */
+
+        cgroup_usage(&launched->group, &all);
         usage->cpu_us = (uint64_t)(counted.ru_utime.tv_sec + counted.ru_stime.tv_sec) * 1000000 +
                         (uint64_t)(counted.ru_utime.tv_usec + counted.ru_stime.tv_usec);
+        usage->cpu_us = MAX(usage->cpu_us, all.cpu_us);
         usage->max_rss_bytes = (uint64_t)counted.ru_maxrss * 1024;
         usage->oom_kills = launch_oom_kills(launched);
     }

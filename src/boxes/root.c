@@ -28,14 +28,15 @@ static const char *const etc_names[] = {"alternatives",    "ld.so.cache", "ssl/c
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
 
 /*
- * What tells about the host beyond its hardware. Files that only root may read (kcore, kmsg,
- * slabinfo,
- * ...) need no cover where they are so: the host's root is nobody in a box. The rest of /proc is
- * read-only and documented (docs/security.md, side channels).
+ * What tells about the host beyond its hardware, and `locks`, by which boxes could send each other
+ * messages. Files that only root may read (kcore, kmsg, slabinfo, ...) need no cover where they are
+ * so: the host's root is nobody in a box. The rest of /proc is read-only and documented
+ * (docs/security.md, side channels).
  */
 static const char *const proc_files[] = {
-    "keys",       "key-users",     "cmdline", "interrupts", "schedstat",     "sched_debug",
-    "timer_list", "latency_stats", "modules", "kcore",      "sysrq-trigger", "kmsg",
+    "keys",          "key-users",  "cmdline",       "interrupts", "schedstat",
+    "sched_debug",   "timer_list", "latency_stats", "modules",    "kcore",
+    "sysrq-trigger", "kmsg",       "locks",
 };
 static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 

@@ -369,11 +369,11 @@ static void reap(struct managed_box *box, struct launcher_usage *ret)
     struct cgroup_usage counted;
     struct launch_usage usage = {0};
 
-    cgroup_usage(&box->launched.group, &counted);
     loop_remove(&launcher->loop, &box->source);
     if (staging_fetches(box->make.staging))
         egress_remove(launcher, box->facts.number);
     end_but_group(&box->launched, &usage);
+    cgroup_usage(&box->launched.group, &counted); /* with what died together with the warden */
     trace_moment(box, BOX_GONE);
     trace_tell(box);
     cgroup_reaper_add(launcher, &box->launched.group);

@@ -36,12 +36,15 @@ enum filter_action {
     FILTER_ALLOW = 0,
     FILTER_DENY = EPERM,
     FILTER_NOSYS = ENOSYS,
+    FILTER_NO_OPTION = ENOPROTOOPT, /* as of a kernel that lacks the option */
+    FILTER_NO_COMMAND = EINVAL,     /* as of a kernel that lacks the command or flag */
 };
 
 enum filter_test {
     FILTER_TEST_END,    /* ends a list of rules */
     FILTER_TEST_IS,     /* the rule applies when (word & mask) is one of the values */
     FILTER_TEST_IS_NOT, /* ... when it is none of them */
+    FILTER_TEST_ONLY,   /* the rules up to the next ONLY are looked at when it is one of them */
 };
 
 #define FILTER_VALUES_MAX 7
@@ -78,6 +81,7 @@ struct filter_row {
 #define IF(word, mask, action, ...) FILTER_RULE(FILTER_TEST_IS, word, mask, action, __VA_ARGS__)
 #define UNLESS(word, mask, action, ...) \
     FILTER_RULE(FILTER_TEST_IS_NOT, word, mask, action, __VA_ARGS__)
+#define ONLY(word, ...) FILTER_RULE(FILTER_TEST_ONLY, word, WHOLE, FILTER_ALLOW, __VA_ARGS__)
 #define WHOLE UINT32_MAX
 
 #define FILTER_RULES(...) ((const struct filter_rule[]){__VA_ARGS__, {.test = FILTER_TEST_END}})
@@ -98,6 +102,21 @@ struct filter_row {
     }
 #define SHARED(name, reason) \
     ROW(name, FILTER_ALLOW, FILTER_INSIDE, reason), ROW(name, FILTER_DENY, FILTER_OFFLINE, reason)
+
+/* What the warden may do and no guest, nor package code in a zygote. */
+#define FILTER_CONFINED (FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES)
+#define GUARDED(name, reason, ...)                     \
+    CHECK(name, FILTER_CONFINED, reason, __VA_ARGS__), \
+        ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
+#define REFUSED(name, action, reason) \
+    ROW(name, action, FILTER_CONFINED, reason), ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
+
+#define XATTR_REASON                                                                         \
+    "extended attributes and ACLs are kernel memory that no control group counts; programs " \
+    "that copy files go on without them"
+#define NO_XATTR(name) REFUSED(name, EOPNOTSUPP, XATTR_REASON)
+#define MORE_REASON "MSG_MORE gathers a datagram in kernel memory that no control group counts"
+#define NO_MORE(word) IF(word, UINT32_C(0x8000) /* MSG_MORE */, FILTER_NO_COMMAND, 0x8000)
 
 #define BY_NAME_REASON \
     "not held by Landlock: without a mount namespace it would reach the caller's files"
@@ -131,13 +150,15 @@ static const struct filter_row filter_table[] = {
     {"fchmodat2", 452, FILTER_DENY, FILTER_OFFLINE, NULL, BY_NAME_REASON},
     BY_NAME("fchown"),
     BY_NAME("fchownat"),
-    ALLOW("fcntl", "files"),
+    GUARDED("fcntl", "F_OFD_* locks: kernel memory that no control group counts and that belongs to "
+            "no process; F_SETLK and flock() remain, and are watched",
+            IF(FILTER_LOW(1), WHOLE, FILTER_NO_COMMAND, 37 /* F_OFD_SETLK */, 38 /* F_OFD_SETLKW */)),
     ALLOW("fdatasync", "files"),
     ALLOW("fgetxattr", "files"),
     ALLOW("flistxattr", "files"),
     ALLOW("flock", "files"),
     BY_NAME("fremovexattr"),
-    BY_NAME("fsetxattr"),
+    NO_XATTR("fsetxattr"),
     ALLOW("fstat", "files"),
     ALLOW("fstatfs", "files"),
     ALLOW("fsync", "files"),
@@ -159,7 +180,7 @@ static const struct filter_row filter_table[] = {
     BY_NAME("llistxattr"),
     BY_NAME("lremovexattr"),
     ALLOW("lseek", "files"),
-    BY_NAME("lsetxattr"),
+    NO_XATTR("lsetxattr"),
     ALLOW("lstat", "files"),
     ALLOW("memfd_create", "files in memory; counted by the memory limit"),
     ALLOW("mkdir", "files"),
@@ -187,7 +208,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("renameat2", "files"),
     ALLOW("rmdir", "files"),
     ALLOW("sendfile", "files"),
-    BY_NAME("setxattr"),
+    NO_XATTR("setxattr"),
     ALLOW("splice", "copying between pipes and files; Go fails without it"),
     ALLOW("stat", "files"),
     ALLOW("statfs", "files"),
@@ -252,7 +273,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("brk", "memory"),
     ALLOW("get_mempolicy", "memory; OpenBLAS and numactl ask"),
     ALLOW("madvise", "memory"),
-    ALLOW("mbind", "memory; places only the caller's own pages"),
+    REFUSED("mbind", FILTER_NOSYS, "policies of shared memory are kernel memory that no control group counts"),
     ALLOW("membarrier", "memory"),
     ALLOW("mincore", "memory"),
     ALLOW("mlock", "memory; bounded by RLIMIT_MEMLOCK"),
@@ -375,7 +396,8 @@ static const struct filter_row filter_table[] = {
     SHARED("bind", "names of sockets are the network namespace's"),
     SHARED("connect", "what it reaches is held by the network namespace"),
     SHARED("listen", "what it opens is held by the network namespace"),
-    ROW("sendto", FILTER_ALLOW, FILTER_INSIDE, "sockets"),
+    CHECK("sendto", FILTER_GUEST | FILTER_ZYGOTES, MORE_REASON, NO_MORE(FILTER_LOW(3))),
+    ROW("sendto", FILTER_ALLOW, FILTER_WARDEN, "sockets"),
     CHECK("sendto", FILTER_OFFLINE, "send() is this without an address; with one it is connect",
           UNLESS(FILTER_LOW(4), WHOLE, FILTER_DENY, 0),
           UNLESS(FILTER_HIGH(4), WHOLE, FILTER_DENY, 0)),
@@ -387,9 +409,41 @@ static const struct filter_row filter_table[] = {
     ALLOW("recvfrom", "sockets"),
     ALLOW("recvmmsg", "sockets"),
     ALLOW("recvmsg", "sockets"),
-    ALLOW("sendmmsg", "sockets"),
-    ALLOW("sendmsg", "sockets"),
-    ALLOW("setsockopt", "sockets"),
+    GUARDED("sendmmsg", MORE_REASON, NO_MORE(FILTER_LOW(3))),
+    GUARDED("sendmsg", MORE_REASON, NO_MORE(FILTER_LOW(2))),
+    GUARDED("setsockopt",
+            "only the options that programs use; others (packet filters, MD5 keys, source lists, "
+            "extension headers, zero copy) take kernel memory that no control group counts",
+            UNLESS(FILTER_LOW(1), WHOLE, FILTER_NO_OPTION, 0 /* IP */, 1 /* SOL_SOCKET */, 6 /* TCP */,
+                   17 /* UDP */, 41 /* IPV6 */),
+            ONLY(FILTER_LOW(1), 1 /* SOL_SOCKET */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 26 /* ATTACH_FILTER */, 50 /* ATTACH_BPF */,
+               51 /* ATTACH_REUSEPORT_CBPF */, 52 /* ATTACH_REUSEPORT_EBPF */, 60 /* ZEROCOPY */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 37, 65 /* TIMESTAMPING, of what is sent too */),
+            ONLY(FILTER_LOW(1), 6 /* TCP */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 1 /* NODELAY */, 2 /* MAXSEG */, 3 /* CORK */,
+               4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 6 /* KEEPCNT */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 7 /* SYNCNT */, 8 /* LINGER2 */, 9 /* DEFER_ACCEPT */,
+               10 /* WINDOW_CLAMP */, 12 /* QUICKACK */, 13 /* CONGESTION */),
+            UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 18 /* USER_TIMEOUT */, 23 /* FASTOPEN */,
+                   25 /* NOTSENT_LOWAT */, 30 /* FASTOPEN_CONNECT */, 36 /* INQ */),
+            ONLY(FILTER_LOW(1), 17 /* UDP */),
+            UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 103 /* SEGMENT */, 104 /* GRO */),
+            ONLY(FILTER_LOW(1), 0 /* IP */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 1 /* TOS */, 2 /* TTL */, 8 /* PKTINFO */,
+               10 /* MTU_DISCOVER */, 11 /* RECVERR */, 12 /* RECVTTL */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 13 /* RECVTOS */, 15 /* FREEBIND */,
+               24 /* BIND_ADDRESS_NO_PORT */, 32 /* MULTICAST_IF */, 33 /* MULTICAST_TTL */,
+               34 /* MULTICAST_LOOP */),
+            UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 35 /* ADD_MEMBERSHIP */,
+                   36 /* DROP_MEMBERSHIP */, 49 /* MULTICAST_ALL */, 51 /* LOCAL_PORT_RANGE */),
+            ONLY(FILTER_LOW(1), 41 /* IPV6 */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 16 /* UNICAST_HOPS */, 17 /* MULTICAST_IF */,
+               18 /* MULTICAST_HOPS */, 19 /* MULTICAST_LOOP */, 20 /* JOIN_GROUP */, 21 /* LEAVE_GROUP */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 23 /* MTU_DISCOVER */, 25 /* RECVERR */, 26 /* V6ONLY */,
+               49 /* RECVPKTINFO */, 51 /* RECVHOPLIMIT */),
+            UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 62 /* DONTFRAG */, 66 /* RECVTCLASS */,
+                   67 /* TCLASS */, 78 /* FREEBIND */)),
     ALLOW("shutdown", "sockets"),
 
     /* Memory and messages with keys: the IPC namespace's; without one they are the host's. */
@@ -423,12 +477,23 @@ static const struct filter_row filter_table[] = {
              0x541d /* TIOCCONS */, 0x5423 /* TIOCSETD */, 0x5437 /* TIOCVHANGUP */)),
     CHECK("personality", FILTER_EVERY, "switching off address randomisation, executable data",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0, 0xffffffff /* only asks */)),
-    CHECK("prctl", FILTER_EVERY, "rewriting /proc/self/exe and cmdline; core scheduling of others",
+    CHECK("prctl", FILTER_WARDEN | FILTER_ZYGOTES, "rewriting /proc/self/exe and cmdline; core scheduling of others",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */)),
-    CHECK("seccomp", FILTER_EVERY, "may tighten; a listener would answer calls instead of us",
+    CHECK("prctl", FILTER_GUEST | FILTER_OFFLINE,
+          "rewriting /proc/self/exe and cmdline; core scheduling of others; a filter of its own, as seccomp",
+          IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */),
+          IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 22 /* PR_SET_SECCOMP */)),
+    CHECK("seccomp", FILTER_WARDEN | FILTER_ZYGOTES, "may tighten; a listener would answer calls instead of us",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0 /* SET_MODE_STRICT */,
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0)),
+    CHECK("seccomp", FILTER_GUEST | FILTER_OFFLINE,
+          "a filter's machine code counts against a limit of the whole host (net.core.bpf_jit_limit), "
+          "and no control group counts it; a listener would answer calls instead of us",
+          UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0 /* SET_MODE_STRICT */,
+                 1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
+          UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0),
+          IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 1 /* SET_MODE_FILTER */)),
     CHECK("prlimit64", FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES,
           "on itself only: where guest and warden share an id it would reach the warden",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0)),
@@ -544,6 +609,11 @@ static const struct filter_row filter_table[] = {
 #undef SHARED
 #undef IF
 #undef UNLESS
+#undef ONLY
+#undef GUARDED
+#undef REFUSED
+#undef NO_XATTR
+#undef NO_MORE
 #undef WHOLE
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "base/isolation.h"
 #include "sandbox/plan.h"
+#include "sys/cgroup.h"
 
 #define SANDBOX_STAGES_MAX 32
 
@@ -90,7 +91,7 @@ int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start 
  */
 struct guest_join {
     bool is_from_outside;          /* it has all capabilities in the box, and its zygote's filter */
-    int group_fd[3];               /* its control group's files to write "0" into; -1: none */
+    int group_fd[_CONTROLLER_MAX]; /* its control group's files to write "0" into; -1: none */
     int out_fd, err_fd, socket_fd; /* become 1, 2 and 3; 0 is /dev/null */
     int told_fd;                   /* stays open, under another number: the caller closes it */
     int ruleset_fd;                /* Landlock; -1: the box lacks it */

@@ -127,7 +127,8 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->expiry = reactor_timer(spec->reactor, on_expiry, manager);
     manager->sweeper = reactor_timer(spec->reactor, session_manager_sweep, manager);
     if (!manager->later || !manager->expiry || !manager->sweeper || !manager->tenants ||
-        !manager->fair_queue || artifacts_start(manager) < 0 || refusal_log_start(manager) < 0) {
+        !manager->fair_queue || usage_start(manager) < 0 || artifacts_start(manager) < 0 ||
+        refusal_log_start(manager) < 0) {
         session_manager_free(manager);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }

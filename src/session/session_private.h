@@ -134,7 +134,9 @@ struct session {
     uint64_t held_data;      /* bytes of datasets and packages */
     uint64_t held_output;    /* bytes of saved outputs: the local tenant's stay when it ends */
     uint64_t held_packages;  /* the part of held_data that is packages */
-    uint64_t counted_cpu_us; /* of its executions that have ended */
+    uint64_t told_cpu_us;    /* of its box's executions that have ended */
+    uint64_t counted_cpu_us; /* of its box, in its tenant's quota */
+    bool is_cpu_unknown;     /* what an earlier broker counted of it */
 };
 
 enum execution_state {
@@ -307,7 +309,8 @@ struct session_manager {
         uint64_t bytes, until_ms;  /* wall clock */
     } recent[LIMIT_RECENT_LAYERS]; /* of packages for runs; newest first (layers.c) */
     struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
-    struct reactor_timer *later, *expiry, *sweeper;
+    struct reactor_timer *later, *expiry, *sweeper, *usage;
+    bool is_usage_watched;           /* `usage` is set */
     struct reactor_timer *artifacts; /* NULL: there is no index */
     struct refusal_log *refusal_log; /* refusal_log.c */
     bool has_later, is_sweeping;
@@ -345,6 +348,7 @@ struct run;
 void usage_run(struct run *run);
 void usage_told(struct run *run, const struct usage *usage);
 void usage_kernel(struct session_manager *manager, const struct kernel_end *end);
+int usage_start(struct session_manager *manager);
 void usage_free(struct session_manager *manager);
 int usage_data(struct session *session, uint64_t bytes, struct error *err);
 void usage_data_over(struct session *session, uint64_t bytes);

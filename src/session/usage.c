@@ -14,6 +14,8 @@
 #include "session/session_private.h"
 #include "store/output_file.h"
 
+#define LOOK_MS 2000 /* at the CPU time of boxes that live, where it is limited */
+
 int usage_take(struct session_manager *manager, const char *tenant, enum quota quota,
                uint64_t amount, struct error *err)
 {
@@ -44,6 +46,15 @@ void usage_session_over(struct session *session)
 
 /* ---- its box ---- */
 
+/* Only where somebody asks how much it is. */
+static void watch_usage(struct session_manager *manager)
+{
+    if (manager->is_usage_watched || !manager->spec.config->quota.cpu_seconds)
+        return;
+    manager->is_usage_watched = true;
+    manager->spec.reactor->ops->timer_set(manager->usage, LOOK_MS);
+}
+
 int usage_box(struct session *session, struct error *err)
 {
     uint64_t bytes = session->manager->spec.config->limits.memory_bytes;
@@ -54,7 +65,22 @@ int usage_box(struct session *session, struct error *err)
     r = usage_take(session->manager, session->tenant, QUOTA_MEMORY, bytes, err);
     if (r == 0)
         session->held_memory = bytes;
+    if (r == 0)
+        watch_usage(session->manager);
     return r;
+}
+
+/*
+ * What a box used is told twice: by the warden for each execution, and as a whole by who holds the
+ * box. The larger counts.
+ */
+static void count_cpu(struct session *session, uint64_t used_us)
+{
+    if (used_us <= session->counted_cpu_us)
+        return;
+    tenant_used(session->manager->tenants, session->tenant, QUOTA_CPU,
+                used_us - session->counted_cpu_us);
+    session->counted_cpu_us = used_us;
 }
 
 /* CPU time that no execution of it was told for: of what was left behind, and of kernels. */
@@ -62,12 +88,49 @@ void usage_box_over(struct session *session, const struct box_facts *facts)
 {
     uint64_t used = facts ? facts->usage.cpu_us : 0;
 
-    if (used > session->counted_cpu_us)
-        tenant_used(session->manager->tenants, session->tenant, QUOTA_CPU,
-                    used - session->counted_cpu_us);
+    count_cpu(session, used);
     give(session, QUOTA_MEMORY, session->held_memory);
     session->held_memory = 0;
-    session->counted_cpu_us = 0;
+    session->counted_cpu_us = session->told_cpu_us = 0;
+}
+
+/* ---- CPU time of boxes that live ---- */
+
+static void on_used(void *ctx, const struct box_facts *facts)
+{
+    struct session *session = ctx;
+
+    session->asked--;
+    if (facts && session->is_cpu_unknown) /* an earlier broker counted it */
+        session->counted_cpu_us = facts->usage.cpu_us;
+    else if (facts)
+        count_cpu(session, facts->usage.cpu_us);
+    session->is_cpu_unknown = false;
+}
+
+/* What runs for long, or runs unseen, counts while it runs, not when it ends. */
+static void on_look(void *ctx)
+{
+    struct session_manager *manager = ctx;
+    struct provider *provider = manager->provider;
+    bool has_any = false;
+
+    for (struct session *session = manager->sessions; session; session = session->next) {
+        if (session->state != SESSION_READY || session->asked)
+            continue;
+        has_any = true;
+        session->asked++;
+        provider->ops->usage(provider, session->number, on_used, session);
+    }
+    manager->is_usage_watched = has_any;
+    if (has_any)
+        manager->spec.reactor->ops->timer_set(manager->usage, LOOK_MS);
+}
+
+int usage_start(struct session_manager *manager)
+{
+    manager->usage = reactor_timer(manager->spec.reactor, on_look, manager);
+    return manager->usage ? 0 : -ENOMEM;
 }
 
 /* ---- programs ---- */
@@ -93,11 +156,8 @@ void usage_execution_over(struct session *session, const struct exec_end *end)
     uint64_t used = end ? end->usage.cpu_us : 0;
 
     give(session, QUOTA_RUNS, 1);
-    if (used == 0)
-        return;
-    /* The warden's word; what it kept to itself is counted when the box ends. */
-    session->counted_cpu_us += used;
-    tenant_used(session->manager->tenants, session->tenant, QUOTA_CPU, used);
+    session->told_cpu_us += used;
+    count_cpu(session, session->told_cpu_us);
 }
 
 /* ---- runs ---- */
@@ -171,6 +231,8 @@ void usage_kernel(struct session_manager *manager, const struct kernel_end *end)
 
 void usage_free(struct session_manager *manager)
 {
+    if (manager->usage)
+        manager->spec.reactor->ops->timer_remove(ptr_take(&manager->usage));
     while (manager->late) {
         struct late_kernel *next = manager->late->next;
 
@@ -253,7 +315,8 @@ void usage_adopt(struct session *session)
 
     if (session->state == SESSION_ENDED)
         return; /* its files are gone; what is kept of them artifacts_adopt() counts */
-    session->is_counted = true;
+    session->is_counted = session->is_cpu_unknown = true;
+    watch_usage(manager);
     tenant_hold(manager->tenants, session->tenant, QUOTA_SESSIONS, 1);
     r = index_each_file(manager->spec.index, session->id, 'o', add_output, session, &err);
     if (r == 0)

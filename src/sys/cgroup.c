@@ -23,8 +23,9 @@
 #include "sys/owner.h"
 
 #define CPU_PERIOD_US 100000
+#define SOCKET_BUFFERS_MIN (UINT64_C(12) << 20)
 
-static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu"};
+static const char *const controller_names[_CONTROLLER_MAX] = {"memory", "pids", "cpu", "cpuacct"};
 
 /* True when `word` is one of the comma- or blank-separated words of `list`. */
 static bool list_has(const char *list, size_t length, const char *word)
@@ -156,7 +157,7 @@ static void find_v2(const struct cgroup_host *host, const struct group_mount *mo
         return;
     site->flavour = CGROUP_V2;
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
-        if (i != CONTROLLER_CPU || has_cpu)
+        if (i < CONTROLLER_CPU || (i == CONTROLLER_CPU && has_cpu))
             str_copy(site->parent[i], sizeof(site->parent[i]), folder);
     }
 }
@@ -301,10 +302,11 @@ static int set_limits(const struct cgroup *group, const struct cgroup_limits *li
          * accounting; then there is nothing to close. */
         set_limit(group, CONTROLLER_MEMORY, v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max",
                   v1 ? limits->memory_bytes : 0, false, NULL);
-        /* v1 counts socket buffers apart, and without a limit of theirs not at all. */
+        /* v1 counts socket buffers apart, and without a limit of theirs not at all: they get a
+         * small one, because it comes on top of the memory limit. */
         if (v1)
             set_limit(group, CONTROLLER_MEMORY, "memory.kmem.tcp.limit_in_bytes",
-                      limits->memory_bytes, false, NULL);
+                      MAX(limits->memory_bytes / 10, SOCKET_BUFFERS_MIN), false, NULL);
     }
     if (limits->pids)
         r = set_limit(group, CONTROLLER_PIDS, "pids.max", limits->pids, true, err);

@@ -30,7 +30,13 @@
 
 enum cgroup_flavour { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
 
-enum cgroup_controller { CONTROLLER_MEMORY, CONTROLLER_PIDS, CONTROLLER_CPU, _CONTROLLER_MAX };
+enum cgroup_controller {
+    CONTROLLER_MEMORY,
+    CONTROLLER_PIDS,
+    CONTROLLER_CPU,
+    CONTROLLER_CPUACCT, /* v1 only: counts CPU time; often mounted with cpu, not always */
+    _CONTROLLER_MAX,
+};
 
 /* Where groups can be made; an empty path: this controller cannot be had. On v2 all are the same.
  */
@@ -100,7 +106,7 @@ uint64_t cgroup_oom_kills(const struct cgroup *group);
 
 /* So far; 0 where the kernel does not count it here. */
 struct cgroup_usage {
-    uint64_t cpu_us; /* v2, and v1 where cpuacct is mounted with cpu */
+    uint64_t cpu_us; /* v2, and v1 where there is a cpuacct */
     uint64_t memory_bytes, memory_peak_bytes;
 };
 void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);

@@ -266,7 +266,7 @@ void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret)
     ret->memory_peak_bytes =
         read_number(group, CONTROLLER_MEMORY, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
     if (v1)
-        ret->cpu_us = read_number(group, CONTROLLER_CPU, "cpuacct.usage", "") / 1000;
+        ret->cpu_us = read_number(group, CONTROLLER_CPUACCT, "cpuacct.usage", "") / 1000;
     else /* counted whether or not the cpu controller is on */
         ret->cpu_us = read_number(group, CONTROLLER_MEMORY, "cpu.stat", "usage_usec ");
 }

@@ -37,6 +37,7 @@
 struct member {
     pid_t pid, parent, group, session;
     bool is_dead, is_stopped, is_of_tree;
+    int threads;
     uint64_t own_pages, shared_pages;
 };
 
@@ -53,22 +54,45 @@ static bool read_stat(int proc_fd, const char *name, struct member *ret)
 {
     char path[64], text[1024];
     const char *tail;
-    int threads;
     char state;
 
     if (str_format(path, sizeof(path), "%s/stat", name) < 0 ||
         fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0)
         return false;
     tail = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!tail ||
-        sscanf(tail, STAT_FORMAT, &state, &ret->parent, &ret->group, &ret->session, &threads) != 5)
+    if (!tail || sscanf(tail, STAT_FORMAT, &state, &ret->parent, &ret->group, &ret->session,
+                        &ret->threads) != 5)
         return false;
     ret->pid = (pid_t)strtol(name, NULL, 10);
     /* A first thread that has ended is a zombie too, while the others go on. */
-    ret->is_dead = (state == 'Z' && threads <= 1) || state == 'X';
+    ret->is_dead = (state == 'Z' && ret->threads <= 1) || state == 'X';
     ret->is_stopped = state == 'T' || state == 't';
     ret->is_of_tree = false;
     return true;
+}
+
+bool proc_tree_is_quiet(const struct sandbox *sandbox)
+{
+    int fd = sandbox->proc_fd < 0
+                 ? -1
+                 : openat(sandbox->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    int threads = 0;
+
+    if (!folder)
+        fd_closep(&fd);
+    while (folder && threads <= 1 && (entry = readdir(folder))) {
+        struct member member;
+
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            read_stat(sandbox->proc_fd, entry->d_name, &member) && member.pid != getpid() &&
+            !member.is_dead)
+            threads += member.threads;
+    }
+    if (folder)
+        closedir(folder);
+    return threads <= 1;
 }
 
 static bool read_member(int proc_fd, const char *name, struct member *ret)

@@ -30,6 +30,13 @@ struct notify;
 struct stream;
 struct zygote;
 
+/* kernel_memory.c: files of /proc that are read again and again; -1: not to be had. */
+struct kernel_memory {
+    int sockets_fd, sockets6_fd, machine_fd, locks_fd;
+    unsigned long
+        least_kib; /* unreclaimable kernel memory of the machine when locks were counted */
+};
+
 struct warden {
     struct sandbox *sandbox;
     struct loop loop;
@@ -52,6 +59,7 @@ struct warden {
     bool has_guests;     /* one was started, and somebody of it may still be there */
     bool watchdog_fired; /* memory went over the limit that nobody else holds */
     bool disk_was_full;
+    struct kernel_memory kernel_memory;
 };
 
 /* channel.c */
@@ -175,6 +183,11 @@ int place_open(const struct place *place, int flags); /* fd or negative errno */
 /* drain.c: the other end of what nobody reads any more */
 void drain_take(struct warden *warden, int fd); /* owns it */
 
+/* kernel_memory.c */
+/* What cannot be opened is not watched. */
+void kernel_memory_open(struct kernel_memory *memory, const struct sandbox *sandbox);
+bool kernel_memory_is_over(struct kernel_memory *memory);
+
 /* watch.c */
 int watch_start(struct warden *warden);
 void watch_somebody(struct warden *warden); /* a guest was started */
@@ -183,6 +196,8 @@ bool watch_disk_full(const struct warden *warden);
 
 /* proc_tree.c: everybody in the box but the warden */
 void proc_tree_kill(const struct sandbox *sandbox);
+/* At most one thread: a kernel that waits for its next cell does nothing meanwhile. */
+bool proc_tree_is_quiet(const struct sandbox *sandbox);
 /* A guest, its session, its process group and all that descend from it; nobody else. root_fd: a
  * pidfd of one that is not our own child, else -1. */
 void proc_tree_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd);

@@ -19,6 +19,7 @@
 #include "warden/warden_private.h"
 
 #define WATCH_MS 50
+#define IDLE_MS 250 /* no cell runs, but a kernel has threads or children that may */
 #define HIDDEN_BYTES (UINT64_C(1) << 50) /* adds up without wrapping */
 
 /*
@@ -172,9 +173,13 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     if (read(source->fd, &ticks, sizeof(ticks)) < 0)
         return;
     if (warden->is_alone && !kernel_is_watched(warden)) {
-        warden->has_clock = false; /* an idle box costs nothing */
-        set_clock(source->fd, 0);
-        return;
+        bool is_quiet = proc_tree_is_quiet(warden->sandbox);
+
+        warden->has_clock =
+            false; /* an idle box costs nothing, one with threads of its own little */
+        set_clock(source->fd, is_quiet ? 0 : IDLE_MS);
+        if (is_quiet)
+            return;
     }
     zygote_look(warden);
     if (command_is_ending(warden) && !warden->is_alone) {
@@ -182,6 +187,10 @@ static void timer_ready(struct loop_source *source, uint32_t events)
         warden_reap(warden);
     }
     if (plan->watch_memory_bytes && proc_tree_memory(warden->sandbox) > plan->watch_memory_bytes) {
+        warden->watchdog_fired = true;
+        proc_tree_kill(warden->sandbox);
+    }
+    if (kernel_memory_is_over(&warden->kernel_memory)) {
         warden->watchdog_fired = true;
         proc_tree_kill(warden->sandbox);
     }
@@ -199,6 +208,7 @@ int watch_start(struct warden *warden)
 
     if (fd < 0)
         return -errno;
+    kernel_memory_open(&warden->kernel_memory, warden->sandbox);
     warden->timer.ready = timer_ready;
     r = loop_add(&warden->loop, &warden->timer, fd, EPOLLIN);
     if (r == 0)

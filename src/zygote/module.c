@@ -107,7 +107,6 @@ static void become_kernel(const struct zygote_request *request, const int fds[_Z
                                .forked_ns = clock_now_ns()};
     struct guest_join join = {
         .is_from_outside = fds[ZYGOTE_FD_USER] >= 0,
-        .group_fd = {fds[ZYGOTE_FD_GROUP], fds[ZYGOTE_FD_GROUP + 1], fds[ZYGOTE_FD_GROUP + 2]},
         .out_fd = fds[ZYGOTE_FD_OUT],
         .err_fd = fds[ZYGOTE_FD_ERR],
         .socket_fd = fds[ZYGOTE_FD_SOCKET],
@@ -117,6 +116,7 @@ static void become_kernel(const struct zygote_request *request, const int fds[_Z
     struct sandbox_plan plan;
     int r;
 
+    memcpy(join.group_fd, &fds[ZYGOTE_FD_GROUP], sizeof(join.group_fd));
     plan_of(request, &plan);
     r = sandbox_join_guest(&plan, request->layers, &join, &word.stage);
     if (r < 0) {

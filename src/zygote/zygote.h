@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "sandbox/plan.h"
+#include "sys/cgroup.h"
 
 /* Descriptors of a zygote, by number. */
 #define ZYGOTE_CONTROL_FD 3
@@ -61,8 +62,8 @@ enum zygote_fd {
     ZYGOTE_FD_OUT,
     ZYGOTE_FD_ERR,
     ZYGOTE_FD_RULESET,
-    ZYGOTE_FD_GROUP, /* and the next two: of the control group */
-    _ZYGOTE_FD_MAX = ZYGOTE_FD_GROUP + 3,
+    ZYGOTE_FD_GROUP, /* and those behind it: of the control group, one for each controller */
+    _ZYGOTE_FD_MAX = ZYGOTE_FD_GROUP + _CONTROLLER_MAX,
 };
 
 /* Launcher to zygote: a kernel in this box. */

@@ -131,3 +131,29 @@ def test_10_many_watches_and_readers(daemon, session):
     finally:
         for connection in streams:
             connection.close()
+
+
+LATER = """
+import socket, threading, time
+
+def connect():
+    asked.wait()
+    kept = []
+    while True:
+        server = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        kept.append(server)
+        for _ in range(1000):
+            socket.create_connection(server.getsockname()).close()
+
+asked = threading.Event()
+threading.Thread(target=connect, daemon=True).start()
+threading.Timer(0.5, asked.set).start()
+"""
+
+
+def test_57_a_thread_that_goes_on_after_its_cell_is_watched(daemon, session):
+    """Connections that nobody accepts are kernel memory that no control group counts."""
+    place = f"/v1/sessions/{session}"
+    assert daemon.post(f"{place}/code", {"code": LATER})["exit_code"] == 0
+    serve.polled(lambda: daemon.get(f"{place}/contexts")["contexts"][0]["state"],
+                 lambda state: state == "dead", "the kernel was ended, with no cell running")

@@ -29,7 +29,7 @@ def stage(running, key):
     words = running.ask("stage", key).split()
     assert words[0] == "made", words
     folder = running.state / "layers" / f".build-{key}"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755  # the broker measures it
     return int(words[2]), folder
 
 

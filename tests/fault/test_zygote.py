@@ -3,6 +3,7 @@ import ast
 import json
 import os
 import re
+import select
 import signal
 import sys
 from pathlib import Path
@@ -273,6 +274,7 @@ def test_a_python_that_cannot_start_is_tried_again(walled):
     assert running.ask("kernel", box, 5, 0).split() == ["kernel", str(box), "5", "-11"]
     support.wait_until(lambda: not running.states()[0]["ready"], "it is not ready")
     assert running.run(box, 0, "print(6 * 7)", "cold")[0] == "42"
+    assert select.select([running.process.stderr], [], [], support.PATIENCE)[0], "it said nothing"
     code, said = running.end()
     assert code == 0 and "a zygote (tier 0) ended (status 3)" in said, said
 

@@ -121,3 +121,18 @@ def test_disk_is_part_of_memory(walled):
                                          ("--memory", "1048576k")])
 def test_sizes_may_be_written_as_usual(flag, value):
     assert support.run_json("pass", flag, value).meta["resource_limits"]["memory_bytes"] == 1 << 30
+
+
+@pytest.mark.needs_namespaces
+@pytest.mark.parametrize("left", ["waited for", "left behind"])
+def test_cpu_time_is_that_of_every_process(left):
+    """Also of one that outlives the program and dies with the box, for which nobody waits."""
+    burn = "import time, sys\nwhile time.process_time() < 1.0: pass\nprint('done', flush=True)\n"
+    if left == "left behind":
+        burn += "time.sleep(1000)"
+    code = (f"import subprocess\nchild = subprocess.Popen(['python3', '-c', {burn!r}], "
+            "stdout=subprocess.PIPE, start_new_session=True)\n"
+            "child.stdout.readline()\n" + ("child.wait()" if left == "waited for" else ""))
+    result = support.exec_json("python3", "-c", code)
+    assert result["exit_code"] == 0, result
+    assert 1000 <= result["meta"]["usage"]["cpu_ms"] <= 1300, result

@@ -277,6 +277,17 @@ def test_cpu_of_what_is_given_up():
                           lambda reply: reply.status != 200, "its time is counted"), "cpu")
 
 
+def test_cpu_of_what_still_runs():
+    """A program that never ends is counted while it runs."""
+    with server_of(cpu=1) as server:
+        one = server.caller("one")
+        made = one.session()["id"]
+        one.background(made, "python3", "-c", "while True: pass", timeout=0)
+        over(serve.polled(lambda: one.call("POST", f"/v1/sessions/{made}/exec", {"argv": ["true"]}),
+                          lambda reply: reply.status != 200, "its time is counted"), "cpu")
+        one.end(made)
+
+
 @pytest.mark.parametrize("door", ["exec", "run"])
 def test_a_slow_reader_slows_its_own_guest_only(door):
     """It does not read; its guest stands still, the broker keeps little, everybody else goes on."""

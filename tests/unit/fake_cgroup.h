@@ -79,6 +79,7 @@ struct cgroup_fixture {
     struct scratch scratch;
     struct cgroup_site site;
     struct cgroup group;
+    const char *cpuacct; /* where it is expected; NULL: nowhere */
 };
 
 static inline int set_up(void **state)

@@ -24,7 +24,7 @@ static const struct {
     const char *word;
     enum cgroup_controller controller;
 } controllers[] = {
-    {"memory", CONTROLLER_MEMORY}, {"pids", CONTROLLER_PIDS}, {"cpuacct", CONTROLLER_CPU}};
+    {"memory", CONTROLLER_MEMORY}, {"pids", CONTROLLER_PIDS}, {"cpuacct", CONTROLLER_CPUACCT}};
 
 /* Has the list of controllers ("cpu,cpuacct") this one? */
 static bool has_word(const char *list, const char *word)

@@ -22,7 +22,7 @@ static void find(struct cgroup_fixture *fixture, const char *mountinfo, const ch
 static void check_site(const struct cgroup_fixture *fixture, enum cgroup_flavour flavour,
                        const char *memory, const char *pids, const char *cpu)
 {
-    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu};
+    const char *const expected[_CONTROLLER_MAX] = {memory, pids, cpu, fixture->cpuacct};
 
     assert_int_equal(fixture->site.flavour, flavour);
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
@@ -63,6 +63,7 @@ static void test_v1_together(void **state)
     scratch_folder(&fixture->scratch, "cg/cpu,cpuacct/me");
     scratch_folder(&fixture->scratch, "cg/both/me");
     find(fixture, mounts, "3:cpu,cpuacct:/me\n2:memory,pids:/me\n");
+    fixture->cpuacct = "cg/cpu,cpuacct/me";
     check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", "cg/cpu,cpuacct/me");
     find(fixture, mounts, "3:cpuacct:/me\n2:memory,pids:/me\n"); /* cpuacct is not cpu */
     check_site(fixture, CGROUP_V1, "cg/both/me", "cg/both/me", NULL);

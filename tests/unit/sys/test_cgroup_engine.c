@@ -50,9 +50,10 @@ static void test_engine_v2(void **state)
     make_site(fixture, CGROUP_V2, "top", "top", "top");
     cgroup_make_engine(&fixture->site, -1, &site, &leaf_fd, locks);
     assert_int_equal(site.flavour, CGROUP_V2);
-    for (int i = 0; i < _CONTROLLER_MAX; i++)
+    for (int i = 0; i <= CONTROLLER_CPU; i++)
         assert_string_equal(site.parent[i], scratch_path(&fixture->scratch, engine("top", "")));
-    assert_true(locks[0] >= 0 && locks[1] == -1 && locks[2] == -1);
+    assert_string_equal(site.parent[CONTROLLER_CPUACCT], ""); /* v1 only */
+    assert_true(locks[0] >= 0 && locks[1] == -1 && locks[2] == -1 && locks[3] == -1);
     check_file(fixture, engine("top", "/cgroup.subtree_control"), "+memory +pids +cpu");
     assert_int_equal(fstat(leaf_fd, &by_fd), 0);
     assert_int_equal(stat(scratch_path(&fixture->scratch, engine("top", "/launcher")), &by_path),

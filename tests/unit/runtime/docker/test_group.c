@@ -19,7 +19,7 @@ static void test_v1(void **state)
     container_group_parse(text, ID, &group);
     assert_int_equal(group.flavour, CGROUP_V1);
     assert_string_equal(group.path[CONTROLLER_MEMORY], "/sys/fs/cgroup/memory/docker/" ID);
-    assert_string_equal(group.path[CONTROLLER_CPU], "/sys/fs/cgroup/cpu,cpuacct/docker/" ID);
+    assert_string_equal(group.path[CONTROLLER_CPUACCT], "/sys/fs/cgroup/cpu,cpuacct/docker/" ID);
 }
 
 static void test_v2(void **state)
@@ -74,7 +74,7 @@ static void test_found_by_name(void **state)
     container_group_search(top, ID, &group);
     assert_int_equal(group.flavour, CGROUP_V1);
     assert_string_equal(group.path[CONTROLLER_MEMORY], wanted);
-    assert_string_equal(group.path[CONTROLLER_CPU], ""); /* not there: not claimed */
+    assert_string_equal(group.path[CONTROLLER_CPUACCT], ""); /* not there: not claimed */
     container_group_search(top, "../parent", &group);
     assert_int_equal(group.flavour, CGROUP_NONE);
     container_group_search("/nowhere", ID, &group);
