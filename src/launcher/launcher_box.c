@@ -289,7 +289,12 @@ void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
     }
     box = boxes_new(launcher, make, false);
     if (!box) {
-        error_set(&err, -EUSERS, ERROR_TOO_LARGE, "there is no room for another box");
+        if (make->staging == STAGING_NONE || staging_fetches(make->staging))
+            error_set(&err, -EUSERS, ERROR_TOO_LARGE, "there is no room for another box");
+        else
+            error_set(&err, -EAGAIN, ERROR_INSTALL_FAILED,
+                      "what was fetched cannot be finished: its folder is gone, or another box has "
+                      "its ids by now; install it again");
         refuse(launcher, make->serial, NULL, &err);
         return;
     }
