@@ -123,6 +123,7 @@ struct launcher {
     /* warm interpreters (zygotes.h) */
     struct zygote *zygotes;
     struct zygote_owner *owners;
+    struct zygote_strays *strays;                                    /* what zygotes left behind */
     struct zygote_kernel *asked_kernels, *kernels[LAUNCHER_BUCKETS]; /* by pid */
     uint32_t next_kernel;
     char layer[HASH_TEXT_MAX]; /* of the default template; empty: none */
@@ -175,12 +176,8 @@ struct zygote_owner *zygote_owner_take(struct launcher *launcher, const char *te
 struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const char *tenant,
                                             const char *layer, uint32_t slot);
 void zygote_owner_give(struct zygote_owner *owner); /* NULL is fine */
-/*
- * What a zygote that is gone left behind, by the owner's own rights; waits for it. It is known by
- * its control group, else by its mount namespace (its name; empty: not at all).
- */
-void zygote_owner_kill(const struct zygote_owner *owner, const struct cgroup *group,
-                       const char *mounts);
+/* zygote_strays.c: these, by a child with that id; NULL: all of that id. */
+void zygote_strays_kill(uint32_t id, const pid_t *pids, size_t count);
 
 /*
  * zygote*.c: warm interpreters, one for each (tenant, layer, tier), started when first asked for
