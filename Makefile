@@ -42,7 +42,7 @@ test: ## all tests, built with gcc; clang has to compile everything too
 	@tools/setup test
 	@tools/build build
 	@CC=clang tools/build build-clang
-	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_provider=true
+	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true -Dtest_provider=true
 	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey BAILEY_PROVIDER=$(CURDIR)/build-fault/bailey \
 		tools/run-tests build
 

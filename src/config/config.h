@@ -175,6 +175,9 @@ struct config {
     } quota; /* of one tenant; 0: none */
 };
 
+/* Whether SANDBOX_STORE_CODE keeps a run that ended like this. */
+struct result;
+bool config_stores(const struct config *config, const struct result *result);
 struct provider_row;
 /* The row of SANDBOX_TYPE (runtime/provider.h), and whether it has all of these bits. Of a checked
  * configuration it is never NULL. */
