@@ -1,4 +1,4 @@
-# A thin front for meson and ninja. `make help` lists what there is.
+# A thin front for meson and ninja. `make help` lists the targets.
 #
 # What stands behind "settings:" is the end of that list.
 #
@@ -26,26 +26,27 @@ COMMANDS := run exec tool session code context install shell cp ls cat rm output
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
 .PHONY: all build run test test-docker test-sanitize test-distros \
-	test-browser check-style format coverage bench \
+	test-browser check-style check-clients format coverage bench \
 	fuzz soak load install install-files deb clean help
 
 all: build
 
-build: ## build/bailey, one static file, and build/bailey-engine, which serves
+build: ## build/bailey, one static file, and build/bailey-engine for sessions and servers
 	@tools/setup run
 	@TARGETS="bailey $(ENGINE)" tools/build build
 
 run: build ## runs agent-written Python in boxes: plain, then with the data stack on a real table
 	@tools/run-example build/bailey
 
-test: ## all tests, built with gcc; clang has to compile everything too
+test: ## all tests, built with gcc; clang must compile everything too
 	@tools/setup test
 	@tools/build build
 	@CC=clang tools/build build-clang
-	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true
-	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
+	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true -Dtest_provider=true
+	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey BAILEY_PROVIDER=$(CURDIR)/build-fault/bailey \
+		tools/run-tests build
 
-test-docker: ## the Docker runtime and what runtimes have in common, with a dockerd of the tests' own
+test-docker: ## the Docker runtime and the conformance suite on each runtime, with a private dockerd
 	@tools/setup test
 	@tools/build build
 	@tools/run-tests build --docker
@@ -62,6 +63,9 @@ test-browser: build ## the pages of the server in a real browser (Chromium)
 	@tools/setup browser
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider tests/browser
 
+check-clients: build ## builds the Python and TypeScript packages and checks them as their registries would
+	@tools/check-clients
+
 check-style: ## format, include rule, documents; reports long files and functions
 	@tools/setup test
 	@tools/check-style
@@ -74,7 +78,7 @@ coverage: ## lines executed by all tests, in children and boxes too; fails under
 	@tools/setup test
 	@tools/coverage
 
-bench: build ## beside bubblewrap, docker and plain programs; writes bench/results.md
+bench: build ## compares with bubblewrap, docker and plain programs; writes bench/results.md
 	@tools/setup bench
 	@bench/run
 
@@ -82,11 +86,11 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer and sanitizers
 	@tools/setup test
 	@tools/fuzz
 
-soak: build ## SOAK_RUNS runs, then looks for anything left behind
+soak: build ## SOAK_RUNS runs, then looks for leaks
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/fault/soak.py
 
-load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then looks for anything left
+load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then looks for leaks
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
 

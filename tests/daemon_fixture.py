@@ -1,7 +1,7 @@
-"""daemon_fixture.py - a daemon of a test's own: its folders, calls of bailey that use it, and its end.
+"""daemon_fixture.py - a private daemon for a test: its folders, calls of bailey that use it, and its end.
 
-Each has a state folder and a runtime folder in a room of its own, so that daemons of several tests
-never meet. The daemon is started on demand by the first call that needs one; close() ends it with
+Each has a state folder and a runtime folder in its own room, so that daemons of several tests are
+independent. The daemon is started on demand by the first call that needs one; close() ends it with
 `bailey daemon stop` and then nothing of it may be left (the leak check of conftest.py sees it).
 """
 import fcntl

@@ -1,7 +1,7 @@
 """data_template.py - the real `data` template for suites that need it, built once for all of them.
 
-It lives in a state folder outside of the repository (${XDG_CACHE_HOME:-~/.cache}/bailey-tests), one for
-each user and lock file, so that later runs find it. `state()` gives the folder or skips the test, with pip's own words, where
+It is in a state folder outside the repository (${XDG_CACHE_HOME:-~/.cache}/bailey-tests), one for
+each user and lock file, so that later runs find it. `state()` returns the folder or skips the test, with pip's message, if
 the package index cannot be reached. One daemon at a time can use it: state folders have a lock.
 """
 import hashlib

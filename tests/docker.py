@@ -1,4 +1,4 @@
-"""docker.py - a dockerd of the tests' own: its folders and socket, its images, what is left in it.
+"""docker.py - a private dockerd for tests: its folders and socket, its images, what is left in it.
 
     running = docker.Dockerd()
     running.use("plain")            # an image's name; made the first time
@@ -6,13 +6,13 @@
     running.containers()
     running.close()
 
-It lives in a mount and a pid namespace of its own, below a small init (this file as a program): no
-mount of it is ever seen outside, and the kernel ends everything beneath it, containers too, when
-that init or whoever started it is gone. What can be left by a crash is a folder and empty control
-groups; the next one removes those of owners that are dead.
+It runs in its own mount and pid namespace, below a small init (this file as a program): none of its
+mounts is visible outside, and the kernel ends everything beneath it, containers too, when that init or
+its parent has ended. A crash can leave a folder and empty control groups; the next dockerd removes
+those of dead owners.
 
-dockerd itself can be killed and started again inside, with its containers still there, as it would
-be on any machine.
+dockerd itself can be killed and started again inside, with its containers still running, as on any
+machine.
 """
 import ctypes
 import errno
@@ -52,7 +52,7 @@ MISSING = "no-such-image:1"
 
 def hide_controllers():
     """crun refuses machines whose first hierarchies are v1 while a controller of no use here
-    (hugetlb) is v2's. Nobody sees this outside."""
+    (hugetlb) is v2's. This is not visible outside."""
     try:
         with open("/sys/fs/cgroup/unified/cgroup.controllers") as file:
             found = file.read().strip()
@@ -133,7 +133,7 @@ def places():
 
 
 def sweep():
-    """Removes what owners that are dead have left: by the marker in each folder, nobody else's."""
+    """Removes what dead owners have left, by the marker in each folder, and nothing else."""
     for place in places():
         for name in os.listdir(place):
             if not name.startswith(PREFIX):
@@ -195,7 +195,7 @@ class Dockerd:
             raise
 
     def _remap(self, base):
-        """Its options. Who has the range is said in files that it alone sees."""
+        """Its options. The owner of the id range is in files that only this dockerd sees."""
         user = pwd.getpwnam("nobody")
         group = grp.getgrgid(user.pw_gid).gr_name
         for name in ("subuid", "subgid"):
@@ -243,8 +243,8 @@ class Dockerd:
             return file.read()[-3000:] or "it said nothing"
 
     def env(self, **more):
-        """The environment of a bailey that uses it. No pool: boxes that come and go by themselves
-        would seem to be left behind; whose point they are says so."""
+        """The environment of a bailey that uses it. No pool: prewarmed boxes would look like leaks; tests of
+        the pool set their own size."""
         return {"SANDBOX_TYPE": "docker", "DOCKER_HOST": self.host, "DOCKER_POOL_SIZE": "0", **more}
 
     # --- its life
@@ -262,7 +262,7 @@ class Dockerd:
         return None
 
     def processes(self):
-        """Itself and what is beneath it, in the words of the leak check."""
+        """Itself and what is beneath it, as the leak check names it."""
         return {f"process {pid} ({what[2:]})" for pid, what in support.descendants(self.process.pid).items()}
 
     def init_pid(self):
@@ -298,7 +298,7 @@ class Dockerd:
         return ballast
 
     def close(self):
-        """Stops it by its pid; what is beneath it goes with it, then its folder."""
+        """Stops it by its pid with everything beneath it, then removes its folder."""
         init = self.init_pid()
         if init is not None:
             try:
@@ -338,8 +338,8 @@ class Dockerd:
 
     def containers(self, **labels):
         """All, or those that carry these labels (`_` for `.` in a label's name). A dockerd that was killed
-        while it removed a container may list it as dead for ever, although it says of the same container
-        that there is none: that one is nobody's to remove, so it is left out."""
+        while it removed a container may list it as dead forever, although it reports that the container does
+        not exist: it cannot be removed, so it is left out."""
         wanted = [f"{name.replace('_', '.')}={value}" if value is not True else name.replace("_", ".")
                   for name, value in labels.items()]
         query = {"all": "1", "filters": json.dumps({"label": wanted} if wanted else {})}
@@ -391,7 +391,7 @@ class Dockerd:
         return sorted(self.kept() - before)
 
     def make_container(self, image, argv, labels=None, start=True, name=None, **host):
-        """A container of somebody else's; its id."""
+        """A container that Bailey did not make; returns its id."""
         made = self.ask("POST", "/containers/create" + (f"?name={name}" if name else ""), {
             "Image": image, "Cmd": list(argv), "Labels": labels or {},
             "HostConfig": {"NetworkMode": "none", **host}})
@@ -458,7 +458,7 @@ class Dockerd:
 
     def build_image(self):
         """The image that `bailey image build` makes; a few seconds. $BAILEY_TEST_IMAGE is one of
-        IMAGES in its place, for who works on something else."""
+        IMAGES instead, to save time while working on something else."""
         if IMAGE in self.made:
             return IMAGE
         other = os.environ.get("BAILEY_TEST_IMAGE")
@@ -478,7 +478,7 @@ class Dockerd:
 
 
 class FakeDockerd:
-    """Answers /version and /_ping as told, over a unix socket; everything else is a 404."""
+    """Answers /version and /_ping with given replies, over a unix socket; everything else is a 404."""
 
     def __init__(self, folder, version):
         import socketserver

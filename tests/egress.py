@@ -1,6 +1,5 @@
-"""egress.py - the egress proxy alone, as a test drives it: the real process with the launcher's end
-of its socket in our hand, boxes that are listening sockets of this host's loopback, servers that
-are threads, and an /etc/hosts of its own.
+"""egress.py - the egress proxy alone: the real process, with the test at the launcher's end of its
+socket, listening sockets on this host's loopback as boxes, threads as servers, and a private /etc/hosts.
 """
 import contextlib
 import fcntl
@@ -28,7 +27,7 @@ def message(kind, number, policy=None):
 
 
 class Proxy:
-    """`bailey-engine egress` with one list, and one box (number 7) unless told otherwise."""
+    """`bailey-engine egress` with one list, and by default one box (number 7)."""
 
     def __init__(self, entries, upstream=None, hosts=None, patience=None, with_box=True,
                  descriptors=1024):

@@ -1,5 +1,5 @@
-"""install.py - what tests of packages share: wheels made by hand, daemons that install them, and short
-words for calls.
+"""install.py - shared by tests of packages: wheels made by hand, daemons that install them, and short
+names for calls.
 """
 import http.client
 import os

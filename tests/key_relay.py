@@ -29,7 +29,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             there.close()
 
     def answer(self, reply):
-        """To the end of the reply; whoever reads it is not kept waiting for the rest of a piece."""
+        """To the end of the reply, forwarding each piece as it arrives."""
         self.send_response_only(reply.status)
         for name, value in reply.headers.items():
             if name.lower() not in HOP:

@@ -20,7 +20,7 @@ BOTH = {"Accept": "application/json, text/event-stream", "Content-Type": "applic
 
 
 class Served(serve.Daemon):
-    """A daemon with an address of its own and the first key."""
+    """A daemon with its own address and the first key."""
 
     def __init__(self, env=None, **rest):
         super().__init__({"SANDBOX_LISTEN": "127.0.0.1:0", **(env or {})}, **rest)
@@ -63,7 +63,7 @@ class Door:
 
 
 def answer_of(reply):
-    """The one answer of a reply, of JSON or of a stream; notices before it in `told`."""
+    """The response in a reply, JSON or a stream; earlier notifications are in `told`."""
     if reply.headers["Content-Type"].startswith("application/json"):
         return reply.json(), []
     said = [json.loads(line[6:]) for line in reply.body.decode().split("\n")
@@ -72,7 +72,7 @@ def answer_of(reply):
 
 
 class Modern(Door):
-    """2026-07-28: each request stands alone."""
+    """2026-07-28: each request is independent."""
 
     def message(self, method, params=None, number=1, meta=None):
         params = {**(params or {}), "_meta": {**META, **(meta or {})}}

@@ -51,7 +51,7 @@ def pid_namespace(pid="self"):
 
 
 def mark(pid=None):
-    """Words that name a process among all of this machine: pid namespace, pid and begin."""
+    """Names a process among all of this machine: pid namespace, pid and start time."""
     pid = pid or os.getpid()
     return [pid_namespace(), str(pid), begin_of(pid)]
 

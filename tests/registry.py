@@ -1,12 +1,12 @@
-"""registry.py - a registry of images of the tests' own, and a gate in front of it.
+"""registry.py - a private registry of images for tests, and a gate in front of it.
 
     running = registry.Registry()                # Debian's docker-registry, on loopback
-    gate = registry.Gate(running)                # what is pulled through it can be held
+    gate = registry.Gate(running)                # a pull through it can be paused
     registry.push(dockerd, "bare:1", f"{running.address}/bare:1")
     running.close()
 
-Docker speaks plain HTTP to 127.0.0.0/8 by itself. Its data is a folder of its own; it is stopped by
-its pid, and ends with whoever started it.
+Docker uses plain HTTP for 127.0.0.0/8 by default. The registry's data is in its own folder; it is stopped
+by its pid, and ends with its parent.
 """
 import base64
 import ctypes

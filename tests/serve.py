@@ -1,12 +1,12 @@
-"""serve.py - the daemon under a test: `bailey serve` with folders of its own, asked over its socket.
+"""serve.py - the daemon under test: `bailey serve` with its own folders, called over its socket.
 
     with serve.Daemon({"SANDBOX_SESSION_IDLE": "2s"}) as daemon:
         made = daemon.post("/v1/sessions", {"name": "n"}, 201)
         daemon.exec(made["id"], "true")["exit_code"]
         daemon.bailey("session", "ls")
 
-Leaving it stops the daemon by `bailey daemon stop` and fails when a process, mount, cgroup or folder
-is left. Calls assert the status that the test expects, so that a failure shows what was answered.
+Leaving the context stops the daemon by `bailey daemon stop` and fails when a process, mount, cgroup or
+folder is left. Calls assert the status that the test expects, so that a failure shows the reply.
 """
 import base64
 import hashlib
@@ -98,7 +98,7 @@ class Events:
                 fields[name] = (fields[name] + "\n" if name in fields else "") + value[1:]
 
     def until(self, kind, fits=lambda data: True):
-        """Reads on to the first event of this type whose data fits."""
+        """Reads up to the first event of this type whose data matches."""
         for event in self:
             if event.type == kind and fits(event.data):
                 return event
@@ -135,6 +135,7 @@ class Daemon:
     """One that runs. `env` configures it; `room` keeps its folders for a second start."""
 
     def __init__(self, env=None, room=None, user=None):
+        user = support.usual(user)
         support.need_sessions(user)
         self.before = support.snapshot()
         self.room = room or support.Room(user)

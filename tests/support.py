@@ -47,7 +47,7 @@ class Room:
 
     def __init__(self, user=None):
         self.path = Path(tempfile.mkdtemp(prefix="room-", dir=base()))
-        self.user = user
+        self.user = usual(user)
         self.work, self.home, self.tmp = (self.path / n for n in ("work", "home", "tmp"))
         os.chmod(self.path, 0o755)
         for folder in (self.work, self.home, self.tmp):
@@ -78,7 +78,12 @@ class Room:
 
 rooms = []  # those of the running test; conftest.py empties it
 surroundings = {}  # what every call has in its environment meanwhile, as a suite that changes the runtime
+usual_user = None  # who calls are made by meanwhile, where a test names nobody; None: who runs the tests
 _base = None
+
+
+def usual(user):
+    return usual_user if user is None else user
 
 
 def base():
@@ -99,7 +104,7 @@ _reachable = None
 
 
 def reachable_binary():
-    """A copy of the binary that any user may execute, wherever the repository lies."""
+    """A copy of the binary that any user may execute, wherever the repository is."""
     global _reachable
     if _reachable is None:
         _reachable = base() / "bin" / "bailey"
@@ -109,6 +114,21 @@ def reachable_binary():
                 shutil.copyfile(program, _reachable.with_name(program.name))
                 _reachable.with_name(program.name).chmod(0o755)
     return _reachable
+
+
+def fault_build():
+    """The program of $BAILEY_FAULT, or of a build beside the tree's own: allocations can fail in it,
+    and it is linked with the rows that only tests have (tests/door)."""
+    given = os.environ.get("BAILEY_FAULT")
+    if given:
+        return Path(given).absolute()
+    with open(REPO / "tools" / "build") as lock:  # one worker builds, the others wait for it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["tools/build", "build-fault", "-Dfault=true", "-Dtest_rows=true"],
+                              cwd=REPO, env={**os.environ, "TARGETS": "bailey bailey-engine"},
+                              capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return REPO / "build-fault" / "bailey"
 
 
 def environment(room, env=None):
@@ -171,6 +191,7 @@ class Result(dict):
 
 def command(*args, user=None, deny=()):
     """The argv of a call: as `user` (a uid) through setpriv, with system calls denied."""
+    user = usual(user)
     argv = [str(reachable_binary() if user is not None or deny else BAILEY), *map(str, args)]
     if deny:
         argv = [str(denier()), *deny, "--", *argv]
@@ -215,15 +236,16 @@ _refusals = {}
 
 
 def session_refusal(user=None):
-    """Why this user can hold no sessions here, in the words of `bailey doctor`, which tries; None:
+    """Why sessions do not work for this user here, from `bailey doctor`, which tries; None:
     sessions work. A plain container refuses them."""
+    user = usual(user)
     if user not in _refusals:
         _refusals[user] = bailey("doctor", "--json", user=user).json()["sessions"]["reason"]
     return _refusals[user]
 
 
 def need_sessions(user=None):
-    """Skips the test, with the reason, where no session can be held."""
+    """Skips the test, with the reason, where sessions do not work."""
     reason = session_refusal(user)
     if reason:
         pytest.skip(reason)
@@ -324,7 +346,7 @@ def denier():
 
 
 class Way:
-    """One way to run bailey: who starts it and what the kernel refuses."""
+    """One way to run bailey: as which user, and what the kernel refuses."""
 
     def __init__(self, name, user=None, deny=()):
         self.name, self.user, self.deny = name, user, tuple(deny)
@@ -446,8 +468,8 @@ def _pid_namespace(pid):
 
 
 def _is_zygote(pid, everybody):
-    """A warm interpreter of a daemon that lives: one that has ended was replaced by another number.
-    A kernel whose zygote has ended is the launcher's child too, but lives in a box."""
+    """A zygote of a live daemon: one that has ended was replaced, with another pid. A kernel whose zygote has
+    ended is the launcher's child too, but is in a box."""
     parent = everybody.get(pid, (0, "", ""))[0]
     return (everybody.get(parent, (0, "", ""))[2] == "launcher"
             and b"/bailey/driver/zygote.py" in _read(f"/proc/{pid}/cmdline")
@@ -503,8 +525,8 @@ def group_tops():
 
 
 def _is_our_group(path):
-    """Whether this test run made it. Where it has no groups of its own to look in, one of another user is a
-    neighbour's: bailey's groups belong to the user who started it."""
+    """Whether this test run made it. If the run has no control groups of its own, a group of another user
+    belongs to another program: bailey's groups belong to the user who started it."""
     if own.groups:
         return True
     try:
@@ -523,7 +545,7 @@ def cgroups():
 
 
 def folders():
-    """In folders that everybody has, those whose names say that no neighbour's process made them."""
+    """In shared folders, those whose names say that no other program's process made them."""
     found = set()
     for top in {os.environ.get("TMPDIR", "/tmp"), "/tmp", "/dev/shm", "/run", "/var/tmp"}:
         try:
@@ -542,8 +564,8 @@ def snapshot():
 
 def left_since(before, patience=3.0):
     """
-    What is there now and was not before. What somebody else's bailey has for a moment is given time
-    to go; what is still there after `patience` seconds has been left.
+    What exists now and did not before. What another bailey has for a moment is given time to disappear;
+    what still exists after `patience` seconds has been left.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -575,7 +597,7 @@ def wait_until(is_true, what, timeout=30.0):
 
 def python_with(name, packages):
     """A Python with these packages, made once beside the binary with pip. Several workers of one test
-    run may want it at once: one makes it, the others wait. Skips where it cannot be had."""
+    run may need it at once: one makes it, the others wait. Skips if it cannot be made."""
     folder = BAILEY.parent / name
     python = folder / "bin" / "python"
     works = [python, "-c", "import " + ", ".join(packages)]

@@ -1,4 +1,4 @@
-"""tenants.py - a server with TCP and keys, and those who call it: one `Caller` for each key.
+"""tenants.py - a server with TCP and keys, and its clients: one `Caller` for each key.
 
     with tenants.Server({"SANDBOX_QUOTA_RUNS": "1"}) as server:
         acme = server.caller("acme")
@@ -27,7 +27,7 @@ class KeyConnection(tcp.Connection):
 
 
 class Caller(serve.Daemon):
-    """Who has a key (`text`; None: nobody in particular)."""
+    """A client with a key (`text`; None: without a key)."""
 
     def __init__(self, server, text, members=None):  # no daemon of its own
         self.server, self.text, self.key = server, text, members
@@ -45,7 +45,7 @@ def free_port():
 
 
 class Server(serve.Daemon):
-    """`bailey serve` on an address of its own."""
+    """`bailey serve` on its own address."""
 
     def __init__(self, env=None, **rest):
         self.port = free_port()

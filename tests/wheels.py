@@ -52,7 +52,7 @@ def folder(path, *wheels):
 
 class Index:
     """A simple index (PEP 503) of a folder of wheels, on 127.0.0.1. It answers while its `gate` is
-    open, which it is in the beginning; `knocked` is set by the first who asks."""
+    open, which it is at first; `knocked` is set by the first request."""
 
     def __init__(self, path):
         asked = self.asked = []

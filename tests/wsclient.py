@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Closed(Exception):
-    """The other side closed; `code` 1006: without a word."""
+    """The other side closed; `code` 1006: without a close frame."""
 
     def __init__(self, code, reason=""):
         super().__init__(f"closed: {code} {reason}")
@@ -144,7 +144,7 @@ class WebSocket:
                 assert first == FIN | PONG, hex(first)
 
     def close(self, code=1000):
-        """Says goodbye and waits for the answer."""
+        """Sends a close frame and waits for the answer."""
         try:
             self.send_frame(FIN | CLOSE, struct.pack(">H", code))
             while True:
@@ -154,7 +154,7 @@ class WebSocket:
         self.sock.close()
 
     def vanish(self):
-        """Gone without a word."""
+        """Closes without a close frame."""
         self.sock.close()
 
     def __enter__(self):

@@ -144,13 +144,13 @@ function put(text) {
         writeAll(3, text);
         isHalf = false;
     } catch (problem) {
-        if (problem.code === "EPIPE" || problem.code === "EBADF") realExit(1); // nobody is there any more
+        if (problem.code === "EPIPE" || problem.code === "EBADF") realExit(1); // the other end has gone
         throw problem;
     }
 }
 
 function send(cell, event) {
-    if (cell === null || cell.isOver) return; // nobody would know whose it is
+    if (cell === null || cell.isOver) return; // it would belong to no cell
     cell.events++;
     cell.hasFailed ||= event.type === "error";
     if (cell.events < EVENTS_MAX || event.type === "error") put(stringify(event) + "\n");

@@ -5,7 +5,7 @@
 
 /workspace/install.json says what is wanted (src/session/installer.c writes it): a virtual
 environment at /bailey/template, or a folder of packages at /bailey/packages. What pip and the
-packages themselves print goes to standard error, line by line, for whoever waits. Standard output
+packages themselves print goes to standard error, line by line, for the client that waits. Standard output
 gets one line of JSON: {"python", "packages": [{"name", "version"}]}, or {"error": {"code",
 "message"}}.
 
@@ -212,7 +212,7 @@ def warm_up(program, modules):
         if status != 0:
             raise Failure("install_failed", "importing %s: %s" % (
                 module, lines[-1] if lines else "status %d" % status))
-    # The system's own cache of fonts is of this moment and this machine, and nobody misses it.
+    # The system's own cache of fonts depends on this moment and this machine, and is not needed.
     shutil.rmtree(os.path.join(home, ".cache", "fontconfig"), ignore_errors=True)
 
 

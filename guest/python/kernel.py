@@ -190,7 +190,7 @@ class Kernel:
             except BlockingIOError:
                 posix.set_blocking(self.control, True)
                 self.put([str(data, "ascii")])
-            except OSError as problem:  # nobody is there any more, or a cell closed it
+            except OSError as problem:  # the other end has gone, or a cell closed it
                 _exit(0 if isinstance(problem, ConnectionError) else 1)
             finally:
                 self.is_writing = False
@@ -345,7 +345,7 @@ class Kernel:
                 except BaseException:
                     pass
             elif not task.cancelled():
-                task.exception()  # else the loop complains that nobody looked
+                task.exception()  # otherwise the loop complains that it was never retrieved
             raise
 
     def execute(self, source, name):
@@ -454,7 +454,7 @@ class Kernel:
                 self.environ[name] = value
 
     def remember(self, name, source):
-        """For tracebacks and inspect.getsource(); split into lines only when somebody asks."""
+        """For tracebacks and inspect.getsource(); split into lines only when requested."""
         cache = self.linecache.cache
         if type(cache) is not dict:
             self.linecache.cache = cache = {}
@@ -579,7 +579,7 @@ def main(control_fd=3, workspace="/workspace"):
 
 
 if __name__ == "__main__":
-    if sys.argv[2:3] == ["ahead"]:  # nobody waits for it yet
+    if sys.argv[2:3] == ["ahead"]:  # no cell waits for it yet
         preload()
     # By a detour: up to Python 3.9 a frame has the builtins of its caller, if that is of the same module.
     eval("main(3, workspace)", {"main": main, "workspace": (sys.argv + ["/workspace"])[1]})

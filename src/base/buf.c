@@ -12,7 +12,7 @@
 #define BUF_FIRST_CAPACITY 64
 #define BUF_READ_STEP 16384
 
-/* Makes room for `length` more bytes and the NUL behind them. */
+/* Makes room for `length` more bytes and the NUL after them. */
 static int reserve(struct buf *buf, size_t length)
 {
     size_t wanted, capacity = buf->capacity;

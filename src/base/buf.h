@@ -1,8 +1,8 @@
 /*
- * buf.h - bytes that grow up to a ceiling named at birth.
+ * buf.h - bytes that grow up to a maximum given at initialisation.
  *
  * Owns its memory; zero-initialised plus a maximum is a valid empty buffer, buf_free() leaves one.
- * Bytes are (pointer, length); a NUL always stands behind the last byte for the libc edge.
+ * Bytes are (pointer, length); a NUL always follows the last byte, for libc functions.
  *
  * Runs in: every process
  */

@@ -3,7 +3,7 @@
  *
  * Owned by the caller, on its stack; never allocates, never needs freeing. Functions that can fail
  * take a `struct error *` last (NULL is allowed: the caller wants the number only) and return a
- * negative errno. Doors turn the struct into an exit status, JSON or HTTP. Called by everybody.
+ * negative errno. Doors turn the struct into an exit status, JSON or HTTP. Used by every room.
  *
  * Runs in: every process
  */
@@ -16,8 +16,9 @@
 #define ERROR_TEXT_MAX 1024
 
 /*
- * The stable words of meta.error.code. They are pointers to constants so that two errors compare by
- * pointer inside one program and by text everywhere else. New words are added here, never reused.
+ * The stable codes of meta.error.code. They are pointers to constants, so that two errors compare
+ * by pointer inside one program and by text everywhere else. New codes are added here, never
+ * reused.
  */
 extern const char ERROR_BAD_INPUT[];  /* an argument, option or file of the caller is wrong */
 extern const char ERROR_BAD_CONFIG[]; /* a key of the environment or of bailey.yaml is wrong */
@@ -35,8 +36,8 @@ extern const char ERROR_ENGINE[];    /* anything else: disk full, out of memory,
 
 /* the daemon's: docs/rest.md says which HTTP status each has */
 extern const char ERROR_BAD_JSON[];            /* the body is not JSON */
-extern const char ERROR_UNKNOWN_PARAMETER[];   /* a member that nobody knows */
-extern const char ERROR_UNKNOWN_TOOL[];        /* there is no such tool */
+extern const char ERROR_UNKNOWN_PARAMETER[];   /* an unknown member */
+extern const char ERROR_UNKNOWN_TOOL[];        /* unknown tool */
 extern const char ERROR_NO_ROUTE[];            /* no such address */
 extern const char ERROR_METHOD[];              /* the address has other methods */
 extern const char ERROR_SESSION_NOT_FOUND[];   /* no session by that id or name */
@@ -58,8 +59,8 @@ extern const char ERROR_FOLDER_NOT_EMPTY[];    /* remove it with what it holds *
 extern const char ERROR_READ_ONLY[];           /* /tmp/data */
 extern const char ERROR_DATASET_TAKEN[];       /* two datasets would have one file name */
 extern const char ERROR_DISK_FULL[];           /* of the box or of the state folder */
-extern const char ERROR_SHUTTING_DOWN[];       /* the daemon says goodbye */
-extern const char ERROR_NO_DAEMON[];           /* nobody listens on the socket */
+extern const char ERROR_SHUTTING_DOWN[];       /* the daemon is stopping */
+extern const char ERROR_NO_DAEMON[];           /* no process listens on the socket */
 extern const char ERROR_CONTEXT_NOT_FOUND[];   /* no such context in the session */
 extern const char ERROR_CONTEXT_TAKEN[];       /* another context has the name */
 extern const char ERROR_TOO_MANY_CONTEXTS[];   /* LIMIT_CONTEXTS */
@@ -67,10 +68,10 @@ extern const char ERROR_TEMPLATE_NOT_FOUND[];  /* no template by that name */
 extern const char ERROR_TEMPLATE_NOT_BUILT[];  /* it has to be built first */
 extern const char ERROR_RUN_DIFFERS[];         /* this daemon would run it in another way */
 extern const char ERROR_TEMPLATE_IN_USE[];     /* a session has it */
-extern const char ERROR_INSTALL_FAILED[];      /* pip said no; the text has its last words */
+extern const char ERROR_INSTALL_FAILED[];      /* pip failed; the text has its last lines */
 extern const char ERROR_INSTALL_DENIED[];      /* by the allow or deny list */
 extern const char ERROR_NO_NETWORK[];          /* the package index cannot be reached */
-extern const char ERROR_UNAUTHORIZED[];        /* no key, or not one that is good */
+extern const char ERROR_UNAUTHORIZED[];        /* no key, or an invalid one */
 extern const char
     ERROR_FORBIDDEN[];           /* the key's scopes do not have it; or a page of another origin */
 extern const char ERROR_QUOTA[]; /* of a tenant; the text names it */
@@ -81,25 +82,29 @@ extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this i
 extern const char ERROR_RANGE[];         /* bytes that a file does not have */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
 
-/* Docker's */
-extern const char ERROR_DOCKER_UNAVAILABLE[]; /* nobody answers, or not to us, or too old a one */
-extern const char ERROR_IMAGE_NOT_FOUND[];    /* the image is not there and cannot be had */
-extern const char ERROR_IMAGE_UNUSABLE[];     /* it is there, and no box can be made of it */
+/* of providers; error.provider names the row */
+extern const char ERROR_PROVIDER_UNAVAILABLE[]; /* it does not answer, not to us, or is too old */
+extern const char ERROR_IMAGE_NOT_FOUND[];      /* the image is not there and cannot be had */
+extern const char ERROR_IMAGE_UNUSABLE[];       /* it is there, and no box can be made of it */
 
-/* The constant for a word that came from outside; ERROR_ENGINE for one that nobody knows. */
+/* The constant for a code that came from outside; ERROR_ENGINE for an unknown one. */
 const char *error_code_find(const char *word);
 
-/* The same words by their numbers, from 1 on, for programs of ours that speak to each other: what
- * comes out is one of ours, whoever sent it. 0 for NULL; one that nobody knows is ERROR_ENGINE. */
+/*
+ * The same codes by number, from 1 on, for messages between our own programs: the result is always
+ * one of ours, whatever the sender wrote. 0 for NULL; an unknown number is ERROR_ENGINE.
+ */
 unsigned error_code_number(const char *word);
 const char *error_code_word(unsigned number); /* NULL: there is none */
 
 struct error {
     int num;           /* negative errno; 0 while unset */
-    const char *code;  /* one of the words above; NULL while unset */
+    const char *code;  /* one of the codes above; NULL while unset */
     const char *stage; /* static string; NULL unless a stage of bring-up failed */
     const char *quota; /* static string; NULL unless one is used up (ERROR_QUOTA) */
-    unsigned retry_s;  /* when it may be worth trying again; 0: nobody knows */
+    /* static string: the name of a provider's row; NULL unless its fault (ERROR_PROVIDER_*) */
+    const char *provider;
+    unsigned retry_s; /* when a retry may succeed; 0: unknown */
     char text[ERROR_TEXT_MAX];
 };
 
@@ -116,7 +121,7 @@ int error_stage(struct error *err, const char *stage, int num);
 /* Puts `prefix: ` before the text that is already there; keeps number, code and stage. */
 void error_prefix(struct error *err, const char *prefix);
 
-/* "EPERM" for EPERM; "errno 4242" style text in a static table's place for unknown numbers. */
+/* "EPERM" for EPERM; "errno 4242" style text, from a static table, for unknown numbers. */
 const char *error_name(int positive_errno);
 
 #endif

@@ -1,4 +1,4 @@
-/* folder.c - folders that somebody else filled, taken away; see folder.h. */
+/* folder.c - removes folders whose contents another program made; see folder.h. */
 #include "base/folder.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #define FLATTEN_DEPTH 32
 #define TRIES_MAX 10000
 
-/* chmod(2) of a name would follow a link that the owner puts in its place. */
+/* chmod(2) of a path would follow a link that the folder's owner puts there in the meantime. */
 int folder_open(int dir_fd, const char *name)
 {
     CLEANUP(fd_closep) int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -34,7 +34,10 @@ int folder_open(int dir_fd, const char *name)
     return openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What lies too deep is moved up first, so that any tree needs a bounded number of descriptors. */
+/*
+ * Entries that are too deep are moved up first, so that any tree needs a bounded number of
+ * descriptors.
+ */
 static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

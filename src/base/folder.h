@@ -1,6 +1,6 @@
 /*
- * folder.h - folders that somebody else filled, taken away. By descriptor only: nothing in them is
- * followed, whatever their depth, names and modes. Blocks for as long as the disk takes.
+ * folder.h - removes folders whose contents another program made. By descriptor only: no link in
+ * them is followed, whatever their depth, names and modes. Blocks for as long as the disk takes.
  *
  * Runs in: every process
  */
@@ -13,11 +13,13 @@
  */
 int folder_open(int dir_fd, const char *name);
 
-/* The folder with all in it. 0 (also when there was none), or a negative errno with the rest left.
+/*
+ * Removes the folder and its contents. 0 (also if it does not exist), or a negative errno; then
+ * some of it remains.
  */
 int folder_remove(int dir_fd, const char *name);
 
-/* All folders in `dir_fd` whose names begin so. */
+/* All folders in `dir_fd` whose names have this prefix. */
 void folder_sweep(int dir_fd, const char *prefix);
 
 #endif

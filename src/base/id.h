@@ -1,5 +1,5 @@
 /*
- * id.h - identifiers: 128 random bits from getrandom(2) as 32 hex digits behind a short prefix.
+ * id.h - identifiers: a short prefix and 128 random bits from getrandom(2) as 32 hex digits.
  *
  * Runs in: every process
  */

@@ -11,7 +11,7 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
         {
             "userns",
             true,
-            "own user namespace: root in the box is nobody outside",
+            "own user namespace: root in the box has no rights outside",
             "sysctl -w user.max_user_namespaces=15000; on Ubuntu 23.10 and later also "
             "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; on older Debian "
             "sysctl -w kernel.unprivileged_userns_clone=1; in Docker start the outer container "
@@ -50,7 +50,7 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
         {
             "utsns",
             true,
-            "own UTS namespace: a host name that says nothing about this machine",
+            "own UTS namespace: a host name that reveals nothing about this machine",
             "sysctl -w user.max_uts_namespaces=15000; without root it also needs userns",
         },
     [ISOLATION_LAYER_CGROUPNS] =
@@ -103,7 +103,7 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
         {
             "uid_split",
             true,
-            "the guest's user id is not the one of the warden or of the caller",
+            "the guest's user id differs from the warden's and the caller's",
             "run as root, or apt-get install uidmap and give your user a range of ids: "
             "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER "
             "(entries in /etc/subuid and /etc/subgid)",
@@ -114,9 +114,8 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
             false,
             "a fresh /proc that shows the box's own processes only",
             "an outer container masks parts of /proc, so the kernel refuses a fresh one; the box "
-            "goes without it. Start the outer container with "
-            "--security-opt systempaths=unconfined (docker), --security-opt unmask=ALL (podman), "
-            "procMount: Unmasked (Kubernetes)",
+            "has none. Start the outer container with --security-opt systempaths=unconfined "
+            "(docker), --security-opt unmask=ALL (podman), procMount: Unmasked (Kubernetes)",
         },
 };
 
@@ -126,7 +125,8 @@ static const char *const isolation_names[_ISOLATION_MAX] = {
     [ISOLATION_STRICT] = "strict",
 };
 
-/* The walls of the level "standard": these four together, or Landlock alone; always with seccomp.
+/*
+ * The layers of the level "standard": these four together, or Landlock alone; always with seccomp.
  */
 #define LAYERS_WALLS                                                                              \
     (ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS) | ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS) | \

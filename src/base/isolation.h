@@ -26,8 +26,7 @@ enum isolation_layer {
     ISOLATION_LAYER_NO_NEW_PRIVS,
     ISOLATION_LAYER_CAPS,
     ISOLATION_LAYER_UID_SPLIT,
-    ISOLATION_LAYER_PROC, /* a fresh /proc of its own; without it the box has none (not weaker, only
-                           * poorer)
+    ISOLATION_LAYER_PROC, /* a fresh /proc; without it the box has none (which does not weaken it)
                            */
     _ISOLATION_LAYER_MAX,
 };

@@ -42,7 +42,7 @@
 #define WIRE_STREAM_WINDOW (512 * KIB) /* bytes of one stream in flight, not acknowledged yet */
 #define LIMIT_COMMANDS 128             /* of one box at once, and as many that have ended */
 #define LIMIT_FILE_OPS 256             /* of one box at once */
-#define LIMIT_WATCHES 8192             /* folders that one box's watches look at */
+#define LIMIT_WATCHES 8192             /* folders that the watches of one box cover */
 #define LIMIT_TERMINAL 4096            /* rows or columns */
 
 /* the daemon */
@@ -69,7 +69,7 @@
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
 #define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */
 #define LIMIT_METRICS_TEXT (16 * MIB)    /* all of them, written out */
-#define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, where nobody says otherwise */
+#define LIMIT_AUDIT_BYTES (64 * MIB)     /* of audit.jsonl, by default */
 #define LIMIT_AUDIT_KEEP 8               /* of such files, likewise */
 #define LIMIT_AUDIT_FILES 20000          /* that are looked at */
 #define LIMIT_AUDIT_CODE (64 * KIB)      /* of code in a line, where SANDBOX_STORE_CODE says so */
@@ -90,17 +90,17 @@
 #define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */
 #define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
-#define LIMIT_LATE_KERNELS 1024      /* of runs that are over, whose CPU time is still waited for */
-#define LIMIT_TENANTS 4096           /* that are told apart */
-#define LIMIT_SCRAPE_WAIT_MS 500     /* for the launcher's numbers; without them then */
-#define LIMIT_METRIC_VALUES 100      /* of a label whose values come from outside */
-#define LIMIT_WS_QUEUE (256 * KIB)   /* bytes that wait for a WebSocket's reader */
-#define LIMIT_WS_SUBSCRIPTIONS 64    /* of one WebSocket */
-#define LIMIT_WS_OWED (64 * KIB)     /* bytes of replies that wait; then it is not read */
-#define LIMIT_WS_INPUTS 16           /* messages whose bytes a program has not taken yet */
-#define LIMIT_WS_PTY (1 * MIB)       /* of one message of a terminal */
+#define LIMIT_LATE_KERNELS 1024    /* of runs that have ended, whose CPU time is not reported yet */
+#define LIMIT_TENANTS 4096         /* that are counted separately */
+#define LIMIT_SCRAPE_WAIT_MS 500   /* for the launcher's numbers; without them then */
+#define LIMIT_METRIC_VALUES 100    /* of a label whose values come from outside */
+#define LIMIT_WS_QUEUE (256 * KIB) /* bytes that wait for a WebSocket's reader */
+#define LIMIT_WS_SUBSCRIPTIONS 64  /* of one WebSocket */
+#define LIMIT_WS_OWED (64 * KIB)   /* bytes of replies that wait; then it is not read */
+#define LIMIT_WS_INPUTS 16         /* messages whose bytes a program has not read yet */
+#define LIMIT_WS_PTY (1 * MIB)     /* of one message of a terminal */
 #define LIMIT_WS_PING_MS 20000
-#define LIMIT_WS_CLOSE_MS 3000                    /* so long a client's last word is waited for */
+#define LIMIT_WS_CLOSE_MS 3000 /* how long a client's close frame is waited for */
 #define LIMIT_BOXES (LIMIT_SESSIONS + LIMIT_POOL) /* of one engine, prewarmed or not */
 #define LIMIT_BRINGUPS 8                          /* boxes being made at once; others wait */
 #define LIMIT_POOL_BUCKETS 16                     /* kinds of prewarmed boxes */
@@ -116,21 +116,21 @@
 #define LIMIT_CELLS 64               /* of one kernel: the one that runs, and those that wait */
 #define LIMIT_CELLS_BYTES (32 * MIB) /* of one box: code, input and environment that wait */
 #define LIMIT_CELL_TEXT (2 * LIMIT_CODE_BYTES + LIMIT_ARGV_BYTES) /* of one cell */
-#define LIMIT_IMAGE_STANZAS 200000     /* packages that dpkg and apt tell of */
+#define LIMIT_IMAGE_STANZAS 200000     /* packages that dpkg and apt list */
 #define LIMIT_IMAGE_STATUS (256 * MIB) /* their text */
-#define LIMIT_IMAGE_PACKAGES 2000      /* that one image is made of */
+#define LIMIT_IMAGE_PACKAGES 2000      /* in one image */
 #define LIMIT_IMAGE_ENTRIES 1000000    /* files, folders and links of an image */
 #define LIMIT_TEMPLATES 256
 #define LIMIT_TEMPLATE_FILES (16 * MIB) /* that a template brings along, together */
 #define LIMIT_PACKAGES 64               /* of one installation */
-#define LIMIT_SESSION_PACKAGES 256      /* that one session asked for, in all */
+#define LIMIT_SESSION_PACKAGES 256      /* that one session requested, in total */
 #define LIMIT_INSTALLS 4                /* installer boxes for sessions and runs at once */
 #define LIMIT_TEMPLATE_ROWS 256         /* packages, modules, variables or files of a template */
 #define LIMIT_TIERS 7                   /* of a template, above the plain one */
 #define LIMIT_MODULE 200                /* bytes of a module's name */
 #define LIMIT_REQUIREMENT 200           /* bytes of a package's name with its version */
 #define LIMIT_RECENT_LAYERS 8           /* kept for the next run, SANDBOX_INSTALL_SIZE together */
-#define RECENT_LAYER_MS 3600000         /* so long */
+#define RECENT_LAYER_MS 3600000         /* how long they are kept */
 #define INSTALL_MEMORY (2 * GIB)        /* of an installer box, where a box may have less */
 #define INSTALL_LINE 1000               /* bytes of a line of its progress */
 #define TEMPLATE_PATIENCE_MS 1800000    /* for building one; INSTALL_TIMEOUT is a session's */
@@ -139,11 +139,11 @@
 #define LIMIT_EGRESS_BOXES 32        /* that it serves at once */
 #define LIMIT_EGRESS_CALLERS 64      /* connections of one box at once; more wait for their turn */
 #define LIMIT_EGRESS_ENTRIES 256     /* of one list */
-#define LIMIT_EGRESS_HEAD (16 * KIB) /* of a request, or of the first words of TLS */
+#define LIMIT_EGRESS_HEAD (16 * KIB) /* of a request, or of a TLS ClientHello */
 #define LIMIT_EGRESS_ADDRESSES 16    /* of one name */
-#define LIMIT_EGRESS_VERDICTS 256    /* of one box that are told; then one that says so */
+#define LIMIT_EGRESS_VERDICTS 256    /* of one box that are recorded; then one that says so */
 #define LIMIT_EGRESS_QUEUE 1024      /* verdicts that the launcher has not read yet */
-#define LIMIT_EGRESS_DROP (64 * KIB) /* sent by a caller behind what it may send */
+#define LIMIT_EGRESS_DROP (64 * KIB) /* bytes that a caller sends beyond what is allowed */
 
 /* one HTTP request */
 #define LIMIT_HTTP_HEADERS (64 * KIB)    /* its line and headers */
@@ -151,14 +151,14 @@
 #define LIMIT_HTTP_SEGMENTS 64           /* of the path */
 #define LIMIT_HTTP_ARGUMENTS 64          /* of the query */
 #define LIMIT_HTTP_PARAMS 8              /* {x} in one pattern */
-#define LIMIT_HTTP_DROP (64 * KIB)       /* a body that nobody asked for */
-#define LIMIT_HTTP_EARLY_REPLY (1 * MIB) /* sent behind a body that was too long already */
+#define LIMIT_HTTP_DROP (64 * KIB)       /* an unexpected body that is read and dropped */
+#define LIMIT_HTTP_EARLY_REPLY (1 * MIB) /* read and dropped after a body that was too long */
 #define LIMIT_HTTP_HEAD (16 * KIB)       /* of a reply that the static program reads */
 #define LIMIT_EXECUTE_BODY (10 * MIB)    /* of POST /execute */
 #define LIMIT_ARTIFACTS_LISTED 1000      /* by one GET /v1/artifacts */
 #define LIMIT_EXECUTE_FILES 1000         /* that come with it */
 #define LIMIT_TLS_FILE (256 * KIB)       /* a certificate with its chain, or a key */
-#define LIMIT_LOG_BYTES (16 * MIB)       /* daemon.log is begun anew above */
+#define LIMIT_LOG_BYTES (16 * MIB)       /* daemon.log is rotated above this size */
 #define LIMIT_REPLY_JSON (64 * MIB)      /* a reply of the daemon that a client reads whole */
 
 /* MCP */
@@ -171,16 +171,16 @@
 #define LIMIT_MCP_PICTURE_TEXT (700 * 1000) /* all of them as base64: clients refuse 1 MB */
 #define LIMIT_MCP_VALUES (200 * 1000)       /* of a cell in structuredContent, pictures apart */
 #define LIMIT_MCP_SESSIONS 4096             /* conversations over HTTP: Mcp-Session-Id */
-#define LIMIT_MCP_KEY_SESSIONS 256          /* of one key; the one that was idle longest goes */
-#define LIMIT_MCP_STREAMS 64                /* answers of one that are kept to be asked for again */
-#define LIMIT_MCP_REPLAY (8 * MIB)          /* and their bytes */
-#define LIMIT_MCP_REPLAY_ALL (256 * MIB)    /* and those of all of them */
-#define LIMIT_MCP_BACKLOG (64 * KIB)        /* unread by a client: progress is left out then */
-#define MCP_PROGRESS_FIRST_MS 1000          /* what takes longer says so by then */
-#define MCP_PROGRESS_MS 5000                /* and again after these */
-#define MCP_STREAM_MS 1000  /* a call that is not answered by then becomes a stream */
-#define MCP_BEAT_MS 15000   /* between signs of life on a stream */
-#define MCP_IDLE_MS 3600000 /* a conversation in which nobody says anything */
+#define LIMIT_MCP_KEY_SESSIONS 256 /* of one key; then the one that was idle longest is removed */
+#define LIMIT_MCP_STREAMS 64       /* answers of one that are kept to be asked for again */
+#define LIMIT_MCP_REPLAY (8 * MIB) /* and their bytes */
+#define LIMIT_MCP_REPLAY_ALL (256 * MIB) /* and those of all of them */
+#define LIMIT_MCP_BACKLOG (64 * KIB)     /* unread by a client: progress is left out then */
+#define MCP_PROGRESS_FIRST_MS 1000       /* what takes longer says so by then */
+#define MCP_PROGRESS_MS 5000             /* and again after these */
+#define MCP_STREAM_MS 1000               /* a call that is not answered by then becomes a stream */
+#define MCP_BEAT_MS 15000                /* between signs of life on a stream */
+#define MCP_IDLE_MS 3600000              /* a conversation without a message */
 
 /* Docker */
 #define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */
@@ -193,37 +193,39 @@
 #define LIMIT_DOCKER_GROUPS 4096            /* folders in which a container's group is looked for */
 #define LIMIT_IMAGE_NAME 512                /* bytes: registry, name, tag and digest */
 
-/* what comes back */
+/* files and listings */
 #define LIMIT_OUTPUT_FILES 1000   /* fetched by --out in one run */
 #define LIMIT_LIST_ENTRIES 100000 /* entries of one listing */
 /* Kernel memory of one box that no control group counts (warden/kernel_memory.c). */
 #define LIMIT_BOX_TCP_SOCKETS 3000        /* 4 KB each */
 #define LIMIT_BOX_UDP_SOCKETS 256         /* each may hold 0.2 MB of errors */
 #define LIMIT_BOX_TIME_WAIT 20000         /* 0.25 KB each */
-#define LIMIT_BOX_FILE_LOCKS 8192        /* 0.2 KB each */
+#define LIMIT_BOX_FILE_LOCKS 8192         /* 0.2 KB each */
 #define LIMIT_BOX_KERNEL_GROWTH (2 * MIB) /* of the machine, after which locks are counted */
 #define LIMIT_TREE_DEPTH 64               /* folders below /tmp/output that are looked into */
 
 /* patience, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */
-#define HTTP_IDLE_MS 600000         /* a connection on which nothing moves and nobody waits */
+#define HTTP_IDLE_MS 600000         /* a connection without progress and without a request */
 #define HTTP_HEAD_MS 30000          /* for the whole head of a request */
 #define HTTP_KEEP_MS 75000          /* between two requests of a connection over TCP */
 #define HTTP_BODY_MS 600000         /* for a body that is collected, the whole of it */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
 #define RUN_PATIENCE_MS 1000        /* of `bailey run`, until a daemon says that it takes the run */
-#define STOP_PATIENCE_MS 5000       /* behind the grace of a stop: the broker's own goodbye */
+#define STOP_PATIENCE_MS 5000       /* for the broker to stop, after the grace of a stop */
 #define EGRESS_HEAD_MS 30000        /* a caller of the proxy has said all that it wants */
 #define EGRESS_DIAL_MS 10000        /* one address answers, or the next one is tried */
 #define EGRESS_IDLE_MS 300000       /* a tunnel in which nothing moves is closed */
-#define EGRESS_LEAVE_MS 2000        /* a caller that was refused has this long to read why */
+#define EGRESS_LEAVE_MS 2000        /* for a caller to read why it was refused */
 #define DOCKER_HELLO_MS 10000       /* a Docker that is there says which it is */
 #define DOCKER_CALL_MS 60000        /* one call of Docker's */
-#define DOCKER_PULL_MS 1800000      /* an image comes */
+#define HOST_MAKE_MS 1800000        /* a provider host may take so long for a box, */
+#define DOCKER_PULL_MS HOST_MAKE_MS /* because an image comes */
 #define DOCKER_PULL_TELL_MS 200     /* how far it is is told so often */
-#define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */
-#define DOCKER_LEAVE_MS 10000       /* containers are removed before the provider host leaves */
+#define HOST_BRINGUP_MS 30000       /* a box that was started says that it is ready */
+#define HOST_ATTACH_MS 60000        /* the stream to it is opened */
+#define HOST_LEAVE_MS 10000         /* boxes are removed before the provider host leaves */
 #define DOCKER_LOOK_MS 250          /* a Docker that is not there is looked for: first pause, */
 #define DOCKER_LOOK_MAX_MS 4000     /* which doubles up to this one */
 #define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */

@@ -59,7 +59,7 @@ static void make_harmless(char *text, size_t length)
     }
 }
 
-/* The text behind the level's prefix, as a line for people. */
+/* The text after the level's prefix, as a line for people. */
 static void write_text(enum log_level level, const char *text, bool is_cut)
 {
     static const char cut[] = " ...";
@@ -78,10 +78,10 @@ static void write_text(enum log_level level, const char *text, bool is_cut)
     make_harmless(line, length);
     mask_keys(line, length);
     line[length++] = '\n';
-    (void)fd_write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
+    (void)fd_write_all(STDERR_FILENO, line, length); /* there is no other place to report this */
 }
 
-/* A value from outside does not begin a line of its own. */
+/* A value from outside must not begin a new line. */
 static void keep_in_line(char *text)
 {
     for (; *text; text++)

@@ -1,10 +1,10 @@
 /*
  * log.h - lines for people on standard error, or for programs as one JSON object each. Only doors
- * and the daemon log above debug; everybody else returns an error. Level, form and what the lines
- * are about are the mutable globals of the project besides parsed arguments.
+ * and the daemon log above debug; all other rooms return an error. Level, format and context of the
+ * lines are the mutable globals of the project besides parsed arguments.
  *
- * No secret may be handed in: no header that has a key, no query of an address, no code, no value
- * of a variable.
+ * No secret may be passed in: no header with a key, no query of an address, no code, no value of a
+ * variable.
  *
  * Runs in: every process
  */
@@ -26,7 +26,7 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
 
-/* A word or a number that a line carries besides; an array of them ends with a NULL name. */
+/* A text or a number that a line carries besides; an array of them ends with a NULL name. */
 struct log_field {
     const char *name;
     const char *text; /* NULL: the number; empty: left out */

@@ -20,7 +20,7 @@
 
 struct line {
     char *data;
-    size_t length; /* END always fits behind it */
+    size_t length; /* END always fits after it */
 };
 
 static size_t room(const struct line *line)

@@ -188,7 +188,7 @@ static int open_item(struct manifest_item *item)
     if (item->fd < 0 || fstat(item->fd, &now) < 0)
         return -errno;
     if ((now.st_mode & S_IFMT) != (item->status.st_mode & S_IFMT))
-        return -EAGAIN; /* somebody is still at it */
+        return -EAGAIN; /* another process is still writing to it */
     item->status = now;
     return 0;
 }
@@ -293,7 +293,7 @@ static int walk_top(struct walk *walk, int folder_fd)
     return walk_folder(walk, folder_fd, 0, 0);
 }
 
-/* Paths are a guest's words, and end up before an operator's eyes. */
+/* Paths come from a guest, and are shown to an operator. */
 static void make_printable(struct error *err)
 {
     for (char *at = err ? err->text : NULL; at && *at; at++) {
@@ -387,7 +387,7 @@ static const char *line_path(const char *line, size_t length, size_t *ret)
     return space ? space + 1 : line;
 }
 
-/* The first line that differs, told by its path. */
+/* The first line that differs, named by its path. */
 static int tell_difference(const struct buf *was, const struct buf *is, struct error *err)
 {
     const char *a = buf_text(was), *b = buf_text(is);
@@ -398,7 +398,7 @@ static int tell_difference(const struct buf *was, const struct buf *is, struct e
         bool same_path = a_path == b_path && memcmp(a_at, b_at, a_path) == 0;
 
         if (a_length == 0 && b_length == 0)
-            return error_set(err, -EBADMSG, ERROR_ENGINE, "its manifest is not the one it had");
+            return error_set(err, -EBADMSG, ERROR_ENGINE, "its manifest has changed");
         if (a_length == b_length && memcmp(a, b, a_length) == 0) {
             a += a_length + (a[a_length] != 0);
             b += b_length + (b[b_length] != 0);

@@ -1,14 +1,13 @@
 /*
- * manifest.h - what is in a folder, written down so that it can be told apart from every other: the
- * contents by which a layer is named.
+ * manifest.h - the contents of a folder as text, from which the name of a layer is computed.
  *
  * One line for each entry, sorted by path: mode (octal, with the kind), size, SHA-256 of the bytes
  * (`-` for a folder, the target for a link), path. In targets and paths blanks, control characters
- * and backslashes stand as \ooo. The layer's name is the SHA-256 of that text.
+ * and backslashes are written as \ooo. The layer's name is the SHA-256 of that text.
  *
- * The folder's names and bytes are a guest's: everything goes by descriptor, nothing is followed,
- * depth, number and bytes have ceilings (base/limits.h). Blocks while it reads. Called by the
- * launcher's committing child and by whoever verifies a layer.
+ * The folder's names and bytes come from a guest: files are opened by descriptor, no link is
+ * followed, and depth, number and bytes are limited (base/limits.h). Blocks while it reads. Called
+ * by the launcher's committing child and by the verification of a layer.
  *
  * Runs in: every process
  */

@@ -1,5 +1,5 @@
 /*
- * mask.h - the secret of an API key (bly_<id>.<secret>) in a text, wherever somebody put one: in an
+ * mask.h - hides the secret of an API key (bly_<id>.<secret>) in a text, wherever it occurs: in an
  * address, in a name, in code. For lines that are kept. Pure; linear in the text.
  *
  * Runs in: every process

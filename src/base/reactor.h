@@ -1,9 +1,9 @@
 /*
- * reactor.h - what a room needs of an event loop, without knowing which one it is.
+ * reactor.h - the event loop as rooms use it, without knowing which one it is.
  *
- * The broker gives one over libuv, unit tests one over poll(2). One thread; callbacks are called
+ * The broker implements it with libuv, unit tests with poll(2). One thread; callbacks are called
  * from the loop, never from inside these calls. A watch or timer that was removed is never called
- * again, also when it was already due in this turn.
+ * again, even if it was already due in this turn.
  *
  * Runs in: every process
  */

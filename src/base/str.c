@@ -264,7 +264,10 @@ static unsigned int distance(const char *a, size_t a_length, const char *b, size
 const char *str_nearest(const char *word, const char *const *words)
 {
     size_t length = strlen(word);
-    /* A third of the letters may be wrong, at least one; two wrong letters of two are no hint. */
+    /*
+     * Up to a third of the letters may be wrong, at least one; two wrong letters of two are not a
+     * hint.
+     */
     unsigned int best = (unsigned int)MAX(length / 3, (size_t)1) + 1;
     const char *nearest = NULL;
 

@@ -32,7 +32,7 @@ int trace_parse(const char *text, struct trace *ret)
     bool is_now;
 
     *ret = (struct trace){.id = ""};
-    /* Each field is looked at only when the one before had its length, so never behind the end. */
+    /* Each field is read only if the previous one had its length, so never past the end. */
     if (!is_field(text, 2, '-', false) || strncmp(text, "ff", 2) == 0 ||
         !is_field(text + TRACE_AT, TRACE_ID_MAX - 1, '-', true) ||
         !is_field(text + PARENT_AT, SPAN_ID_MAX - 1, '-', true) ||
@@ -40,7 +40,7 @@ int trace_parse(const char *text, struct trace *ret)
         return -EINVAL;
     is_now = strncmp(text, "00", 2) == 0;
     if (text[TEXT_LENGTH] != '\0' && (is_now || text[TEXT_LENGTH] != '-'))
-        return -EINVAL; /* a later version may have more behind another dash */
+        return -EINVAL; /* a later version may have more fields after another dash */
     memcpy(ret->id, text + TRACE_AT, TRACE_ID_MAX - 1);
     memcpy(ret->parent, text + PARENT_AT, SPAN_ID_MAX - 1);
     ret->is_sampled = strchr("13579bdf", text[FLAGS_AT + 1]) != NULL;

@@ -1,6 +1,6 @@
 /*
- * trace.h - by what a request is found again: its own id (X-Request-Id) and the W3C trace that it
- * is a part of (traceparent). Both come from outside and are checked to the letter. Pure.
+ * trace.h - identifies a request: its own id (X-Request-Id) and the W3C trace that it is a part of
+ * (traceparent). Both come from outside and are checked strictly. Pure.
  *
  * Runs in: every process
  */
@@ -13,12 +13,12 @@
 #define TRACE_ID_MAX 33
 #define SPAN_ID_MAX 17
 
-/* [A-Za-z0-9._-], 1 to 64 of them: what can stand in a header, a log and a file name. */
+/* [A-Za-z0-9._-], 1 to 64 of them: valid in a header, a log and a file name. */
 bool request_id_is_valid(const char *text);
 
 struct trace {
     char id[TRACE_ID_MAX];    /* 32 hexadecimal digits; empty: none */
-    char parent[SPAN_ID_MAX]; /* 16: the span of whoever called */
+    char parent[SPAN_ID_MAX]; /* 16: the caller's span */
     bool is_sampled;
 };
 

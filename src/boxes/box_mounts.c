@@ -1,10 +1,10 @@
 /*
- * box_mounts.c - what a box has below /bailey: drivers, the template's layer, packages, an
+ * box_mounts.c - the contents of /bailey in a box: drivers, the template's layer, packages, an
  * installer's folder; and the files of a layer that appear in the guest's home.
  *
- * A layer was filled by an installer, so its names are a guest's: they are read by descriptor,
- * nothing in it is followed, and they end up as names in a root that only we have touched. All of
- * it is the last of the root, so that nothing is mounted through a link that was made here.
+ * An installer filled the layer, so its names are untrusted: they are read by descriptor, no link
+ * in it is followed, and they become names in a root that only we have touched. All of it comes
+ * last in the root, so that nothing is mounted through a link that was made here.
  */
 #include <dirent.h>
 #include <errno.h>

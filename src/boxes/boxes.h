@@ -91,7 +91,7 @@ struct launch_spec {
 
 #define LAUNCH_EGRESS_PORT 3128
 
-/* Who holds a limit. */
+/* What enforces a limit. */
 enum launch_holder {
     HELD_BY_NOTHING,
     HELD_BY_GROUP,
@@ -99,7 +99,7 @@ enum launch_holder {
     HELD_BY_WARDEN,
     HELD_BY_AFFINITY,
     HELD_BY_TMPFS,
-    HELD_BY_CONTAINER, /* whoever made the container */
+    HELD_BY_CONTAINER, /* the engine that made the container */
     _HELD_BY_MAX,
 };
 
@@ -132,7 +132,10 @@ struct launch_usage {
     uint64_t oom_kills;
 };
 
-/* On failure nothing is left; ret->layers and ret->missing still say what held, as far as known. */
+/*
+ * On failure nothing is left; ret->layers and ret->missing still say which layers held, as far as
+ * known.
+ */
 int launch_make(const struct launch_spec *spec, struct launched *ret, struct error *err);
 
 /* Ends all that runs in the box and waits for it. NULL is fine; safe twice. */
@@ -143,16 +146,15 @@ uint64_t launch_oom_kills(const struct launched *launched);
 
 /* The drivers of kernels that this program carries, as files of a box; static. */
 const struct launch_file *launch_drivers(size_t *ret_count);
-/* The native part of a zygote, for who has one: in boxes of ours there is none. */
+/* The native part of a zygote, for containers that have one: local boxes have none. */
 const struct launch_file *launch_zygote_module(void);
 
 /*
  * `bailey` executed as the first process of a container (docs/design, the Docker provider host):
- * argv is
- * {"bailey", WARDEN_INSIDE_WORD}. Frames come on descriptor 0 and go to descriptor 1; why it could
- * not begin goes to 2 as a line, too. The container's environment may say BAILEY_DISK_BYTES, what
- * its shares may hold together; that of its image CONTAINER_VARIABLES, the names of those of its
- * variables that are the guest's. Does not return.
+ * argv is {"bailey", WARDEN_INSIDE_WORD}. Frames come on descriptor 0 and go to descriptor 1; an
+ * error at the start is also written to 2 as a line. The container's environment may have
+ * BAILEY_DISK_BYTES, the total size of its shares; that of its image CONTAINER_VARIABLES, the names
+ * of those variables that the guest gets. Does not return.
  */
 #define WARDEN_INSIDE_WORD "warden-inside"
 #define CONTAINER_VARIABLES "BAILEY_TEMPLATE_ENV"

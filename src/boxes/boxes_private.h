@@ -23,8 +23,8 @@
 /* Those of our own environment that CONTAINER_VARIABLES names: the image's for its guest. */
 void container_variables(struct plan_builder *builder);
 /*
- * Files of the image's template as links in `home`, which is empty; folders are the guest's, who
- * writes there. A cache that does not fit is made by whoever needs it.
+ * Files of the image's template as links in `home`, which is empty; folders belong to the guest,
+ * who writes there. A cache that does not fit is made by the program that needs it.
  */
 void container_home(const char *home);
 
@@ -35,7 +35,7 @@ void root_rules(struct plan_builder *builder);
 /* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
 int root_clone_tree(const char *path);
 
-/* box_mounts.c: what lies below /bailey */
+/* box_mounts.c: the contents of /bailey */
 bool box_mounts_has_any(const struct launch_spec *spec);
 bool box_mounts_has_template(const struct launch_spec *spec); /* or one that is being made */
 uint64_t box_mounts_bytes(const struct launch_spec *spec);    /* of our files, on the box's disk */
@@ -52,11 +52,12 @@ void private_remove(const char *folder);
 void private_sweep(void);
 
 /* child.c: the cloned child, up to the warden's loop */
-#define GO_SPLIT 1u         /* FRAME_GO: two ids are mapped */
-#define GO_GROUPS 2u        /* setgroups(2) is allowed */
-#define GROUP_V2 (1u << 31) /* beside a bit for each controller */
+#define GO_SPLIT 1u  /* FRAME_GO: two ids are mapped */
+#define GO_GROUPS 2u /* setgroups(2) is allowed */
+#define GROUP_V2 \
+    (1u << 31) /* FRAME_GROUP, besides a bit for each controller: cloned into the group */
 struct child {
-    struct sandbox_plan plan; /* its own copy: the last word on ids and group comes later */
+    struct sandbox_plan plan; /* its own copy: ids and group are final later */
     struct cgroup group;
     int channel_fd;
 };
@@ -65,7 +66,7 @@ _Noreturn void child_become_warden(struct child *child);
 /* ready.c: what is said to it, and its answer */
 int ready_send_go(int channel_fd, bool split, bool groups, struct error *err);
 int ready_send_group(const struct launched *launched, struct error *err);
-/* 1: the box stands, and `launched` has what came along; 0: nothing was said yet. */
+/* 1: the box is ready, and `launched` has its descriptors; 0: no message yet. */
 int ready_receive(struct launched *launched, const struct launch_spec *spec,
                   const struct plan_builder *builder, struct error *err);
 
@@ -78,7 +79,7 @@ void end_process(struct launched *launched, struct rusage *usage);
 
 /* ids.c */
 void ids_choose(const struct launch_spec *spec, struct id_plan *ids);
-/* Writes the maps of a cloned child; *ret_split and *ret_groups say what could be had. */
+/* Writes the maps of a cloned child; *ret_split and *ret_groups say what was possible. */
 int ids_write(const struct launched *launched, const struct id_plan *ids, bool *ret_split,
               bool *ret_groups, struct error *err);
 

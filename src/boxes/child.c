@@ -27,7 +27,7 @@ static int receive_number(struct child *child, enum frame_type type, uint32_t *r
     *fd_count = _CONTROLLER_MAX;
     length = packet_receive(child->channel_fd, data, sizeof(data), fds, fd_count, 0);
     if (length <= 0 && length != -EPROTO)
-        _exit(1); /* the engine is gone: nobody to tell */
+        _exit(1); /* the engine has gone: there is no one to report to */
     if (length < 0 || frame_decode(data, (size_t)length, &frame) < 0 || frame.type != type)
         return -EPROTO;
     return message_number_unpack(&frame, ret);
@@ -62,7 +62,7 @@ static int wait_group(void *ctx)
     if (r < 0)
         return r;
     if (mask == 0)
-        return 0; /* none could be had */
+        return 0; /* none was available */
     cgroup_init(&child->group);
     child->group.flavour = mask & GROUP_V2 ? CGROUP_V2 : CGROUP_V1;
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
@@ -85,7 +85,10 @@ static _Noreturn void child_failed(const struct child *child, const struct sandb
     _exit(1);
 }
 
-/* The warden keeps nothing of the engine's: standard streams go nowhere, the rest is closed. */
+/*
+ * The warden keeps nothing of the engine's: standard streams are /dev/null, all other descriptors
+ * are closed.
+ */
 static int close_others(const struct child *child, const struct sandbox *sandbox)
 {
     int keep[] = {child->channel_fd,

@@ -1,9 +1,9 @@
 /*
  * container.c - a container's first process becomes the warden of a box: see warden_inside().
  *
- * The container is the wall. Namespaces, mounts, limits and ids were made by somebody else before
- * we were executed, and nothing is left that could make them: what a process can do to itself is
- * done here, by the same stages and to the same guests as everywhere.
+ * The container is the isolation. Another engine made namespaces, mounts, limits and ids before we
+ * were executed, and we have no right left to make them: what a process can do to itself is done
+ * here, by the same stages and to the same guests as in local boxes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static _Noreturn void give_up(const char *what, int r)
     _exit(1);
 }
 
-/* For the one at the other end, who reads frames; and for people, who read the container's log. */
+/* For the other end, which reads frames; and for people, who read the container's log. */
 static _Noreturn void bring_up_failed(const struct sandbox *sandbox, int out_fd, int r)
 {
     struct message_fail fail = {
@@ -97,10 +97,9 @@ static uint64_t said_bytes(const char *name)
 }
 
 /*
- * An image knows where its programs are and which language they speak, and names what its template
- * has for the guest; nothing else of its environment is the guest's. How many processes there may
- * be and how much memory is the container's business: a count of processes would be that of the id
- * on the whole machine.
+ * An image knows the paths of its programs and its locale, and names what its template has for the
+ * guest; the guest gets nothing else of its environment. Limits on processes and memory are the
+ * container engine's: an rlimit on processes would count those of the id on the whole machine.
  */
 static void plan_builder_container(struct plan_builder *builder)
 {
@@ -136,7 +135,7 @@ void warden_inside(void)
     struct sandbox sandbox;
     int in_fd = -1, out_fd = -1, r;
 
-    /* Who is not the first would end everybody it can reach with its box. */
+    /* A process that is not PID 1 would kill all processes it can reach with its box. */
     if (getpid() != 1)
         give_up("it has to be the first process of a container", -EINVAL);
     r = take_streams(&in_fd, &out_fd);

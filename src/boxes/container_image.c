@@ -24,7 +24,7 @@
 
 /* ---- variables ---- */
 
-/* In place of one of the same name. */
+/* Replaces one of the same name. */
 static void set_variable(struct plan_builder *builder, const char *name, const char *value)
 {
     size_t length = strlen(name);

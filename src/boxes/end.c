@@ -9,7 +9,7 @@
 #include "boxes/launch.h"
 #include "sys/calls.h"
 
-/* Kills and reaps; the kernel ends everybody in the box before its PID 1 can be reaped. */
+/* Kills and reaps; the kernel ends all processes of the box before its PID 1 can be reaped. */
 void end_process(struct launched *launched, struct rusage *usage)
 {
     if (launched->pid <= 0)
@@ -33,7 +33,7 @@ uint64_t launch_oom_kills(const struct launched *launched)
     return cgroup_oom_kills(&launched->group);
 }
 
-/* Zero is a launched that never was, and descriptor 0 is never ours. */
+/* A zeroed struct launched was never started, and descriptor 0 is never ours. */
 static void close_if_any(int *fd)
 {
     if (*fd > 0)

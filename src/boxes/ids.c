@@ -1,10 +1,11 @@
 /*
- * ids.c - which host ids a box gets, and the maps that say so.
+ * ids.c - which host ids a box gets, and the maps for them.
  *
  * Root takes two ids for each box out of a range that no user has: from /etc/subuid (user bailey,
- * else root), else from SANDBOX_ID_BASE. An ordinary user has newuidmap(1) map its own id and one
- * of its range; without that only its own id can be mapped and warden and guest share it. Inside an
- * engine the caller says which ids are free: files of the host mean other ids than ours there.
+ * else root), else from SANDBOX_ID_BASE. For an ordinary user newuidmap(1) maps the user's own id
+ * and one of the user's range; without it only the own id can be mapped, and warden and guest share
+ * it. Inside an engine the caller says which ids are free: files of the host mean other ids than
+ * ours there.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -46,7 +46,7 @@ enum launch_way {
 
 /* make.c: a box on its way. */
 struct launch {
-    const struct launch_spec *spec; /* borrowed until it stands */
+    const struct launch_spec *spec; /* borrowed until the box is ready */
     struct launched launched;
     struct id_plan ids;
     struct plan_builder *builder;
@@ -63,7 +63,7 @@ int launch_begin(struct launch *launch, const struct launch_spec *spec, struct e
  * watches the channel stops that before.
  */
 int launch_turn(struct launch *launch, struct error *err);
-void launch_drop(struct launch *launch); /* before it stands: all of it goes */
+void launch_drop(struct launch *launch); /* before it is ready: everything is removed */
 
 /* end.c */
 /* launch_end() without the control group, whose removal may have to wait. */

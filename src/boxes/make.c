@@ -1,14 +1,14 @@
 /*
  * make.c - one box from specification to READY; see boxes.h.
  *
- * A launch begins with all that the launcher itself has to do, and turns when its channel says
- * something or its time is up: between the two the launcher does other things. launch_make() is
- * both with a wait in between.
+ * A launch begins with everything that the launcher itself has to do, and continues when its
+ * channel has a message or its deadline has passed: between the two the launcher does other work.
+ * launch_make() is both with a wait in between.
  *
  * Everything that allocates, parses or may be refused happens in a plan_builder before the clone.
- * Where the best way is refused the next is tried (enum way): the network with the clone, then a
- * private folder behind Landlock and seccomp. Whether what then holds is enough is decided by the
- * specification's minimum, never quietly.
+ * Where the best way is refused the next is tried (enum way): the network namespace with the clone,
+ * then a private folder with Landlock and seccomp. Whether the resulting layers are enough is
+ * decided by the specification's minimum, never silently.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,7 +27,7 @@
 #include "boxes/plan_builder.h"
 #include "sys/calls.h"
 
-/* The network namespace is made inside, beside the rest (sandbox/names.c), wherever that works. */
+/* The network namespace is made inside, with the rest (sandbox/names.c), wherever that works. */
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* Set once at start, read by every clone: where this process's own arguments are. */
@@ -212,7 +212,7 @@ static int check_minimum(const struct launched *launched, enum isolation minimum
             str_copy(remedies, sizeof(remedies), isolation_layer_table[i].remedy);
     }
     return error_set(err, -EPERM, ERROR_REFUSED,
-                     "isolation '%s' is wanted and cannot be had here: missing %s%s%s%s. %s "
+                     "isolation '%s' is required and not available here: missing %s%s%s%s. %s "
                      "('bailey doctor' shows all)",
                      isolation_name(minimum), names, why->code ? " (" : "",
                      why->code ? why->text : "", why->code ? ")" : "", remedies);
@@ -268,7 +268,7 @@ static int begin_next(struct launch *launch, int r, struct error *err)
         if (way == WAY_CLONED_NETWORK && !str_equal(err->stage, "enter network"))
             continue;
         if (way == WAY_PRIVATE_FOLDER && launch->spec->ids != LAUNCH_IDS_CHOOSE)
-            break; /* an engine's box promises a /tmp of its own */
+            break; /* an engine's box promises a private /tmp */
         launch->why = *err;
         *err = (struct error){0};
         r = begin_way(launch, way, err);
@@ -323,7 +323,7 @@ int launch_turn(struct launch *launch, struct error *err)
     if (r == 0 && clock_now_ms() < launch->deadline_ms)
         return 0;
     if (r == 0)
-        r = error_set(&own, -ETIMEDOUT, ERROR_BOX_FAILED, "the box did not stand after %d s",
+        r = error_set(&own, -ETIMEDOUT, ERROR_BOX_FAILED, "the box was not ready after %d s",
                       BRINGUP_PATIENCE_MS / 1000);
     if (r < 0) {
         end_process(launched, NULL);

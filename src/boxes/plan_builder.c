@@ -98,7 +98,7 @@ void plan_builder_rlimits(struct plan_builder *builder)
     plan_builder_rlimit(builder, RLIMIT_MEMLOCK, 64 * KIB);
     plan_builder_rlimit(builder, RLIMIT_RTPRIO, 0);
     plan_builder_rlimit(builder, RLIMIT_NICE, 0);
-    /* Counted for the host's user too: a guest must not use them up for him. */
+    /* Counted for the host's user too: a guest must not use up the user's share. */
     plan_builder_rlimit(builder, RLIMIT_SIGPENDING, 1024);
     plan_builder_rlimit(builder, RLIMIT_MSGQUEUE, 256 * KIB);
 }
@@ -121,7 +121,10 @@ void plan_builder_limits(struct plan_builder *builder, const struct launch_spec 
         launched->disk = HELD_BY_WARDEN;
         plan->watch_disk_bytes = spec->disk_bytes;
         plan_builder_rlimit(builder, RLIMIT_FSIZE, spec->disk_bytes);
-        /* The count is that of the host's user: what he already runs does not belong to the box. */
+        /*
+         * The count is that of the host's user: processes that the user already runs do not belong
+         * to the box.
+         */
         plan_builder_rlimit(builder, RLIMIT_NPROC, spec->pids + private_tasks(plan->warden_id));
     }
     if (spec->cpu_millis > 0) {
@@ -147,13 +150,13 @@ void plan_builder_holders(struct launched *launched)
         launched->cpu = HELD_BY_GROUP;
 }
 
-/* Programs look at one or the other; pip at the small ones first. */
+/* Programs read one or the other; pip reads the lower-case ones first. */
 static const char *const proxies[] = {"http_proxy", "https_proxy", "all_proxy",
                                       "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"};
 
 /*
- * The short list. Python is told not to buffer: what was printed before a timeout or a kill has to
- * be there, and output has to stream.
+ * The short list. Python must not buffer: what was printed before a timeout or a kill has to be
+ * there, and output has to stream.
  */
 void plan_builder_short_list(struct plan_builder *builder, const char *language)
 {

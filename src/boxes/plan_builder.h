@@ -29,7 +29,7 @@ struct plan_builder {
     struct plan_rlimit rlimits[PLAN_BUILDER_RLIMITS_MAX];
     const char *env[PLAN_BUILDER_ENV_MAX + 1];
     size_t env_count;
-    char text[PLAN_BUILDER_TEXT_MAX]; /* strings, one behind the other */
+    char text[PLAN_BUILDER_TEXT_MAX]; /* strings, one after the other */
     size_t text_used;
     bool is_full; /* something did not fit */
 };
@@ -57,7 +57,7 @@ void plan_builder_rlimits(struct plan_builder *builder);
 void plan_builder_short_list(struct plan_builder *builder, const char *language);
 void plan_builder_finish(
     struct plan_builder *builder); /* the plan points to what the builder holds */
-/* A control group could be had: in the plan (of the child that joins it), and in what is told. */
+/* A control group was made: in the plan (of the child that joins it), and in the report. */
 void plan_builder_grouped(struct sandbox_plan *plan, const struct cgroup *group);
 void plan_builder_holders(struct launched *launched);
 

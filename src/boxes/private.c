@@ -68,7 +68,7 @@ static int make_folder(const char *path, const struct id_plan *owner, mode_t mod
     return 0;
 }
 
-/* bailey-<maker>-<id>, held for as long as the box lives (sys/owner.h). */
+/* bailey-<maker>-<id>, locked for as long as the box lives (sys/owner.h). */
 static int make_top(const struct id_plan *owner, struct launched *launched, struct error *err)
 {
     char id[ID_MAX], maker[OWNER_MAX];
@@ -208,8 +208,8 @@ static bool is_named_by_us(const char *name)
 }
 
 /*
- * Anyone can make a folder with such a name: only those of ids that boxes get are swept. The lock
- * is kept until the folder is gone, or a maker that comes between would take it for its own.
+ * Any user can make a folder with such a name: only those of ids that boxes get are swept. The lock
+ * is kept until the folder is removed, otherwise a new maker could take it for its own in between.
  */
 static void sweep_one(int base_fd, const char *name)
 {

@@ -56,7 +56,7 @@ int ready_send_group(const struct launched *launched, struct error *err)
     return send_number(launched->channel_fd, FRAME_GROUP, mask, fds, fd_count, err);
 }
 
-/* The words for a failed stage; a step of the root names what it was about. */
+/* The text for a failed stage; a step of the root names its path. */
 static int stage_error(const struct plan_builder *builder, const struct message_fail *fail,
                        struct error *err)
 {
@@ -91,7 +91,7 @@ static void note_ready(struct launched *launched, const struct message_ready *re
     }
 }
 
-/* What came along with a message; what is not taken is closed. */
+/* Descriptors of a message; those that are not taken are closed. */
 struct descriptors {
     int fds[READY_FDS_MAX];
     size_t count;
@@ -107,7 +107,10 @@ static ssize_t receive(int channel_fd, void *data, size_t size, struct descripto
 {
     ssize_t length;
 
-    /* A peer that closed with frames unread is reported first, its own last words after that. */
+    /*
+     * The kernel reports that a peer closed with frames unread first, the peer's last frames after
+     * that.
+     */
     do {
         came->count = ARRAY_SIZE(came->fds);
         length = packet_receive(channel_fd, data, size, came->fds, &came->count, MSG_DONTWAIT);

@@ -28,10 +28,10 @@ static const char *const etc_names[] = {"alternatives",    "ld.so.cache", "ssl/c
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
 
 /*
- * What tells about the host beyond its hardware, and `locks`, by which boxes could send each other
- * messages. Files that only root may read (kcore, kmsg, slabinfo, ...) need no cover where they are
- * so: the host's root is nobody in a box. The rest of /proc is read-only and documented
- * (docs/security.md, side channels).
+ * Files that reveal the host beyond its hardware, and `locks`, by which boxes could send each other
+ * messages. Files that only root can read (kcore, kmsg, slabinfo, ...) need no cover: the host's
+ * root does not exist in a box. The rest of /proc is read-only and documented (docs/security.md,
+ * side channels).
  */
 static const char *const proc_files[] = {
     "keys",          "key-users",  "cmdline",       "interrupts", "schedstat",
@@ -40,7 +40,7 @@ static const char *const proc_files[] = {
 };
 static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 
-/* Folders of a given root that the box has its own of. */
+/* Folders of a given root that the box replaces. */
 static const char *const own_folders[] = {"proc", "sys", "dev",   "tmp",        "workspace", "home",
                                           "run",  "mnt", "media", "lost+found", "bailey"};
 
@@ -159,8 +159,10 @@ static void devices_and_shares(struct plan_builder *builder)
     plan_builder_step(builder, STEP_DEVPTS, "dev/pts", "newinstance,ptmxmode=0666,mode=0620,max=64",
                       0);
     plan_builder_step(builder, STEP_SHARE, "dev/shm", NULL, 01777);
-    /* The guest's too: in a sticky folder of somebody else's the kernel lets nobody but its owner
-     * follow a link (fs.protected_symlinks), not even the warden for the host. */
+    /*
+     * Owned by the guest: in a sticky folder of another user the kernel lets only its owner follow
+     * a link (fs.protected_symlinks), not even the warden for the host.
+     */
     plan_builder_step(builder, STEP_SHARE, "tmp", NULL, 01777)->is_guests = true;
     plan_builder_step(builder, STEP_DIR, "tmp/output", NULL, 0755)->is_guests = true;
     plan_builder_step(builder, STEP_DIR, "tmp/data", NULL, 0755);
@@ -170,8 +172,8 @@ static void devices_and_shares(struct plan_builder *builder)
 }
 
 /*
- * How many cores there are and how they lie: libraries (joblib, BLAS, the JVM) ask before they
- * start threads, and complain when nobody answers. Nothing else of /sys is there.
+ * The number of cores and their arrangement: libraries (joblib, BLAS, the JVM) read it before they
+ * start threads, and complain if it is missing. Nothing else of /sys is visible.
  */
 static void processors(struct plan_builder *builder)
 {
@@ -259,7 +261,7 @@ static int caller_binds(struct plan_builder *builder, const struct launch_spec *
     return 0;
 }
 
-/* The root is put together over this folder, which hides what lies below it. */
+/* The root is assembled over this folder, which hides what is below it. */
 static bool hides_a_source(const char *base, const struct launch_spec *spec)
 {
     size_t length = strlen(base);

@@ -1,13 +1,13 @@
 /*
  * tree.c - a tree of the host as a detached mount, cloned with the caller's own rights before a box
- * becomes an id that could not reach it.
+ * gets an id that could not reach it.
  *
- * Theory of operation. open_tree(2) with OPEN_TREE_CLONE asks for CAP_SYS_ADMIN in the user
- * namespace that owns the mounts. Root of a machine has it, root of a container has not. In a user
- * namespace of its own where every id is mapped to itself a process has all capabilities over the
- * same files: a short-lived child clones the tree there and hands it back. Mapping root's id asks
- * for CAP_SETUID, CAP_SETGID and CAP_SETFCAP, which a container has by default; where they are
- * missing there is no tree, and the box tries the path by itself.
+ * Theory of operation. open_tree(2) with OPEN_TREE_CLONE needs CAP_SYS_ADMIN in the user namespace
+ * that owns the mounts. Root of a machine has it, root of a container does not. In a new user
+ * namespace where every id is mapped to itself a process has all capabilities over the same files:
+ * a short-lived child clones the tree there and sends it back. Mapping root's id needs CAP_SETUID,
+ * CAP_SETGID and CAP_SETFCAP, which a container has by default; where they are missing there is no
+ * tree, and the box tries the path itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static int clone_apart(const char *path)
         return -1;
     if (write_identity(pid, "uid_map") < 0 || write_identity(pid, "gid_map") < 0 ||
         packet_send(ours, "g", 1, NULL, 0, 0) < 0)
-        shutdown(ours, SHUT_RDWR); /* it ends without a word */
+        shutdown(ours, SHUT_RDWR); /* it ends without a message */
     if (packet_receive(ours, &byte, 1, &tree_fd, &count, 0) != 1 || count != 1)
         tree_fd = -1;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "api/rest/rest.h"
+#include "api/doors.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -30,7 +30,7 @@
 #include "observe/bus.h"
 #include "observe/metrics.h"
 #include "runtime/mux.h"
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 #include "session/session_manager.h"
 #include "store/index.h"
 
@@ -61,9 +61,9 @@ struct broker {
     struct metrics *metrics;
     struct session_manager *manager;
     struct provider *provider;
-    struct rest *rest;
+    struct front *front;
     struct http_server *server; /* its own */
-    struct rest_info info;
+    struct front_info info;
     struct listeners listeners;
     struct session_language languages[LANGUAGES_MAX];
     size_t language_count;
@@ -215,10 +215,7 @@ static uint64_t idle_look_ms(const struct broker *broker)
 
 static void quit(struct broker *broker)
 {
-    if (config_is_docker(&broker->config))
-        mux_quit(broker->provider);
-    else
-        launched_quit(broker->provider);
+    mux_quit(broker->provider);
 }
 
 static void on_idle(void *ctx)
@@ -264,8 +261,8 @@ static void hand_settings_on(const struct broker *broker)
     if (fd < 0 || text_of_json(broker->settings, JSON_COMPACT, &text) < 0 ||
         fd_write_all(fd, buf_text(&text), text.length) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0 ||
         launcher_send(LAUNCHER_CONTROL_FD, &message, fd) <= 0)
-        log_warning("the new settings cannot be handed on, continuing without them in the next "
-                    "broker");
+        log_warning(
+            "the new settings cannot be passed on, continuing without them in the next broker");
     if (text.data)
         explicit_bzero(text.data, text.length);
 }
@@ -278,7 +275,7 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
         .settings = broker->settings,
         .listeners = &broker->listeners,
         .manager = broker->manager,
-        .rest = broker->rest,
+        .front = broker->front,
     };
 
     int r = reload_apply(&reload, body, ret, err);
@@ -309,14 +306,16 @@ static int open_doors(struct broker *broker, struct error *err)
 {
     bool is_first = broker->info.generation <= 1;
     char key[KEY_TEXT_MAX] = "";
+    struct door_list doors;
     int r = is_first ? listeners_admit(&broker->listeners, &broker->config, broker->index, key, err)
                      : 0;
 
+    doors_list(&doors);
     if (r == 0)
-        r = rest_serve(broker->reactor, broker->manager, BROKER_LISTEN_FD, &broker->info,
-                       &broker->rest, err);
+        r = front_serve(broker->reactor, broker->manager, BROKER_LISTEN_FD, &broker->info, &doors,
+                        &broker->front, err);
     if (r == 0)
-        r = listeners_start(&broker->listeners, broker->settings, broker->rest, err);
+        r = listeners_start(&broker->listeners, broker->settings, broker->front, err);
     if (r == 0 && is_first) {
         tell_first_key(broker, key);
         listeners_say(&broker->listeners, key, broker->config.log_is_json);
@@ -336,16 +335,13 @@ static void on_manager_ready(void *ctx)
         uv_reactor_stop(broker->reactor);
         return;
     }
-    broker->server = rest_server(broker->rest);
+    broker->server = front_server(broker->front);
     if (json_is_true(on_demand)) {
         broker->idle = reactor_timer(broker->reactor, on_idle, broker);
         if (broker->idle)
             broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
     }
-    if (config_is_docker(&broker->config))
-        mux_say_ready(broker->provider);
-    else
-        launched_say_ready(broker->provider);
+    mux_say_ready(broker->provider);
 }
 
 static void on_ready(void *ctx, uint32_t generation)
@@ -389,8 +385,8 @@ static void on_stopped(void *ctx)
 {
     struct broker *broker = ctx;
 
-    rest_stop(broker->rest);
-    broker->rest = NULL;
+    front_stop(broker->front);
+    broker->front = NULL;
     broker->server = NULL;
     quit(broker);
 }
@@ -399,7 +395,7 @@ static void on_stopping(void *ctx, uint32_t grace_ms)
 {
     struct broker *broker = ctx;
 
-    rest_quiesce(broker->rest);
+    front_quiesce(broker->front);
     session_manager_stop(broker->manager, grace_ms, on_stopped, broker);
 }
 
@@ -457,9 +453,10 @@ static int start(struct broker *broker, struct error *err)
         .audit = broker->audit,
         .metrics = broker->metrics,
     };
+    struct mux_spec mux = {0};
     int r = confine_files(broker, err);
 
-    broker->info = (struct rest_info){
+    broker->info = (struct front_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
@@ -470,12 +467,14 @@ static int start(struct broker *broker, struct error *err)
     };
     if (r == 0)
         r = session_manager_new(&spec, &broker->manager, err);
-    if (r == 0 && config_is_docker(&broker->config))
-        r = mux_open(broker->reactor, LAUNCHER_CONTROL_FD, broker->config.falls_back,
-                     &launched_events, broker, &broker->provider, err);
-    else if (r == 0)
-        r = launched_open(broker->reactor, LAUNCHER_CONTROL_FD, &launched_events, broker,
-                          &broker->provider, err);
+    if (r ==
+        0) /* a broker is given checked settings; what it makes boxes with it looks up itself */
+        r = provider_find(broker->config.type, &mux.provider, err);
+    if (r == 0 && broker->config.falls_back)
+        r = provider_find(PROVIDER_LOCAL, &mux.fallback, err);
+    if (r == 0)
+        r = mux_open(broker->reactor, LAUNCHER_CONTROL_FD, &mux, &launched_events, broker,
+                     &broker->provider, err);
     if (r == 0)
         session_manager_set_provider(broker->manager, broker->provider);
     return r;
@@ -483,12 +482,9 @@ static int start(struct broker *broker, struct error *err)
 
 static void broker_free(struct broker *broker)
 {
-    rest_stop(broker->rest);
+    front_stop(broker->front);
     session_manager_free(broker->manager);
-    if (broker->provider && config_is_docker(&broker->config))
-        mux_close(broker->provider);
-    else
-        launched_close(broker->provider);
+    mux_close(broker->provider);
     if (broker->reactor) {
         broker->reactor->ops->timer_remove(broker->idle);
         uv_reactor_free(broker->reactor);

@@ -1,18 +1,18 @@
 /*
- * confine.c - the broker's own walls: system calls first, files once they are open.
+ * confine.c - the broker's own confinement: system calls first, files once they are open.
  *
- * The broker talks to clients and reads what wardens say, so it is the process that may be taken
- * over. It needs little: its descriptors, files beneath eight folders, memory, the clock.
+ * The broker talks to clients and reads what wardens send, so it is the process most likely to be
+ * compromised. It needs little: its descriptors, files beneath eight folders, memory, the clock.
  *
  * Two steps, and their order matters. broker_confine_calls() runs before any library is used: no
  * new privileges, the guest's system call filter, and a second filter that leaves no way to make a
- * process or a socket. A library that probes for a kernel facility then finds what it will have to
- * live with. libuv 1.45 and later make an io_uring in uv_loop_init() and abort when a filter that
- * comes afterwards refuses to let them use it; refused at its set-up, they use epoll alone.
+ * process or a socket. A library that probes for a kernel facility then finds what it will really
+ * have. libuv 1.45 and later make an io_uring in uv_loop_init() and abort when a filter that comes
+ * afterwards refuses to let them use it; refused at its set-up, they use epoll alone.
  * broker_confine_files() runs when everything is open: Landlock (the folders, libraries to read, no
- * TCP, no abstract sockets or signals outside). Landlock holds for what is opened later, so it
+ * TCP, no abstract sockets or signals outside). Landlock applies to what is opened later, so it
  * takes nothing away from a library. Without Landlock in the kernel the broker logs a warning and
- * goes on.
+ * continues.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,15 +118,17 @@ static const struct sock_filter no_processes[] = {
     REFUSE(SYS_bind),
     REFUSE(SYS_setns),
     REFUSE(SYS_unshare),
-    /* One end of a datagram pair can be pointed at any socket with a name; of a stream's it cannot,
-     * and libmicrohttpd makes one for each WebSocket behind TLS. */
+    /*
+     * One end of a datagram pair can be pointed at any named socket; a stream's cannot, and
+     * libmicrohttpd makes one for each WebSocket over TLS.
+     */
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_socketpair, 0, 5),
     LOAD(args[1]),
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 1, 0),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    /* glibc then uses clone(2), whose flags can be looked at: a thread, or nothing. */
+    /* glibc then uses clone(2), whose flags can be checked: a thread, or nothing. */
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_clone3, 0, 1),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)SYS_clone, 0, 3),
@@ -136,7 +138,7 @@ static const struct sock_filter no_processes[] = {
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 
-/* abort(3) signals itself by tgkill(2): its own threads, and nobody else's. */
+/* abort(3) signals itself by tgkill(2): its own threads only. */
 static int put_on_own_signals(void)
 {
     const struct sock_filter only_own[] = {

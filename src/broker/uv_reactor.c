@@ -116,7 +116,7 @@ static void on_poll(uv_poll_t *poll, int status, int uv_events)
     (void)uv_events;
     count = epoll_wait(self->epoll_fd, events, BATCH, 0);
     if (count <= 0)
-        return; /* a signal, or whoever was ready was removed; the set stays readable if not */
+        return; /* a signal, or the ready one was removed; the set stays readable if not */
     for (int i = 0; i < count; i++)
         self->batch[i] = events[i].data.ptr;
     self->batch_count = count;
@@ -131,7 +131,7 @@ static void run_timer(struct reactor_timer *timer)
 {
     timer->is_running = true;
     timer->due(timer->ctx);
-    timer->is_running = false; /* removed by it: its memory goes a step later */
+    timer->is_running = false; /* removed by it: its memory is freed a step later */
 }
 
 static void on_timer(uv_timer_t *handle)
@@ -172,7 +172,7 @@ static void timer_set(struct reactor_timer *timer, uint64_t delay_ms)
         uv_idle_start(&timer->next, on_next);
         return;
     }
-    /* libuv's clock stands still while a callback runs, which may have taken a while. */
+    /* libuv's clock does not advance while a callback runs, which may have taken a while. */
     if (delay_ms > 0)
         uv_update_time(timer->handle.loop);
     uv_timer_start(&timer->handle, on_timer, delay_ms, 0);

@@ -83,7 +83,7 @@ int activation_take(char *const *env, struct activation *ret, struct error *err)
 
     *ret = ACTIVATION_INIT;
     if (!pid || !count || str_to_u64(pid, &number) < 0 || number != (uint64_t)getpid())
-        return 0; /* they are somebody else's */
+        return 0; /* they belong to another process */
     if (str_to_u64(count, &fds) < 0 || fds > ACTIVATION_TCP_MAX + 1)
         return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "LISTEN_FDS '%.20s': 0 to %d", count,
                          ACTIVATION_TCP_MAX + 1);

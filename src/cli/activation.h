@@ -3,8 +3,8 @@
  * library.
  *
  * Descriptors from 3 on, LISTEN_FDS of them, when LISTEN_PID is ours. Each has to be a listening
- * stream socket: one unix socket at most, which takes the place of our own, and TCP sockets, which
- * take the place of SANDBOX_LISTEN. The caller owns them until activation_free().
+ * stream socket: one unix socket at most, which replaces our own, and TCP sockets, which replace
+ * SANDBOX_LISTEN. The caller owns them until activation_free().
  *
  * Runs in: commands
  */
@@ -27,8 +27,7 @@ struct activation {
 
 #define ACTIVATION_INIT ((struct activation){.unix_fd = -1})
 
-/* Nothing was opened for us: 0, and nothing is in *ret. All that came is close-on-exec afterwards.
- */
+/* No sockets were passed: 0, and *ret is empty. All of them are close-on-exec afterwards. */
 int activation_take(char *const *env, struct activation *ret, struct error *err);
 void activation_free(struct activation *activation);
 

@@ -1,8 +1,8 @@
 /*
- * client_request.h - the options of the commands that speak to the daemon, taken into one struct.
+ * client_request.h - the options of the commands that talk to the daemon, in one struct.
  *
  * Each command has its own rows (client_rows.c) and uses the members that they fill. Borrows
- * strings from argv but for the lists: client_request_free() in the end.
+ * strings from argv except for the lists: client_request_free() frees them.
  *
  * Runs in: commands
  */

@@ -1,5 +1,5 @@
 /*
- * client_rows.c - the rows of the commands that speak to the daemon; their code is in client/.
+ * client_rows.c - the rows of the commands that talk to the daemon; their code is in client/.
  *
  * The rows are in both programs: `bailey` checks the arguments and prints the help without loading
  * a library of bailey-engine.
@@ -108,28 +108,24 @@ static int take_grace(void *target, const char *value, struct error *err)
     }
 #define ROW_RAW                                                                         \
     {                                                                                   \
-        "raw", 0, NULL, WORDS_ANY, "leave control sequences as they are on a terminal", \
+        "raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal", \
             .take = take_is_raw                                                         \
     }
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)
-#define ID_HELP                                                                             \
-    "A session is named by its id, by the beginning of it while that is unique, or by the " \
-    "name it was given."
+#define ID_HELP "Commands take a session's id, the beginning of it if that is unique, or its name."
 
 static const struct option_row session_options[] = {
-    {"name", 'n', "NAME", WORDS_ANY, "new: a name to call it by", .take = take_name},
-    {"template", 0, "NAME", WORDS_ANY,
-     "new: what its box is furnished with, SANDBOX_TEMPLATE if "
-     "not given",
+    {"name", 'n', "NAME", WORDS_ANY, "new: its name", .take = take_name},
+    {"template", 0, "NAME", WORDS_ANY, "new: its template (default SANDBOX_TEMPLATE)",
      .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
-     "new: give it this file as /tmp/data/NAME.csv; may be repeated", .take = take_data},
+     "new: make this file available as /tmp/data/NAME.csv; may be repeated", .take = take_data},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY,
      "new: set a variable for every command in it; may be repeated", .take = take_env},
-    {"idle", 0, "TIME", WORDS_ANY, "new: end it when it was not used for so long: 30m",
+    {"idle", 0, "TIME", WORDS_ANY, "new: end it after this time without use: 30m",
      .take = take_idle},
     {"max-age", 0, "TIME", WORDS_ANY, "new: end it at this age: 8h", .take = take_max_age},
-    {"all", 'a', NULL, WORDS_ANY, "ls: also those that have ended", .take = take_is_all},
+    {"all", 'a', NULL, WORDS_ANY, "ls: also ended ones", .take = take_is_all},
     {"quiet", 'q', NULL, WORDS_ANY, "new: no progress; ls: print ids only", .take = take_is_quiet},
     ROW_JSON,
     ROW_CONFIG,
@@ -137,13 +133,13 @@ static const struct option_row session_options[] = {
 
 const struct command session_command = {
     .name = "session",
-    .summary = "make, list, show, extend and end sessions",
+    .summary = "create, list, show, extend and remove sessions",
     .usage = "new [options] | ls | show ID | extend ID TIME | rm ID...",
     .description =
-        "A session is a place that stays: its files, its datasets and what runs in it are there "
-        "for the next command, until it is removed, was idle for SANDBOX_SESSION_IDLE or reaches "
-        "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it with all that is in it but "
-        "saved outputs, 'extend' lets it live longer.\n\n" ID_HELP "\n\n"
+        "A session is a sandbox that keeps files, datasets, processes and variables between "
+        "commands, until it is removed, has been idle for SANDBOX_SESSION_IDLE or reaches "
+        "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it and removes everything but "
+        "saved outputs, 'extend' postpones its end.\n\n" ID_HELP "\n\n"
         "Example: ID=$(bailey session new -q --data sales=sales.csv); bailey exec -s $ID -- head "
         "/tmp/data/sales.csv; bailey session rm $ID",
     OPTIONS(session_options),
@@ -157,22 +153,20 @@ static const struct option_row code_options[] = {
     ROW_SESSION("the session; required"),
     {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
     {"language", 'l', "NAME", WORDS_LANGUAGE,
-     "the source's language; without it the file's extension tells, else Python",
+     "language of the source (default: by the file's extension, else Python)",
      .take = take_language},
-    {"context", 0, "NAME", WORDS_ANY, "the context, by id or name; else the language's default one",
-     .take = take_context},
+    {"context", 0, "NAME", WORDS_ANY,
+     "id or name of the context (default: the language's default context)", .take = take_context},
     {"timeout", 't', "TIME", WORDS_ANY,
-     "how long it may run: 30, 0.5, 250ms, 5m; 0: until the session ends; 60 s if not given",
-     .take = take_timeout},
+     "timeout: 30, 0.5, 250ms, 5m; 0: until the session ends (default 60)", .take = take_timeout},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY, "set a variable for this cell; may be repeated",
      .take = take_env},
-    {"stdin", 0, NULL, WORDS_ANY, "what standard input has is what input() reads",
+    {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the cell, for input()",
      .take = take_has_stdin},
-    {"out", 'o', "DIR", WORDS_FOLDER, "save its pictures in this folder", .take = take_out},
+    {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
     ROW_RAW,
-    {"quiet", 'q', NULL, WORDS_ANY, "no notices; errors are still told", .take = take_is_quiet},
-    {"json", 'j', NULL, WORDS_ANY, "print the one result as JSON and nothing else",
-     .take = take_is_json},
+    {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
+    {"json", 'j', NULL, WORDS_ANY, "print only the result, as JSON", .take = take_is_json},
     ROW_CONFIG,
 };
 
@@ -181,13 +175,12 @@ const struct command code_command = {
     .summary = "run code in a session, where variables are kept",
     .usage = "-s ID [options] FILE | - | -c CODE",
     .description =
-        "Runs a piece of code (a cell) in a session's interpreter, which stays: variables, imports "
-        "and functions are there for the next cell. Output comes as it is written, then the value "
-        "of the last expression; an exception goes to standard error and is exit status 1.\n\n"
-        "Ctrl-C interrupts the cell and keeps the variables; a second one ends the interpreter. "
-        "'bailey context' lists, makes, restarts and removes contexts: interpreters with variables "
-        "of their own.\n\n"
-        "Example: bailey code -s $ID -c 'x = 41'; bailey code -s $ID -c 'x + 1'",
+        "Runs a piece of code (a cell) in an interpreter of a session that keeps variables, "
+        "imports and functions for the next cell. Output is shown as it is written, then the value "
+        "of the last expression; an exception is printed on standard error with exit status "
+        "1.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
+        "interpreter. 'bailey context' manages contexts: interpreters with their own "
+        "variables.\n\nExample: bailey code -s $ID -c 'x = 41'; bailey code -s $ID -c 'x + 1'",
     OPTIONS(code_options),
     .operand = "FILE",
     .operands = WORDS_FILE,
@@ -197,23 +190,22 @@ const struct command code_command = {
 
 static const struct option_row context_options[] = {
     ROW_SESSION("the session; required"),
-    {"language", 'l', "NAME", WORDS_LANGUAGE, "new: its language, Python if not given",
+    {"language", 'l', "NAME", WORDS_LANGUAGE, "new: its language (default Python)",
      .take = take_language},
-    {"name", 'n', "NAME", WORDS_ANY, "new: a name to call it by", .take = take_name},
-    {"cwd", 0, "DIR", WORDS_ANY, "new: the folder it starts in, /workspace if not given",
-     .take = take_cwd},
+    {"name", 'n', "NAME", WORDS_ANY, "new: its name", .take = take_name},
+    {"cwd", 0, "DIR", WORDS_ANY, "new: working folder (default /workspace)", .take = take_cwd},
     ROW_JSON,
     ROW_CONFIG,
 };
 
 const struct command context_command = {
     .name = "context",
-    .summary = "list, make, restart, interrupt and remove contexts of a session",
+    .summary = "list, create, restart, interrupt and remove contexts of a session",
     .usage = "ls|new|restart|interrupt|rm -s ID [CONTEXT...]",
-    .description =
-        "A context is an interpreter of a session that keeps its variables between cells. Each "
-        "language has a default one, made by its first cell; 'new' makes more. 'restart' ends the "
-        "interpreter with all variables, 'interrupt' only what runs in it, 'rm' removes it.",
+    .description = "A context is an interpreter of a session that keeps its variables between "
+                   "cells. Each language has a default context, created by its first cell; 'new' "
+                   "creates more. 'restart' ends the interpreter and loses its variables, "
+                   "'interrupt' ends only the running cell, 'rm' removes the context.",
     OPTIONS(context_options),
     .operand = "ACTION",
     .operands = WORDS_CONTEXT_ACTION,
@@ -223,7 +215,7 @@ const struct command context_command = {
 
 static const struct option_row install_options[] = {
     ROW_SESSION("the session; required"),
-    {"quiet", 'q', NULL, WORDS_ANY, "no progress; errors are still told", .take = take_is_quiet},
+    {"quiet", 'q', NULL, WORDS_ANY, "no progress, errors only", .take = take_is_quiet},
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -233,14 +225,14 @@ const struct command install_command = {
     .summary = "install Python packages into a session",
     .usage = "-s ID [options] [PACKAGE...]",
     .description =
-        "Installs packages and what they need into a session, for its life: everything that is "
-        "run in it later finds them, and its variables stay. Names are written as pip takes them: "
-        "requests, 'numpy>=2,<3', 'polars[excel]'. Without a name it lists what was installed.\n\n"
-        "They are fetched by a box of their own that reaches the package index and nothing else; "
-        "the session's box has no network at any time. Only wheels are taken. Works also where "
-        "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY say what "
-        "may be installed. Ctrl-C gives it up.\n\n"
-        "Example: bailey install -s $ID requests; bailey code -s $ID -c 'import requests'",
+        "Installs packages and their dependencies into a session until it ends. Running "
+        "interpreters find them too, and variables are kept. Names are written as for pip: "
+        "requests, 'numpy>=2,<3', 'polars[excel]'. Without a name it lists the installed "
+        "packages.\n\nA separate box that reaches only the package index downloads them; the "
+        "session's box never has network access. Only wheels are installed. This works also if "
+        "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY restrict "
+        "what may be installed. Ctrl-C cancels it.\n\nExample: bailey install -s $ID requests; "
+        "bailey code -s $ID -c 'import requests'",
     OPTIONS(install_options),
     .operand = "PACKAGE",
     .operands = WORDS_ANY,
@@ -250,12 +242,11 @@ const struct command install_command = {
 
 static const struct option_row shell_options[] = {
     ROW_SESSION("the session; required"),
-    {"attach", 0, "EXEC", WORDS_ANY, "go back to the one of this number in 'bailey ps'",
+    {"attach", 0, "EXEC", WORDS_ANY, "attach to the terminal with this number in 'bailey ps'",
      .take = take_attach},
-    {"env", 'e', "NAME[=VALUE]", WORDS_ANY, "set a variable in it; may be repeated",
+    {"env", 'e', "NAME[=VALUE]", WORDS_ANY, "set an environment variable; may be repeated",
      .take = take_env},
-    {"cwd", 0, "DIR", WORDS_ANY, "the folder it starts in, /workspace if not given",
-     .take = take_cwd},
+    {"cwd", 0, "DIR", WORDS_ANY, "working folder (default /workspace)", .take = take_cwd},
     ROW_CONFIG,
 };
 
@@ -264,11 +255,11 @@ const struct command shell_command = {
     .summary = "open a terminal in a session",
     .usage = "-s ID [options] [-- PROGRAM [ARGS...]]",
     .description =
-        "Opens a terminal in a session's box, with Bash unless a program is named. Every key goes "
-        "there, Ctrl-C too, and the window's size follows.\n\n"
-        "Ctrl-] and then d leaves it running and comes back here ('--attach EXEC' returns to it); "
-        "Ctrl-] and then k kills it; Ctrl-] twice sends one Ctrl-]. What runs inside may write "
-        "anything to this terminal: use it for sessions you trust with that.",
+        "Opens a terminal in a session's box, with Bash or the given program. All keys, including "
+        "Ctrl-C, are sent to it, and changes of the window size too.\n\nCtrl-] d detaches and "
+        "leaves it running ('--attach EXEC' returns to it); Ctrl-] k kills it; Ctrl-] twice sends "
+        "one Ctrl-]. Programs in it can write any control sequence to your terminal: use it only "
+        "for sessions that you trust.",
     OPTIONS(shell_options),
     .operand = "PROGRAM",
     .operands = WORDS_ANY,
@@ -277,8 +268,7 @@ const struct command shell_command = {
 };
 
 static const struct option_row cp_options[] = {
-    {"quiet", 'q', NULL, WORDS_ANY, "no progress, no notices; errors are still told",
-     .take = take_is_quiet},
+    {"quiet", 'q', NULL, WORDS_ANY, "no progress, errors only", .take = take_is_quiet},
     ROW_CONFIG,
 };
 
@@ -286,12 +276,11 @@ const struct command cp_command = {
     .name = "cp",
     .summary = "copy files and folders into a session and back",
     .usage = "HOST ID:PATH | ID:PATH HOST",
-    .description =
-        "Copies a file or a folder with all below it. A target that is a folder, or ends in '/', "
-        "gets it under its own name. A file is replaced at once or not at all, and keeps its mode; "
-        "links and special files are left out and named.\n\n"
-        "A PATH that does not begin with '/' is below /workspace; a host name with a colon in it "
-        "is written ./a:b; '-' is standard input or output.\n\n" ID_HELP,
+    .description = "Copies a file, or a folder with its contents. If the target is a folder or "
+                   "ends in '/', the copy keeps its name. Files are replaced atomically and keep "
+                   "their mode; links and special files are skipped and listed.\n\nA PATH that "
+                   "does not begin with '/' is below /workspace; a host file with a colon in its "
+                   "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP,
     OPTIONS(cp_options),
     .operand = "FROM",
     .operands = WORDS_FILE,
@@ -300,7 +289,7 @@ const struct command cp_command = {
 };
 
 static const struct option_row ls_options[] = {
-    {"recursive", 'r', NULL, WORDS_ANY, "all that is below", .take = take_is_recursive},
+    {"recursive", 'r', NULL, WORDS_ANY, "include everything below", .take = take_is_recursive},
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -309,7 +298,7 @@ const struct command ls_command = {
     .name = "ls",
     .summary = "list files of a session",
     .usage = "[options] ID[:PATH]",
-    .description = "Lists a folder of a session's box, /workspace when no PATH is given.",
+    .description = "Lists a folder of a session's box (default /workspace).",
     OPTIONS(ls_options),
     .operand = "ID:PATH",
     .operands = WORDS_ANY,
@@ -326,8 +315,8 @@ const struct command cat_command = {
     .name = "cat",
     .summary = "print files of a session",
     .usage = "[options] ID:PATH...",
-    .description = "Prints files of a session's box, byte by byte; on a terminal what could steer "
-                   "it is made visible.",
+    .description = "Prints files of a session's box unchanged; on a terminal control characters "
+                   "are made visible.",
     OPTIONS(cat_options),
     .operand = "ID:PATH",
     .operands = WORDS_ANY,
@@ -336,7 +325,7 @@ const struct command cat_command = {
 };
 
 static const struct option_row rm_options[] = {
-    {"recursive", 'r', NULL, WORDS_ANY, "folders too, with all they hold",
+    {"recursive", 'r', NULL, WORDS_ANY, "also folders and their contents",
      .take = take_is_recursive},
     ROW_CONFIG,
 };
@@ -361,12 +350,11 @@ static const struct option_row json_options[] = {
 
 const struct command outputs_command = {
     .name = "outputs",
-    .summary = "list what a session left in /tmp/output",
+    .summary = "list the files of a session's /tmp/output",
     .usage = "[options] ID",
-    .description =
-        "Lists what commands of a session left in /tmp/output and where it was saved on this "
-        "machine. Saved are text, tables and images; binaries stay in the box, where 'bailey cp' "
-        "gets them. Also for sessions that have ended.",
+    .description = "Lists the files that commands of a session left in /tmp/output, and where they "
+                   "were saved on this machine. Text, tables and images are saved; binaries stay "
+                   "in the box, where 'bailey cp' gets them. Works also for ended sessions.",
     OPTIONS(json_options),
     .operand = "ID",
     .operands = WORDS_ANY,
@@ -375,18 +363,17 @@ const struct command outputs_command = {
 };
 
 static const struct option_row logs_options[] = {
-    {"follow", 'f', NULL, WORDS_ANY, "go on until the command has ended", .take = take_follows},
+    {"follow", 'f', NULL, WORDS_ANY, "follow until the command has ended", .take = take_follows},
     ROW_RAW,
     ROW_CONFIG,
 };
 
 const struct command logs_command = {
     .name = "logs",
-    .summary = "print what a command of a session wrote",
+    .summary = "print the output of a command of a session",
     .usage = "[options] ID EXEC | ID.EXEC",
-    .description = "Prints standard output and standard error of an execution, from the beginning "
-                   "of what is kept, each on its own stream. EXEC is the number that 'bailey ps' "
-                   "and 'bailey exec -d' show.",
+    .description = "Prints the kept standard output and standard error of an execution, each on "
+                   "its own stream. EXEC is the number that 'bailey ps' and 'bailey exec -d' show.",
     OPTIONS(logs_options),
     .operand = "ID",
     .operands = WORDS_ANY,
@@ -395,35 +382,35 @@ const struct command logs_command = {
 };
 
 static const struct option_row events_options[] = {
-    {"follow", 'f', NULL, WORDS_ANY, "go on with those that come", .take = take_follows},
-    ROW_SESSION("only those of this session"),
+    {"follow", 'f', NULL, WORDS_ANY, "follow new events", .take = take_follows},
+    ROW_SESSION("only of this session"),
     ROW_JSON,
     ROW_CONFIG,
 };
 
 const struct command events_command = {
     .name = "events",
-    .summary = "show what happens in sessions",
+    .summary = "show events of sessions",
     .usage = "[options]",
-    .description = "Shows the events that the daemon remembers: sessions that came and ended, "
-                   "commands, changed files, images. With --json each is one line. Those of "
-                   "before its broker was restarted are not remembered.",
+    .description = "Shows the events that the daemon remembers: created and ended sessions, "
+                   "commands, changed files, images. With --json each is one line. Events from "
+                   "before a restart of the broker are not remembered.",
     OPTIONS(events_options),
     .in_engine = true,
 };
 
 static const struct option_row ps_options[] = {
-    {"all", 'a', NULL, WORDS_ANY, "also those that have ended", .take = take_is_all},
-    ROW_SESSION("only those of this session"),
+    {"all", 'a', NULL, WORDS_ANY, "also ended ones", .take = take_is_all},
+    ROW_SESSION("only of this session"),
     ROW_JSON,
     ROW_CONFIG,
 };
 
 const struct command ps_command = {
     .name = "ps",
-    .summary = "list what runs in all sessions",
+    .summary = "list the running commands of all sessions",
     .usage = "[options]",
-    .description = "Lists the commands that run in all sessions, with the number that 'bailey "
+    .description = "Lists the running commands of all sessions, with the numbers that 'bailey "
                    "logs' and 'bailey shell --attach' take.",
     OPTIONS(ps_options),
     .in_engine = true,
@@ -441,16 +428,15 @@ const struct command template_command = {
     .summary = "build, list, show, verify and remove templates",
     .usage = "build [NAME|FOLDER] | ls | show NAME | verify|rm NAME...",
     .description =
-        "A template is what a box is furnished with: Python packages in the versions that were "
-        "chosen, modules that are kept loaded, files and variables. 'run', 'exec' and 'session "
-        "new' take --template NAME; SANDBOX_TEMPLATE names one for all.\n\n"
-        "'build' takes the name of one that ships with bailey (data: Polars, NumPy, Matplotlib, "
-        "seaborn and scikit-learn), or a folder with a template.yaml, the working folder if none "
-        "is given. Packages are installed in a box of their own that reaches the package index "
-        "and nothing else. One that is built already and still fits is left as it is.\n\n"
-        "'verify' reads everything in it again and compares. The template 'python' is this "
-        "machine's own Python: there is nothing to build.\n\n"
-        "Example: bailey template build data; bailey run --template data plot.py",
+        "A template is what a box contains besides the system: Python packages in chosen versions, "
+        "modules that are kept loaded, files and variables. 'run', 'exec' and 'session new' take "
+        "--template NAME; SANDBOX_TEMPLATE sets the default.\n\n'build' takes the name of a "
+        "template that ships with bailey (data: Polars, NumPy, Matplotlib, seaborn and "
+        "scikit-learn), or a folder with a template.yaml (default: the working folder). Packages "
+        "are installed in a separate box that reaches only the package index. A template that is "
+        "built and current is not built again.\n\n'verify' reads all its files again and compares "
+        "their hash. The template 'python' is this machine's own Python and needs no "
+        "build.\n\nExample: bailey template build data; bailey run --template data plot.py",
     OPTIONS(template_options),
     .operand = "ACTION",
     .operands = WORDS_TEMPLATE_ACTION,
@@ -459,17 +445,18 @@ const struct command template_command = {
 };
 
 static const struct option_row key_options[] = {
-    {"name", 'n', "NAME", WORDS_ANY, "new: what it is called in lists", .take = take_name},
-    {"tenant", 't', "NAME", WORDS_ANY, "new: whose it is: small letters, digits and '-'; default",
-     .take = take_tenant},
+    {"name", 'n', "NAME", WORDS_ANY, "new: its name in lists", .take = take_name},
+    {"tenant", 't', "NAME", WORDS_ANY,
+     "new: its tenant: small letters, digits and '-' (default: default)", .take = take_tenant},
     {"scopes", 0, "LIST", WORDS_ANY,
-     "new: what it may be used for: run, sessions, files, metrics, admin; run,sessions,files",
+     "new: its scopes, of run, sessions, files, metrics, admin (default run,sessions,files)",
      .take = take_scopes},
-    {"expires", 0, "TIME", WORDS_ANY, "new: it is good for so long: 24h; without it for ever",
+    {"expires", 0, "TIME", WORDS_ANY, "new: how long the key is valid, e.g. 24h (default: forever)",
      .take = take_expires},
-    {"grace", 0, "TIME", WORDS_ANY, "rotate: the old text works for so long too: 1h",
+    {"grace", 0, "TIME", WORDS_ANY,
+     "rotate: how long the old secret stays valid, e.g. 1h (default: not at all)",
      .take = take_grace},
-    {"quiet", 'q', NULL, WORDS_ANY, "new, rotate: the text alone; ls: ids only",
+    {"quiet", 'q', NULL, WORDS_ANY, "new, rotate: print only the key; ls: print only ids",
      .take = take_is_quiet},
     ROW_JSON,
     ROW_CONFIG,
@@ -477,17 +464,16 @@ static const struct option_row key_options[] = {
 
 const struct command key_command = {
     .name = "key",
-    .summary = "make, list, rotate and remove API keys",
+    .summary = "create, list, rotate and remove API keys",
     .usage = "new [options] | ls | rm ID... | rotate ID [--grace TIME]",
     .description =
-        "Whoever calls the server over TCP needs a key, as 'Authorization: Bearer KEY' or "
-        "'X-API-Key: KEY'. A key belongs to a tenant, which sees its own sessions, files, outputs "
-        "and events and nobody else's, and has scopes: run (one-shot runs and tools), sessions, "
-        "files, metrics, admin (keys, templates, the audit).\n\n"
-        "'new' and 'rotate' print the key's text on standard output, once; what is kept is a "
-        "salted hash. 'rotate' gives a key a new text under its id, 'rm' ends it at once. All of "
-        "them speak to the daemon over its own socket, whose owner needs no key.\n\n"
-        "Example: bailey key new --tenant acme --scopes run,files --expires 720h",
+        "Requests over TCP need a key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'. A key "
+        "belongs to a tenant, which sees only its own sessions, files, outputs and events, and has "
+        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys, templates, "
+        "the audit).\n\n'new' and 'rotate' print the key on standard output, once; a salted hash "
+        "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
+        "the daemon over its unix socket, which needs no key.\n\nExample: bailey key new --tenant "
+        "acme --scopes run,files --expires 720h",
     OPTIONS(key_options),
     .operand = "ACTION",
     .operands = WORDS_KEY_ACTION,
@@ -496,21 +482,21 @@ const struct command key_command = {
 };
 
 static const struct option_row daemon_options[] = {
-    {"follow", 'f', NULL, WORDS_ANY, "log: go on with what comes", .take = take_follows},
+    {"follow", 'f', NULL, WORDS_ANY, "log: follow new lines", .take = take_follows},
     ROW_JSON,
     ROW_CONFIG,
 };
 
 const struct command daemon_command = {
     .name = "daemon",
-    .summary = "show, stop and read the log of the daemon",
+    .summary = "show or stop the daemon, or print its log",
     .usage = "status | stop | log [-f]",
     .description =
-        "The daemon keeps sessions alive between commands. It is started when a command needs it "
-        "and leaves by itself when it had no session and no client for 10 minutes.\n\n"
-        "'status' has exit status 3 when none is running. 'stop' ends it and every session in it, "
-        "and waits until it is gone; the next command that needs one starts it with the settings "
-        "of that moment. 'log' prints what it had to say.",
+        "The daemon keeps sessions alive between commands. It starts when a command needs it and "
+        "exits after 10 minutes without a session and a client.\n\n'status' has exit status 3 when "
+        "no daemon is running. 'stop' ends the daemon and all its sessions, and waits until it is "
+        "gone; the next command that needs a daemon starts one with the settings of that moment. "
+        "'log' prints the daemon's log.",
     OPTIONS(daemon_options),
     .operand = "ACTION",
     .operands = WORDS_DAEMON_ACTION,
@@ -525,13 +511,13 @@ static const struct option_row reload_options[] = {
 
 const struct command reload_command = {
     .name = "reload",
-    .summary = "bring new settings and certificates into the running server",
+    .summary = "apply new settings and certificates to the running server",
     .usage = "[--config FILE]",
     .description =
-        "Reads the configuration and the certificate files as 'bailey serve' would, with the "
-        "rights of whoever calls it, and hands them to the daemon that is running. Quotas, host "
-        "names, origins, log level, audit and certificates change at once, for new connections "
-        "and requests; nothing ends. For everything else it says which keys need a restart.",
+        "Reads the configuration and the certificate files as 'bailey serve' would, with your "
+        "rights and environment, and sends them to the running daemon. Quotas, host names, "
+        "origins, log level, audit and certificates change at once, for new connections and "
+        "requests; nothing is interrupted. It prints which other keys need a restart.",
     OPTIONS(reload_options),
     .in_engine = true,
 };
@@ -549,7 +535,7 @@ int client_request_load(const struct invocation *invocation, struct client_reque
                         struct error *err)
 {
     *request = (struct client_request){.caller_env = invocation->env};
-    /* First of all: it decides how an error of the others is told. */
+    /* Evaluated first: it decides how errors of the other options are printed. */
     request->is_json = option_given(&invocation->parsed, "json", NULL);
     return options_take(&invocation->parsed, request, err);
 }

@@ -19,7 +19,7 @@
 struct invocation;
 struct parsed;
 
-/* What may stand in a place, for completion: a fixed set of words or a kind of name. */
+/* The kind of an operand or value, for completion: a fixed set of words or a kind of name. */
 enum words {
     WORDS_ANY, /* free text: nothing is offered */
     WORDS_FILE,
@@ -66,7 +66,7 @@ struct command {
     const char *operand; /* how messages and help call an operand; NULL: there are none */
     enum words operands; /* what an operand may be */
     size_t operand_max;
-    bool has_rest;               /* what stands behind "--" belongs to a program */
+    bool has_rest;               /* arguments after "--" belong to a program */
     bool rest_starts_at_operand; /* the first operand does what "--" does */
     /*
      * bailey-engine has the code: the row alone is here, for parsing, help and completion, and
@@ -77,14 +77,14 @@ struct command {
     bool (*hands_over)(const struct parsed *parsed);
     /* Returns the exit status. */
     int (*run)(const struct invocation *invocation);
-    /* The answer to arguments that could not be read when --json is among them; NULL: words. */
+    /* How to report invalid arguments when --json is among them; NULL: as text. */
     int (*refuse)(const struct error *err);
 };
 
 extern const struct command *const command_table[]; /* in the order of help */
 extern const size_t command_count;
 
-/* The rows themselves live beside the code that runs them. */
+/* The rows are beside the code that runs them. */
 extern const struct command run_command, exec_command, tool_command, doctor_command, config_command,
     version_command, help_command, completion_command, man_command, serve_command, prompt_command,
     upgrade_command;

@@ -1,5 +1,4 @@
-/* commands.c - the list of commands, and the words that may stand in an option's or operand's
- * place. */
+/* commands.c - the list of commands, and the words that options and operands accept. */
 #include "cli/command.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@ const struct command *const command_table[] = {
     &run_command,
     &exec_command,
     &tool_command,
-    /* a place that stays */
+    /* sessions */
     &session_command,
     &code_command,
     &context_command,
@@ -31,7 +30,7 @@ const struct command *const command_table[] = {
     &ps_command,
     &template_command,
     &image_command,
-    /* the daemon, and who talks to it */
+    /* the daemon and its clients */
     &serve_command,
     &key_command,
     &upgrade_command,
@@ -58,10 +57,10 @@ const size_t common_option_count = ARRAY_SIZE(common_options);
 
 const struct status_row status_table[] = {
     {0, "success; otherwise the program's own status, or 128 + N when signal N ended it"},
-    {124, "it ran longer than --timeout"},
+    {124, "timed out"},
     {125, "bad input, bad configuration, or an error of bailey itself"},
     {126, "refused: isolation below the minimum, a blocked import, or not executable"},
-    {127, "the program is not in the box"},
+    {127, "the program does not exist in the box"},
 };
 const size_t status_count = ARRAY_SIZE(status_table);
 
@@ -88,7 +87,7 @@ int command_unknown(const char *name, struct error *err)
                      "unknown command '%.60s'; 'bailey help' lists the known ones", name);
 }
 
-/* The index-th word of a kind; NULL behind the last. */
+/* The index-th word of a kind; NULL after the last. */
 static const char *word_at(enum words words, size_t index)
 {
     static const char *const shells[] = {"bash", "zsh"};

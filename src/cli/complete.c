@@ -38,7 +38,7 @@ static int bash_reply(enum words words, struct buf *to)
     return failed | buf_append_text(to, "' -- \"$current\"");
 }
 
-/* "run --timeout" and the like: what completes the word behind an option that takes one. */
+/* "run --timeout" and the like: what completes the word after an option that takes one. */
 static int bash_option_values(const struct command *command, struct buf *to)
 {
     const struct option_row *row;

@@ -2,14 +2,14 @@
  * daemon_run.c - `bailey run` in a warm box of the daemon; see daemon_run.h.
  *
  * The static program has no HTTP library, and executing bailey-engine for one costs more than a
- * warm run does: so the one call is made by http/plain.h. The request carries the shape of the run
- * (config/shape.h), and a daemon that has another one refuses. Until its first word, "200", nothing
- * was promised and the run is done here; a run has no effect outside of its box, so one that was
- * begun there after all harms nobody, and it is ended when its connection is.
+ * warm run does: so the one call is made by http/plain.h. The request carries the settings of the
+ * run (config/shape.h), and a daemon with other settings refuses. Until the status "200" arrives
+ * nothing was promised and the run can be made here; a run has no effect outside its box, so one
+ * that was begun there after all does no harm, and it is ended with its connection.
  *
- * Output comes as events and goes to the sink, which waits for its reader: what we do not read
- * holds the program back. A caller who has enough ends the run by a second call, and still gets
- * what was written, and the result.
+ * Output arrives as events and goes to the sink, which waits for its reader: what we do not read
+ * stops the program. A caller that cancels ends the run by a second call, and still gets the output
+ * so far, and the result.
  */
 #include "cli/daemon_run.h"
 
@@ -48,7 +48,7 @@ struct call {
     struct plain_head reply;
     struct sse_reader events;
     bool has_head, has_result, is_broken;
-    bool is_stopped, is_sink_dead; /* by the caller; because nobody reads */
+    bool is_stopped, is_sink_dead; /* by the caller; because the output has no reader */
 };
 
 static int stay(const char *why)
@@ -71,7 +71,7 @@ const char *daemon_run_unfit(const struct oneshot *shot)
     if (config->auto_install)
         return "it would install packages";
     if (shot->stdin_fd >= 0)
-        return "standard input is handed over";
+        return "standard input is passed on";
     if (shot->file_count > 0)
         return "files are copied in";
     if (shot->out)
@@ -131,7 +131,7 @@ static int write_request(struct call *call, const struct oneshot_found *found)
     return r < 0 ? r : buf_append(&call->request, buf_text(&body), body.length);
 }
 
-/* ---- what comes back ---- */
+/* ---- the reply ---- */
 
 static void take_output(struct call *call, int stream, json_t *event)
 {
@@ -191,7 +191,7 @@ static void on_event(void *ctx, const char *id, const char *event, const char *d
     json_decref(json);
 }
 
-/* Into the head until it is whole, then into events. Negative: it is no reply of ours. */
+/* Into the head until it is complete, then into events. Negative: it is not a reply of ours. */
 static int take_bytes(struct call *call, const char *data, size_t length)
 {
     ssize_t end;
@@ -214,7 +214,7 @@ static int take_bytes(struct call *call, const char *data, size_t length)
 
 /* ---- turns ---- */
 
-/* The bytes that came; 0 at the end, -EAGAIN. */
+/* The bytes received; 0 at the end, -EAGAIN. */
 static ssize_t receive(struct call *call)
 {
     char data[PIECE];
@@ -239,7 +239,7 @@ static int send_some(int fd, struct buf *text)
     return 0;
 }
 
-/* The daemon is told to end it; its last words are still waited for. */
+/* Tells the daemon to end the run; its last events are still read. */
 static void stop(struct call *call)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -259,7 +259,7 @@ static void stop(struct call *call)
 
 enum { WATCH_DAEMON, WATCH_CANCEL, _WATCH_MAX };
 
-/* 1: goes on; 0: the connection is at its end; negative: nothing came in time, or cancelled. */
+/* 1: continue; 0: the connection has ended; negative: nothing came in time, or cancelled. */
 static int turn(struct call *call, uint64_t patience_ms)
 {
     struct pollfd polls[_WATCH_MAX] = {
@@ -307,7 +307,7 @@ static int begin(struct call *call)
 static int cancelled(struct call *call)
 {
     return error_set(&call->result->error, -ECANCELED, ERROR_CANCELLED, "%s",
-                     call->is_sink_dead ? "nobody reads the output any more"
+                     call->is_sink_dead ? "the reader of the output has gone"
                                         : "the run was ended by its caller");
 }
 

@@ -1,8 +1,8 @@
 /*
- * daemon_run.h - a one-shot run by a daemon that is there already, for its warm boxes.
+ * daemon_run.h - a one-shot run by a daemon that is already running, for its warm boxes.
  *
- * For struct oneshot_elsewhere. Nothing is started for it, and whatever the daemon would not do in
- * just the same way is done here: why is told at level debug. Blocks for the run.
+ * For struct oneshot_elsewhere. No daemon is started for it, and a run that the daemon would not do
+ * in exactly the same way is made here: the reason is logged at level debug. Blocks for the run.
  *
  * Runs in: commands
  */
@@ -12,7 +12,7 @@
 #include "cli/paths.h"
 #include "oneshot/oneshot.h"
 
-/* As struct oneshot_elsewhere has it; ctx is the place (struct paths) where it may be. */
+/* As in struct oneshot_elsewhere; ctx is struct paths, where the daemon may be. */
 int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
                   struct result *result);
 

@@ -1,8 +1,8 @@
 /*
  * doctor.c - `bailey doctor`: every layer tried one by one, a real box, the interpreters.
  *
- * A layer counts as held when the real box has it: that is what a run gets. The probe beside it
- * says why one is missing, because it tried that layer alone.
+ * A layer counts if the real box has it: that is what a run gets. The separate probe says why one
+ * is missing, because it tried that layer alone.
  */
 #include "cli/doctor.h"
 
@@ -22,6 +22,7 @@
 #include "cli/signals.h"
 #include "oneshot/built.h"
 #include "oneshot/oneshot.h"
+#include "runtime/provider.h"
 #include "template/template.h"
 
 #define TRIAL_TIMEOUT_MS 10000
@@ -148,8 +149,10 @@ static void try_interpreters(struct doctor *doctor, const struct config *config,
 
 bool doctor_is_fine(const struct doctor *doctor)
 {
-    if (doctor->is_docker)
-        return doctor_docker_is_fine(doctor);
+    if (doctor->type_err.code)
+        return false;
+    if (provider_can(doctor->provider, PROVIDER_HOSTED))
+        return doctor_provider_is_fine(doctor);
     return !doctor->box.error.code && doctor->box.exit_code == 0 &&
            isolation_of_layers(doctor->box.layers) >= doctor->wanted;
 }
@@ -193,8 +196,8 @@ void doctor_free(struct doctor *doctor)
     for (size_t i = 0; i < doctor->interpreter_count; i++)
         interpreter_free(&doctor->interpreters[i].found);
     doctor->interpreter_count = 0;
-    json_decref(doctor->docker);
-    doctor->docker = NULL;
+    json_decref(doctor->providers);
+    doctor->providers = NULL;
     result_free(&doctor->box);
 }
 
@@ -246,13 +249,14 @@ static int run_doctor(const struct invocation *invocation)
 
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
-        config_check(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
+        config_check_values(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
         signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
 
     outer_find(&doctor.outer);
-    doctor_ask_docker(&doctor, &config, request.config_file, invocation->env);
-    config.type = "local"; /* the boxes that are tried are this machine's */
+    provider_find(config.type, &doctor.provider, &doctor.type_err);
+    doctor_ask_providers(&doctor, &config, request.config_file, invocation->env);
+    config.type = PROVIDER_LOCAL; /* the boxes that are tried are this machine's */
     probe_layers(doctor.rows, &doctor.probe_err);
     find_interpreters(&doctor, &config);
     find_templates(&doctor, &config, invocation->env);
@@ -268,19 +272,17 @@ static int run_doctor(const struct invocation *invocation)
 
 const struct command doctor_command = {
     .name = "doctor",
-    .summary = "show which walls this machine really gives, and how to get more",
+    .summary = "show which isolation layers work on this machine, and how to get more",
     .usage = "[--json] [--config FILE]",
-    .description = "Tries every layer of isolation as this user on this kernel, then runs a real "
-                   "box, and shows "
-                   "what it got, what is missing and the command that would give it, the "
-                   "interpreters found and whether they work, and "
-                   "the level that results. In a container the first lines say which one it "
-                   "is and what it has to be started with.\n\n"
-                   "With SANDBOX_TYPE=docker, or where Docker's socket is, it also shows Docker's "
-                   "version, storage, runtimes, control groups, security and the image, and what "
-                   "is missing.\n\n"
-                   "The exit status is 0 when the level reaches SANDBOX_ISOLATION, with "
-                   "SANDBOX_TYPE=docker when Docker has all that is needed, else 1.",
+    .description =
+        "Tries every isolation layer as this user on this kernel, then makes a box. It shows which "
+        "layers the box has, which are missing and how to get them, the interpreters that were "
+        "found and whether they work, and the resulting level. In a container the first lines say "
+        "which kind it is and which options it needs.\n\nWith SANDBOX_TYPE=docker, or if Docker's "
+        "socket exists, it also shows Docker's version, storage, runtimes, control groups, "
+        "security and image, and what is missing.\n\nThe exit status is 0 when the level reaches "
+        "SANDBOX_ISOLATION (with SANDBOX_TYPE=docker: when Docker has all that is needed), "
+        "otherwise 1.",
     .options = report_options,
     .option_count = REPORT_OPTION_COUNT,
     .run = run_doctor,

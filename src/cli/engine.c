@@ -29,7 +29,7 @@ static int folder_of(const char *program, char folder[PATH_MAX], struct error *e
     str_copy(folder, PATH_MAX, program);
     slash = strrchr(folder, '/');
     if (!slash)
-        return error_set(err, -ENOENT, ERROR_ENGINE, "this program's own folder is not known");
+        return error_set(err, -ENOENT, ERROR_ENGINE, "the folder of this program is unknown");
     *slash = 0;
     return 0;
 }

@@ -1,9 +1,9 @@
 /*
- * engine.h - the other program: `bailey` finds bailey-engine and becomes it, bailey-engine finds
+ * engine.h - the other program: `bailey` finds bailey-engine and executes it, bailey-engine finds
  * `bailey` for starting a daemon.
  *
- * Both look beside themselves (a build folder), then where an installation puts the other. Nothing
- * of the environment counts: PATH must not decide which program gets a session's data.
+ * Both look beside themselves (a build folder), then where an installation puts the other. The
+ * environment has no influence: PATH must not decide which program gets a session's data.
  *
  * Runs in: commands
  */
@@ -23,7 +23,7 @@ int engine_beside(const char *program, char path[PATH_MAX], struct error *err);
 /* The path of `bailey`, for bailey-engine. */
 int engine_find_bailey(char path[PATH_MAX], struct error *err);
 
-/* Becomes bailey-engine with the same arguments. Comes back only with an exit status. */
+/* Executes bailey-engine with the same arguments. Returns only on failure, with an exit status. */
 int engine_execute(char *const *argv, char *const *env);
 
 #endif

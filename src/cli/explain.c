@@ -1,4 +1,4 @@
-/* explain.c - the tables behind --explain and --timing. */
+/* explain.c - the tables of --explain and --timing. */
 #include "cli/explain.h"
 
 #include <stdio.h>
@@ -28,8 +28,8 @@ static void cpu_text(uint32_t millis, char *text, size_t size)
 static int limit_line(struct buf *to, const char *name, const char *value, enum limit_by by)
 {
     if (by == LIMIT_BY_NONE)
-        return buf_printf(to, "  %-10s %-12s not held by anything\n", name, value);
-    return buf_printf(to, "  %-10s %-12s held by %s\n", name, value, limit_by_name(by));
+        return buf_printf(to, "  %-10s %-12s not enforced\n", name, value);
+    return buf_printf(to, "  %-10s %-12s enforced by %s\n", name, value, limit_by_name(by));
 }
 
 static int explain_limits(const struct result *result, struct buf *to)
@@ -58,20 +58,21 @@ static int explain_limits(const struct result *result, struct buf *to)
     return failed;
 }
 
-/* Says whose word it is where that is not the engine's own. */
-static int explain_usage(const struct usage *usage, struct buf *to)
+/* Names the source of the numbers if it is not the engine itself. */
+static int explain_usage(const struct result *result, struct buf *to)
 {
-    const char *by = usage_by_name(usage->by);
+    const struct usage *usage = &result->usage;
+    const char *by = usage_by_name(usage->by, result->runtime);
     char rss[CELL_MAX] = "?";
 
     if (!by)
-        return buf_printf(to, "  %-10s not known\n", "used");
+        return buf_printf(to, "  %-10s unknown\n", "used");
     if (usage->max_rss_bytes)
         str_from_bytes(usage->max_rss_bytes, rss, sizeof(rss));
     return buf_printf(
         to, "  %-10s %.1f ms of cpu, %s of memory%s%s%s\n", "used", (double)usage->cpu_us / 1000.0,
-        rss, usage->by == USAGE_BY_ENGINE ? "" : " (the ", usage->by == USAGE_BY_ENGINE ? "" : by,
-        usage->by == USAGE_BY_ENGINE ? "" : "'s word)");
+        rss, usage->by == USAGE_BY_ENGINE ? "" : " (measured by the ",
+        usage->by == USAGE_BY_ENGINE ? "" : by, usage->by == USAGE_BY_ENGINE ? "" : ")");
 }
 
 int explain_result(const struct result *result, struct buf *to)
@@ -82,7 +83,7 @@ int explain_result(const struct result *result, struct buf *to)
     isolation_layer_list(result->layers, layers, sizeof(layers));
     isolation_layer_list(result->missing, missing, sizeof(missing));
 
-    failed |= buf_printf(to, "what held this run\n");
+    failed |= buf_printf(to, "isolation and limits of this run\n");
     failed |= buf_printf(to, "  %-10s %s\n", "runtime", result->runtime ? result->runtime : "none");
     if (result->warm)
         failed |= buf_printf(to, "  %-10s %s\n", "started", result->warm);
@@ -91,7 +92,7 @@ int explain_result(const struct result *result, struct buf *to)
     failed |= buf_printf(to, "  %-10s %s\n", "layers", layers[0] ? layers : "none");
     failed |= buf_printf(to, "  %-10s %s\n", "missing", missing[0] ? missing : "nothing");
     failed |= explain_limits(result, to);
-    failed |= explain_usage(&result->usage, to);
+    failed |= explain_usage(result, to);
     failed |= buf_printf(to, "  %-10s %.1f ms\n", "took", (double)result->duration_ns / 1e6);
     return failed < 0 ? failed : 0;
 }
@@ -99,13 +100,13 @@ int explain_result(const struct result *result, struct buf *to)
 int explain_timing(const struct oneshot_extra *extra, struct buf *to)
 {
     unsigned long long total = 0;
-    int failed = buf_printf(to, "where the time went\n");
+    int failed = buf_printf(to, "time of each step\n");
 
     for (size_t i = 0; i < extra->timing_count; i++) {
         total += extra->timings[i].ns;
         failed |= buf_printf(to, "  %10.3f ms  %s\n", (double)extra->timings[i].ns / 1e6,
                              extra->timings[i].stage);
     }
-    failed |= buf_printf(to, "  %10.3f ms  in all\n", (double)total / 1e6);
+    failed |= buf_printf(to, "  %10.3f ms  total\n", (double)total / 1e6);
     return failed < 0 ? failed : 0;
 }

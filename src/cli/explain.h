@@ -1,5 +1,5 @@
 /*
- * explain.h - what held a run and where its time went, as short tables for people. Pure: prints
+ * explain.h - what isolated a run and where its time went, as short tables for people. Pure: prints
  * into a buffer.
  *
  * Runs in: commands

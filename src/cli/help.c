@@ -113,8 +113,8 @@ int help_overview(struct buf *to)
 {
     int failed = 0;
 
-    failed |= buf_append_text(to, "Bailey runs code that an AI agent wrote, behind walls.\n\n"
-                                  "Usage: bailey COMMAND [options]\n\nCommands:\n");
+    failed |= buf_append_text(to, "Bailey runs code that an AI agent wrote, in a "
+                                  "sandbox.\n\nUsage: bailey COMMAND [options]\n\nCommands:\n");
     for (size_t i = 0; i < command_count; i++)
         failed |= buf_printf(to, "  %-12s%s\n", command_table[i]->name, command_table[i]->summary);
     failed |= status_lines(to);

@@ -19,10 +19,10 @@ int complete_zsh(struct buf *to);
 int man_overview(struct buf *to);
 int man_command_page(const struct command *command, struct buf *to);
 
-/* The rows of a command and the common ones behind them; NULL behind the last. */
+/* The rows of a command, then the common ones; NULL after the last. */
 const struct option_row *help_row_at(const struct command *command, size_t index);
 
-/* " (default 30)" behind an option's help when its key has a default; else empty. */
+/* " (default 30)" after an option's help if its key has a default; else empty. */
 const char *help_default(const struct option_row *row, char *text, size_t size);
 
 #endif

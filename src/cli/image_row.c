@@ -1,4 +1,4 @@
-/* image_row.c - the row of `bailey image`: options and words; its code is in client/image.c. */
+/* image_row.c - the row of `bailey image`: options and texts; its code is in client/image.c. */
 #include "base/cleanup.h"
 #include "cli/client_request.h"
 #include "cli/command.h"
@@ -13,18 +13,18 @@ OPTION_SETS_SWITCH(take_json, struct client_request, is_json)
 static const struct option_row image_options[] = {
     {.name = "template",
      .argument = "NAME",
-     .help = "build: put the packages of this template into it; it has to be built here",
+     .help = "build: include the packages of this template, which must be built",
      .take = take_template},
     {.name = "tag",
      .letter = 't',
      .argument = "NAME[:TAG]",
-     .help = "build: what it is called, DOCKER_IMAGE if not given"},
+     .help = "build: name of the image (default DOCKER_IMAGE)"},
     {.name = "package",
      .argument = "NAME",
-     .help = "build: a package of Debian beside the usual ones, such as git; may be repeated"},
+     .help = "build: an additional Debian package, such as git; may be repeated"},
     {.name = "quiet",
      .letter = 'q',
-     .help = "build: print the id alone; ls: print names only",
+     .help = "build: print only the id; ls: print only names",
      .take = take_quiet},
     {.name = "json", .letter = 'j', .help = "print JSON", .take = take_json},
     {.name = "config",
@@ -36,24 +36,21 @@ static const struct option_row image_options[] = {
 
 const struct command image_command = {
     .name = "image",
-    .summary = "make, list and remove images for boxes in containers",
+    .summary = "build, list and remove container images for boxes",
     .usage = "build [--template NAME] [--tag NAME] | ls | rm NAME...",
     .description =
         "With SANDBOX_TYPE=docker a box is a container of the image DOCKER_IMAGE. Any image with a "
-        "Linux userland will do; 'build' makes one that has what a box needs, without a registry "
-        "and without the docker command: Bash, Python, Node.js if it is installed here, and the "
-        "usual programs.\n\n"
-        "It is assembled from the packages of this Debian or Ubuntu machine: what is installed and "
-        "unchanged is taken as it is, what is not is fetched by 'apt-get download'. Nothing of "
-        "/etc, /home, /root or /var goes in, and nobody has to be root for it. On other machines "
-        "build deploy/Dockerfile.sandbox.\n\n"
-        "With --template NAME ('bailey template build NAME' comes first) the image has the "
-        "template's packages and variables too: containers see no folder of this machine, so "
-        "packages are the image's business.\n\n"
-        "'ls' lists the images that were made so, 'rm' removes them; other images are left "
-        "alone.\n\n"
-        "Example: bailey template build data; bailey image build --template data; "
-        "SANDBOX_TYPE=docker bailey run plot.py",
+        "Linux userland works; 'build' makes one with what a box needs, without a registry and "
+        "without the docker command: Bash, Python, Node.js if it is installed here, and the usual "
+        "programs.\n\nIt is assembled from the packages of this Debian or Ubuntu machine: "
+        "installed and unchanged files are copied, others are downloaded by 'apt-get download'. "
+        "Nothing of /etc, /home, /root or /var is copied, and root is not needed. On other "
+        "machines build deploy/Dockerfile.sandbox.\n\nWith --template NAME (run 'bailey template "
+        "build NAME' first) the image has the template's packages and variables too: containers "
+        "see no folder of this machine, so packages have to be in the image.\n\n'ls' lists images "
+        "that were built this way, 'rm' removes them; it does not remove other images.\n\nExample: "
+        "bailey template build data; bailey image build --template data; SANDBOX_TYPE=docker "
+        "bailey run plot.py",
     .options = image_options,
     .option_count = ARRAY_SIZE(image_options),
     .operand = "ACTION",

@@ -67,7 +67,7 @@ static int no_command(void)
     return STATUS_BAD_INPUT;
 }
 
-/* The parser stopped somewhere: whether the caller reads JSON is looked up by the word alone. */
+/* The parser stopped somewhere: --json is searched for as a plain word. */
 static bool wants_json(const char *const *words)
 {
     for (; *words && !str_equal(*words, "--"); words++)
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     if (argc == 2 && str_equal(argv[1], WARDEN_INSIDE_WORD))
         warden_inside(); /* the warden, executed by a container's maker */
     if (argc == 2 && str_equal(argv[1], LAUNCHER_PROBE_WORD))
-        return launcher_probe(); /* may this program take a launcher's place? */
+        return launcher_probe(); /* can this program replace a launcher? */
 
     invocation.command = command_find(command_name(argv[1]));
     if (!invocation.command) {

@@ -1,4 +1,4 @@
-/* message.c - bailey's own words on the two standard streams. */
+/* message.c - bailey's own messages on the two standard streams. */
 #include "cli/message.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ void message_print(const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
 
-    /* Nobody is left to tell when standard error cannot be written. */
+    /* There is no other place to report that standard error cannot be written. */
     buf_append_text(&line, "bailey: ");
     sanitize_feed(&sanitizer, text, strlen(text), &line);
     sanitize_finish(&sanitizer, &line);
@@ -42,12 +42,12 @@ static const struct step_row {
     const char *code;
     const char *step;
 } step_table[] = {
-    {ERROR_REFUSED, "or ask for less with --isolation LEVEL"}, /* its text names the doctor */
+    {ERROR_REFUSED, "or accept less with --isolation LEVEL"}, /* its text names the doctor */
     {ERROR_BOX_FAILED, "run 'bailey doctor' to see what this kernel and this user can have"},
-    {ERROR_BOX_LOST, "run it again; 'bailey doctor' shows whether boxes work here at all"},
-    {ERROR_COMMAND_NOT_FOUND, "or the interpreter in its first line is not there: the box has the "
-                              "programs of this machine's /usr, or of --root DIR; "
-                              "--file copies others in"},
+    {ERROR_BOX_LOST, "run it again; 'bailey doctor' shows whether boxes work here"},
+    {ERROR_COMMAND_NOT_FOUND,
+     "or the interpreter in its first line does not exist: the box has the programs of this "
+     "machine's /usr, or of --root DIR; --file copies others in"},
     {ERROR_NOT_EXECUTABLE, "make it executable, or name an interpreter in front of it"},
 };
 
@@ -108,7 +108,7 @@ int print_json(json_t *json)
     /* A terminal gets ASCII: the same document, and nothing of a guest's that could steer it. */
     size_t flags =
         JSON_COMPACT | JSON_REAL_PRECISION(15) | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0);
-    CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* a result has its own ceilings */
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* a result has its own limits */
     bool is_whole =
         json && text_of_json(json, flags, &text) == 0 && buf_append_text(&text, "\n") == 0;
 

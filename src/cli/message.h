@@ -1,8 +1,7 @@
 /*
- * message.h - bailey's own words: messages on standard error and printed text on standard output.
+ * message.h - bailey's own messages on standard error, and printed text on standard output.
  *
- * Messages are harmless on a terminal whatever is in them. Blocks for the
- * descriptor.
+ * Control characters in messages are neutralised. Blocks for the descriptor.
  *
  * Runs in: commands
  */
@@ -15,7 +14,7 @@
 /* "bailey: ..." and a newline on standard error. */
 void message_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The error, and what to do next where its code tells it. */
+/* The error, and what to do next if its code says it. */
 void message_error(const struct error *err);
 
 /* The same, and the exit status of bad input: what a command returns. */
@@ -24,10 +23,12 @@ int message_bad_input(const struct error *err);
 /* What to do next about an error code, as a sentence; NULL: the text says it all. */
 const char *next_step(const char *code);
 
-/* Prints a text on standard output; returns the exit status: 0, 141 (nobody reads) or 125. */
+/*
+ * Prints a text on standard output; returns the exit status: 0, 141 (the reader has gone) or 125.
+ */
 int print_text(const struct buf *text);
 
-/* The same for text with a guest's words in it: a terminal gets it made harmless. */
+/* The same for text that contains a guest's text: neutralised on a terminal. */
 int print_guest_text(const struct buf *text);
 
 /* The same for a JSON document on one line; takes the reference. NULL is "out of memory". */

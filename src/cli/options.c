@@ -10,7 +10,7 @@
 
 #define OPTIONS_MAX 64
 
-/* Where the parser stands; `index` is the next word to look at. */
+/* The parser's position; `index` is the next word to look at. */
 struct cursor {
     const struct command *command;
     int argc;
@@ -99,7 +99,7 @@ static void use(struct cursor *cursor, const struct option_row *row, const char 
         parsed->uses[parsed->use_count++] = (struct option_use){.row = row, .value = value};
 }
 
-/* The word behind an option that needs a value and did not carry it. */
+/* The word after an option that needs a value and did not carry it. */
 static int take_value(struct cursor *cursor, const struct option_row *row)
 {
     if (cursor->index >= cursor->argc)
@@ -109,7 +109,7 @@ static int take_value(struct cursor *cursor, const struct option_row *row)
     return 0;
 }
 
-/* "--name", "--name value", "--name=value"; `text` is behind the dashes. */
+/* "--name", "--name value", "--name=value"; `text` is what follows the dashes. */
 static int parse_long(struct cursor *cursor, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -131,7 +131,7 @@ static int parse_long(struct cursor *cursor, const char *text)
     return 0;
 }
 
-/* "-q", "-c CODE", "-cCODE"; several switches may share a dash. `text` is behind it. */
+/* "-q", "-c CODE", "-cCODE"; several switches may share a dash. `text` is what follows it. */
 static int parse_short(struct cursor *cursor, const char *text)
 {
     for (; *text; text++) {
@@ -172,8 +172,8 @@ static int add_operand(struct cursor *cursor, const char *word)
     }
     if (command->has_rest)
         return error_set(cursor->err, -EINVAL, ERROR_BAD_INPUT,
-                         "unexpected argument '%.100s': what the program itself gets goes behind "
-                         "'--', as in 'bailey %s FILE -- %.100s'",
+                         "unexpected argument '%.100s': arguments of the program follow '--', as "
+                         "in 'bailey %s FILE -- %.100s'",
                          word, command->name, word);
     return error_set(cursor->err, -EINVAL, ERROR_BAD_INPUT,
                      "unexpected argument '%.100s'; usage: bailey %s %s", word, command->name,
@@ -201,7 +201,7 @@ static int parse_word(struct cursor *cursor)
     return add_operand(cursor, word);
 }
 
-/* For a command that runs no program, what stands behind "--" are plain operands. */
+/* For a command that runs no program, words after "--" are plain operands. */
 static int rest_to_operands(struct cursor *cursor)
 {
     struct parsed *parsed = cursor->parsed;

@@ -24,7 +24,7 @@ struct parsed {
     size_t use_count;
     const char **operands; /* NULL-terminated */
     size_t operand_count;
-    const char *const *rest; /* behind "--"; NULL-terminated, never NULL */
+    const char *const *rest; /* after "--"; NULL-terminated, never NULL */
     size_t rest_count;
     bool has_rest;   /* "--" was there, or an operand that did its work */
     bool wants_help; /* --help: nothing else matters */
@@ -38,7 +38,7 @@ struct invocation {
     bool stdin_is_closed; /* descriptor 0 was closed when bailey started */
 };
 
-/* `argv` starts behind the command's name and is NULL-terminated. Errors are ERROR_BAD_INPUT. */
+/* `argv` starts after the command's name and is NULL-terminated. Errors are ERROR_BAD_INPUT. */
 int options_parse(const struct command *command, int argc, const char *const *argv,
                   struct parsed *ret, struct error *err);
 void parsed_free(struct parsed *parsed);

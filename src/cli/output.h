@@ -36,8 +36,8 @@ int output_write(void *ctx, int stream, const void *data, size_t length);
 void output_finish(struct output *output);
 
 /*
- * Writes everything, also to a descriptor that somebody made non-blocking. Negative errno;
- * -ECANCELED when cancel_fd (-1: none) became readable while nobody took the bytes.
+ * Writes everything, also to a non-blocking descriptor. Negative errno; -ECANCELED when cancel_fd
+ * (-1: none) became readable while the bytes were not accepted.
  */
 int stream_write(int fd, const void *data, size_t length, int cancel_fd);
 

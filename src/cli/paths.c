@@ -35,7 +35,7 @@ static const char *variable(char *const *env, const char *name)
     return NULL;
 }
 
-/* Room for any path and a little more: what does not fit is told, never cut. */
+/* Room for any path and a little more: what does not fit is an error, never cut. */
 static int path_format(char **ret, struct error *err, const char *first, const char *second)
 {
     char path[PATH_MAX];
@@ -110,7 +110,7 @@ int paths_choose(struct paths *paths, const struct config *config, char *const *
     if (strlen(paths->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         result = error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT,
                            "the socket's path '%.200s' is longer than the %zu bytes that the "
-                           "kernel takes; set XDG_RUNTIME_DIR to a shorter folder",
+                           "kernel allows; set XDG_RUNTIME_DIR to a shorter folder",
                            paths->socket, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
         paths_free(paths);
     }
@@ -205,8 +205,7 @@ static struct flock whole_file(void)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
 }
 
-/* The lock's file says who holds it: "PID\nSTATE\nSOCKET\n", for the error of whoever comes second.
- */
+/* The lock's file names its holder: "PID\nSTATE\nSOCKET\n", for the error of a second daemon. */
 struct holder {
     char text[3 * PATH_MAX];
     const char *pid, *state, *socket;
@@ -368,7 +367,7 @@ int paths_check_owner(const struct paths *paths, struct error *err)
         return 0;
     return error_set(err, -EEXIST, ERROR_BAD_INPUT,
                      "the socket %.200s belongs to a daemon with another state folder (%.200s, not "
-                     "%.200s); use that one, or give this one an XDG_RUNTIME_DIR of its own",
+                     "%.200s); use that one, or set another XDG_RUNTIME_DIR for this one",
                      paths->socket, holder.state, paths->state);
 }
 

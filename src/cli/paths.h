@@ -1,11 +1,11 @@
 /*
- * paths.h - where the daemon of this user lives: its state folder, its socket, its locks.
+ * paths.h - the paths of this user's daemon: its state folder, its socket, its locks.
  *
  * Used on both sides: `bailey serve` makes and locks these, clients look there. Owns its strings:
- * paths_free() in the end. Blocks only for the file system.
+ * paths_free() frees them. Blocks only for the file system.
  *
  * The locks are open-file-description locks (fcntl(2)), because a client has to ask whether one is
- * held without taking it: a moment of holding would make a daemon that starts give up.
+ * held without taking it: holding it for a moment would make a starting daemon give up.
  *
  * Runs in: commands
  */
@@ -26,7 +26,7 @@ struct paths {
     char *socket; /* absolute */
 };
 
-/* What daemon.json in the state folder says about who serves it. */
+/* The contents of daemon.json in the state folder. */
 struct daemon_record {
     pid_t pid;              /* of the supervisor: the process that signals go to */
     uint64_t pid_namespace; /* in which `pid` means something (sys/owner.h); 0: not known */
@@ -35,7 +35,7 @@ struct daemon_record {
     bool has_log;        /* it writes daemon.log; else to its own standard error */
 };
 
-/* `state` and `socket` (may be NULL) are the words of flags and win over everything. */
+/* `state` and `socket` (may be NULL) are values of flags and win over everything. */
 int paths_choose(struct paths *paths, const struct config *config, char *const *env,
                  const char *state, const char *socket, struct error *err);
 void paths_free(struct paths *paths);
@@ -45,7 +45,8 @@ int paths_make(const struct paths *paths, struct error *err);
 
 /*
  * Takes both locks, of the state folder and of the socket, for as long as the descriptors live
- * (they close by exec). Somebody else has one: ERROR_BAD_INPUT, -EALREADY, with pid and socket.
+ * (they are closed by exec). If another process has one: ERROR_BAD_INPUT, -EALREADY, with pid and
+ * socket.
  */
 int paths_lock(const struct paths *paths, int ret_fds[2], struct error *err);
 
@@ -60,14 +61,14 @@ int paths_identity(const struct paths *paths, char ret[ID_MAX], struct error *er
 bool paths_is_locked(const struct paths *paths);
 
 /*
- * A daemon that is alive may have been told another socket (serve --socket): takes that one over.
- * Nothing changes when there is none.
+ * A live daemon may use another socket (serve --socket): takes that path. Nothing changes if there
+ * is none.
  */
 int paths_adopt(struct paths *paths, struct error *err);
 
 /*
- * The socket's daemon may have another state folder, when two share a runtime folder: an error that
- * says so. 0 also when nobody is there.
+ * The socket's daemon may have another state folder, if two share a runtime folder: an error that
+ * says so. 0 also if no daemon listens.
  */
 int paths_check_owner(const struct paths *paths, struct error *err);
 

@@ -1,5 +1,4 @@
-/* pip_policy.c - which hosts an installer may reach, as the egress proxy is told; pip_settings.h.
- */
+/* pip_policy.c - which hosts an installer may reach, for the egress proxy; see pip_settings.h. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ void pip_policy_free(struct pip_policy *policy)
     free(policy);
 }
 
-/* The part of a URL that names the host, behind any user and password. */
+/* The part of a URL that names the host, after any user and password. */
 static const char *find_authority(const char *url, size_t *ret_length, size_t *ret_user)
 {
     const char *scheme = strstr(url, "://");
@@ -93,8 +92,8 @@ static bool add(struct pip_policy *policy, const char *host, unsigned port, bool
 }
 
 /*
- * An index that the operator gave pip may be on a private address, as such indexes are. The public
- * one may not: a name server that says so lies.
+ * An index that the operator configured for pip may be on a private address, as such indexes are.
+ * The public one may not: a name server that says so is lying.
  */
 bool pip_policy_add_url(struct pip_policy *policy, const char *url)
 {

@@ -1,9 +1,9 @@
 /*
- * pip_settings.c - what an installer box gets of pip's settings on this host; see pip_settings.h.
+ * pip_settings.c - the part of pip's settings on this host that an installer box gets; see
+ * pip_settings.h.
  *
- * The box's pip.conf is written anew from what was understood: paths of the host become paths of
- * the box, the proxy is ours, and options that have nothing to do with where packages come from
- * stay here.
+ * The box's pip.conf is generated from what was understood: paths of the host become paths of the
+ * box, the proxy is ours, and options that do not concern the source of packages are left out.
  */
 #include "cli/pip_settings.h"
 
@@ -43,7 +43,7 @@ static int warn(struct work *work, const char *what, const char *why)
 
 /* ---- files of the host ---- */
 
-/* As the user's shell would read it: "~/" is his home. */
+/* As the user's shell would read it: "~/" is the user's home. */
 static int full_path(const struct work *work, const char *path, char ret[PATH_MAX])
 {
     const char *home = pip_env(work->sources->env, "HOME");
@@ -57,7 +57,7 @@ static int full_path(const struct work *work, const char *path, char ret[PATH_MA
                                           : -errno;
 }
 
-/* A file of certificates into memory; what is not one is a warning. */
+/* A file of certificates into memory; anything else is a warning. */
 static int read_pem(struct work *work, const char *what, const char *path, struct buf *to)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -71,13 +71,13 @@ static int read_pem(struct work *work, const char *what, const char *path, struc
     if (fd < 0 || fstat(fd, &status) < 0)
         return warn(work, what, "the file cannot be read");
     if (!S_ISREG(status.st_mode))
-        return warn(work, what, "only a file can be handed to an installer, not a folder");
+        return warn(work, what, "only a file can be passed to an installer, not a folder");
     r = buf_read_fd(to, fd);
     if (r == -ENOMEM)
         return r;
     if (r < 0 || !strstr(buf_text(to), "-----BEGIN ")) {
         buf_free(to);
-        return warn(work, what, "the file holds no certificates");
+        return warn(work, what, "the file has no certificates");
     }
     return 0;
 }
@@ -107,7 +107,7 @@ static int read_ca(struct work *work)
 
 /* ---- where packages come from ---- */
 
-/* The folder's place in the box, if it can be shown there; *ret_box is "" otherwise. */
+/* The folder's path in the box, if it can be mounted there; *ret_box is "" otherwise. */
 static int add_wheels(struct work *work, const char *path, char ret_box[64])
 {
     struct pip_settings *settings = work->settings;
@@ -222,7 +222,7 @@ static int write_indexes(struct work *work)
 
 /* ---- the rest of pip.conf ---- */
 
-/* Words and numbers, as they are. */
+/* Words and numbers, unchanged. */
 static int write_plain(struct work *work, enum pip_option option, const char *name)
 {
     const char *value = pip_value(&work->values, option);

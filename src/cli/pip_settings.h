@@ -1,10 +1,10 @@
 /*
- * pip_settings.h - what an installer box gets of pip's settings on this host, and what the egress
- * proxy lets it reach because of them.
+ * pip_settings.h - the part of pip's settings on this host that an installer box gets, and the
+ * hosts that the egress proxy allows because of them.
  *
- * Read once, when the daemon starts, with the caller's rights. Passwords may stand in the addresses
- * of package indexes: they are in `files` (for installer boxes) and in `egress` (for the proxy),
- * and nowhere else: not in an argument, not in a log, not in an error's text.
+ * Read once, when the daemon starts, with the caller's rights. Addresses of package indexes may
+ * contain passwords: they are in `files` (for installer boxes) and in `egress` (for the proxy), and
+ * nowhere else: not in an argument, not in a log, not in an error's text.
  *
  * Runs in: commands
  */
@@ -45,7 +45,7 @@ void pip_settings_free(struct pip_settings *settings);
 struct pip_policy;
 struct pip_policy *pip_policy_new(void); /* NULL: out of memory */
 void pip_policy_free(struct pip_policy *policy);
-/* A URL's host; false: it is no http(s) URL of one. */
+/* A URL's host; false: it is not an http(s) URL. */
 bool pip_policy_add_url(struct pip_policy *policy, const char *url);
 bool pip_policy_add_listed(struct pip_policy *policy, const char *host); /* SANDBOX_INDEX_HOSTS */
 /* http://[user:password@]host:port, with or without the scheme; false: another kind of proxy. */

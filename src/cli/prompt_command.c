@@ -28,7 +28,7 @@ const struct command prompt_command = {
     .summary = "print the system prompt that teaches a model the tools",
     .usage = "[--config FILE]",
     .description = "Prints a system prompt for a language model: the tools, how to work with them, "
-                   "where data and outputs live, and the limits of this configuration.",
+                   "the folders of data and outputs, and the limits of this configuration.",
     .options = report_options + 1,
     .option_count = REPORT_OPTION_COUNT - 1,
     .run = run_prompt,

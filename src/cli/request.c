@@ -129,48 +129,43 @@ static int take_file(void *target, const char *value, struct error *err)
 static const struct option_row options[] = {
     {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
     {"language", 'l', "NAME", WORDS_LANGUAGE,
-     "the source's language; without it the file's extension tells, else Python",
+     "language of the source (default: by the file's extension, else Python)",
      .take = take_language},
-    {"no-daemon", 0, NULL, WORDS_ANY,
-     "make the box here, even if a daemon is running that has warm ones", .take = take_is_alone},
-    {"timeout", 't', "TIME", WORDS_ANY, "how long it may run: 30, 0.5, 250ms, 5m",
-     CONFIG_KEY(KEY_TIMEOUT)},
-    {"memory", 'm', "SIZE", WORDS_ANY, "memory of the box, its files included: 512m, 1g",
+    {"no-daemon", 0, NULL, WORDS_ANY, "do not use a running daemon", .take = take_is_alone},
+    {"timeout", 't', "TIME", WORDS_ANY, "timeout: 30, 0.5, 250ms, 5m", CONFIG_KEY(KEY_TIMEOUT)},
+    {"memory", 'm', "SIZE", WORDS_ANY, "memory of the box, including its files: 512m, 1g",
      CONFIG_KEY(KEY_MEMORY)},
-    {"cpus", 0, "NUMBER", WORDS_ANY, "processor cores it may use: 0.5, 2", CONFIG_KEY(KEY_CPUS)},
-    {"pids", 0, "NUMBER", WORDS_ANY, "processes and threads it may have", CONFIG_KEY(KEY_PIDS)},
-    {"disk", 0, "SIZE", WORDS_ANY, "space for its files, part of the memory", CONFIG_KEY(KEY_DISK)},
+    {"cpus", 0, "NUMBER", WORDS_ANY, "processor cores: 0.5, 2", CONFIG_KEY(KEY_CPUS)},
+    {"pids", 0, "NUMBER", WORDS_ANY, "processes and threads", CONFIG_KEY(KEY_PIDS)},
+    {"disk", 0, "SIZE", WORDS_ANY, "space for files, part of the memory", CONFIG_KEY(KEY_DISK)},
     {"max-output", 0, "KB", WORDS_ANY, "output of each stream that the result keeps",
      CONFIG_KEY(KEY_MAX_OUTPUT)},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY,
-     "set a variable inside, or hand over the caller's; may be repeated", .take = take_env},
+     "set an environment variable, or pass the caller's; may be repeated", .take = take_env},
     {"file", 'f', "HOST[:BOX]", WORDS_FILE,
      "copy a file or folder in, to /workspace or to BOX; may be repeated", .take = take_file},
-    {"out", 'o', "DIR", WORDS_FOLDER, "fetch what was left in /tmp/output to this folder",
+    {"out", 'o', "DIR", WORDS_FOLDER, "copy the files of /tmp/output to this folder",
      .take = take_out},
-    {"isolation", 'i', "LEVEL", WORDS_ISOLATION, "the least isolation that may run it",
+    {"isolation", 'i', "LEVEL", WORDS_ISOLATION, "lowest isolation level that is accepted",
      CONFIG_KEY(KEY_ISOLATION)},
-    {"root", 0, "DIR", WORDS_FOLDER, "take the box's root from this folder, not from /usr",
+    {"root", 0, "DIR", WORDS_FOLDER, "use this folder as the box's root instead of /usr",
      CONFIG_KEY(KEY_ROOT)},
-    {"template", 'T', "NAME", WORDS_ANY, "furnish the box with this template: data",
-     CONFIG_KEY(KEY_TEMPLATE)},
-    {"stdin", 0, NULL, WORDS_ANY, "hand standard input to the program", .take = take_has_stdin},
-    {"raw", 0, NULL, WORDS_ANY, "leave control sequences as they are on a terminal",
+    {"template", 'T', "NAME", WORDS_ANY, "use this template: data", CONFIG_KEY(KEY_TEMPLATE)},
+    {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the program", .take = take_has_stdin},
+    {"raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal",
      .take = take_is_raw},
-    {"json", 'j', NULL, WORDS_ANY, "print the one result as JSON and nothing else",
-     .take = take_is_json},
-    {"timing", 0, NULL, WORDS_ANY, "say on standard error where the time went",
+    {"json", 'j', NULL, WORDS_ANY, "print only the result, as JSON", .take = take_is_json},
+    {"timing", 0, NULL, WORDS_ANY, "print the time of each step on standard error",
      .take = take_has_timing},
-    {"explain", 0, NULL, WORDS_ANY, "say on standard error what held the run",
+    {"explain", 0, NULL, WORDS_ANY, "print on standard error what isolated the run",
      .take = take_has_explain},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file},
-    {"quiet", 'q', NULL, WORDS_ANY, "no notices; errors are still told", .take = take_is_quiet},
+    {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
     {"session", 's', "ID", WORDS_ANY, "run it in this session instead of a fresh box",
      .take = take_session},
-    {"detach", 'd', NULL, WORDS_ANY, "with -s: leave it running and print its execution id",
+    {"detach", 'd', NULL, WORDS_ANY, "with -s: run in the background and print the execution id",
      .take = take_is_detached},
-    {"cwd", 0, "DIR", WORDS_ANY, "with -s: the folder it starts in, /workspace if not given",
-     .take = take_cwd},
+    {"cwd", 0, "DIR", WORDS_ANY, "with -s: working folder (default /workspace)", .take = take_cwd},
 };
 
 /* In a session the daemon has it; without one it is a fresh box of our own. */
@@ -183,16 +178,14 @@ const struct command run_command = {
     .name = "run",
     .summary = "run source code in a fresh box",
     .usage = "[options] FILE | - | -c CODE [-- ARGS...]",
-    .description = "Runs Python or Bash source in a box of its own that is gone afterwards. Output "
-                   "comes as it "
-                   "is written; the exit status is the program's.\n\n"
-                   "The code starts in /workspace, which is empty but for the source and what "
-                   "--file copied in. "
-                   "There is no network. What it leaves in /tmp/output is fetched by --out.\n\n"
-                   "Where a daemon of this user is running, Python goes to one of its warm boxes, "
-                   "with the same result; no daemon is started for it. Runs with --stdin, --file, "
-                   "--out, --env or --timing, and those with other limits or another interpreter "
-                   "than the daemon has, are made here all the same.",
+    .description =
+        "Runs Python, JavaScript or Bash source in a fresh box, which is removed afterwards. "
+        "Output is shown as it is written; the exit status is the program's.\n\nThe working folder "
+        "is /workspace, which contains only the source and the files of --file. There is no "
+        "network. --out fetches the files that the code leaves in /tmp/output.\n\nIf a daemon of "
+        "this user is running, Python code runs in one of its warm boxes, with the same result; no "
+        "daemon is started for it. Runs with --stdin, --file, --out, --env or --timing, and runs "
+        "with other limits or another interpreter than the daemon's, do not use the daemon.",
     .options = options,
     .option_count = ARRAY_SIZE(options) - EXEC_ONLY,
     .operand = "FILE",
@@ -208,12 +201,12 @@ const struct command exec_command = {
     .summary = "run any program in a fresh box, or in a session",
     .usage = "[options] -- PROGRAM [ARGS...]",
     .description =
-        "Runs a program of the box's root (this machine's /usr, or --root DIR) in a box of its "
-        "own, with the same limits and the same result as 'bailey run'.\n\n"
-        "With -s ID it runs in that session, where files and processes stay. There the timeout is "
-        "60 seconds unless one is given (0: until the session ends), Ctrl-C interrupts the program "
-        "and a second one kills it, and -d leaves it running: 'bailey logs' shows its output. "
-        "Options that shape a box are not for a session, whose box is there already.",
+        "Runs a program of the box's root (this machine's /usr, or --root DIR) in a fresh box, "
+        "with the limits and the result of 'bailey run'.\n\nWith -s ID it runs in that session, "
+        "which keeps files and processes. There the default timeout is 60 seconds (0: until the "
+        "session ends), Ctrl-C interrupts the program and a second Ctrl-C kills it, and -d leaves "
+        "it running: 'bailey logs' shows its output. Options about the box cannot be used with a "
+        "session, whose box exists already.",
     .options = options + RUN_ONLY,
     .option_count = ARRAY_SIZE(options) - RUN_ONLY,
     .operand = "PROGRAM",
@@ -251,7 +244,7 @@ int request_load(const struct invocation *invocation, struct request *request,
     int result;
 
     *request = (struct request){.caller_env = invocation->env};
-    /* First of all: it decides how an error of the others is told. */
+    /* Evaluated first: it decides how errors of the other options are printed. */
     for (size_t i = 0; i < parsed->use_count; i++)
         request->is_json |= parsed->uses[i].row->take == take_is_json;
     result = options_take(parsed, request, err);

@@ -45,7 +45,7 @@ extern const struct option_row report_options[REPORT_OPTION_COUNT]; /* --json, -
 int request_load(const struct invocation *invocation, struct request *request,
                  struct config *config, struct error *err);
 
-/* config_load() for a command's --config: a file that is not there comes with what to do. */
+/* config_load() for a command's --config: a missing file is an error that says what to do. */
 int request_config(struct config *config, const char *file, char *const *env, struct error *err);
 void request_free(struct request *request);
 

@@ -27,6 +27,7 @@
 #include "cli/run_report.h"
 #include "cli/signals.h"
 #include "cli/source.h"
+#include "runtime/provider.h"
 #include "template/template.h"
 
 /* A checked request: what is left is to run it. */
@@ -54,14 +55,14 @@ static int check_size(const char *const *argv, char *const *env, struct error *e
     for (; env && *env; env++)
         bytes += strlen(*env) + 1;
     if (count > LIMIT_ARGV_COUNT)
-        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
-                         "%zu arguments are more than %d; put them in a file and hand it over with "
-                         "--file",
-                         count, LIMIT_ARGV_COUNT);
+        return error_set(
+            err, -E2BIG, ERROR_TOO_LARGE,
+            "%zu arguments are more than %d; put them in a file and pass it with --file", count,
+            LIMIT_ARGV_COUNT);
     if (bytes > LIMIT_ARGV_BYTES)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE,
                          "arguments and --env have %zu bytes, more than %llu; put them in a file "
-                         "and hand it over with --file",
+                         "and pass it with --file",
                          bytes, LIMIT_ARGV_BYTES);
     return 0;
 }
@@ -120,7 +121,7 @@ static int execute(struct job *job)
     int status;
 
     log_set_level(job->config->log_level);
-    if (config_is_docker(job->config) && engine_program(engine, &err) < 0)
+    if (config_can(job->config, PROVIDER_HOSTED) && engine_program(engine, &err) < 0)
         return message_bad_input(&err);
     if (signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
@@ -159,7 +160,7 @@ static int execute(struct job *job)
     report.signal = signals_taken(cancel_fd);
     status = run_report_print(&report, &result, &extra);
     if (result.fallback && !request->is_quiet && !request->is_json)
-        message_print("%s. It ran on this machine instead, as SANDBOX_FALLBACK says",
+        message_print("%s. It ran with the local runtime instead, as SANDBOX_FALLBACK allows",
                       result.fallback);
     say_missing_module(job, &result);
     oneshot_extra_free(&extra);
@@ -212,8 +213,9 @@ static int choose_source(const struct invocation *invocation, const struct reque
     if (!path && !request->code)
         return usage_error(err, "nothing to run: give a FILE, - for standard input, or -c CODE");
     if (str_equal(path, "-") && request->has_stdin)
-        return usage_error(err, "- and --stdin both want standard input; put the code in a file or "
-                                "give it with -c");
+        return usage_error(
+            err,
+            "- and --stdin both read standard input; put the code in a file or give it with -c");
     *ret_path = path;
     *ret_argv = argv;
     return 0;

@@ -44,20 +44,18 @@ static void say_why_it_ended(const struct run_report *report, const struct resul
         message_print("killed by signal %d (%s)", result->signal, strsignal(result->signal));
     if (result->oom_killed) {
         str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
-        message_print(
-            "out of memory (limit %s): --memory SIZE gives it more, or let it hold less at once",
-            limit);
+        message_print("out of memory (limit %s): raise it with --memory SIZE, or use less memory",
+                      limit);
     }
     if (result->disk_full) {
         str_from_bytes(result->limits.disk_bytes, limit, sizeof(limit));
         message_print(
-            "disk full (limit %s): --disk SIZE with a larger --memory gives it more, or let it "
-            "write less",
+            "disk full (limit %s): raise it with --disk SIZE and a larger --memory, or write less",
             limit);
     }
 }
 
-/* "58 bytes", "2 KB", "1.5 MB": for people, who do not type it back. */
+/* "58 bytes", "2 KB", "1.5 MB": for people, not for parsing. */
 static void size_text(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"KB", "MB", "GB", "TB"};
@@ -82,7 +80,7 @@ static void say_file(const struct output_file *file)
     sanitize_line(file->path && !file->skipped ? file->path : file->name, &name);
     if (file->skipped || !file->path) {
         message_print("not fetched: %s (%s)", buf_text(&name),
-                      file->skipped ? file->skipped : "left behind");
+                      file->skipped ? file->skipped : "not fetched");
         return;
     }
     size_text(file->bytes, size, sizeof(size));
@@ -102,9 +100,8 @@ static void say_files(const struct result *result, const struct request *request
     for (size_t i = 0; i < result->file_count; i++)
         say_file(&result->files[i]);
     if (total > result->file_count)
-        message_print(
-            "%llu more files in /tmp/output were not fetched; let the code pack them into one",
-            total - result->file_count);
+        message_print("%llu more files in /tmp/output were not fetched; pack them into one file",
+                      total - result->file_count);
 }
 
 static void print_tables(const struct request *request, const struct result *result,
@@ -140,7 +137,9 @@ int run_report_print(const struct run_report *report, const struct result *resul
         int printed = print_json(result_to_json(result));
 
         if (result->error.code == ERROR_BLOCKED_IMPORT)
-            log_warning("%s", result->error.text); /* a refusal is logged, whoever reads the JSON */
+            log_warning("%s",
+                        result->error
+                            .text); /* a refusal is logged, even if the result is printed as JSON */
         if (printed != 0)
             status = printed;
     } else {

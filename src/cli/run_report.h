@@ -1,8 +1,7 @@
 /*
- * run_report.h - what is said when a run is over, and the exit status it gives.
+ * run_report.h - prints the end of a run, and its exit status.
  *
- * Prints on the standard streams. `output` and `signal` tell whether the caller left or
- * interrupted.
+ * Prints on the standard streams. `output` and `signal` say whether the caller left or interrupted.
  *
  * Runs in: commands
  */

@@ -77,7 +77,7 @@ static long finish_held(struct sanitizer *sanitizer, const unsigned char *data, 
     }
     sanitizer->held_count = 0;
     if (size == 0) {
-        /* The held bytes led nowhere; the byte that showed it starts something new. */
+        /* The held bytes were invalid; the byte that showed it starts something new. */
         result = show_bytes(whole, before + used - 1, to);
         return result < 0 ? result : (long)used - 1;
     }

@@ -28,7 +28,7 @@ int sanitize_feed(struct sanitizer *sanitizer, const void *data, size_t length, 
 /* The stream has ended: what was held is invalid and is shown. */
 int sanitize_finish(struct sanitizer *sanitizer, struct buf *to);
 
-/* A whole text at once, on one line: file names and other words of a guest in our own messages. */
+/* A whole text at once, on one line: file names and other texts of a guest in our own messages. */
 int sanitize_line(const char *text, struct buf *to);
 
 /* The most bytes one byte of input can become: an invalid byte is "\xff". */

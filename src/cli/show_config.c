@@ -1,4 +1,4 @@
-/* show_config.c - `bailey config`: every effective value and where it came from. */
+/* show_config.c - `bailey config`: every effective value and its source. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -33,7 +33,7 @@ json_t *show_config_json(const struct config *config)
     return json_pack("{s:s?, s:o}", "file", config->file, "values", values);
 }
 
-/* The widest key, so that the columns stand in line. */
+/* The widest key, so that the columns are aligned. */
 static int key_width(void)
 {
     size_t width = 0;
@@ -72,7 +72,7 @@ static int run_config(const struct invocation *invocation)
 
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
-        options_configure(&invocation->parsed, &config, &err) < 0)
+        config_check_values(&config, &err) < 0)
         return message_bad_input(&err);
     if (request.is_json)
         return print_json(show_config_json(&config));
@@ -85,7 +85,7 @@ static int run_config(const struct invocation *invocation)
 
 const struct command config_command = {
     .name = "config",
-    .summary = "show every setting and where it came from",
+    .summary = "show every setting and its source",
     .usage = "[--json] [--config FILE]",
     .description =
         "Shows the effective value of every key and its source: a flag, the environment, "

@@ -14,7 +14,7 @@
 /* Blocks the three and returns a signalfd for them in *ret_fd, owned by the caller. */
 int signals_open(int *ret_fd, struct error *err);
 
-/* The signal that came, or 0. Never blocks. */
+/* The signal that was received, or 0. Never blocks. */
 int signals_taken(int fd);
 
 #endif

@@ -37,8 +37,8 @@ static int check_code(const struct buf *code, const char *from, struct error *er
 static int too_large(const char *from, struct error *err)
 {
     return error_set(err, -EFBIG, ERROR_TOO_LARGE,
-                     "%.200s is larger than %llu MB, the most a run's source may have; put data in "
-                     "a file and hand it over with --file",
+                     "%.200s is larger than %llu MB, the limit for source code; put data in a file "
+                     "and pass it with --file",
                      from, LIMIT_CODE_BYTES / MIB);
 }
 
@@ -53,8 +53,8 @@ static int open_failed(const char *path, int num, struct error *err)
     case EACCES:
     case EPERM:
         return error_set(err, -num, ERROR_BAD_INPUT,
-                         "'%.200s' may not be read by this user; change its permissions "
-                         "(chmod u+r) or run as somebody who may",
+                         "this user may not read '%.200s'; change its permissions (chmod u+r) or "
+                         "run as another user",
                          path);
     default:
         return error_set(err, -num, ERROR_BAD_INPUT, "opening '%.200s': %s", path, strerror(num));

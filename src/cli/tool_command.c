@@ -15,6 +15,7 @@
 #include "cli/paths.h"
 #include "cli/request.h"
 #include "cli/signals.h"
+#include "runtime/provider.h"
 #include "tool/tool.h"
 
 static int unknown_tool(const char *name)
@@ -97,7 +98,7 @@ static int run_tool(const struct invocation *invocation)
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
         paths_choose(&paths, &config, invocation->env, NULL, NULL, &err) < 0 ||
-        (config_is_docker(&config) && engine_program(engine, &err) < 0) ||
+        (config_can(&config, PROVIDER_HOSTED) && engine_program(engine, &err) < 0) ||
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
 
@@ -146,7 +147,7 @@ static bool hands_over(const struct parsed *parsed)
         return false;
     if (option_given(parsed, "session", NULL))
         return true;
-    return name && !tool_is_alone(tool_find(name));
+    return name && !tool_find(name)->is_alone;
 }
 
 const struct command tool_command = {
@@ -154,13 +155,12 @@ const struct command tool_command = {
     .summary = "call a tool as an agent does",
     .usage = "[options] NAME [JSON|-] | --list",
     .description =
-        "Calls a tool with parameters in JSON, from the argument or from standard input, and "
-        "prints its reply. The exit status is 0 whenever the tool answered; an error of the code "
-        "is an answer.\n\n"
-        "run_python_code runs in a fresh box and needs nothing else. The sandbox_ tools work in a "
-        "session: name one with -s ('bailey session new' makes one), else each call makes a new "
-        "one, which its reply names. run_code does so only when one is named.\n\n"
-        "Example: bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
+        "Calls a tool with JSON parameters, from the argument or from standard input, and prints "
+        "its reply. The exit status is 0 when the tool replied, also if the reply is an error of "
+        "the code.\n\nrun_python_code runs in a fresh box. The sandbox_ tools work in a session: "
+        "name one with -s ('bailey session new' creates one); without it each call creates a new "
+        "session, which the reply names. run_code uses a session only if one is named.\n\nExample: "
+        "bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .operand = "NAME",

@@ -1,8 +1,8 @@
 /*
- * upgrade.c - `bailey upgrade`: the running daemon goes on with this program, or another one.
+ * upgrade.c - `bailey upgrade`: the running daemon continues with this program, or another one.
  *
  * The programs are read here, with the caller's rights, and handed over as descriptors
- * (supervisor/supervisor.h). No broker is asked: it must not be able to bring programs in.
+ * (supervisor/supervisor.h). The broker is not involved: it must not be able to bring programs in.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -40,7 +40,7 @@ static int find_programs(const struct upgrade_request *request, char program[PAT
     return engine_beside(program, engine, err);
 }
 
-/* Whoever serves the state folder, wherever its socket is. */
+/* The daemon of the state folder, wherever its socket is. */
 static int find_daemon(const struct upgrade_request *request, char *const *env, struct paths *paths,
                        struct error *err)
 {
@@ -82,7 +82,7 @@ static int run_upgrade(const struct invocation *invocation)
 }
 
 static const struct option_row options[] = {
-    {"program", 0, "FILE", WORDS_FILE, "this bailey, and the bailey-engine beside it",
+    {"program", 0, "FILE", WORDS_FILE, "the new bailey; bailey-engine must be beside it",
      .take = take_program},
     {"socket", 0, "PATH", WORDS_FILE, "the daemon that listens here", .take = take_socket},
     {"state", 0, "DIR", WORDS_FOLDER, "the daemon of this state folder", .take = take_state},
@@ -92,16 +92,14 @@ static const struct option_row options[] = {
 
 const struct command upgrade_command = {
     .name = "upgrade",
-    .summary = "put a new version into the running daemon, keeping its sessions",
+    .summary = "upgrade the running daemon to a new version, keeping its sessions",
     .usage = "[--program FILE]",
     .description =
-        "The daemon goes on with this program and the bailey-engine beside it. Sessions, commands, "
-        "kernels and their output go on as if nothing had happened; connections are closed once, "
-        "and streams go on where they were with their last id. A program that cannot take over "
-        "leaves the old one running, and the status is 125.\n\n"
-        "Settings stay those of the start: 'bailey reload' brings new ones in. Boxes that live "
-        "keep the warden they were made with.\n\n"
-        "Example: install the new version, then: bailey upgrade",
+        "The running daemon continues with this program and the bailey-engine beside it. Sessions, "
+        "commands, kernels and their output are kept; connections are closed once, and streams "
+        "resume from their last id. If the new program cannot take over, the old one continues, "
+        "and the exit status is 125.\n\nSettings do not change: 'bailey reload' applies new ones. "
+        "Live boxes keep their wardens.\n\nExample: install the new version, then: bailey upgrade",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_upgrade,

@@ -105,7 +105,7 @@ static int join(struct tree *tree, const char *path, unsigned long line, const j
     json_array_foreach(list, i, item)
     {
         if (!json_is_string(item))
-            return wrong_type(tree, path, line, "a list of words");
+            return wrong_type(tree, path, line, "a list of texts");
         if ((i > 0 && buf_append_text(text, ",") < 0) ||
             buf_append_text(text, json_string_value(item)) < 0)
             return error_set(tree->err, -ENOMEM, ERROR_ENGINE, "reading %s: out of memory",
@@ -133,7 +133,7 @@ static int apply_value(struct tree *tree, int key, const struct yaml_entry *entr
     }
     if (!raw)
         return wrong_type(tree, path, entry->line,
-                          takes_list(key) ? "a list of words" : "a single value");
+                          takes_list(key) ? "a list of texts" : "a single value");
     if (buf_printf(&where, "%s:%lu", tree->name, entry->line) < 0)
         return error_set(tree->err, -ENOMEM, ERROR_ENGINE, "reading %s: out of memory", tree->name);
     return value_apply(tree->config, (enum config_key)key, raw, FROM_FILE, buf_text(&where),

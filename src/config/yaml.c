@@ -254,7 +254,7 @@ static int on_container(struct reader *reader, const yaml_event_t *event)
     if (tag)
         return refuse(reader, event, "tags are not allowed");
     if (wants_key(reader))
-        return refuse(reader, event, "a key must be a plain word");
+        return refuse(reader, event, "a key must be plain text");
     if (reader->depth == YAML_DEPTH_MAX)
         return refuse(reader, event, "nested deeper than 64 levels");
     container = is_mapping ? json_object() : json_array();

@@ -1,4 +1,4 @@
-/* address.c - an IP address in one form, and what kind of place it is; see address.h. */
+/* address.c - an IP address in one form, and its kind; see address.h. */
 #include "egress/address.h"
 
 #include <arpa/inet.h>
@@ -21,10 +21,10 @@ struct range {
     }
 
 /*
- * The first that fits counts. From IANA's registries of special addresses; the ranges for
- * documentation are left out, because nothing special is behind them. Metadata services: AWS,
- * Google, Azure and others (169.254.169.254), ECS (169.254.170.2), Alibaba (100.100.100.200),
- * Azure's wire server (168.63.129.16), AWS over IPv6.
+ * The first that matches counts. From IANA's registries of special addresses; the ranges for
+ * documentation are left out, because they lead nowhere special. Metadata services: AWS, Google,
+ * Azure and others (169.254.169.254), ECS (169.254.170.2), Alibaba (100.100.100.200), Azure's wire
+ * server (168.63.129.16), AWS over IPv6.
  */
 static const struct range ranges[] = {
     V4(169, 254, 169, 254, 32, ADDRESS_METADATA),

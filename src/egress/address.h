@@ -1,5 +1,5 @@
 /*
- * address.h - an IP address in one form, and what kind of place it is. Pure functions.
+ * address.h - an IP address in one form, and its kind. Pure functions.
  *
  * IPv4 is kept as IPv4-mapped IPv6, so that an address has exactly one form here however it was
  * written, and two are the same when their bytes are.
@@ -23,7 +23,7 @@ enum address_kind {
     ADDRESS_PRIVATE, /* of an organisation: RFC 1918, RFC 6598, unique local */
     ADDRESS_LOOPBACK,
     ADDRESS_LINK_LOCAL,
-    ADDRESS_METADATA, /* of a cloud: hands out credentials to whoever asks */
+    ADDRESS_METADATA, /* of a cloud: gives credentials to every client */
     ADDRESS_MULTICAST,
     ADDRESS_RESERVED, /* "this network", broadcast, ways into IPv4 by another name */
     _ADDRESS_KIND_MAX,

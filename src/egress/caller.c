@@ -1,9 +1,9 @@
 /*
- * caller.c - one connection from a box: what it asks for, what it is answered; see egress.h.
+ * caller.c - one connection from a box: its request and the reply; see egress.h.
  *
- * Reads only while something is expected: the head, the first words of TLS, the relay. What is read
- * into `head` has a ceiling, and each state a deadline that bytes do not move (a caller that sends
- * one byte at a time gains nothing by it).
+ * Reads only while something is expected: the head, the ClientHello, the relay. What is read into
+ * `head` is limited, and each state has a deadline that bytes do not move (a caller that sends one
+ * byte at a time gains nothing by it).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void on_timer(uv_timer_t *timer)
     if (caller->state == CALLER_DIALING)
         dial_timed_out(caller);
     else if (caller->state == CALLER_HEAD)
-        caller_refuse(caller, 408, SOCKS_FAILED, "the request did not come in time");
+        caller_refuse(caller, 408, SOCKS_FAILED, "the request did not arrive in time");
     else
         caller_close(caller);
 }
@@ -109,7 +109,7 @@ static void on_shut(uv_shutdown_t *request, int status)
         caller_close(request->data);
 }
 
-/* Nothing more comes from us; the caller has a moment to read it and to go. */
+/* We send nothing more; the caller has a moment to read it and to close. */
 static void on_answered(uv_write_t *write, int status)
 {
     struct caller *caller = write->data;
@@ -145,7 +145,7 @@ static const char *status_word(int status)
                            : "Bad Request";
 }
 
-/* The text stands behind the status, too: that is all that pip shows of a tunnel's refusal. */
+/* The text follows the status, too: that is all that pip shows of a tunnel's refusal. */
 void caller_refuse(struct caller *caller, int status, enum socks_reply reply, const char *format,
                    ...)
 {
@@ -191,8 +191,8 @@ void caller_deny(struct caller *caller, const char *reason)
                       port);
     else
         caller_refuse(caller, 403, SOCKS_NOT_ALLOWED,
-                      "%s stands for a %s, which is not listed; the operator may add the address "
-                      "to SANDBOX_INDEX_HOSTS",
+                      "%s has a %s, which is not listed; the operator can add the address to "
+                      "SANDBOX_INDEX_HOSTS",
                       host, reason);
 }
 
@@ -271,7 +271,7 @@ static void read_socks(struct caller *caller)
 
 /* ---- connected ---- */
 
-/* True: the tunnel carries TLS for the name that was asked for, or need not. */
+/* True: the tunnel carries TLS for the requested name, or need not. */
 static bool read_hello(struct caller *caller)
 {
     const char *reason = NULL;
@@ -282,7 +282,7 @@ static bool read_hello(struct caller *caller)
     uv_read_stop((uv_stream_t *)&caller->near);
     if (r < 0) {
         proxy_verdict(caller->box, false, caller->request.host.name, caller->request.port, reason);
-        caller_close(caller); /* there is no way to say anything in a tunnel */
+        caller_close(caller); /* inside a tunnel no error can be sent */
         return false;
     }
     return true;
@@ -320,8 +320,8 @@ static int answer_tunnel(struct caller *caller)
 }
 
 /*
- * `head` has become what the far side gets first: for a tunnel the bytes behind the caller's head,
- * else the request that is written anew.
+ * `head` now has what the far side gets first: for a tunnel the bytes after the caller's head, else
+ * the rewritten request.
  */
 void caller_connected(struct caller *caller)
 {
@@ -400,7 +400,7 @@ static struct caller *caller_new(struct box *box)
     if (!caller)
         return NULL;
     caller->box = box;
-    /* A head may come with as much behind it as one read takes. */
+    /* After a head there may be as many bytes as one read takes. */
     caller->head = BUF_INIT(LIMIT_EGRESS_HEAD + SCRATCH_BYTES);
     caller->out = BUF_INIT(2 * LIMIT_EGRESS_HEAD + SCRATCH_BYTES);
     caller->up.rest = BUF_INIT(2 * LIMIT_EGRESS_HEAD + 2 * SCRATCH_BYTES);

@@ -1,13 +1,13 @@
 /*
- * confine.c - the proxy's own walls: system calls first, files once the event loop is there.
+ * confine.c - the proxy's own confinement: system calls first, files once the event loop exists.
  *
- * It reads what boxes and servers send, so it is a part that may be taken over. What it needs is
- * little: to accept, to connect, to look up names. egress_confine_calls() comes before any library
- * is used: no new privileges, and a filter of its own above the guest's: no processes, no programs,
- * no sockets but inet's. libuv 1.45 and later would make an io_uring in uv_loop_init() and abort
- * when a filter that comes afterwards refuses its use (see broker/confine.c).
- * egress_confine_files() comes when everything is open: Landlock (what getaddrinfo reads, nothing
- * to write, no TCP port of its own, no signals or abstract sockets outside).
+ * It reads what boxes and servers send, so it may be compromised. What it needs is little: to
+ * accept, to connect, to resolve names. egress_confine_calls() comes before any library is used: no
+ * new privileges, and a filter above the guest's: no processes, no programs, only inet sockets.
+ * libuv 1.45 and later would make an io_uring in uv_loop_init() and abort when a filter that comes
+ * afterwards refuses its use (see broker/confine.c). egress_confine_files() comes when everything
+ * is open: Landlock (what getaddrinfo reads, nothing to write, no TCP port of its own, no signals
+ * or abstract sockets outside).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@
 #include "sys/calls.h"
 
 /*
- * Folders, not files: resolv.conf is replaced when the host changes its network, and a rule holds
- * for the file that was there. All of it is for everybody to read; our id opens nothing else.
+ * Folders, not files: resolv.conf is replaced when the host changes its network, and a rule applies
+ * to the file that existed then. All of them are world-readable; our id opens nothing else.
  */
 static const char *const readable[] = {
     "/etc",
@@ -132,7 +132,7 @@ static int put_on_arguments(void)
 {
     const struct sock_filter code[] = {
         LOAD(nr), /* the guest's filter checks the architecture */
-        /* glibc then uses clone(2), whose flags can be looked at: a thread, or nothing. */
+        /* glibc then uses clone(2), whose flags can be checked: a thread, or nothing. */
         IS(SYS_clone3, 0, 1),
         ANSWER(ENOSYS),
         IS(SYS_clone, 0, 4),
@@ -144,7 +144,7 @@ static int put_on_arguments(void)
         LOAD(args[0]),
         IS(AF_INET, 2, 0),
         IS(AF_INET6, 1, 0),
-        ANSWER(EAFNOSUPPORT), /* unix: nscd and the like; getaddrinfo goes on without them */
+        ANSWER(EAFNOSUPPORT), /* unix: nscd and the like; getaddrinfo works without them */
         ALLOWED,
         IS(SYS_tgkill, 0, 4), /* abort(3) signals itself */
         LOAD(args[0]),

@@ -16,7 +16,7 @@
 static void try_next(struct caller *caller);
 
 /*
- * Is it one of this host's own? A datagram socket that is connected sends nothing, and has the
+ * Is it an address of this host? Connecting a datagram socket sends nothing, and gives it the
  * address that packets would leave from: for an own address, that one.
  */
 static bool is_own(const struct address *address)
@@ -30,7 +30,7 @@ static bool is_own(const struct address *address)
     fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ||
         getsockname(fd, (struct sockaddr *)&from, &size) < 0)
-        return false; /* there is no way there either */
+        return false; /* then it cannot be reached either */
     return address_from_socket((struct sockaddr *)&from, &own) && address_equal(&own, address);
 }
 
@@ -82,7 +82,7 @@ static void on_upstream_read(uv_stream_t *stream, ssize_t length, const uv_buf_t
         caller_refuse(caller, 502, SOCKS_UNREACHABLE, "the upstream proxy answered %d", status);
         return;
     }
-    buf_consume(&caller->out, head_bytes); /* what is behind its answer is the server's already */
+    buf_consume(&caller->out, head_bytes); /* bytes after its answer come from the server already */
     caller->has_asked_upstream = true;
     caller_connected(caller);
 }
@@ -171,7 +171,7 @@ static void add_address(struct caller *caller, const struct address *address)
         caller->addresses[caller->address_count++] = *address;
 }
 
-/* All of them or none: a name that also stands for a forbidden place is not to be trusted. */
+/* All of them or none: a name that also has a forbidden address is not trusted. */
 static void judge(struct caller *caller)
 {
     for (size_t i = 0; i < caller->address_count && !caller->is_upstream; i++) {
@@ -204,7 +204,7 @@ static void on_resolved(uv_getaddrinfo_t *resolve, int status, struct addrinfo *
             judge(caller);
         else
             give_up(caller, 502,
-                    caller->is_upstream ? "the upstream proxy's name is not known"
+                    caller->is_upstream ? "the upstream proxy's name cannot be resolved"
                     : status < 0        ? uv_strerror(status)
                                         : "the name has no address");
     }

@@ -1,15 +1,15 @@
 /*
  * egress.h - the egress proxy: the only way from a box to the network.
  *
- * Theory of operation. `bailey-engine egress` is a process of its own in the host's network, with
- * no privilege. It gets listening sockets from the launcher (protocol.h), each made inside a box,
- * on the box's loopback; accepting on one and connecting on the host's side is all there is of a
- * network. A client says where it wants to go as to any proxy: CONNECT, a request with a whole URL,
- * or SOCKS with a name. The name is read by one parser (host.h), looked up in the box's list
- * (policy.h), and only then resolved; every address that it stands for is judged, and the ones that
- * were judged are the ones that are connected to. TLS passes through untouched, but its first words
- * must name the host that was asked for (hello.h). What is not listed is answered with what to do
- * about it; no packet leaves for it, and every verdict is logged and told.
+ * Theory of operation. `bailey-engine egress` is a separate process in the host's network, with no
+ * privilege. It gets listening sockets from the launcher (protocol.h), each made inside a box, on
+ * the box's loopback; it accepts on them and connects on the host's side, and there is no other
+ * network. A client names its destination as to any proxy: CONNECT, a request with an absolute URL,
+ * or SOCKS with a name. The name is parsed in one place (host.h), looked up in the box's list
+ * (policy.h), and only then resolved; every address that it has is checked, and the proxy connects
+ * only to addresses that it checked. TLS passes through unchanged, but its ClientHello must name
+ * the requested host (hello.h). A destination that is not listed is answered with what to do; no
+ * packet is sent for it, and every verdict is logged and reported.
  *
  * One thread and libuv's pool for getaddrinfo(3). Ends when the launcher's socket does.
  *

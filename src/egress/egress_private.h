@@ -1,9 +1,9 @@
 /*
- * egress_private.h - what the proxy's files share: its boxes, their callers, the two flows of each.
+ * egress_private.h - shared by the proxy's files: its boxes, their callers, the two flows of each.
  *
- * Owned from the top: the proxy its boxes, a box its callers. libuv closes handles later than it is
- * told to, so a caller is freed when the last of them has closed (caller_close() may be called at
- * any time and twice).
+ * Owned from the top: the proxy its boxes, a box its callers. libuv closes handles asynchronously,
+ * so a caller is freed when the last of them has closed (caller_close() may be called at any time
+ * and twice).
  *
  * Runs in: egress
  */
@@ -35,7 +35,7 @@ struct proxy {
     struct box *boxes[LIMIT_EGRESS_BOXES];
     struct egress_message *queue; /* verdicts that wait; LIMIT_EGRESS_QUEUE of them */
     size_t queue_first, queue_count;
-    char scratch[SCRATCH_BYTES]; /* every read goes here first, and nothing stays */
+    char scratch[SCRATCH_BYTES]; /* every read goes here first, and nothing is kept */
 };
 
 struct box {
@@ -43,7 +43,7 @@ struct box {
     uint32_t number;
     const struct policy *policy;
     uv_tcp_t listener;
-    bool is_closing, has_waiting; /* one that was not accepted yet: all places are taken */
+    bool is_closing, has_waiting; /* one that is not accepted yet: the limit is reached */
     struct caller *callers;
     unsigned caller_count, verdict_count;
     uint64_t connections, up_bytes, down_bytes;
@@ -52,7 +52,7 @@ struct box {
 enum caller_state {
     CALLER_HEAD,    /* says what it wants */
     CALLER_DIALING, /* not read from */
-    CALLER_HELLO,   /* connected; its first words of TLS are waited for */
+    CALLER_HELLO,   /* connected; waiting for the ClientHello */
     CALLER_RELAY,
     CALLER_LEAVING, /* answered; what it still sends is dropped */
     CALLER_CLOSED,
@@ -113,7 +113,7 @@ void caller_refuse(struct caller *caller, int status, enum socks_reply reply, co
                    ...) __attribute__((format(printf, 4, 5)));
 /* The same for what the list or an address forbids: a verdict, and what the operator may do. */
 void caller_deny(struct caller *caller, const char *reason);
-void caller_connected(struct caller *caller); /* told by dial.c: the far side is there */
+void caller_connected(struct caller *caller); /* called by dial.c: the far side is connected */
 void caller_release(struct caller *caller);   /* one of open_handles is closed */
 
 /* dial.c: from a name that is listed to a connection */

@@ -36,7 +36,7 @@ static size_t take_number(struct reader *reader, size_t bytes)
     return value;
 }
 
-/* A part whose length stands before it in so many bytes. */
+/* A part that follows its length, which has this many bytes. */
 static struct reader take_part(struct reader *reader, size_t bytes)
 {
     size_t length = take_number(reader, bytes);

@@ -1,9 +1,9 @@
 /*
- * hello.h - the name in a TLS ClientHello, without anything else of TLS. Pure, over hostile bytes;
- * fuzzed.
+ * hello.h - the server name in a TLS ClientHello, without anything else of TLS. Pure, over hostile
+ * bytes; fuzzed.
  *
- * The bytes of a tunnel are not ours to read, but its first ones say in the clear which of the many
- * names behind one address the client wants. It has to be the one that was asked for.
+ * The bytes of a tunnel are not ours to read, but its first ones say unencrypted which of the many
+ * names of one address the client wants. It has to be the requested one.
  *
  * Runs in: egress
  */

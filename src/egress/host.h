@@ -32,7 +32,7 @@ int host_parse_port(const char *text, size_t length, uint16_t default_port, stru
                     uint16_t *ret_port);
 void host_from_address(const struct address *address, struct host *ret);
 bool host_equal(const struct host *a, const struct host *b);
-/* As it stands in a URL: IPv6 in brackets. */
+/* As in a URL: IPv6 in brackets. */
 const char *host_in_url(const struct host *host, char text[HOST_TEXT_MAX + 2]);
 
 #endif

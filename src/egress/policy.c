@@ -17,7 +17,7 @@ static int wrong(struct error *err, const char *what)
     return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "the egress proxy's settings: %s", what);
 }
 
-/* An address may stand there bare: there is nothing behind it that a colon could begin. */
+/* An address may be given without brackets: no port can follow it. */
 static int read_host(const char *text, struct host *ret)
 {
     char bracketed[ADDRESS_TEXT_MAX + 2];
@@ -183,7 +183,7 @@ const char *policy_refuses(const struct policy *policy, const struct policy_entr
     host_from_address(address, &host);
     if (policy_match(policy, &host, port, &reason))
         return NULL;
-    /* That name is the loopback by definition (RFC 6761), and nobody's server decides otherwise. */
+    /* That name is the loopback by definition (RFC 6761); no server can decide otherwise. */
     if (kind == ADDRESS_LOOPBACK && str_equal(entry->host.name, "localhost"))
         return NULL;
     if (kind == ADDRESS_PRIVATE || (kind == ADDRESS_PUBLIC && is_own)) {

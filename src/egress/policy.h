@@ -1,15 +1,15 @@
 /*
  * policy.h - the lists of hosts that boxes may reach, read once from the settings.
  *
- * The settings are JSON, written by `bailey serve` (cli/), who alone decides what is in them:
+ * The settings are JSON, written by `bailey serve` (cli/), which alone decides their contents:
  *   {"policies": {"installer": [{"host": "pypi.org", "port": 443, "private": false, "tls": true,
  *                                "direct": false}, ...]},
  *    "upstream": null | {"host": "proxy.example.org", "port": 3128, "authorization": "Basic ..."},
  *    "patience_ms": {"head": 30000, "dial": 10000, "idle": 300000, "leave": 2000}}
  * host: a name, "*." and a name (all below it), or an address. port 0: any. private: the name may
- * stand for an address of ADDRESS_PRIVATE. tls: only TLS, for just this name. direct: not through
- * the upstream proxy. An address is allowed when it is listed itself, whatever kind it is; and a
- * listed name may stand for an address that is listed too.
+ * have an address of ADDRESS_PRIVATE. tls: only TLS, for just this name. direct: not through the
+ * upstream proxy. An address is allowed when it is listed itself, whatever kind it is; and a listed
+ * name may have an address that is listed too.
  *
  * Runs in: egress
  */
@@ -60,10 +60,10 @@ void egress_settings_free(struct egress_settings *settings);
 
 extern const char *const egress_policy_words[_EGRESS_POLICY_MAX];
 
-/* The entry that allows it, or NULL and a word why not ("not_listed", "port_not_listed"). */
+/* The entry that allows it, or NULL and a reason ("not_listed", "port_not_listed"). */
 const struct policy_entry *policy_match(const struct policy *policy, const struct host *host,
                                         uint16_t port, const char **ret_reason);
-/* NULL: a name of this entry may stand for the address; else why not. is_own: it is this host's. */
+/* NULL: a name of this entry may have the address; else why not. is_own: it is this host's. */
 const char *policy_refuses(const struct policy *policy, const struct policy_entry *entry,
                            const struct address *address, uint16_t port, bool is_own);
 

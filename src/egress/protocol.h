@@ -1,9 +1,9 @@
 /*
- * protocol.h - what the launcher and the egress proxy say to each other: fixed, small, binary.
+ * protocol.h - the messages between launcher and egress proxy: fixed, small, binary.
  *
  * One SOCK_SEQPACKET pair. A message is one packet: type (1 byte), then the fields of its struct
  * packed by wire/pack.h; ADD comes with one descriptor, the others with none. The proxy reads
- * hostile bytes all day, so the launcher treats what it says as hostile. Fuzzed.
+ * hostile bytes, so the launcher treats its messages as hostile. Fuzzed.
  *
  * Runs in: egress
  */
@@ -52,8 +52,8 @@ int egress_message_unpack(const uint8_t *data, size_t length, struct egress_mess
 /* One message with an optional descriptor (-1: none). 1: done, 0: it would block, or negative. */
 int egress_send(int fd, const struct egress_message *message, int with_fd);
 /*
- * The same the other way; *ret_fd is owned by the caller, -1: none. -EPIPE: the peer is gone;
- * -EPROTO: nonsense, or a descriptor where none belongs (nothing is kept).
+ * The same the other way; *ret_fd is owned by the caller, -1: none. -EPIPE: the peer has closed;
+ * -EPROTO: malformed, or a descriptor where none is allowed (nothing is kept).
  */
 int egress_receive(int fd, struct egress_message *ret, int *ret_fd);
 

@@ -1,4 +1,4 @@
-/* proxy.c - the proxy's life: settings, boxes that come and go, verdicts that are told. */
+/* proxy.c - the proxy's main loop: settings, boxes that are added and removed, verdicts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -106,7 +106,7 @@ static bool has_place(const struct box *box)
            box->proxy->caller_count < box->proxy->caller_max;
 }
 
-/* A place that one box has left may be what another waits for. */
+/* Another box's connection may wait for the slot that this box has released. */
 static void let_in(struct proxy *proxy)
 {
     for (size_t i = 0; i < LIMIT_EGRESS_BOXES; i++) {
@@ -140,7 +140,7 @@ static void box_close(struct box *box)
     uv_close((uv_handle_t *)&box->listener, on_listener_closed);
 }
 
-/* One that finds no place is left where it is: libuv takes no other until it is accepted. */
+/* A connection without a free slot stays where it is: libuv takes no other until it is accepted. */
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct box *box = listener->data;
@@ -225,7 +225,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
         fd = -1;
     }
     if (r < 0)
-        uv_stop(&proxy->loop); /* nobody is left to work for */
+        uv_stop(&proxy->loop); /* the launcher has gone */
 }
 
 static int read_settings(struct proxy *proxy, struct error *err)
@@ -243,9 +243,9 @@ static int read_settings(struct proxy *proxy, struct error *err)
 }
 
 /*
- * Those that the process has descriptors for: one for each side of a caller, two for each box (what
- * it listens on, and the one that waits), some for the loop and for getaddrinfo(3). Without
- * descriptors libuv would turn without end: its own spare for that is opened by its path, which
+ * As many as the process has descriptors for: one for each side of a caller, two for each box (its
+ * listening socket, and the connection that waits), some for the loop and for getaddrinfo(3).
+ * Without descriptors libuv would loop forever: its own spare for that is opened by its path, which
  * Landlock refuses.
  */
 static unsigned most_callers(void)
@@ -302,7 +302,9 @@ int egress_main(void)
     }
     watch_control(proxy);
     uv_run(&proxy->loop, UV_RUN_DEFAULT);
-    /* The kernel closes what is open; freeing it one by one would serve nobody. Nor do handlers of
-     * exit(3), which the filter may not let do their work (a leak check traces its own process). */
+    /*
+     * The kernel closes what is open; freeing it one by one would be useless. So are handlers of
+     * exit(3), which the filter may block (a leak check traces its own process).
+     */
     _exit(0);
 }

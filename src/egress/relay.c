@@ -1,6 +1,6 @@
 /*
- * relay.c - bytes both ways, exactly, with back pressure: what the other side does not take yet is
- * kept (one read's worth), and nothing more is read until it is gone. See egress.h.
+ * relay.c - bytes both ways, exactly, with back pressure: what the other side has not accepted yet
+ * is kept (one read), and no more is read until it is sent. See egress.h.
  */
 #include <string.h>
 
@@ -25,12 +25,12 @@ static void on_shut(uv_shutdown_t *request, int status)
         caller_close(caller);
         return;
     }
-    /* One request was answered; nobody waits for the caller to find out. */
+    /* One request was answered; the connection ends without waiting for the caller. */
     if (flow == &caller->down && !caller->request.is_connect)
         caller_set_deadline(caller, caller->box->proxy->settings.patience.leave_ms);
 }
 
-/* The end of one way is told to the other side, behind all that was written. */
+/* The end of one direction is signalled to the other side, after all that was written. */
 static void flow_end(struct flow *flow)
 {
     uv_read_stop(flow->from);
@@ -104,7 +104,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
     if (flow->left != UINT64_MAX)
         flow->left -= passed;
     *flow->counter += passed;
-    flow->dropped += (size_t)length - passed; /* behind the one request that there may be */
+    flow->dropped += (size_t)length - passed; /* after the one request that is allowed */
     if (flow->dropped > LIMIT_EGRESS_DROP)
         caller_close(caller);
     else if (passed > 0)
@@ -117,7 +117,7 @@ static void flow_read(struct flow *flow)
         caller_close(flow->caller);
 }
 
-/* `rest` holds what goes first. */
+/* `rest` has what is sent first. */
 static void flow_start(struct flow *flow)
 {
     *flow->counter += flow->rest.length;
@@ -127,7 +127,9 @@ static void flow_start(struct flow *flow)
         flow_read(flow);
 }
 
-/* The first bytes to the far side: the request written anew, and as much of its body as came. */
+/*
+ * The first bytes to the far side: the rewritten request, and as much of its body as has arrived.
+ */
 static int gather(struct caller *caller)
 {
     size_t body = caller->head.length;

@@ -200,7 +200,7 @@ int request_parse(const char *data, size_t length, struct request *ret, int *ret
     return 0;
 }
 
-/* ---- written anew ---- */
+/* ---- rewriting ---- */
 
 /* Is the name one of the comma-separated words of a Connection field? */
 static bool is_listed(const struct field *field, const struct field *connection)

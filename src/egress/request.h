@@ -1,10 +1,10 @@
 /*
- * request.h - the head of a request to an HTTP proxy: read strictly, written anew. Pure functions
- * over hostile bytes; fuzzed.
+ * request.h - the head of a request to an HTTP proxy: parsed strictly, then rewritten. Pure
+ * functions over hostile bytes; fuzzed.
  *
  * One request for each connection, so there is no second one to be smuggled. Bodies have a
  * Content-Length or there is none; chunked ones are refused. Nothing of the client's framing is
- * passed on: what is sent further is written here from what was understood.
+ * passed on: what is forwarded is written here from what was understood.
  *
  * Runs in: egress
  */
@@ -26,7 +26,7 @@ struct request {
     uint16_t port;
     bool has_body;
     uint64_t body_bytes;
-    size_t head_bytes; /* what comes behind is the body, or the tunnel's */
+    size_t head_bytes; /* what follows is the body, or the tunnel's bytes */
     /* pieces of the head, for request_write() */
     const char *method, *path, *fields;
     size_t method_length, path_length, fields_length;

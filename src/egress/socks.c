@@ -54,7 +54,7 @@ int socks_request(const uint8_t *data, size_t length, struct host *ret_host, uin
     if (data[0] != SOCKS_VERSION || data[2] != 0)
         return -EPROTO;
     if (data[1] != COMMAND_CONNECT) {
-        *ret_reply = SOCKS_NO_COMMAND; /* UDP too: there is no way for it */
+        *ret_reply = SOCKS_NO_COMMAND; /* UDP too: it is not supported */
         return -EPROTO;
     }
     used = read_address(data[3], data + 4, length - 4, ret_host);

@@ -1,6 +1,6 @@
 /*
  * client.h - HTTP over a unix socket, TCP or TLS, for the command line, the MCP door and the Docker
- * provider host: calls that wait and exchanges that go on beside other descriptors.
+ * provider host: calls that wait, and exchanges that run beside other descriptors.
  *
  * libcurl's multi interface. One thread. Callbacks come from http_client_wait() or, when the client
  * has a reactor, from its loop only; they may start and cancel exchanges.
@@ -24,16 +24,16 @@ struct http_exchange;
 
 int http_client_open(const char *socket_path, struct http_client **ret, struct error *err);
 /*
- * A server that may be elsewhere. `address`: "unix:///path", "tcp://host:port" ("http://..." and
- * "https://..." too). `tls_folder`: with ca.pem, cert.pem and key.pem; NULL or empty: no TLS
- * (https: the system's authorities). A cert.pem or key.pem that is not there is left out, and a
- * ca.pem that nobody has to be verified with. -EINVAL with ERROR_BAD_CONFIG: the address makes no
- * sense.
+ * A server that may be on another machine. `address`: "unix:///path", "tcp://host:port"
+ * ("http://..." and "https://..." too). `tls_folder`: with ca.pem, cert.pem and key.pem; NULL or
+ * empty: no TLS (https: the system's authorities). A missing cert.pem or key.pem is left out, and
+ * so is a ca.pem when the server is not verified. -EINVAL with ERROR_BAD_CONFIG: the address is
+ * malformed.
  */
 struct http_place {
     const char *address;
     const char *tls_folder;
-    bool is_unverified;      /* with a tls_folder: TLS with whoever answers */
+    bool is_unverified;      /* with a tls_folder: TLS without verifying the server */
     struct reactor *reactor; /* drives all exchanges; NULL: http_client_wait() does */
 };
 int http_client_open_at(const struct http_place *place, struct http_client **ret,
@@ -56,11 +56,13 @@ struct http_call_events {
     /* Before the first byte; may be NULL, as the others may. */
     void (*status)(void *ctx, unsigned status);
     int (*data)(void *ctx, const void *data, size_t length); /* <0 aborts */
-    /* Last. err->num 0: the reply is whole; -ECONNREFUSED, -ENOENT: nobody is there; -EACCES: the
-     * socket is not ours to use; -EHOSTUNREACH: no such host; -ETIMEDOUT; -ECONNRESET: the other
-     * side left; -ECANCELED: data() or body_read() said so. Of TLS: -EPROTOTYPE, it is not spoken
-     * there; -EKEYREJECTED, nobody vouches for the server; -EREMCHG, its certificate is another
-     * name's; -ENOKEY, ours is missing, refused or of no use. The exchange ends with it. */
+    /*
+     * Last. err->num 0: the reply is complete; -ECONNREFUSED, -ENOENT: no process listens; -EACCES:
+     * no permission for the socket; -EHOSTUNREACH: no such host; -ETIMEDOUT; -ECONNRESET: the other
+     * side closed; -ECANCELED: data() or body_read() cancelled. Of TLS: -EPROTOTYPE, the server
+     * does not use it; -EKEYREJECTED, the server cannot be verified; -EREMCHG, its certificate has
+     * another name; -ENOKEY, ours is missing, refused or unusable. The exchange ends with it.
+     */
     void (*done)(void *ctx, unsigned status, const struct error *err);
 };
 int http_call_start(struct http_client *client, const struct http_call *call,
@@ -68,7 +70,7 @@ int http_call_start(struct http_client *client, const struct http_call *call,
                     struct error *err);
 /* A response header of a running exchange, inside status(), data() or done(); or NULL. */
 const char *http_call_header(struct http_exchange *exchange, const char *name);
-void http_call_cancel(struct http_exchange *exchange); /* no callback comes any more */
+void http_call_cancel(struct http_exchange *exchange); /* no callback is called any more */
 
 /*
  * Not for a client with a reactor. Waits for the exchanges and for `fds` (revents are filled) at

@@ -1,12 +1,12 @@
 /*
- * curl_error.c - what a failure of libcurl means: a number for whoever has to decide, and words for
- * people; see http_call_events in client.h.
+ * curl_error.c - what a failure of libcurl means: a number for code that has to decide, and a text
+ * for people; see http_call_events in client.h.
  *
- * libcurl has few codes for TLS. With TLS 1.3 a client without a certificate is through with its
- * handshake when the server refuses it, which is then an error of reading; only libcurl's words,
- * those of the library below it (OpenSSL or GnuTLS), tell such cases apart. And when the server has
- * closed before libcurl looks at the connection, there are no such words any more (4 of 10 times on
- * loopback): a server that hangs up on us before it ever answered has perhaps refused us.
+ * libcurl has few codes for TLS. With TLS 1.3 a client without a certificate has finished its
+ * handshake when the server refuses it, which is then an error of reading; only the message of
+ * libcurl, that of the library below it (OpenSSL or GnuTLS), distinguishes such cases. And when the
+ * server has closed before libcurl looks at the connection, there is no such message (4 of 10 times
+ * on loopback): a server that closes the connection before it ever answered has perhaps refused us.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -26,13 +26,15 @@ static bool has_reason(const char *why)
     return has_words(why, " alert ") || has_words(why, "certificate");
 }
 
-/* Our own certificate or key, in libcurl's words with GnuTLS; 7.88 and 8.14 go on differently. */
+/*
+ * Our own certificate or key, in libcurl's message with GnuTLS; 7.88 and 8.14 continue differently.
+ */
 static bool is_unreadable(const char *why)
 {
     return has_words(why, "error reading x.509");
 }
 
-/* In the middle of a handshake: our last words found nobody. */
+/* In the middle of a handshake: the server closed before it read our last message. */
 static bool has_gone(const char *why)
 {
     return has_words(why, "broken pipe") || has_words(why, "reset by peer") ||
@@ -85,7 +87,9 @@ static int number(CURL *easy, CURLcode code)
     }
 }
 
-/* A certificate's subject is in libcurl's words: anybody's, and they go to terminals and logs. */
+/*
+ * A certificate's subject is in libcurl's message: untrusted text that goes to terminals and logs.
+ */
 static void clean(char *text, size_t size, const char *why)
 {
     size_t length = 0;
@@ -110,8 +114,8 @@ static int explain_key(const struct http_client *client, CURLcode code, const ch
         return error_set(err, -ENOKEY, ERROR_ENGINE, "%s does not accept the certificate %s (%s)",
                          who, client->cert, why);
     return error_set(err, -ENOKEY, ERROR_ENGINE,
-                     "%s wants a certificate, and there is no cert.pem in '%s' (%s)", who, folder,
-                     why);
+                     "%s requires a certificate, and there is no cert.pem in '%s' (%s)", who,
+                     folder, why);
 }
 
 int client_curl_error(const struct http_client *client, CURL *easy, CURLcode code, const char *said,
@@ -126,13 +130,12 @@ int client_curl_error(const struct http_client *client, CURL *easy, CURLcode cod
     case -ENOKEY:
         return explain_key(client, code, why, err);
     case -EKEYREJECTED:
-        return error_set(err, num, ERROR_ENGINE,
-                         "its certificate is not one that %s vouches for (%s)",
+        return error_set(err, num, ERROR_ENGINE, "its certificate cannot be verified with %s (%s)",
                          client->ca ? client->ca : "this machine", why);
     case -EREMCHG:
         return error_set(err, num, ERROR_ENGINE, "its certificate is for another name (%s)", why);
     case -EPROTOTYPE:
-        return error_set(err, num, ERROR_ENGINE, "it does not speak TLS with us (%s)", why);
+        return error_set(err, num, ERROR_ENGINE, "it does not use TLS (%s)", why);
     default:
         return error_set(err, num ? num : number(easy, code), ERROR_ENGINE, "%s", why);
     }

@@ -1,8 +1,9 @@
 /*
- * drive.c - a client whose exchanges go on in a reactor's loop.
+ * drive.c - a client whose exchanges run in a reactor's loop.
  *
  * libcurl says which sockets and which moment it waits for (curl_multi_socket_action(3)); each
- * socket has a watch, and one timer is for the moment and for what was started or cancelled since.
+ * socket has a watch, and one timer is for the moment and for exchanges that were started or
+ * cancelled since.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +18,7 @@ struct http_socket {
     curl_socket_t fd;
 };
 
-/* What libcurl is told, and what it then tells. */
+/* Events for libcurl, and the exchanges that it then reports. */
 static void turn(struct http_client *client, curl_socket_t fd, int events)
 {
     int running;
@@ -99,7 +100,7 @@ static int time_wanted(CURLM *multi, long delay_ms, void *ctx)
     return 0;
 }
 
-/* libcurl is told of the time after new ones were added: adding them sets the timer again. */
+/* libcurl learns of the timeout after new ones were added: adding them sets the timer again. */
 static void on_time(void *ctx)
 {
     struct http_client *client = ctx;

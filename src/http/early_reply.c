@@ -1,14 +1,14 @@
 /*
- * early_reply.c - an answer in the middle of a body that does not say its length.
+ * early_reply.c - a reply in the middle of a body without a Content-Length.
  *
- * libmicrohttpd (0.9.75) takes a reply before the first byte of a body or behind its last one. A
- * body in chunks that is too long may have no last one. So its answer is written past libmicrohttpd
- * (which sends nothing while it reads, so that the socket's buffer is empty), and our sending ends
- * with it: the client has the whole answer and the end of the connection at once.
+ * libmicrohttpd (0.9.75) takes a reply before the first byte of a body or after its last one. A
+ * chunked body that is too long may have no last one. So its reply is written past libmicrohttpd
+ * (which sends nothing while it reads, so that the socket's buffer is empty), and we then shut down
+ * our sending side: the client has the whole reply and the end of the connection at once.
  *
- * To close then would reset the connection while the client is still sending, and who does not read
- * before it has sent would never see the answer. So a little more is read and dropped
- * (LIMIT_HTTP_EARLY_REPLY, and timeouts.c has a look at the time) before the connection is closed.
+ * Closing then would reset the connection while the client is still sending, and a client that does
+ * not read before it has sent everything would never see the reply. So a little more is read and
+ * dropped (LIMIT_HTTP_EARLY_REPLY, and a time limit in timeouts.c) before the connection is closed.
  */
 #include <string.h>
 #include <time.h>

@@ -46,7 +46,7 @@ const char *http_call_header(struct http_exchange *exchange, const char *name)
     return NULL;
 }
 
-/* Each header line, the status line and the empty line behind them. */
+/* Each header line, the status line and the empty line after them. */
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
 {
     struct http_exchange *exchange = ctx;
@@ -160,7 +160,7 @@ static bool set_target(struct http_exchange *exchange, const struct http_call *c
 
     /*
      * On a connection that was used before, libcurl sends a request again by itself when the server
-     * closes it without a byte (a broker that is killed does that): a command would run twice.
+     * closes it without a byte (as a killed broker does): a command would run twice.
      */
     if (!str_equal(call->method, "GET") && !str_equal(call->method, "HEAD")) {
         curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);

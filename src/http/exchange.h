@@ -41,7 +41,7 @@ struct http_exchange {
     CURL *easy;
     struct curl_slist *request_headers;
     struct buf headers;  /* of the reply: name NUL value NUL ... */
-    size_t header_bytes; /* that came, kept or not: libcurl keeps all of them */
+    size_t header_bytes; /* bytes received, kept or not: libcurl keeps all of them */
     const struct http_call_events *events;
     void *ctx;
     long (*body_read)(void *ctx, void *data, size_t size);
@@ -56,13 +56,13 @@ int client_place_set(struct http_client *client, const struct http_place *place,
 bool client_place_apply(const struct http_client *client, CURL *easy, const char *path);
 void client_place_free(struct http_client *client);
 
-/* curl_error.c: a failure of libcurl and its words as an error; returns its number */
+/* curl_error.c: a failure of libcurl and its message as an error; returns its number */
 int client_curl_error(const struct http_client *client, CURL *easy, CURLcode code, const char *said,
                       struct error *err);
 
 /* client.c */
 int client_settle(struct http_client *client);
-void client_messages(struct http_client *client); /* tells those that are over */
+void client_messages(struct http_client *client); /* reports those that have ended */
 
 /* drive.c */
 int drive_start(struct http_client *client);

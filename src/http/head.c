@@ -144,7 +144,7 @@ enum head_origin head_origin(const char *origin, const char *host, const char *c
         if (str_equal(*origins, "*") || strcasecmp(*origins, origin) == 0)
             return ORIGIN_LISTED;
     }
-    /* Which of the two it is said with is the business of whoever stands before us. */
+    /* Which of the two was used is the business of a proxy in front of us. */
     if (is_web && host && host[0] && strcasecmp(page + 3, host) == 0)
         return ORIGIN_OWN;
     return ORIGIN_FOREIGN;

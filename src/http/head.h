@@ -1,9 +1,9 @@
 /*
- * head.h - what a request's headers show before anybody acts on it: shapes that two servers read
- * differently (smuggling), and whether its Host and its Origin are ones that may come.
+ * head.h - checks on a request's headers before they are used: forms that two servers read
+ * differently (smuggling), and whether its Host and its Origin are allowed.
  *
- * Pure; every byte is hostile. head_add() is called for each header in its order, head_check() once
- * behind the last. Texts are borrowed.
+ * Pure; every byte is hostile. head_add() is called for each header in order, head_check() once
+ * after the last. Texts are borrowed.
  *
  * Runs in: broker, hosts, commands
  */
@@ -25,8 +25,8 @@ void head_add(struct head *head, const char *name, size_t name_length, const cha
 const char *head_check(const struct head *head, bool is_old); /* is_old: HTTP/1.0 */
 
 /*
- * `hosts`: "name" fits any port, "name:port" only that one. NULL: every host does. An address in
- * numbers fits always: others can point a name of theirs at us, and no address.
+ * `hosts`: "name" matches any port, "name:port" only that one. NULL: every host matches. A numeric
+ * address always matches: others can point a name of theirs at us, but not an address.
  */
 bool head_host_fits(const char *host, const char *const *hosts);
 

@@ -2,13 +2,13 @@
  * http_private.h - a server's own structs, shared by its files. The flow of one request:
  *
  * libmicrohttpd calls on_request() once with the headers (http_request_begin), for each piece of
- * the body (http_request_data) and once behind it (http_request_end). It can take a reply only in
+ * the body (http_request_data) and once after it (http_request_end). It can take a reply only in
  * the first and in the last of these, so a reply that comes in between waits for the end of the
  * body, which is dropped (unless it says that the body is too long: early_reply.c). Where a request
- * must wait for somebody (for a taker, for the reply, for more of a stream) its connection is
- * suspended, because libmicrohttpd would else ask again without end; whatever was waited for wakes
- * it. A suspended connection is looked at by nobody, so the server watches every connection for its
- * end by itself (struct link).
+ * must wait (for a reader of the body, for the reply, for more of a stream) its connection is
+ * suspended, because libmicrohttpd would otherwise call again without end; the event that was
+ * waited for resumes it. libmicrohttpd does not look at a suspended connection, so the server
+ * itself watches every connection for its end (struct link).
  *
  * A request that became a WebSocket stays in the list, answered, until that is closed: its
  * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it.
@@ -35,8 +35,9 @@ struct link {
     struct http_request *request; /* the one that is under way, or NULL */
     struct tls_identity *identity;
     int fd;
-    uint64_t since_ms;      /* it began, or its last request ended */
-    uint64_t half_ms;       /* its client has ended its sending, and nothing came since; 0: no */
+    uint64_t since_ms; /* it began, or its last request ended */
+    uint64_t half_ms;  /* when its client shut down its sending side, if nothing came since; 0: it
+                          did not */
     uint64_t half_received; /* of the body by then */
     uint64_t request_count; /* that have ended */
     bool is_gone;           /* its client */
@@ -46,6 +47,7 @@ struct link {
 struct http_server {
     struct reactor *reactor;
     struct http_server_spec spec;
+    struct route_table *table; /* of spec.routes */
     struct MHD_Daemon *daemon;
     struct reactor_watch *watch; /* libmicrohttpd's epoll set */
     struct reactor_timer *timer;
@@ -58,14 +60,15 @@ struct http_server {
     bool is_looking;
     struct reactor_timer *holder; /* refusal_delay.c */
     bool is_holding;
-    unsigned still_rounds; /* at once again, and nobody was called: timeouts.c */
+    unsigned
+        still_rounds; /* rounds that were requested at once and called no handler: timeouts.c */
     unsigned client_count; /* connections */
     uint64_t client_total; /* that there ever were */
     bool is_woken;         /* a connection was resumed: there is something to do at once */
     unsigned end_rounds;   /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
     bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
-    bool is_stopping; /* http_server_stop() was called: nobody is called any more but who waits */
+    bool is_stopping; /* http_server_stop() was called: only waiting requests are called back */
     bool is_late;     /* it was called from inside */
     bool has_orphans; /* a request has one */
 };
@@ -79,9 +82,9 @@ struct http_request {
     uint64_t held_ms; /* its reply leaves then (refusal_delay.c); 0: at once */
     char id[REQUEST_ID_MAX];
     struct trace trace;
-    char tenant[64]; /* whose it is; empty: nobody said */
-    char key[64];    /* the id of the key that it came with; likewise */
-    bool was_told;   /* that it was refused, to whoever keeps a list of that */
+    char tenant[64]; /* its tenant; empty: not set */
+    char key[64];    /* the id of its key; likewise */
+    bool was_told;   /* its refusal was recorded in a log of refusals */
 
     struct http_target target;
     int target_error; /* what target_parse() said */
@@ -93,7 +96,7 @@ struct http_request {
 
     struct buf body;         /* WHOLE_BODY */
     uint64_t body_received;  /* bytes that were taken */
-    uint64_t body_dropped;   /* bytes that came after the answer */
+    uint64_t body_dropped;   /* bytes received after the reply */
     uint64_t early_reply_ms; /* it was answered in the middle of its body (early_reply.c); 0: no */
     const struct http_body_events *taker;
     void *taker_ctx;
@@ -122,7 +125,7 @@ struct http_request {
     bool was_queued;     /* libmicrohttpd has the reply */
     bool is_paused;      /* suspended */
     bool was_called_on;  /* inside data() or more(): the thing to wait for has already come */
-    bool is_gone;        /* nobody waits any more, and everybody who must know does */
+    bool is_gone;        /* no client waits any more, and every callback was called */
 };
 
 /* request.c */

@@ -1,6 +1,6 @@
 /*
- * origin.c - which requests are heard at all: no smuggling (head.h), a Host and an Origin that may
- * come; and what a browser is told where a page of another origin may call (CORS).
+ * origin.c - which requests are accepted: no smuggling (head.h), an allowed Host and Origin; and
+ * the headers for a browser whose page of another origin may call (CORS).
  */
 #include <string.h>
 
@@ -22,8 +22,7 @@ static void refuse(struct http_request *request, unsigned status, const char *wh
     http_request_refuse(request, status, why);
 }
 
-/* The browser's question whether a page may ask. Keys are no cookies: no credentials are allowed.
- */
+/* The browser's preflight request. Keys are not cookies: no credentials are allowed. */
 static void answer_preflight(struct http_request *request)
 {
     static const char *const headers[] = {

@@ -1,4 +1,4 @@
-/* place.c - where a client's server is: a unix socket, TCP or TLS. */
+/* place.c - the address of a client's server: a unix socket, TCP or TLS. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static int set_host(struct http_client *client, const char *host, bool has_tls)
     return client->base ? 0 : -ENOMEM;
 }
 
-/* One that is there and cannot be read is libcurl's to name, in words that say so. */
+/* A file that exists and cannot be read is reported by libcurl, with a clear message. */
 static int set_file(char **ret, const char *folder, const char *name, bool is_needed)
 {
     CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_PATH_BYTES);

@@ -24,9 +24,9 @@ int plain_connect(const char *path, int *ret_fd, struct error *err)
         return error_errno(err, "making a socket");
     if (!str_copy(address.sun_path, sizeof(address.sun_path), path))
         return error_set(err, -ENAMETOOLONG, ERROR_NO_DAEMON, "the socket's path is too long");
-    /* EAGAIN: its queue is full, which is as good as nobody. */
+    /* EAGAIN: its queue is full, which is treated as if no process listened. */
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-        return error_set(err, -errno, ERROR_NO_DAEMON, "nobody answers on %.200s: %s", path,
+        return error_set(err, -errno, ERROR_NO_DAEMON, "no answer on %.200s: %s", path,
                          strerror(errno));
     *ret_fd = fd_take(&fd);
     return 0;

@@ -1,7 +1,7 @@
 /*
  * plain.h - the one call that the static program makes, without libcurl: HTTP/1.0 over a unix
- * socket, so that the reply's body is what comes until the connection ends. Pure but for the
- * connecting, which does not wait.
+ * socket, so that the reply's body ends with the connection. Pure except for connecting, which does
+ * not wait.
  *
  * Runs in: broker, hosts, commands
  */
@@ -17,7 +17,7 @@
 /* A connected socket, which never blocks. Errors: ERROR_NO_DAEMON. */
 int plain_connect(const char *path, int *ret_fd, struct error *err);
 
-/* The head of a request, `accept` NULL: any reply. Every word is the caller's own. */
+/* The head of a request, `accept` NULL: any reply. All texts come from our own code. */
 int plain_head_write(struct buf *text, const char *method, const char *path, const char *accept,
                      size_t body_length);
 

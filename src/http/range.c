@@ -27,7 +27,7 @@ static bool read_number(const char **at, uint64_t *ret)
     return *at > start;
 }
 
-/* Nothing behind it but blanks and empty elements of a list (RFC 9110 section 5.6.1.2). */
+/* Only blanks and empty elements of a list follow (RFC 9110 section 5.6.1.2). */
 static bool is_end(const char *text)
 {
     return text[strspn(text, " \t,")] == '\0';
@@ -58,7 +58,7 @@ enum http_range http_range_read(const char *range, const char *if_range, const c
 
     *ret_first = 0;
     *ret_count = size;
-    /* A date never fits: there is none that a file's content could be told by. */
+    /* A date never matches: a file's content is not identified by a date. */
     if (!range || (if_range && !str_equal(if_range, etag)) ||
         strncasecmp(range, UNIT, strlen(UNIT)) != 0)
         return RANGE_WHOLE;

@@ -24,12 +24,12 @@ enum http_range {
 enum http_range http_range_read(const char *range, const char *if_range, const char *etag,
                                 uint64_t size, uint64_t *ret_first, uint64_t *ret_count);
 
-/* Whether a list of tags (If-None-Match) names this one. */
+/* Whether a list of tags (If-None-Match) has this one. */
 bool http_etag_is_in(const char *list, const char *etag);
 
 /*
- * "Content-Disposition: attachment; ..." for a name of any bytes: plain letters for old readers,
- * the rest by percent (RFC 6266, 8187). Only what is behind the last '/' is taken.
+ * "Content-Disposition: attachment; ..." for a name of any bytes: plain letters for old clients,
+ * the rest percent-encoded (RFC 6266, 8187). Only the part after the last '/' is used.
  */
 void http_attachment(const char *name, char *header, size_t size);
 #define HTTP_ATTACHMENT_MAX 1200

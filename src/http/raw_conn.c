@@ -3,9 +3,9 @@
  *
  * libmicrohttpd's own way for an upgraded connection with TLS is a pair of sockets, and it moves
  * the bytes between that and the session, in what is left of the connection's memory: nothing,
- * since the headers of the 101 have taken all of it, so that its spare 8 bytes are used, 4 for each
+ * since the headers of the 101 have used all of it, so that its spare 8 bytes are used, 4 for each
  * direction (1.1 MB/s, and a core busy with it). So nothing is written into that pair, and the
- * session gets a function to read by that says "nothing there" unless it is us who ask.
+ * session gets a read function that reports "no data" unless we call it.
  */
 #include "http/raw_conn.h"
 
@@ -17,7 +17,9 @@
 
 #include "base/cleanup.h"
 
-#define SHUT ((gnutls_transport_ptr_t)(intptr_t)-1) /* in place of the descriptor: it is not us */
+#define SHUT                                                                                      \
+    ((gnutls_transport_ptr_t)(intptr_t)-1) /* instead of the descriptor: libmicrohttpd reads, not \
+                                              we */
 
 /* What MHD_get_connection_info() returns is good until the next call: 1.0 fills one union again. */
 struct raw_conn raw_conn_of(struct MHD_Connection *connection)

@@ -1,10 +1,10 @@
 /*
  * raw_conn.h - a connection's bytes past libmicrohttpd, plain or TLS.
  *
- * For what libmicrohttpd (0.9.75) cannot do: an answer in the middle of a body (early_reply.c), and
- * a WebSocket behind TLS that is not slow (websocket.c). Borrows the connection's descriptor and
- * session, which stay libmicrohttpd's to close. Called where libmicrohttpd itself is not sending:
- * nothing of it may be half out. One thread, never blocks.
+ * For what libmicrohttpd (0.9.75) cannot do: a reply in the middle of a body (early_reply.c), and
+ * a fast WebSocket over TLS (websocket.c). Borrows the connection's descriptor and session, which
+ * libmicrohttpd closes. Called while libmicrohttpd itself is not sending: it must not have sent
+ * half of something. One thread, never blocks.
  *
  * Runs in: broker, hosts, commands
  */
@@ -25,17 +25,23 @@ struct raw_conn {
 
 struct raw_conn raw_conn_of(struct MHD_Connection *connection);
 /*
- * From now on only raw_conn_receive() reads: with TLS libmicrohttpd goes on trying and finds
- * nothing. For one that was just upgraded, before libmicrohttpd has read anything of what follows.
+ * From now on only raw_conn_receive() reads: with TLS libmicrohttpd continues to try and finds
+ * nothing. For a connection that was just upgraded, before libmicrohttpd has read anything of what
+ * follows.
  */
 void raw_conn_take(const struct raw_conn *conn);
 
 /* How much of it has gone; -EAGAIN: try again with the same, another negative: never again. */
 ssize_t raw_conn_send(const struct raw_conn *conn, const void *data, size_t length);
-/* How much came; 0: the end, -EAGAIN: nothing yet, another negative: it is broken. */
+/*
+ * The number of bytes; 0: the end, -EAGAIN: nothing yet, another negative: the connection is
+ * broken.
+ */
 ssize_t raw_conn_receive(const struct raw_conn *conn, void *data, size_t size);
-/* Bytes that were read and decrypted: poll(2) does not tell of them. None are left behind a
- * raw_conn_receive() of RAW_CONN_BLOCK and more. */
+/*
+ * Bytes that were read and decrypted: poll(2) does not report them. None are left after a
+ * raw_conn_receive() of RAW_CONN_BLOCK and more.
+ */
 size_t raw_conn_waiting(const struct raw_conn *conn);
 void raw_conn_shut(
     const struct raw_conn *conn); /* nothing is sent any more, and the client sees that */

@@ -1,13 +1,14 @@
 /*
- * refusal_delay.c - refusals for a quota (429) leave a moment later than they are made, over TCP.
+ * refusal_delay.c - refusals for a quota (429) are sent a moment later than they are made, over
+ * TCP.
  *
- * A client that floods asks again as soon as it is refused: answered at once, its refusals alone
- * would keep the broker busy, and everybody else would wait behind them. Held back, each of its
- * connections has a few of them in a second. Who does what Retry-After says notices nothing.
+ * A client that floods sends its next request as soon as it is refused: answered at once, its
+ * refusals alone would keep the broker busy, and other clients would wait. Delayed, each of its
+ * connections gets a few of them in a second. A client that follows Retry-After does not notice.
  *
- * They leave a few at a time, the oldest first: clients that flood do so in step, and all of their
- * next questions at once would again be a moment in which nobody else is heard. One timer looks
- * after all of them. Used by reply.c and body.c.
+ * They are sent a few at a time, the oldest first: flooding clients are synchronised by their
+ * refusals, and all their next requests at once would again delay others. One timer serves all of
+ * them. Used by reply.c and body.c.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -10,9 +10,9 @@
  */
 #define REPLY_BLOCK (128 * KIB)
 /*
- * The same where the reply goes in chunks. Those are made in the connection's own memory, and the
- * block is allocated, cleared and never used, for as long as the stream lasts: 64 of the 100 MB
- * that 500 of them had.
+ * The same for a chunked reply. Chunks are made in the connection's own memory, and the block is
+ * allocated, cleared and never used, for as long as the stream lasts: 64 of the 100 MB that 500 of
+ * them had.
  */
 #define CHUNKED_BLOCK (4 * KIB)
 

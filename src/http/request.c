@@ -80,7 +80,7 @@ void http_request_sent(struct http_request *request, uint64_t bytes)
 void http_request_pause(struct http_request *request)
 {
     if (request->is_paused || request->is_gone)
-        return; /* gone: nobody would wake it */
+        return; /* gone: nothing would resume it */
     request->is_paused = true;
     MHD_suspend_connection(request->connection);
 }
@@ -91,7 +91,7 @@ void http_request_wake(struct http_request *request)
         return;
     request->is_paused = false;
     MHD_resume_connection(request->connection);
-    /* Without threads of its own libmicrohttpd does not make itself ready for this. */
+    /* Without its own threads libmicrohttpd does not schedule itself for this. */
     request->server->is_woken = true;
     request->server->reactor->ops->timer_set(request->server->timer, 0);
 }
@@ -111,7 +111,7 @@ void http_request_lose(struct http_request *request)
         tell = request->source.freed;
         ctx = request->source_ctx;
     } else if (request->was_answered) {
-        tell = NULL; /* whoever answered is not there any more */
+        tell = NULL; /* the handler that answered does not exist any more */
     }
     http_request_wake(request); /* to be closed */
     if (tell)

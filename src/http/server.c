@@ -5,10 +5,10 @@
  * libmicrohttpd keeps its connections in an epoll set; the reactor watches that set, and a timer
  * does what libmicrohttpd wants to do later or at once again.
  *
- * A client is gone when its socket says hang-up. On a unix socket that is the end of both
- * directions, so one that only ended its sending (as `nc -N` does) still gets its reply, unless its
- * request is not whole (timeouts.c); TCP cannot tell the two apart, there the end of its sending
- * counts.
+ * A client has left when its socket reports a hang-up. On a unix socket that is the end of both
+ * directions, so one that only shut down its sending side (as `nc -N` does) still gets its reply,
+ * unless its request is incomplete (timeouts.c); TCP cannot distinguish the two, there the end of
+ * its sending counts.
  */
 #include "http/server.h"
 
@@ -30,20 +30,20 @@
 #include "http/tls.h"
 
 /*
- * Of one connection; half of it is its read buffer. Must hold LIMIT_HTTP_HEADERS. It is mapped, but
- * behind a connection's first request libmicrohttpd writes zeros over all of it, so that each one
- * that is kept costs this much, and each request that writing: 1,000 clients had 256 MB of it when
- * it was 256 KiB. Measured: up and down at 3 GB/s; 256 KiB at 4, more no faster.
+ * Of one connection; half of it is its read buffer. Must be at least LIMIT_HTTP_HEADERS. It is
+ * mapped, but after a connection's first request libmicrohttpd writes zeros over all of it, so that
+ * each kept connection costs this much, and each request that writing: 1,000 clients had 256 MB of
+ * it when it was 256 KiB. Measured: up and down at 3 GB/s; 256 KiB at 4, more no faster.
  */
 #define CONNECTION_MEMORY (128 * KIB)
 /* Rounds in one turn of the loop while there is something to do at once. */
 #define ROUNDS 8
 /*
- * With 1 libmicrohttpd 1.0 refuses by itself, with a page of its own, some requests that 0.9.75
- * leaves to us (docs/server.md). With 0 it would leave more of them to us, but take a bare LF for
- * the end of a line, and 1.0.1 leaves the LF of a chunk's line with an extension unread: behind
- * "0;x" that LF would end the trailers, and the trailers would be the next request. Seen with
- * 1.0.1; with 1 it is a 400.
+ * With 1 libmicrohttpd 1.0 itself refuses, with its own page, some requests that 0.9.75 leaves to
+ * us (docs/server.md). With 0 it would leave more of them to us, but accept a bare LF as the end of
+ * a line, and 1.0.1 leaves the LF of a chunk's line with an extension unread: after "0;x" that LF
+ * would end the trailers, and the trailers would be the next request. Seen with 1.0.1; with 1 it is
+ * a 400.
  */
 #define STRICT 1
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
@@ -104,9 +104,9 @@ static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, sock
 }
 
 /*
- * Under load libmicrohttpd misses the end of one connection or another (seen: 293 of 600 that left
- * at once; why is not known, its epoll set is edge-triggered), which then stays until HTTP_IDLE_MS.
- * So it is told that this one has no time left, and to look at its clock.
+ * Under load libmicrohttpd misses the end of some connections (seen: 293 of 600 that left at once;
+ * the cause is unknown, its epoll set is edge-triggered), which then stay until HTTP_IDLE_MS. So
+ * this connection's timeout is set to zero and libmicrohttpd made to check its clock.
  */
 static void let_go(struct link *link)
 {
@@ -218,13 +218,13 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     *context = link_new(server, connection);
 }
 
-/* Is called first of all, with the target as it came. */
+/* Called first, with the target as it was received. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
     return http_request_new(cls, connection, target);
 }
 
-/* Targets are decoded by us (target.c), because only the undecoded one tells %2F from a slash. */
+/* We decode targets (target.c), because only the undecoded one distinguishes %2F from a slash. */
 static size_t keep_escaped(void *cls, struct MHD_Connection *connection, char *text)
 {
     (void)cls;
@@ -356,6 +356,8 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     r = server->listen_fd < 0 ? error_errno(err, "the HTTP server's socket") : 0;
     if (r == 0)
         r = fd_set_nonblocking(server->listen_fd, true);
+    if (r == 0 && route_compile(spec->routes, spec->route_count, &server->table) < 0)
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (r == 0 && spec->tls)
         r = tls_identity_new(spec->tls, &server->identity, err);
     if (r == 0)
@@ -399,8 +401,10 @@ const char *http_library_version(void)
 static void server_free(struct http_server *server)
 {
     if (server->daemon) {
-        /* WebSockets that were just closed are taken apart here; behind TLS that takes
-         * libmicrohttpd more than one round. */
+        /*
+         * Closed WebSockets are dismantled here; over TLS that takes libmicrohttpd more than one
+         * round.
+         */
         for (int i = 0; i < ROUNDS; i++) {
             websocket_orphans_close(server);
             MHD_run(server->daemon);
@@ -413,6 +417,7 @@ static void server_free(struct http_server *server)
     server->reactor->ops->timer_remove(server->looker);
     server->reactor->ops->timer_remove(server->holder);
     tls_identity_drop(server->identity);
+    route_table_free(server->table);
     free(server);
 }
 
@@ -422,7 +427,8 @@ int http_server_set_tls(struct http_server *server, const struct http_tls *tls, 
     int r;
 
     if (!server->identity)
-        return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "a plain listener cannot begin with TLS");
+        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
+                         "a listener without TLS cannot be switched to TLS");
     r = tls_identity_new(tls, &identity, err);
     if (r < 0)
         return r;

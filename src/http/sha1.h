@@ -1,6 +1,6 @@
 /*
- * sha1.h - SHA-1 (FIPS 180-4) of a short text, for Sec-WebSocket-Accept, which RFC 6455 wants so.
- * Pure. Proves nothing about who wrote the text: use base/sha256.h for that.
+ * sha1.h - SHA-1 (FIPS 180-4) of a short text, for Sec-WebSocket-Accept, which RFC 6455 requires.
+ * Pure. Proves nothing about the origin of the text: use base/sha256.h for that.
  *
  * Runs in: broker, hosts, commands
  */

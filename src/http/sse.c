@@ -20,7 +20,7 @@ static int write_field(struct buf *text, const char *name, const char *value)
     if (!value)
         return 0;
     if (value[strcspn(value, "\r\n")] != '\0')
-        return -EINVAL; /* it would begin a field of its own */
+        return -EINVAL; /* it would begin a new field */
     return buf_printf(text, "%s: %s\n", name, value);
 }
 

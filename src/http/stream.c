@@ -1,13 +1,13 @@
 /*
- * stream.c - a connection that HTTP has let go of; see stream.h.
+ * stream.c - a connection that HTTP has released; see stream.h.
  *
- * libcurl makes the connection (CURLOPT_CONNECT_ONLY) and, where there is TLS, speaks it; the
- * request and the head of its reply are ours. Without TLS the socket is used directly, and is all
- * that is kept: what libcurl has connected so is an idle connection to it, which it closes at some
- * later call of anybody's when it is 118 s old or the other side has closed it (curl 7.88,
- * prune_dead_connections()), and the number is the next connection's then. With TLS it has to stay;
- * our duplicate of the socket is then at least nobody else's, and from the request on it is no idle
- * one any more: curl_easy_send() takes it out of those.
+ * libcurl makes the connection (CURLOPT_CONNECT_ONLY) and does TLS if there is any; the request and
+ * the head of its reply are ours. Without TLS the socket is used directly, and only that is kept: a
+ * connection that libcurl has made in this way counts as idle, and it closes it at some later call
+ * of any client when it is 118 s old or the other side has closed it (curl 7.88,
+ * prune_dead_connections()), and its descriptor number is then reused. With TLS the connection has
+ * to stay; our duplicate of the socket is then at least ours alone, and from the request on it is
+ * not idle any more: curl_easy_send() removes it from the idle ones.
  */
 #include "http/stream.h"
 
@@ -32,10 +32,11 @@ struct http_stream {
     const struct http_stream_events *events;
     void *ctx;
     struct buf out; /* the request, as far as it is not sent */
-    struct buf in;  /* the head; then what came behind it */
+    struct buf in;  /* the head; then what followed it */
     bool is_added, is_closed, is_busy, is_open;
     short wanted;
-    bool is_hung_up; /* told, and nothing is wanted: it has no watch, which would say it for ever */
+    bool is_hung_up; /* its end was reported and nothing is wanted: it has no watch, which would
+                        report that forever */
     char why[CURL_ERROR_SIZE];
 };
 
@@ -227,7 +228,7 @@ static void fail(struct http_stream *stream, int num, const char *why)
     fail_with(stream, &err);
 }
 
-/* The status of a whole head, whose bytes go; 0: not yet; -EPROTO. */
+/* The status of a complete head, whose bytes are removed; 0: not yet; -EPROTO. */
 static int take_head(struct http_stream *stream)
 {
     const char *end =

@@ -30,8 +30,9 @@ int http_stream_open(struct http_client *client, const struct http_call *call,
 void http_stream_close(struct http_stream *stream); /* NULL is fine; no callback any more */
 
 /*
- * Bytes, 0 at the end, or a negative errno: -EAGAIN, now nothing can be had or taken. Who stops
- * reading before -EAGAIN has to come back by itself: what TLS has decoded makes no socket ready.
+ * Bytes, 0 at the end, or a negative errno: -EAGAIN, nothing can be read or written now. A caller
+ * that stops reading before -EAGAIN has to call again by itself: bytes that TLS has decoded make no
+ * socket ready.
  */
 ssize_t http_stream_read(struct http_stream *stream, void *data, size_t size);
 ssize_t http_stream_write(struct http_stream *stream, const void *data, size_t length);

@@ -1,8 +1,9 @@
 /*
- * suggest.c - which address was probably meant by a path that fits no row; see route.h.
+ * suggest.c - which address was probably meant by a path that matches no row; see route.h.
  *
  * A guess is a row's pattern with the path's own segments where it has {x}. The words of the two
- * have to be alike one by one: ids are long, and comparing them would find likeness in anything.
+ * have to be similar one by one: ids are long, and comparing them would find similarity in
+ * anything.
  */
 #include <string.h>
 

@@ -19,7 +19,9 @@ static int hex_value(char c)
     return -1;
 }
 
-/* Writes the decoded bytes and a NUL at *to, which moves behind it. False: a bad escape, or NUL. */
+/*
+ * Writes the decoded bytes and a NUL at *to, and moves *to past them. False: a bad escape, or NUL.
+ */
 static bool decode(char **to, const char *text, size_t length, bool has_plus)
 {
     char *out = *to;
@@ -45,7 +47,7 @@ static bool decode(char **to, const char *text, size_t length, bool has_plus)
     return true;
 }
 
-/* `path` begins with a slash; each segment is what stands behind one. */
+/* `path` begins with a slash; each segment is what follows one. */
 static int parse_path(struct http_target *target, const char *path, size_t length, char **to)
 {
     const char *end = path + length;

@@ -21,8 +21,8 @@ struct http_pair {
 
 struct http_target {
     char *memory;     /* what all the strings point into */
-    const char *path; /* as it came, without the query */
-    /* Decoded; each one begins behind the NUL of the one before. */
+    const char *path; /* as received, without the query */
+    /* Decoded; each one begins after the NUL of the previous one. */
     char *segments[LIMIT_HTTP_SEGMENTS];
     size_t segment_count;
     struct http_pair arguments[LIMIT_HTTP_ARGUMENTS];

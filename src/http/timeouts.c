@@ -1,17 +1,17 @@
 /*
- * timeouts.c - how long a client may take (slowloris): for its first request, between two, for a
- * head, for a body, and for going on behind the end of its sending.
+ * timeouts.c - how long a client may take (slowloris): for its first request, between two, for
+ * headers, for a body, and after it shut down its sending side.
  *
- * libmicrohttpd's own time begins anew with every byte that comes. So all connections are looked at
- * now and then, and one that is overdue is shut down: libmicrohttpd sees its end and closes it. Who
- * waits for us (a suspended request, a reply that is made) is never overdue; who does not read its
- * reply is libmicrohttpd's to notice.
+ * libmicrohttpd's own timeout starts again with every byte. So all connections are checked now and
+ * then, and one that is overdue is shut down: libmicrohttpd sees its end and closes it. A
+ * connection that waits for us (a suspended request, a reply that is made) is never overdue;
+ * libmicrohttpd notices a client that does not read its reply.
  *
  * Two more have to be found, both with the line of a chunk's size that fills libmicrohttpd's
  * buffer. 0.9.75 has no maximum for that line, or for trailers: it asks to be run again at once,
- * without end, reads nothing and calls nobody (http_timeouts_idle_round). 1.0.1 refuses the line,
- * but where it has an extension it begins two answers, takes the second for a mistake of its own,
- * and forgets the connection in the state "closed" without closing it (is_forgotten).
+ * without end, reads nothing and calls no handler (http_timeouts_idle_round). 1.0.1 refuses the
+ * line, but where it has an extension it begins two replies, takes the second for a mistake of its
+ * own, and forgets the connection in the state "closed" without closing it (is_forgotten).
  */
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "http/http_private.h"
 
-/* More than any that something comes of. */
+/* More than any round that leads to something. */
 #define STILL_ROUNDS 256
 
 static bool is_body_overdue(const struct http_request *request, uint64_t now)
@@ -60,7 +60,7 @@ static bool is_overdue(const struct link *link, uint64_t now)
         return now - request->started_ms > server->head_ms;
     if (link->request_count == 0)
         return now - link->since_ms > server->head_ms;
-    /* Who comes over the unix socket is us: its next request is not far. */
+    /* Clients of the unix socket are our own commands: their next request is not far. */
     return now - link->since_ms > (server->is_local ? HTTP_IDLE_MS : HTTP_KEEP_MS);
 }
 

@@ -2,13 +2,13 @@
  * websocket.c - a WebSocket's bytes between its socket and its frames (ws_frames.h), on the
  * server's reactor; see websocket.h.
  *
- * Theory of operation. libmicrohttpd hands its socket over once the 101 is out and wants it back by
+ * Theory of operation. libmicrohttpd hands its socket over once the 101 is sent and gets it back by
  * MHD_upgrade_action(). With TLS it hands over one end of a pair that it moves the bytes to and
- * from; that is left alone, and the connection used as it is (raw_conn.h). Everything that
- * happens goes through pump(), which moves what can be moved in both directions, tells what is to
- * be told and ends the socket when it is over. Callbacks may call anything of websocket.h; they are
- * only made from pump(), and only pump() and websocket_leave() end it, so that whoever calls
- * websocket_send() still has a socket afterwards: what that finds broken ends a turn later.
+ * from; that is not used, and the connection is used directly (raw_conn.h). All work is done in
+ * pump(), which moves what can be moved in both directions, calls callbacks and ends the socket
+ * when it is closed. Callbacks may call anything of websocket.h; they are only called from pump(),
+ * and only pump() and websocket_leave() end it, so that a caller of websocket_send() still has a
+ * socket afterwards: an error that it finds ends the socket a turn later.
  *
  * A client that broke the protocol is still read for a while after our close frame: closing with
  * unread bytes would reset the connection, and the client would never see the frame.
@@ -29,7 +29,7 @@
 
 #define READ_BLOCK (64 * KIB) /* not below RAW_CONN_BLOCK */
 #define WRITE_BLOCK (64 * KIB)
-/* What was read and not taken: a block, or what libmicrohttpd had read behind the request. */
+/* Bytes read and not processed: a block, or what libmicrohttpd had read after the request. */
 #define IN_MAX (512 * KIB)
 
 struct websocket {
@@ -70,7 +70,7 @@ static void websocket_free(struct websocket *socket)
 }
 
 /*
- * Behind TLS libmicrohttpd ends its forwarding in one round and closes the connection in the next,
+ * With TLS libmicrohttpd ends its forwarding in one round and closes the connection in the next,
  * which it does not ask for.
  */
 static void give_back(struct http_server *server, struct MHD_UpgradeResponseHandle *handle)
@@ -80,7 +80,7 @@ static void give_back(struct http_server *server, struct MHD_UpgradeResponseHand
     server->end_rounds = 2;
 }
 
-/* Gives everything back and tells; the memory goes when nobody is inside any more. */
+/* Returns everything and calls back; the memory is freed when no call is inside any more. */
 static void end(struct websocket *socket)
 {
     const struct reactor_ops *ops = socket->server->reactor->ops;
@@ -139,7 +139,7 @@ static void write_out(struct websocket *socket)
 static bool may_read(const struct websocket *socket)
 {
     if (ws_frames_has_closed(socket->frames))
-        return true; /* to be dropped, until its last word */
+        return true; /* to be dropped, until its close frame */
     return !socket->is_held && !ws_frames_is_full(socket->frames);
 }
 
@@ -216,7 +216,10 @@ static void look_for_end(struct websocket *socket)
 
 static void watch_again(struct websocket *socket)
 {
-    /* Room that its owner has used up at once is told in the next turn: others want one too. */
+    /*
+     * Room that its owner has used up at once is reported in the next turn, so that others get one
+     * too.
+     */
     bool wants_out =
         socket->out.length > 0 || ws_frames_wants_give(socket->frames) || may_tell_room(socket);
     bool wants_in = socket->in.length == 0 && may_read(socket);
@@ -274,7 +277,7 @@ static void on_ready(void *ctx, short events)
     pump(socket);
 }
 
-/* Who has neither sent nor taken a byte since the last ping is gone. */
+/* A client that has neither sent nor received a byte since the last ping has gone. */
 static void on_due(void *ctx)
 {
     struct websocket *socket = ctx;
@@ -371,7 +374,7 @@ int http_upgrade(struct http_request *request, const struct websocket_spec *spec
     struct websocket *socket;
 
     if (http_wants_websocket(request) <= 0 || request->was_answered || request->is_gone)
-        return error_set(err, -EPROTO, ERROR_BAD_INPUT, "the request asks for no WebSocket");
+        return error_set(err, -EPROTO, ERROR_BAD_INPUT, "the request is not a WebSocket handshake");
     if (str_format(protocol, sizeof(protocol), "Sec-WebSocket-Protocol: %s",
                    spec->protocol ? spec->protocol : "") < 0)
         return error_set(err, -EINVAL, ERROR_ENGINE, "the protocol's name is too long");
@@ -412,7 +415,7 @@ void websocket_orphans_close(struct http_server *server)
 /* ---- for its owner -----------------------------------------------------------------------------
  */
 
-/* From outside of pump(): what can go goes, and what is broken ends in the next turn. */
+/* From outside pump(): sends what can be sent; an error ends the socket in the next turn. */
 static void push(struct websocket *socket)
 {
     if (socket->depth > 0 || socket->is_over || !socket->handle)
@@ -455,7 +458,7 @@ void websocket_hold(struct websocket *socket, bool is_held)
     socket->was_alive = true;
     if (socket->depth > 0 || !socket->handle)
         return;
-    /* What was read already is taken in the next turn: this one may be its owner's. */
+    /* Bytes that were read already are processed in the next turn: this one may be its owner's. */
     if (!is_held && socket->in.length > 0) {
         socket->watched |= POLLOUT;
         socket->server->reactor->ops->watch_change(socket->watch, socket->watched);
@@ -468,7 +471,7 @@ void websocket_close(struct websocket *socket, unsigned status, const char *reas
 {
     if (socket->is_over || ws_frames_has_closed(socket->frames))
         return;
-    websocket_hold(socket, false); /* its last word has to be read */
+    websocket_hold(socket, false); /* its close frame has to be read */
     ws_frames_close(socket->frames, status, reason);
     socket->is_waiting = true;
     set_timer(socket, LIMIT_WS_CLOSE_MS);
@@ -478,7 +481,7 @@ void websocket_close(struct websocket *socket, unsigned status, const char *reas
 void websocket_leave(struct websocket *socket)
 {
     if (socket->handle && !socket->is_over) {
-        ws_frames_close(socket->frames, 1001, "the server says goodbye");
+        ws_frames_close(socket->frames, 1001, "the server is stopping");
         write_out(socket);
     }
     end(socket);

@@ -4,10 +4,10 @@
  *
  * Made by http_upgrade() inside a handler; from then on the request is gone and the socket lives
  * until closed() was called, once, whatever happened. Frames, masking, UTF-8 and control frames are
- * checked; what breaks the protocol is closed with its code. A message over message_max is closed
- * with 1009. The writer is asked: sending fails with -EAGAIN while more than LIMIT_WS_QUEUE bytes
- * wait, and drained() says when there is room again, so a slow reader slows its own source. Pings
- * go out every LIMIT_WS_PING_MS; who answers none is gone. One thread, never blocks.
+ * checked; a protocol error closes it with its code. A message over message_max is closed with
+ * 1009. Sending fails with -EAGAIN while more than LIMIT_WS_QUEUE bytes wait, and drained() is
+ * called when there is room again, so a slow reader slows its own source. Pings are sent every
+ * LIMIT_WS_PING_MS; a client that answers none has gone. One thread, never blocks.
  *
  * Runs in: broker, hosts, commands
  */
@@ -25,7 +25,7 @@ struct websocket;
 struct websocket_events {
     void (*message)(void *ctx, bool is_text, const void *data, size_t length);
     void (*drained)(void *ctx);                 /* may be NULL */
-    void (*closed)(void *ctx, unsigned status); /* 1006: without a word */
+    void (*closed)(void *ctx, unsigned status); /* 1006: without a close frame */
 };
 
 struct websocket_spec {
@@ -44,13 +44,15 @@ int http_wants_websocket(const struct http_request *request);
 int http_upgrade(struct http_request *request, const struct websocket_spec *spec,
                  struct websocket **ret, struct error *err);
 
-/* 0, -EAGAIN, -EPIPE: it was closed, -ENOMEM. Calls nobody back. */
+/* 0, -EAGAIN, -EPIPE: it was closed, -ENOMEM. Calls nothing back. */
 int websocket_send(struct websocket *socket, bool is_text, const void *data, size_t length);
 bool websocket_has_room(struct websocket *socket); /* false: as after -EAGAIN */
-/* While it is held no more is read: who cannot take messages slows the client. A few that were
- * read already (4 KiB of frames) still come. */
+/*
+ * While it is held no more is read: an owner that cannot take messages slows the client. A few that
+ * were read already (4 KiB of frames) still come.
+ */
 void websocket_hold(struct websocket *socket, bool is_held);
-/* Behind what waits. No message comes any more; closed() does, from the loop. */
+/* After what waits. No message comes any more; closed() does, from the loop. */
 void websocket_close(struct websocket *socket, unsigned status, const char *reason);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * ws_frames.c - see ws_frames.h.
  *
- * Messages are put together here and not by wslay, which keeps a list element of its own for each
- * fragment: one byte in each would cost 64 times the message. Messages that go out wait here too,
- * and wslay has one at a time: so what waits in its own queue, which has no ceiling, are answers to
- * pings, and nothing is taken while there are many.
+ * Messages are assembled here and not by wslay, which keeps a list element for each fragment: one
+ * byte in each would cost 64 times the message. Outgoing messages wait here too, and wslay has one
+ * at a time: so its own queue, which has no limit, has only answers to pings, and nothing is read
+ * while there are many.
  */
 #include "http/ws_frames.h"
 
@@ -46,7 +46,7 @@ struct ws_frames {
     bool is_held;    /* by the caller */
     bool has_closed; /* no message of ours can follow any more */
     bool is_failed;  /* by wslay, with a close frame that has no code */
-    bool owes_close; /* behind what waits */
+    bool owes_close; /* after what waits */
     unsigned status; /* of it */
     char reason[REASON_MAX + 1];
 };
@@ -103,7 +103,7 @@ static void drop_outgoing(struct ws_frames *frames)
     frames->waiting = 0;
 }
 
-/* What comes is not worth reading any more. */
+/* Further input is not processed. */
 static void fail(struct ws_frames *frames, unsigned status, const char *reason)
 {
     drop_outgoing(frames);
@@ -204,7 +204,7 @@ int ws_frames_send(struct ws_frames *frames, bool is_text, const void *data, siz
     return 0;
 }
 
-/* The next message, or the last word, to wslay; false: there is neither. */
+/* Gives the next message, or the close frame, to wslay; false: there is neither. */
 static bool hand_over(struct ws_frames *frames, int *ret_error)
 {
     CLEANUP(freep) struct outgoing *message = frames->first;

@@ -5,9 +5,9 @@
  * Everything that RFC 6455 forbids to a client is answered with a close frame of the right code,
  * after which nothing more is read: unmasked frames, reserved bits and opcodes, control frames that
  * are long or fragmented and lengths in a longer form than needed (these without a code), text that
- * is no UTF-8, close codes that nobody may send; and messages over message_max (1009). Memory is
- * bounded: one message, and what waits to be sent; who sends and does not read is not read either
- * (ws_frames_is_full()).
+ * is not UTF-8, close codes that must not be sent; and messages over message_max (1009). Memory is
+ * bounded: one message, and what waits to be sent; a client that sends and does not read is not
+ * read either (ws_frames_is_full()).
  *
  * Runs in: broker, hosts, commands
  */
@@ -30,8 +30,8 @@ struct ws_frames *ws_frames_new(size_t message_max, const struct ws_frames_event
 void ws_frames_free(struct ws_frames *frames); /* NULL is fine */
 
 /*
- * Bytes of the client: returns how many were taken (fewer: it is held, or full), or -ENOMEM. What
- * comes behind the end is taken and dropped.
+ * Bytes of the client: returns how many were taken (fewer: it is held, or full), or -ENOMEM. Bytes
+ * after the end are taken and dropped.
  */
 ssize_t ws_frames_take(struct ws_frames *frames, const void *data, size_t length);
 /* Bytes for the client: returns how many, 0: there are none; -ENOMEM. */
@@ -43,7 +43,7 @@ void ws_frames_hold(struct ws_frames *frames, bool is_held);
 /* Queues a message; 0, -EPIPE: there was a close frame already, -ENOMEM. Text has to be UTF-8. */
 int ws_frames_send(struct ws_frames *frames, bool is_text, const void *data, size_t length);
 void ws_frames_ping(struct ws_frames *frames);
-/* The last frame, behind what waits; of the reason (may be NULL) as much as fits. */
+/* The close frame, after what waits; of the reason (may be NULL) as much as fits. */
 void ws_frames_close(struct ws_frames *frames, unsigned status, const char *reason);
 
 size_t ws_frames_waiting(const struct ws_frames *frames);  /* bytes of messages to be given */

@@ -1,5 +1,5 @@
 /*
- * ws_handshake.h - the words with which a request becomes a WebSocket (RFC 6455 section 4). Pure;
+ * ws_handshake.h - the headers with which a request becomes a WebSocket (RFC 6455 section 4). Pure;
  * the text is hostile.
  *
  * Runs in: broker, hosts, commands

@@ -110,7 +110,7 @@ static bool is_ours(const struct dpkg *dpkg, const struct dpkg_package *package)
            str_equal(package->architecture, dpkg->architecture);
 }
 
-/* Those of other architectures, and what was told before, are gone afterwards. `known`: sorted. */
+/* Removes packages of other architectures and duplicates. `known`: sorted. */
 static void settle(struct dpkg *dpkg, size_t known)
 {
     struct dpkg before = {.packages = dpkg->packages, .count = known};
@@ -219,7 +219,9 @@ static bool has_word(const char *const *words, const char *word)
     return false;
 }
 
-/* The next name of a list and where it goes on; blanks, versions and architectures left out. */
+/*
+ * The next name of a list and where it continues; blanks, versions and architectures are skipped.
+ */
 static const char *take_name(const char *at, const char *stop, char name[LIMIT_NAME * 2 + 1])
 {
     size_t length;

@@ -1,9 +1,9 @@
 /*
  * dpkg.h - which of Debian's packages a list of packages needs, by the stanzas of dpkg and apt.
  *
- * Pure: text in, names out. dpkg_read() may be called several times; of a package that is told
- * twice the first one counts, so that what is installed is read first. Owns copies of the texts:
- * dpkg_free() in the end. Packages of other architectures than the machine's own are passed over.
+ * Pure: text in, names out. dpkg_read() may be called several times; of a package that occurs twice
+ * the first one counts, so that installed ones are read first. Owns copies of the texts: call
+ * dpkg_free(). Packages of other architectures than the machine's own are skipped.
  *
  * Runs in: commands
  */
@@ -26,7 +26,7 @@ struct dpkg {
     size_t count, capacity;
     char **texts; /* what the packages' strings point into */
     size_t text_count;
-    char architecture[32]; /* "amd64"; empty until a package told it */
+    char architecture[32]; /* "amd64"; empty until a package has it */
 };
 
 /* `is_status`: the status file of dpkg, of whose packages only the installed ones count. */

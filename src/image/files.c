@@ -81,7 +81,7 @@ static int take_entry(const struct walk *walk, const char *path, unsigned depth)
     return image_tree_link(walk->tree, place, target, walk->err);
 }
 
-/* A folder without anything in it, if it has a place. */
+/* An empty folder, if the image has it. */
 static int take_empty(const struct walk *walk, const char *below)
 {
     char path[LIMIT_PATH_BYTES + 1], text[LIMIT_PATH_BYTES + 1];

@@ -1,6 +1,6 @@
 /*
- * own.c - what an image has beside the files of packages: what their scripts would have made when
- * they were installed, and the places that a box needs; see root.h.
+ * own.c - what an image has besides the files of packages: what their scripts would have made
+ * during installation, and the folders that a box needs; see root.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static const struct {
     {"usr/local/lib", 0755, 0},
 };
 
-/* A link that is made when the image has what it leads to, and nothing in its place. */
+/* A link that is made if the image has its target, and nothing under its own name. */
 static const struct {
     const char *path, *target, *needs;
 } links[] = {
@@ -94,7 +94,9 @@ static int add_links(struct image_tree *tree, struct error *err)
     return r;
 }
 
-/* What update-ca-certificates(8) makes of the package: none that was added to this machine. */
+/*
+ * What update-ca-certificates(8) makes of the package: without certificates added to this machine.
+ */
 static int add_certificates(struct image_tree *tree, struct error *err)
 {
     CLEANUP(buf_free) struct buf bundle = BUF_INIT(16 * MIB);
@@ -156,7 +158,9 @@ static int compiled_name(const char *path, const char *digits, char *text, size_
                       (int)(strlen(name) - strlen(".py")), name, digits);
 }
 
-/* Without these each start of Python in a box, whose root is read-only, would compile it all. */
+/*
+ * Without these each start of Python in a box, whose root is read-only, would compile everything.
+ */
 static int add_compiled(struct image_tree *tree, struct error *err)
 {
     const struct image_entry *python = image_tree_find(tree, "usr/bin/python3");

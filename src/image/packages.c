@@ -1,10 +1,10 @@
 /*
- * packages.c - the packages of a box, with all that they need, into a tree; see root.h.
+ * packages.c - the packages of a box, with all dependencies, into a tree; see root.h.
  *
- * A package that is installed here needs no network: its files are taken as they are, if each is
- * there and is what dpkg noted (md5sums). All others are fetched by apt-get, which checks who
- * signed them, and unpacked in a folder of ours. No script of a package is ever run, so neither way
- * needs to be root.
+ * A package that is installed here needs no network: its files are copied, if each exists and has
+ * the checksum that dpkg recorded (md5sums). All others are downloaded by apt-get, which checks
+ * their signatures, and unpacked in a folder of ours. No script of a package is ever run, so
+ * neither way needs root.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
     "; an image can also be built with docker from deploy/Dockerfile.sandbox of bailey's " \
     "sources"
 
-/* For installing packages, which nobody does in a box. */
+/* For installing packages, which is not done in a box. */
 static const char *const without[] = {
     "debconf",
     "debconf-2.0",
@@ -98,7 +98,7 @@ static int ask_apt(struct gathering *gathering, char **unknown, struct error *er
     r = image_execute(gathering->work, (const char *const *)argv, NULL, &text, &why);
     if (r == -ECANCELED)
         return error_set(err, r, ERROR_CANCELLED, "interrupted");
-    /* it fails if one of them is unknown, and still tells of the others */
+    /* it fails if one of them is unknown, and still lists the others */
     return dpkg_read(&gathering->dpkg, buf_text(&text), text.length, false, err);
 }
 
@@ -287,7 +287,7 @@ static int add_fetched(struct gathering *gathering, const char *name, struct err
     }
     if (find_deb(scratch, name, deb, sizeof(deb)) < 0 ||
         str_format(folder, sizeof(folder), "%s/root-%s", scratch, name) < 0)
-        return error_set(err, -ENOENT, ERROR_ENGINE, "apt-get download left no '%s'", name);
+        return error_set(err, -ENOENT, ERROR_ENGINE, "apt-get download did not produce '%s'", name);
     r = image_execute(gathering->work, unpack, NULL, NULL, err);
     unlink(deb);
     return r < 0 ? r : image_walk(gathering->tree, folder, place_of_package, NULL, err);

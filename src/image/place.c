@@ -1,8 +1,8 @@
 /*
  * place.c - which files of a package are in an image, and where; see tree.h.
  *
- * Nothing of /etc, /var, /home or /root of this machine: only what is below /usr, where packages
- * put their programs and nobody his secrets.
+ * Nothing of /etc, /var, /home or /root of this machine: only files below /usr, where packages put
+ * their programs and users do not keep secrets.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 static const struct {
     const char *folder, *reason;
 } left_out[] = {
-    {"usr/share/man", "nobody reads manuals in a box"},
+    {"usr/share/man", "manuals are not needed in a box"},
     {"usr/share/info", "nor these"},
     {"usr/share/locale", "messages are English: LANG=C.UTF-8"},
-    {"usr/share/lintian", "for those who build packages"},
-    {"usr/share/bug", "for those who report problems"},
+    {"usr/share/lintian", "needed only to build packages"},
+    {"usr/share/bug", "needed only to report problems"},
     {"usr/share/bash-completion", "for people at a terminal"},
     {"usr/share/zsh", "for people at a terminal"},
     {"usr/share/fish", "for people at a terminal"},
@@ -34,7 +34,7 @@ static const struct {
     {"usr/share/initramfs-tools", "a container does not boot"},
     {"usr/share/debconf", "packages are not configured in it"},
     {"usr/share/dpkg", "packages are not installed in it"},
-    {"usr/share/zoneinfo/right", "times with leap seconds, which nobody asks for"},
+    {"usr/share/zoneinfo/right", "times with leap seconds, which are not used"},
     {"usr/share/zoneinfo/posix", "the same times once more"},
     {"usr/include", "nothing is compiled"},
     {"usr/lib/systemd", "a container does not boot"},

@@ -26,9 +26,9 @@ extern const struct image_package image_package_table[];
 extern const size_t image_package_count;
 
 struct image_packages {
-    const char *root;         /* whose packages: "" is this machine */
+    const char *root;         /* the template; "" is this machine */
     const char *scratch;      /* an empty folder for what is fetched */
-    const char *const *extra; /* packages beside the table; NULL-terminated, may be NULL */
+    const char *const *extra; /* packages besides the table; NULL-terminated, may be NULL */
 };
 struct image_found {
     size_t packages, fetched; /* all, and those that did not come from here */
@@ -57,8 +57,8 @@ int image_add_template(struct image_tree *tree, const char *layer,
 /* ---- for these alone ---- */
 
 /*
- * Where a file at `path` below the folder goes in the image, written to `text`; NULL: nowhere. The
- * path of an empty folder ends in a slash, and so does its place.
+ * The path in the image of a file at `path` below the folder, written to `text`; NULL: it is left
+ * out. The path of an empty folder ends in a slash, in both.
  */
 typedef const char *(*image_placer)(void *ctx, const char *path, char *text, size_t size);
 /* Files and links in a folder, and empty folders; others come by themselves. Nothing is followed.

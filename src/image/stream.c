@@ -1,4 +1,4 @@
-/* stream.c - entries of a tree into a tar archive, as far as somebody reads; see stream.h. */
+/* stream.c - entries of a tree as a tar archive, produced as it is read; see stream.h. */
 #include "image/stream.h"
 
 #include <errno.h>

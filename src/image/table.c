@@ -15,7 +15,7 @@ const struct image_package image_package_table[] = {
     {"findutils", false, "find, xargs"},
     {"grep", false, "grep"},
     {"gzip", false, "archives"},
-    {"hostname", false, "programs ask for it"},
+    {"hostname", false, "programs use it"},
     {"less", false, "the pager"},
     {"libc-bin", false, "getent, iconv, the locale C.UTF-8"},
     {"libgomp1", false, "wheels that compute in parallel"},
@@ -26,7 +26,7 @@ const struct image_package image_package_table[] = {
     {"python3", false, "a language of ours"},
     {"sed", false, "sed"},
     {"tar", false, "archives"},
-    {"tzdata", false, "times of places"},
+    {"tzdata", false, "time zones"},
     {"util-linux", false, "more, getopt, ..."},
     {"xz-utils", false, "archives"},
 };

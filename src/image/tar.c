@@ -60,7 +60,7 @@ static int append_record(struct buf *to, const char *key, const char *value)
     return buf_printf(to, "%zu %s=%s\n", rest + digits, key, value);
 }
 
-/* What the head has no room for, as a member of its own. */
+/* What the header has no room for, as a separate member. */
 static int append_extended(const struct tar_member *member, struct buf *to)
 {
     struct buf records = BUF_INIT(to->maximum);

@@ -2,9 +2,9 @@
  * template.c - a template's layer in an image; see root.h.
  *
  * A layer is a virtual environment at /bailey/template for an interpreter of this machine. In an
- * image its packages are where that interpreter looks by itself, so that nobody has to know of
- * them: dist-packages in /usr/local for Debian's Python, site-packages for another one, which comes
- * along without what was installed into it, at its own path.
+ * image its packages are where that interpreter finds them by itself, without any setting:
+ * dist-packages in /usr/local for Debian's Python, site-packages for another one, which is included
+ * at its own path without the packages that were installed into it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ int image_template_python(const char *layer, struct image_python *ret, struct er
 /* ---- where things go ---- */
 
 struct placing {
-    const char *prefix; /* of an interpreter that comes along, without the first slash */
+    const char *prefix; /* of an interpreter that is included, without the first slash */
     const char *version;
     char site[1024];  /* where packages go */
     char library[32]; /* "lib/python3.11/" */
@@ -142,7 +142,7 @@ static int add_programs(struct image_tree *tree, const char *layer, struct error
     return r;
 }
 
-/* What a zygote in a box of this image loads (zygote.py), from the layer's own list beside it. */
+/* The modules that a zygote in a box of this image loads (zygote.py), from the layer's own list. */
 static int add_tiers(struct image_tree *tree, const char *layer, struct error *err)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_TIERS_BYTES);
@@ -155,7 +155,7 @@ static int add_tiers(struct image_tree *tree, const char *layer, struct error *e
     return r < 0 ? r : image_tree_text(tree, "usr/share/bailey/tiers", buf_text(&text), 0644, err);
 }
 
-/* `python3` is the template's wherever somebody looks for it. */
+/* `python3` is the template's wherever it is looked for. */
 static int add_links(struct image_tree *tree, const struct image_python *python, struct error *err)
 {
     char program[1024], name[64];

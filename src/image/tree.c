@@ -95,7 +95,7 @@ int image_tree_link(struct image_tree *tree, const char *path, const char *targe
 
 /* ---- sorted ---- */
 
-/* A folder stands before what is in it: '/' is more than the end of a text. */
+/* A folder sorts before its contents: '/' is more than the end of a text. */
 static int by_path(const void *a, const void *b)
 {
     const struct image_entry *one = a, *other = b;
@@ -135,7 +135,7 @@ static void sort(struct image_tree *tree)
         tree->entries[i].order = i;
 }
 
-/* The folders above a path that nobody named. */
+/* The parent folders of a path that no package lists. */
 static int add_parents(struct image_tree *tree, const char *path, struct error *err)
 {
     char parent[LIMIT_PATH_BYTES + 1];

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "image/tar.h"
 
-#define IMAGE_TIME_S 946684800 /* of what has no time of its own: the beginning of 2000 */
+#define IMAGE_TIME_S 946684800 /* of entries without a time: the beginning of 2000 */
 
 struct image_entry {
     enum tar_kind kind;
@@ -62,7 +62,7 @@ void image_tree_free(struct image_tree *tree); /* for CLEANUP(); zero-initialise
  * it. Points into `path` or into `text`.
  */
 const char *image_place(const char *path, char *text, size_t size);
-/* A link of a package that leads to what is left out is so too. `place` as above. */
+/* A link of a package to a file that is left out is left out too. `place` as above. */
 bool image_link_is_kept(const char *place, const char *target);
 
 #endif

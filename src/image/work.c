@@ -31,7 +31,7 @@ int image_check(const struct image_work *work, struct error *err)
 
 struct running {
     pid_t pid;
-    int output_fd, error_fd; /* where its words come out */
+    int output_fd, error_fd; /* its output */
     struct buf errors;
 };
 
@@ -109,9 +109,9 @@ static int wait_words(struct running *running, const struct image_work *work, st
         if (poll(pollers, 2, LOOK_MS) <= 0)
             continue;
         if (pollers[0].revents && take(&running->output_fd, output) < 0)
-            return error_set(err, -EFBIG, ERROR_TOO_LARGE, "it says too much");
+            return error_set(err, -EFBIG, ERROR_TOO_LARGE, "its output is too long");
         if (pollers[1].revents)
-            (void)take(&running->error_fd, &running->errors); /* the first words are kept */
+            (void)take(&running->error_fd, &running->errors); /* the first lines are kept */
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * work.h - how the making of an image tells where it is and hears that it shall stop, and the
- * programs of this machine that it runs.
+ * work.h - how building an image reports its progress and is stopped, and the programs of this
+ * machine that it runs.
  *
  * Runs in: commands
  */
@@ -26,9 +26,9 @@ void image_tell(const struct image_work *work, const char *stage, uint64_t done,
 int image_check(const struct image_work *work, struct error *err);
 
 /*
- * Runs a program of PATH in a folder (NULL: this one) to its end, with standard input empty. What
- * it prints goes to `output` (may be NULL), errors to the end of `err`. -ENOENT: there is no such
- * program; -EIO: it failed. Ends it when the work is stopped.
+ * Runs a program of PATH in a folder (NULL: this one) to its end, with empty standard input. Its
+ * output goes to `output` (may be NULL), its errors to the end of `err`. -ENOENT: there is no such
+ * program; -EIO: it failed. Kills it when the work is stopped.
  */
 int image_execute(const struct image_work *work, const char *const *argv, const char *folder,
                   struct buf *output, struct error *err);

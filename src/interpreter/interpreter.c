@@ -124,7 +124,7 @@ static void consider(struct search *search, const char *path)
     case PROGRAM_ABSENT:
         break;
     case PROGRAM_UNREADABLE:
-        /* Also what stands in a folder that may not be entered, whether it is there or not. */
+        /* Also for a path in a folder that may not be entered, whether it exists or not. */
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             remember(search, path, "may not be read");
         break;
@@ -336,7 +336,7 @@ int interpreter_find(const struct language_row *language, const struct config *c
             *ret = found;
         return r;
     }
-    return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "no interpreter is known for %s",
+    return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "there is no interpreter for %s",
                      language->title);
 }
 

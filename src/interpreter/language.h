@@ -44,7 +44,7 @@ int interpreter_find(const struct language_row *language, const struct config *c
                      struct interpreter *ret, struct error *err);
 void interpreter_free(struct interpreter *interpreter);
 
-/* A word that changes when the program does: a template that was built for another is stale. */
+/* A text that changes when the program does: a template that was built for another is stale. */
 #define INTERPRETER_FINGERPRINT 64
 void interpreter_fingerprint(const struct interpreter *interpreter, const struct config *config,
                              char text[INTERPRETER_FINGERPRINT]);

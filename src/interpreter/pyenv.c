@@ -1,11 +1,11 @@
 /*
- * pyenv.c - what a pyenv shim would execute, without executing it; see python.h.
+ * pyenv.c - which program a pyenv shim would execute, without executing it; see python.h.
  *
- * A shim is a shell script that asks pyenv, which costs 50 ms and more, and needs a shell. The
+ * A shim is a shell script that calls pyenv, which costs 50 ms and more, and needs a shell. The
  * rules are few: the versions come from PYENV_VERSION, else from .python-version in the working
  * folder or above it, else from the file `version` in pyenv's root; the first of them that has the
- * program is it. .python-version may come from anybody, so a version is a name in pyenv's own
- * folder and never a path (CVE-2022-35861 was that mistake).
+ * program counts. .python-version is untrusted, so a version is a name in pyenv's own folder and
+ * never a path (CVE-2022-35861 was that mistake).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -106,8 +106,7 @@ static void close_dirp(DIR **folder)
         closedir(*folder);
 }
 
-/* "3.11" stands for the newest of 3.11.x that is installed; no release candidates. 1, 0, -ENOMEM.
- */
+/* "3.11" means the newest of 3.11.x that is installed; no release candidates. 1, 0, -ENOMEM. */
 static int find_newest(const struct pyenv *pyenv, const char *version, char *ret, size_t size)
 {
     CLEANUP(close_dirp) DIR *folder = NULL;

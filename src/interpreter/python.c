@@ -64,7 +64,7 @@ static bool is_covered(const struct interpreter *found, const char *path)
     return is_in_usr(path);
 }
 
-/* A folder that holds more than a Python could ever need: the system's, or somebody's home. */
+/* A folder that contains more than a Python could ever need: the system's, or a user's home. */
 static bool is_too_wide(const char *folder)
 {
     static const char *const wide[] = {"/",      "/home", "/root", "/etc",     "/var",    "/tmp",
@@ -81,7 +81,7 @@ static bool is_too_wide(const char *folder)
         return true;
     if (!home || home[0] != '/')
         return false;
-    /* ~/.local holds key rings and the state of many programs beside what was installed there. */
+    /* ~/.local has key rings and the state of many programs besides what was installed there. */
     if (path_is_below(home, folder) ||
         (str_format(local, sizeof(local), "%s/.local", home) == 0 && str_equal(folder, local)))
         return true;
@@ -125,7 +125,8 @@ int node_adopt(const char *path, struct interpreter *ret, bool *ret_is_venv, cha
     if (!str_copy(prefix, sizeof(prefix), ret->path) || !path_cut(prefix) || !path_cut(prefix))
         return refuse(why, "it is in no bin folder");
     if (is_too_wide(prefix) || !is_node_prefix(prefix))
-        return refuse(why, "its prefix %s holds more than a Node.js, a box may not see it", prefix);
+        return refuse(why, "its prefix %s contains more than Node.js, so it is not shown to boxes",
+                      prefix);
     ret->binds[0] = strdup(prefix);
     if (!ret->binds[0])
         return -ENOMEM;
@@ -171,7 +172,8 @@ static int check_bind(const char *folder, bool is_venv, char why[WHY_SIZE])
     if (!realpath(folder, real))
         return refuse(why, "its folder %s cannot be entered", folder);
     if (is_too_wide(folder) || is_too_wide(real))
-        return refuse(why, "its prefix %s holds more than a Python, a box may not see it", folder);
+        return refuse(why, "its prefix %s contains more than Python, so it is not shown to boxes",
+                      folder);
     r = is_venv ? 1 : has_standard_library(folder);
     if (r == 0)
         return refuse(why, "its prefix %s has no lib/python3*/os.py", folder);

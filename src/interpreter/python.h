@@ -21,7 +21,7 @@
 bool path_is_below(const char *path, const char *folder); /* or the folder itself */
 bool path_cut(char *path); /* to its parent; false when that is "/" already */
 int path_clean(const char *path, char *ret, size_t size); /* absolute; "//", "." and ".." removed */
-const char *path_name(const char *path);                  /* behind the last '/' */
+const char *path_name(const char *path);                  /* after the last '/' */
 
 /*
  * python.c: `path` is an executable ELF program, or a link to one. Fills path and binds of `ret`

@@ -1,8 +1,8 @@
 /*
- * bringup.c - boxes on their way: begun one in each turn of the loop, several at once, and
- * finished when their channel says so. The launcher waits for none of them. What the broker asked
- * for is begun in its order; prewarmed boxes come when nothing else is to be done
- * (pool.c).
+ * bringup.c - boxes that are being made: one is begun in each turn of the loop, several are in
+ * progress at once, and each is finished when its channel reports. The launcher waits for none of
+ * them. The broker's requests are begun in order; prewarmed boxes are made when there is nothing
+ * else to do (pool.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void leave_makings(struct managed_box *box)
     launcher->bringup_count--;
 }
 
-/* Whoever waited for these to be out of the way. */
+/* Calls the upgrade that waited for these to finish. */
 static void one_less(struct launcher *launcher)
 {
     if (launcher->greets_later && !bringups_of_others(launcher))
@@ -138,7 +138,7 @@ void bringups_tick(struct launcher *launcher, uint64_t now_ms)
         next = box->next;
         if (now_ms >= box->bringup->launch.deadline_ms) {
             turn(box);
-            return; /* the list is another one now; the timer comes again at once */
+            return; /* the list has changed; the timer fires again at once */
         }
     }
 }
@@ -165,7 +165,7 @@ bool bringups_of_others(const struct launcher *launcher)
     return false;
 }
 
-/* ---- begun ---- */
+/* ---- beginning ---- */
 
 void bringups_add(struct launcher *launcher, struct managed_box *box)
 {

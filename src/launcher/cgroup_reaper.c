@@ -1,7 +1,7 @@
 /*
- * cgroup_reaper.c - control groups of boxes that are gone. Removing one is the longest part of an
- * end (v1: a folder in each hierarchy, and the kernel may say that its last member has not left
- * yet), and nobody waits for it: it happens in turns of the loop in which there is nothing else to
+ * cgroup_reaper.c - removes control groups of ended boxes. Removing one is the longest part of an
+ * end (v1: a folder in each hierarchy, and the kernel may report that its last member has not left
+ * yet), and nothing waits for it: it is done in turns of the loop in which there is nothing else to
  * do.
  */
 #include <errno.h>
@@ -58,7 +58,7 @@ void cgroup_reaper_tick(struct launcher *launcher, uint64_t now_ms)
         return;
     if (launcher->dead_group_count >= LIMIT_DEAD_GROUPS) {
         log_debug("a control group cannot be removed, continuing without that");
-        return; /* it goes with the engine's own */
+        return; /* it is removed with the engine's own */
     }
     /* Not yet: the others first, and all a little later should it be the same with them. */
     launcher->reap_groups_at_ms = now_ms + RETRY_MS;

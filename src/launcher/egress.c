@@ -1,10 +1,10 @@
 /*
- * egress.c - the launcher's side of the egress proxy: boxes with a network are told to it, its
- * verdicts go on to the broker.
+ * egress.c - the launcher's side of the egress proxy: it sends the proxy boxes with a network, and
+ * forwards the proxy's verdicts to the broker.
  *
- * The proxy reads what boxes and servers send, so it may be anybody's by now: a message that is not
- * a verdict ends the conversation. It tells a bounded number for each box (LIMIT_EGRESS_VERDICTS),
- * so what waits for a broker that does not read is bounded too.
+ * The proxy reads what boxes and servers send, so it may be compromised: a message that is not a
+ * verdict ends the connection. It sends a bounded number for each box (LIMIT_EGRESS_VERDICTS), so
+ * what waits for a broker that does not read is bounded too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ static void on_egress(struct loop_source *source, uint32_t events)
     }
 }
 
-/* Else the proxy was lost by the program that was here before. */
+/* Otherwise the program that ran here before an upgrade lost the proxy. */
 static bool is_socket(int fd)
 {
     struct stat status;
@@ -97,14 +97,17 @@ void egress_add(struct launcher *launcher, struct managed_box *box)
     if (r <= 0)
         log_warning("box %u gets no network: the egress proxy %s", (unsigned)box->facts.number,
                     r < 0 ? "is gone" : "does not answer");
-    fd_closep(&box->launched.egress_fd); /* the proxy's alone now, or nobody listens */
+    fd_closep(&box->launched.egress_fd); /* now only the proxy has it, or there is no listener */
 }
 
 void egress_remove(struct launcher *launcher, uint32_t number)
 {
     struct egress_message message = {.type = EGRESS_REMOVE, .number = number};
 
-    /* One that is not told finds out: the box's end closes every connection in it. */
+    /*
+     * A proxy that does not get the message notices anyway: the box's end closes every connection
+     * in it.
+     */
     if (launcher->egress.fd >= 0)
         egress_send(launcher->egress.fd, &message, -1);
 }

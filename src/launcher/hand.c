@@ -1,4 +1,4 @@
-/* hand.c - what goes through an exec and what does not: descriptors, programs, privileges. */
+/* hand.c - what survives an exec and what does not: descriptors, programs, privileges. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/securebits.h>
@@ -117,8 +117,8 @@ int hand_exec(int program_fd, char *const *argv, char *const *env)
     (SECBIT_NOROOT | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_CAP_AMBIENT_RAISE | SECURE_ALL_LOCKS)
 
 /*
- * The bounding set and the bits need CAP_SETPCAP, so they come before the ids; who never had it has
- * nothing to lose either, and no_new_privs keeps it so.
+ * The bounding set and the securebits need CAP_SETPCAP, so they come before the ids; a process that
+ * never had it has nothing to lose either, and no_new_privs keeps it so.
  */
 int hand_off_privileges(int64_t id, bool clears_groups)
 {

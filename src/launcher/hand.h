@@ -1,5 +1,5 @@
 /*
- * hand.h - what goes through an exec and what does not: descriptors, programs, privileges. For
+ * hand.h - what survives an exec and what does not: descriptors, programs, privileges. For
  * supervisor/ and launcher/, which start each other's programs.
  *
  * Runs in: launcher
@@ -16,7 +16,7 @@
 struct fd_move {
     int from, to; /* from -1: `to` stays empty */
 };
-/* Descriptors by number, ascending and all that there are; the rest is closed by the next exec. */
+/* Descriptors by number, ascending and complete; all others are closed by the next exec. */
 int hand_fds(struct fd_move *moves, size_t count);
 /* A sealed copy in memory; *ret_fd is close-on-exec. */
 int hand_program(const char *path, int *ret_fd, struct error *err);

@@ -127,7 +127,7 @@ int handover_add_kernel(struct buf *buf, const struct handover_kernel *kernel)
     return add_record(buf, RECORD_KERNEL, &pack);
 }
 
-/* Counted here: whoever writes cannot get it wrong. */
+/* Counted here, so that a writer cannot get it wrong. */
 void handover_end(struct buf *buf)
 {
     uint8_t *data = (uint8_t *)buf->data;
@@ -158,7 +158,7 @@ static void take_text(struct unpack *unpack, char *text, size_t size)
     unpack->left -= length;
 }
 
-/* The number of a descriptor that is nobody's standard stream; `may_miss`: or -1. */
+/* The number of a descriptor that is not a standard stream; `may_miss`: or -1. */
 static int32_t take_fd(struct unpack *unpack, bool may_miss)
 {
     int32_t fd = (int32_t)unpack_u32(unpack);
@@ -296,7 +296,7 @@ static int read_head(struct unpack *unpack, uint32_t *ret_count, struct error *e
                          (unsigned)version, HANDOVER_VERSION);
     if (wire != WIRE_VERSION)
         return error_set(err, -EPROTONOSUPPORT, ERROR_ENGINE,
-                         "living boxes speak version %u of the wire, and this program %u",
+                         "live boxes use version %u of the wire protocol, and this program uses %u",
                          (unsigned)wire, WIRE_VERSION);
     return 0;
 }

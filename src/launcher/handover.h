@@ -1,11 +1,11 @@
 /*
- * handover.h - what a launcher tells the program that takes its place: boxes and kernels with their
+ * handover.h - what a launcher passes to the program that replaces it: boxes and kernels with their
  * descriptors, by number. Private to launcher/; design: docs/design/2026-11-15-upgrade.md.
  *
  * Bytes: a head (magic, version, version of the wire, count of records), then records of a type, a
- * length and fields (wire/pack.h). A reader takes the fields it knows; what is behind them in the
- * record is of a later version, and passed over. So fields are only ever added at a record's end,
- * and what cannot be done without raises the version. Both sides are the same privilege, and yet
+ * length and fields (wire/pack.h). A reader takes the fields it knows; further fields of the record
+ * are of a later version, and are skipped. So fields are only ever added at a record's end, and a
+ * field that a reader must understand raises the version. Both sides have the same privilege, but
  * everything is checked: the next program may be anything. No I/O here.
  *
  * Runs in: launcher

@@ -22,8 +22,8 @@ void staging_name(const char *key, char *name, size_t size)
 }
 
 /*
- * Must not exist: a folder that somebody else filled could hold anything. The broker may look into
- * it, to measure it; nobody else gets as far as the folder it is in.
+ * Must not exist: a folder that another process filled could contain anything. The broker may enter
+ * it, to measure it; no other process can enter its parent folder.
  */
 static int make_staging(struct launcher *launcher, const char *key, uid_t guest_id,
                         struct error *err)

@@ -123,7 +123,7 @@ struct managed_box *boxes_new(struct launcher *launcher, const struct launcher_m
     return ptr_take(&box);
 }
 
-/* Its slot and its place go back; whoever waits for it has been told. */
+/* Its slot and its position are released; requests that waited for it have been answered. */
 void boxes_free(struct managed_box *box)
 {
     if (box->is_prewarmed)
@@ -212,7 +212,7 @@ static void tell_made(struct managed_box *box)
     int fd;
 
     if (box->generation != launcher->generation)
-        return; /* who asked is gone: the next one finds it in the inventory */
+        return; /* the requester has gone: the next broker finds the box in the inventory */
     fd = duplicate(box);
     if (fd < 0) {
         error_errno(&err, "duplicating the box's channel");
@@ -233,7 +233,9 @@ void boxes_failed(struct managed_box *box, const struct launched *launched, cons
     boxes_free(box);
 }
 
-/* Cold is no error: the broker starts a kernel itself then. True: it comes. */
+/*
+ * A cold start is not an error: the broker then starts a kernel itself. True: a kernel will come.
+ */
 static bool ask_kernel(struct managed_box *box)
 {
     const struct launcher_make *make = &box->make;
@@ -283,7 +285,7 @@ void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
     }
     box = pool_take(launcher, make);
     if (box) {
-        if (box->facts.number) /* else it is still being made, and told then */
+        if (box->facts.number) /* else it is still being made, and reported then */
             tell_made(box);
         return;
     }
@@ -330,7 +332,7 @@ void boxes_kernel(struct launcher *launcher, const struct launcher_kernel *asked
         tell_kernel(launcher, asked->number, asked->kernel, r);
 }
 
-/* A box that is made with a kernel is told when that is there, or cannot be had. */
+/* A box that is made with a kernel is reported when the kernel is there, or is not available. */
 void boxes_kernel_made(struct launcher *launcher, uint32_t number, uint32_t kernel, int num)
 {
     struct managed_box *box = boxes_find(launcher, number);
@@ -359,7 +361,7 @@ void boxes_kernel_ended(struct launcher *launcher, const struct launcher_kernel_
         return;
     trace_moment(box, BOX_KERNEL_ENDED);
     if (box->is_prewarmed)
-        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* nobody will want it now */
+        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* it is not wanted any more */
     else if (launcher->has_said_hello && !launcher->greets_later)
         broker_send(launcher, &message, -1);
 }
@@ -408,7 +410,7 @@ static void on_box_end(struct loop_source *source, uint32_t events)
     reap(box, &message.usage);
     if (!is_prewarmed)
         pool_release(launcher);
-    if (was_waiting && !is_prewarmed && serial) { /* nobody was told of it */
+    if (was_waiting && !is_prewarmed && serial) { /* it was not reported to any broker */
         error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box was lost while it was made");
         refuse(launcher, serial, NULL, &err);
         return;
@@ -516,7 +518,7 @@ void boxes_inventory(struct launcher *launcher)
             int fd = box->is_prewarmed ? -1 : duplicate(box);
 
             if (box->is_prewarmed)
-                continue;           /* nobody's yet */
+                continue;           /* not assigned yet */
             message.box.kernel = 0; /* the warden knows what lives */
             if (fd < 0)
                 log_warning("box %u could not be shown to the broker, continuing without it",

@@ -1,4 +1,5 @@
-/* launcher_handover.c - living boxes, told to the program that takes over and taken by it; see
+/*
+ * launcher_handover.c - live boxes, written for the program that takes over and read by it; see
  * upgrade.h.
  */
 #include <errno.h>
@@ -21,7 +22,7 @@ bool boxes_has_prewarmed(const struct launcher *launcher)
     return false;
 }
 
-/* Those that nobody knows are not told: they are ended before it comes to that. */
+/* Prewarmed boxes are not passed on: they are ended before the handover. */
 int boxes_hand(struct launcher *launcher, int (*each)(void *ctx, const struct handover_box *box),
                void *ctx)
 {

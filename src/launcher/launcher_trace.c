@@ -1,10 +1,10 @@
 /*
- * launcher_trace.c - where the time of a box went: moments of its life, told in one line when it is
- * gone, if anybody wants to know (BAILEY_LOG=debug). A moment costs a reading of the clock, so they
- * are always noted.
+ * launcher_trace.c - where the time of a box went: moments of its life, logged in one line when it
+ * has ended, if BAILEY_LOG=debug. A moment costs a reading of the clock, so they are always
+ * recorded.
  *
  * The line is `box N tier T from pool|zygote|cold: NAME US; NAME US; ...`, each the microseconds
- * since the moment before; behind `of which:` come the steps of making it, which overlap.
+ * since the previous moment; after `of which:` come the steps of making it, which overlap.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -19,13 +19,13 @@ static const char *const moment_names[] = {
     [BOX_ASKED] = "",
     [BOX_BEGUN] = "wait for its turn",
     [BOX_CLONED] = "plan, clone, control group",
-    [BOX_STANDS] = "mounts and walls of the box",
+    [BOX_STANDS] = "mounts and confinement of the box",
     [BOX_HEARD] = "ask the zygote",
     [BOX_FORKED] = "fork",
     [BOX_LOCKED] = "join and lock-down",
     [BOX_TOLD] = "tell the broker",
     [BOX_KERNEL_ENDED] = "run, until reaped",
-    [BOX_END_ASKED] = "until its end is asked for",
+    [BOX_END_ASKED] = "until its end is requested",
     [BOX_EXITED] = "teardown by the kernel",
     [BOX_GONE] = "reap and close",
 };
@@ -37,7 +37,7 @@ void trace_moment(struct managed_box *box, enum box_moment moment)
         box->moments_ns[moment] = clock_now_ns();
 }
 
-/* Words about the same thing come from two processes, in any order: never less than nothing. */
+/* Messages about the same thing come from two processes, in any order: never less than zero. */
 static int add_moments(const struct managed_box *box, struct buf *line)
 {
     uint64_t before = 0;

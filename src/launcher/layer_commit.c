@@ -1,11 +1,11 @@
 /*
  * layer_commit.c - children of the launcher that work on folders a guest filled: committing one as
- * a layer, taking one away.
+ * a layer, removing one.
  *
- * Only the engine's root may touch files of every box's ids, so the broker cannot do it himself.
- * The launcher does not do it either, because it waits for nobody: each job is a child that has put
- * on walls first (the folder of layers or packages and no other, three capabilities, no way to a
- * new namespace, process or socket), says its answer through a pipe as the packet that the broker
+ * Only the engine's root may touch files of every box's ids, so the broker cannot do it itself.
+ * The launcher does not do it either, because it never waits: each job is a child that first
+ * confines itself (the folder of layers or packages and no other, three capabilities, no way to a
+ * new namespace, process or socket), writes its answer to a pipe as the packet that the broker
  * gets, and ends. At most LAYER_COMMITS_AT_ONCE run at a time, the others wait in order.
  */
 #include <dirent.h>
@@ -53,7 +53,7 @@ static _Noreturn void job_child(const struct layer_commit_job *job, int answer_f
     int r = layer_commit_confine(job->folder_fd, answer_fd);
 
     if (r < 0)
-        error_set(&message.layer_committed.error, r, ERROR_ENGINE, "the walls around sealing: %s",
+        error_set(&message.layer_committed.error, r, ERROR_ENGINE, "confining the layer commit: %s",
                   strerror(-r));
     else if (job->is_discard)
         folder_remove(job->folder_fd, job->name);
@@ -125,7 +125,7 @@ static void on_job_end(struct loop_source *source, uint32_t events)
         at = &(*at)->next;
     *at = job->next;
     if (!job->is_discard && job->generation == launcher->generation)
-        tell(job); /* one that came meanwhile has asked for nothing */
+        tell(job); /* a broker that started meanwhile has requested nothing */
     job_free(job);
     start_jobs(launcher);
 }
@@ -208,7 +208,7 @@ void layer_commit_start(struct launcher *launcher, const struct launcher_commit_
         return;
     }
     if (add_job(launcher, &job) < 0)
-        refuse(launcher, commit_layer->serial, -EBUSY, "too many layers are being sealed");
+        refuse(launcher, commit_layer->serial, -EBUSY, "too many layers are being committed");
 }
 
 void layer_commit_discard(struct launcher *launcher,
@@ -226,7 +226,10 @@ void layer_commit_discard(struct launcher *launcher,
         log_warning("the folder %s could not be removed, continuing without that", job.name);
 }
 
-/* Nobody's: boxes do not outlive their launcher. As jobs, because they are a guest's too. */
+/*
+ * Left by an earlier launcher: boxes do not outlive their launcher. Removed as jobs, because a
+ * guest filled them too.
+ */
 void layer_commit_sweep(struct launcher *launcher)
 {
     struct layer_commit_job job = {.is_discard = true,

@@ -1,5 +1,5 @@
 /*
- * layer_commit_confine.c - the walls of a child that works on folders a guest filled
+ * layer_commit_confine.c - the confinement of a child that works on folders a guest filled
  * (layer_commit.c): one folder, three capabilities, the system calls of files and no other.
  */
 #include <errno.h>

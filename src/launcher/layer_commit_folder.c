@@ -2,10 +2,10 @@
  * layer_commit_folder.c - an installer's folder becomes a layer; see layer_commit_folder() in
  * launcher_private.h.
  *
- * Runs in a child of the launcher (layer_commit.c) when the box has ended, so nobody else is at the
- * folder; it is read as if somebody were. What was a guest's becomes the broker's. Folders stay
- * writable for him alone (0755): so he can take a layer away without more rights, and in boxes it
- * is a read-only mount whatever its modes.
+ * Runs in a child of the launcher (layer_commit.c) when the box has ended, so no other process uses
+ * the folder; it is read as if one did. The guest's files become the broker's. Folders stay
+ * writable for the broker only (0755): so it can remove a layer without more rights, and in boxes
+ * the layer is a read-only mount whatever its modes.
  *
  * Order, so that a crash leaves either the folder as it was or a whole layer: contents, manifest
  * and file system written out, then the rename, then the folder of layers.
@@ -38,8 +38,10 @@ static bool is_inside(const char *path, const char *target)
         return false;
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
         depth++;
-    /* Upwards only at the beginning, where the folders are real ones: what is behind a name may be
-     * a link itself, and the way up from there leads elsewhere than it looks. */
+    /*
+     * ".." only at the beginning, where the folders are real: a later component may itself be a
+     * link, and ".." from there leads elsewhere than it looks.
+     */
     while (str_starts(target, "../") || str_equal(target, "..")) {
         if (depth-- == 0)
             return false;
@@ -56,7 +58,7 @@ static bool is_interpreter(const char *path, const char *target)
            target[0] == '/' && !strstr(target, "/../") && !str_ends(target, "/..");
 }
 
-/* Access lists and the like: nothing but owner and mode says who may do what. */
+/* Access control lists and the like: only owner and mode may decide about access. */
 static int drop_attributes(int fd)
 {
     char names[XATTRS_MAX];

@@ -1,11 +1,12 @@
 /*
  * pool.c - prewarmed boxes, each with its kernel waiting for a first cell; see pool.h.
  *
- * A box of the pool is like any other, but that nobody knows it: no inventory shows it, and its
- * number is told when it is taken. Then it is its owner's for good and ends with him. One more is
- * begun only when the loop has nothing else to do and nothing else is being made, so whoever comes
- * waits for what one begin takes at most. And it is begun when a box has ended, or a moment after
- * the last was asked for: between the two the run that got it would wait for its end behind us.
+ * A box of the pool is like any other, except that it is not assigned: no inventory shows it, and
+ * its number is reported when it is taken. Then it belongs to its owner for good and ends with it.
+ * Another one is begun only when the loop has nothing else to do and nothing else is being made, so
+ * a request waits at most for one beginning. And it is begun when a box has ended, or a moment
+ * after the last request: in between, the run that got the box would wait for its end because of
+ * us.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static struct pool_bucket *find_bucket(struct launcher *launcher, const struct l
     return NULL;
 }
 
-/* A new one, in place of the emptiest that nobody asks for any more; NULL: all are in use. */
+/* A new bucket, replacing the emptiest one without demand; NULL: all are in use. */
 static struct pool_bucket *add_bucket(struct launcher *launcher, const struct launcher_make *make)
 {
     uint64_t now = clock_now_ms();
@@ -70,7 +71,7 @@ static struct pool_bucket *add_bucket(struct launcher *launcher, const struct la
     return NULL;
 }
 
-/* One box of the default template for a run, before anybody has asked. */
+/* One box of the default template for a run, before the first request. */
 void pool_start(struct launcher *launcher)
 {
     const struct launcher_plan *plan = launcher->plan;
@@ -131,7 +132,7 @@ static void hand_over(struct launcher *launcher, struct managed_box *box,
     launcher->box_count++;
 }
 
-/* One that is on its way, should none stand there: it is sooner ready than another. */
+/* One that is being made, if none is ready: it is ready sooner than a new one. */
 static struct managed_box *take_bringup(struct launcher *launcher, struct pool_bucket *bucket,
                                         const struct launcher_make *make)
 {
@@ -265,7 +266,7 @@ void pool_stands(struct launcher *launcher, struct managed_box *box)
     box->idle_since_ms = clock_now_ms();
 }
 
-/* One that was let go is out of its bucket already; any other should not be gone. */
+/* One that was released is out of its bucket already; any other should not have ended. */
 void pool_lost(struct launcher *launcher, struct managed_box *box)
 {
     struct pool_bucket *bucket = pool_bucket_of(launcher, box);
@@ -273,7 +274,7 @@ void pool_lost(struct launcher *launcher, struct managed_box *box)
 
     take_off(bucket, box);
     if (!box->idle_since_ms)
-        bucket->bringup_count--; /* it never stood there */
+        bucket->bringup_count--; /* it was never ready */
     if (!box->idle_since_ms || bucket->idle_count < before)
         bucket->retry_at_ms = clock_now_ms() + POOL_RETRY_MS;
     pool_folder_remove(launcher, box);
@@ -282,7 +283,7 @@ void pool_lost(struct launcher *launcher, struct managed_box *box)
 
 /* ---- looked after ---- */
 
-/* What an idle one uses: read once, when it has come to rest. */
+/* Memory that an idle box uses: read once, when it has become idle. */
 static void measure(struct pool_bucket *bucket, uint64_t now)
 {
     uint64_t sum = 0, count = 0;
@@ -355,8 +356,8 @@ static uint32_t box_total(const struct launcher *launcher)
 }
 
 /*
- * The oldest, when it is not needed any more (at once, when another bucket needs its place); any
- * whose zygote is not the one of now.
+ * The oldest, when it is not needed any more (at once, if another bucket needs its slot); any whose
+ * zygote has been replaced.
  */
 static struct managed_box *superfluous(struct launcher *launcher, struct pool_bucket *bucket,
                                        bool is_tight, uint64_t now)
@@ -419,7 +420,7 @@ void pool_tick(struct launcher *launcher)
     launcher->pool.is_due = false;
     launcher->pool.at_ms = 0;
     if (!is_on(launcher) || launcher->bringups)
-        return; /* what is being made wakes us when it stands */
+        return; /* a box that is being made wakes us when it is ready */
     set_targets(launcher, now);
     bucket = needy(launcher, now);
     if (bucket && box_total(launcher) < launcher->plan->pool_size)
@@ -429,7 +430,7 @@ void pool_tick(struct launcher *launcher)
     launcher->pool.at_ms = next_look(launcher, now);
 }
 
-/* ---- told ---- */
+/* ---- reporting ---- */
 
 void pool_fill_state(struct launcher *launcher, const char *tenant, struct launcher_state *state)
 {

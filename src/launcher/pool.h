@@ -1,10 +1,10 @@
 /*
- * pool.h - prewarmed boxes: what is decided, and from what. Private to launcher/.
+ * pool.h - prewarmed boxes: how many of which kind to keep. Private to launcher/.
  *
- * A bucket holds boxes of one shape: layer, tier, purpose, limits. How many should stand on it
- * follows the recent demand, at most SANDBOX_POOL_SIZE for all buckets together, and no more than
- * fit under SANDBOX_POOL_MEMORY by what idle boxes were measured to use. The functions here are
- * pure; pool.c does what they say.
+ * A bucket has boxes of one kind: layer, tier, purpose, limits. Its target size follows the recent
+ * demand, at most SANDBOX_POOL_SIZE for all buckets together, and no more than fit under
+ * SANDBOX_POOL_MEMORY by the measured use of idle boxes. The functions here are pure; pool.c acts
+ * on them.
  *
  * Runs in: launcher
  */
@@ -25,7 +25,7 @@
 #define POOL_HOLD_MS 3           /* after one was asked for: its run has the machine to itself */
 #define POOL_BOX_GUESS (4 * MIB) /* before one was measured */
 
-/* May a box that was made as `made` be given to who asked for `asked`? */
+/* May a box that was made as `made` be used for the request `asked`? */
 bool pool_is_same(const struct launcher_make *made, const struct launcher_make *asked);
 
 /* A maximum of takes in a window, which decays. */
@@ -54,7 +54,8 @@ struct pool_bucket {
     struct launcher_make shape; /* without serial and key */
     struct pool_demand demand;
     uint32_t least, target;
-    bool is_old;               /* nobody will ask for them any more: what still comes is let go */
+    bool is_old; /* they will not be requested any more: boxes that are still being made are
+                    released */
     struct managed_box *boxes; /* the newest first */
     uint32_t idle_count, bringup_count;
     uint64_t box_bytes;   /* of an idle one */

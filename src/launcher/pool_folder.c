@@ -1,9 +1,10 @@
 /*
  * pool_folder.c - the folders of a session's box that was made before its session: bound under a
- * name of their own, p_<number>, and renamed when the session is known. A bind follows its folder.
+ * temporary name, p_<number>, and renamed when the session is known. A bind mount follows its
+ * folder.
  *
- * The broker owns these folders, so nothing in them is believed: names are taken without following
- * links, and what cannot be renamed makes the box useless, nothing more.
+ * The broker owns these folders, so they are untrusted: names are opened without following links,
+ * and a folder that cannot be renamed makes the box useless, nothing more.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -97,7 +98,7 @@ static int move_files(int fd, const char *key, const char *name)
     return r;
 }
 
-/* The other folder of that name is empty as a rule, and then rename(2) replaces it. */
+/* The other folder of that name is usually empty, and then rename(2) replaces it. */
 static int give_one(struct launcher *launcher, int place, const char *name, const char *key)
 {
     int fd = launcher->folder_fd[place];

@@ -60,7 +60,7 @@ static struct pool_wish *greatest_left(struct pool_wish *wishes, size_t count, c
     return found;
 }
 
-/* At most `most` more of what it lacks, as far as places and memory go. */
+/* At most `most` more of what it lacks, as far as slots and memory allow. */
 static void give(struct pool_wish *wish, uint32_t wanted, uint32_t most, uint32_t *size,
                  uint64_t *memory_bytes)
 {
@@ -75,7 +75,9 @@ static void give(struct pool_wish *wish, uint32_t wanted, uint32_t most, uint32_
     *memory_bytes -= more * each;
 }
 
-/* One for everybody who asks, so that a busy bucket does not leave others cold; then the rest. */
+/*
+ * One for each bucket with demand, so that a busy bucket does not leave others cold; then the rest.
+ */
 void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes)
 {
     struct pool_wish *wish;

@@ -1,5 +1,6 @@
 /*
- * upgrade.c - a new program is tried, everything comes to rest, and it takes over; see upgrade.h.
+ * upgrade.c - a new program is tried, all work in progress finishes, and it takes over; see
+ * upgrade.h.
  */
 #include "launcher/upgrade.h"
 
@@ -56,7 +57,7 @@ static void end_probe(struct launcher *launcher)
     upgrade->answer_fd = -1;
 }
 
-/* Back to where nobody has asked for anything. */
+/* Back to the state without a request. */
 static void leave(struct launcher *launcher)
 {
     struct upgrade *upgrade = &launcher->upgrade;
@@ -70,7 +71,7 @@ static void leave(struct launcher *launcher)
     upgrade->at_ms = 0;
 }
 
-/* The old one goes on. */
+/* The old program continues. */
 static void keep(struct launcher *launcher, const char *why)
 {
     bool was_resting = launcher->upgrade.state == UPGRADE_RESTING;
@@ -86,7 +87,7 @@ static void keep(struct launcher *launcher, const char *why)
 
 /* ---- tried ---- */
 
-/* Without any right, with what it has to be able to read, and a word to say. */
+/* Without any privilege, with the data that it must be able to read, and a pipe for its answer. */
 static _Noreturn void probe_child(struct launcher *launcher, int which, int answer_fd,
                                   int handover_fd)
 {
@@ -177,7 +178,7 @@ static void on_probe_end(struct loop_source *source, uint32_t events)
         str_format(why, sizeof(why),
                    "the new %s cannot take over (%s %d%s); the daemon's log may say why",
                    program_names[probed], info.si_code == CLD_EXITED ? "status" : "signal",
-                   info.si_status, can || info.si_status ? "" : ", without a word");
+                   info.si_status, can || info.si_status ? "" : ", without an error message");
         keep(launcher, why);
     } else if (probed == UPGRADE_SELF) {
         next_probe(launcher, UPGRADE_ENGINE);
@@ -200,7 +201,7 @@ void upgrade_asked(struct launcher *launcher, const int *fds, size_t count)
     const char *why = NULL;
 
     if (count != _UPGRADE_PROGRAM_MAX || !is_sealed(fds[0]) || !is_sealed(fds[1]))
-        why = "what came are not two sealed programs";
+        why = "the descriptors received are not two sealed programs";
     else if (upgrade->state != UPGRADE_NONE)
         why = "another upgrade is under way";
     else if (launcher->is_stopping || launcher->is_over || !launcher->was_ready)
@@ -219,7 +220,7 @@ void upgrade_asked(struct launcher *launcher, const int *fds, size_t count)
 
 /* ---- rested ---- */
 
-/* Nobody is on the way: neither boxes nor kernels, nor layers, nor ends of prewarmed boxes. */
+/* Nothing is in progress: no boxes, kernels or layers being made, no prewarmed boxes ending. */
 static bool has_rest(const struct launcher *launcher)
 {
     return !launcher->layer_commits && !launcher->bringups && !launcher->asked_kernels &&
@@ -242,7 +243,7 @@ static void go(struct launcher *launcher)
     zygotes_start(launcher);
 }
 
-/* ---- held ---- */
+/* ---- holding ---- */
 
 void upgrade_served(struct launcher *launcher)
 {
@@ -282,7 +283,7 @@ static void too_late(struct launcher *launcher)
     case UPGRADE_RESTING:
         keep(launcher, launcher->layer_commits
                            ? "a layer is being sealed; try again later"
-                           : "boxes did not come to rest in time; try again later");
+                           : "boxes did not become idle in time; try again later");
         return;
     case UPGRADE_HOLDING:
         launcher->upgrade.at_ms = 0;

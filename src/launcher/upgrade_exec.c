@@ -1,7 +1,7 @@
 /*
- * upgrade_exec.c - one launcher executes another in its place, and that one finds everything again;
- * see upgrade.h. Descriptors stay at their numbers: they lose close-on-exec for the moment of the
- * exec, and those that are not named in the handover go with it.
+ * upgrade_exec.c - one launcher executes another, which finds everything again; see upgrade.h.
+ * Descriptors keep their numbers: they lose close-on-exec for the moment of the exec, and those
+ * that are not named in the handover are closed by it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static int close_on_exec(int fd, bool closes)
     return fd < 0 || fcntl(fd, F_SETFD, closes ? FD_CLOEXEC : 0) == 0 ? 0 : -errno;
 }
 
-/* ---- told ---- */
+/* ---- writing the handover ---- */
 
 static int add_box(void *ctx, const struct handover_box *box)
 {
@@ -100,7 +100,7 @@ static int keep_all(struct launcher *launcher, bool closes)
     return r;
 }
 
-/* Both programs change places with those that are kept for the way back. */
+/* Both programs are exchanged with those that are kept for the way back. */
 static int replace(const int program_fd[_UPGRADE_PROGRAM_MAX], int handover_fd)
 {
     if (dup2(program_fd[UPGRADE_SELF], LAUNCHER_SELF_FD) < 0 ||

@@ -1,4 +1,4 @@
-/* caller.c - who asked, as members of JSON; see caller.h. */
+/* caller.c - a caller as JSON members; see caller.h. */
 #include "model/caller.h"
 
 #include <jansson.h>

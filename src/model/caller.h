@@ -1,6 +1,6 @@
 /*
- * caller.h - who asked for something, and by which request: goes with a run or a command to its
- * result, to the audit and to the log. Plain data.
+ * caller.h - the caller of a run or a command and its request: kept with the execution, for its
+ * result, the audit and the log. Plain data.
  *
  * Runs in: broker, hosts, commands
  */
@@ -18,7 +18,7 @@ struct caller {
     struct trace trace;
 };
 
-/* The engine itself, or whom nobody knows any more. */
+/* The engine itself, or an unknown caller. */
 extern const struct caller caller_engine;
 
 /*

@@ -1,9 +1,10 @@
 /*
- * principal.h - who asks: a tenant, by a key or over the daemon's own socket. Plain data.
+ * principal.h - the authenticated caller: a tenant, by a key or over the daemon's unix socket.
+ * Plain data.
  *
- * Every door makes one for each request before anything else is looked at, and everything below
- * gets it: sessions, files, outputs, events and counts of another tenant are not there for it
- * (session_not_found, in the same time as for one that never was).
+ * Every door makes one for each request before anything else is done, and all rooms below get it:
+ * sessions, files, outputs, events and counts of another tenant do not exist for it
+ * (session_not_found, in the same time as for one that does not exist).
  *
  * Runs in: broker, hosts, commands
  */
@@ -35,9 +36,9 @@ struct principal {
     char tenant[TENANT_MAX];
     char key[KEY_ID_MAX]; /* empty: over the daemon's own socket */
     uint32_t scopes;      /* SCOPE_BIT()s */
-    bool is_local;        /* whoever may open the socket is the daemon's owner: every scope */
+    bool is_local;        /* a client of the unix socket is the daemon's owner: every scope */
     uint64_t key_mark;    /* which text of the key: a rotated one has another */
-    uint64_t until_ms;    /* wall clock: so long is that text good; 0: until it is taken away */
+    uint64_t until_ms;    /* wall clock until which the key is valid; 0: until it is removed */
 };
 
 /* Over the unix socket. */

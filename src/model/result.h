@@ -38,12 +38,12 @@ struct output_file {
     char *skipped; /* why it was not fetched: "symlink", "fifo", ...; NULL: it was */
 };
 
-/* Whose word it is: meta.usage.by. */
+/* Who measured it: meta.usage.by. */
 enum usage_by {
-    USAGE_BY_NONE,   /* null, as the numbers: nobody knows */
-    USAGE_BY_WARDEN, /* "warden": of inside of the box, as wait4(2) told it */
-    USAGE_BY_DOCKER, /* "docker": its statistics, of some moment before the end */
-    USAGE_BY_ENGINE, /* "engine": the kernel's numbers, read outside of the box */
+    USAGE_BY_NONE,     /* null, as the numbers: unknown */
+    USAGE_BY_WARDEN,   /* "warden": inside the box, from wait4(2) */
+    USAGE_BY_PROVIDER, /* the runtime's name: its statistics, of some moment before the end */
+    USAGE_BY_ENGINE,   /* "engine": the kernel's numbers, read outside of the box */
     _USAGE_BY_MAX,
 };
 
@@ -52,15 +52,18 @@ struct usage {
     uint64_t max_rss_bytes; /* 0: not known, no program has none */
     enum usage_by by;
 };
-const char *usage_by_name(enum usage_by by); /* NULL: nobody's */
+/* `runtime`: the word of USAGE_BY_PROVIDER. NULL: unknown. */
+const char *usage_by_name(enum usage_by by, const char *runtime);
 
 struct result {
-    const char *runtime;  /* "local"; static */
-    const char *warm;     /* "pool", "zygote", "cold"; static; NULL: nobody says */
-    const char *fallback; /* why it is not the runtime that was configured; NULL: it is */
+    const char *runtime; /* "local"; static */
+    const char *warm;    /* "pool", "zygote", "cold"; static; NULL: unknown */
+    const char
+        *fallback; /* why another runtime than the configured one was used; NULL: it was not */
+    const char *fallback_from; /* the configured runtime; static; NULL without `fallback` */
     char execution_id[ID_MAX];
     char session_id[ID_MAX];     /* empty: null */
-    char trace_id[TRACE_ID_MAX]; /* of whoever asked (traceparent); empty: there was none */
+    char trace_id[TRACE_ID_MAX]; /* of the request (traceparent); empty: there was none */
     struct capture out, err;
     int exit_code;
     int signal;           /* 0: null */
@@ -74,30 +77,31 @@ struct result {
     struct limits limits;
     enum limit_by memory_by, pids_by, cpu_by, disk_by;
     uint32_t layers;  /* that held: ISOLATION_LAYER_BIT()s */
-    uint32_t missing; /* that were wanted and could not be had */
+    uint32_t missing; /* that were wanted and are not available */
     json_t
         *install; /* object: members of meta about a missing module (docs/templates.md); or NULL */
-    struct buf note;    /* lines of the engine, behind stderr's text and outside of its limit */
+    struct buf note;    /* lines of the engine, after stderr's text and outside its limit */
     struct error error; /* .code set: the run could not start or was ended by the engine */
-    char **words;       /* strv: owns `fallback`, and runtime, warm, error.code and error.stage of a
+    char **words;       /* strv: owns `fallback`, and the other static words of a
                            parsed result */
 };
 
-#define RESULT_TRUNCATED "... (output truncated)" /* the line behind a stream that was cut */
+#define RESULT_TRUNCATED "... (output truncated)" /* the line after a stream that was cut */
 #define RESULT_NOTE_MAX 4096 /* bytes of all notes of a result; what does not fit is cut */
 
 void result_init(struct result *result, const struct limits *limits);
 void result_free(struct result *result);
 
-/* It ran here, and should have elsewhere: copied. Without memory for it the run goes on. */
-void result_set_fallback(struct result *result, const char *why);
+/* Another runtime than `from` (static) made the box; `why` is copied. Without memory for it the run
+ * continues. */
+void result_set_fallback(struct result *result, const char *from, const char *why);
 
 /* Appends to a captured stream: keeps up to the limit, counts everything. Never fails the run. */
 void capture_add(struct capture *capture, const void *data, size_t length, uint64_t limit);
 
 /*
- * Adds a line of the engine ("timed out after 5 s") that stands on its own line behind stderr's
- * text in JSON and is not counted as the program's. Never fails the run.
+ * Adds a line of the engine ("timed out after 5 s") that is on its own line after stderr's text in
+ * JSON and is not counted as the program's. Never fails the run.
  */
 void result_note(struct result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -108,6 +112,10 @@ void result_note(struct result *result, const char *format, ...)
  * first. The count covers the kept bytes only.
  */
 int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_invalid_bytes);
+
+/* What JSON has as stdout, and as stderr with the engine's notes behind it. `text` is cleared. */
+int result_stdout(const struct result *result, struct buf *text);
+int result_stderr(const struct result *result, struct buf *text);
 
 /* Adds a file to the list; copies the strings. */
 int result_add_file(struct result *result, const char *name, const char *path, uint64_t bytes,

@@ -1,8 +1,8 @@
 /*
  * result_read.c - a result from JSON; see result.h and design.md 6.1.
  *
- * The tables mirror those of result_write.c. What is derived from other facts ("truncated",
- * "level") has no row here. Everything comes from outside: types and ranges are checked, words that
+ * The tables mirror those of result_write.c. Members that are derived from others ("truncated",
+ * "level") have no row here. All input is untrusted: types and ranges are checked, and words that
  * this program does not know never make a claim stronger.
  */
 #include <errno.h>
@@ -127,7 +127,7 @@ static int take_object(const char *name, const struct row *rows, size_t row_coun
     return 0;
 }
 
-/* Keeps a word that struct result only points to. */
+/* Keeps a text that struct result only points to. */
 static int keep_word(struct result *result, const char *value, const char **ret, struct error *err)
 {
     if (strv_push(&result->words, value) < 0)
@@ -171,9 +171,13 @@ static int take_fallback(struct result *result, json_t *json, struct error *err)
 {
     const char *reason = plain_text(json_object_get(json, "reason"));
 
-    if (!reason)
+    const char *from = plain_text(json_object_get(json, "from"));
+    int r;
+
+    if (!reason || !from)
         return wrong(err, "fallback", "an object with a reason");
-    return keep_word(result, reason, &result->fallback, err);
+    r = keep_word(result, reason, &result->fallback, err);
+    return r < 0 ? r : keep_word(result, from, &result->fallback_from, err);
 }
 
 static int take_id(const char *name, const json_t *json, char id[ID_MAX], struct error *err)
@@ -275,7 +279,7 @@ static int take_cpu_ms(struct result *result, json_t *json, struct error *err)
     if (r < 0)
         return r;
     result->usage.cpu_us = value * US_PER_MS;
-    result->usage.by = USAGE_BY_WARDEN; /* no more than that, without a word about it */
+    result->usage.by = USAGE_BY_WARDEN; /* no more than that, silently */
     return 0;
 }
 
@@ -293,7 +297,7 @@ static int take_usage_by(struct result *result, json_t *json, struct error *err)
     if (!value && !json_is_null(json))
         return wrong(err, "usage.by", "a text or null");
     for (int by = 0; value && by < _USAGE_BY_MAX; by++) {
-        const char *name = usage_by_name(by);
+        const char *name = usage_by_name(by, result->runtime);
 
         if (name && str_equal(value, name))
             result->usage.by = by;
@@ -371,7 +375,7 @@ static int errno_from_name(const char *name)
     return 0;
 }
 
-/* The constant of error.h when the word is one of them: codes compare by pointer here. */
+/* The constant of error.h if it is one of the codes: codes compare by pointer here. */
 static const char *known_code(const char *word)
 {
     static const char *const codes[] = {
@@ -394,16 +398,20 @@ static int take_error(struct result *result, json_t *json, struct error *err)
     const char *message = plain_text(json_object_get(json, "message"));
     json_t *stage = json_object_get(json, "stage");
     json_t *number = json_object_get(json, "errno");
+    json_t *provider = json_object_get(json, "provider");
     size_t length;
     int r = 0;
 
-    if (!code || !message || (stage && !plain_text(stage)) || (number && !plain_text(number)))
+    if (!code || !message || (stage && !plain_text(stage)) || (number && !plain_text(number)) ||
+        (provider && !plain_text(provider)))
         return wrong(err, "error", "an object with a code and a message");
     result->error.code = known_code(code);
     if (!result->error.code)
         r = keep_word(result, code, &result->error.code, err);
     if (r == 0 && stage)
         r = keep_word(result, plain_text(stage), &result->error.stage, err);
+    if (r == 0 && provider)
+        r = keep_word(result, plain_text(provider), &result->error.provider, err);
     if (r == 0 && number)
         result->error.num = -errno_from_name(plain_text(number));
     length = utf8_floor(message, MIN(strlen(message), sizeof(result->error.text) - 1));
@@ -477,7 +485,7 @@ static const struct row meta_rows[] = {
     {"error", .take = take_error},
 };
 
-/* The last place where the truncation line stands alone; `length` when it does not. */
+/* The last position where the truncation line is alone on its line; `length` if there is none. */
 static size_t find_mark(const char *text, size_t length)
 {
     const size_t mark = sizeof(RESULT_TRUNCATED) - 1;
@@ -500,8 +508,8 @@ static int keep_bytes(struct buf *buf, const char *data, size_t length, struct e
 }
 
 /*
- * The text of a stream without the line that says it was cut; what stands behind that line came
- * from the engine. A note behind a whole stream cannot be told from the program's words and stays
+ * The text of a stream without the line that says it was cut; text after that line came from the
+ * engine. A note after an uncut stream cannot be distinguished from the program's output and stays
  * there.
  */
 static int take_stream(const char *name, json_t *json, struct capture *capture, struct buf *note,
@@ -516,7 +524,7 @@ static int take_stream(const char *name, json_t *json, struct capture *capture, 
         return wrong(err, name, "a text");
     kept = capture->is_truncated ? find_mark(text, length) : length;
     if (!note && length - kept > sizeof(RESULT_TRUNCATED) - 1)
-        kept = length; /* nothing of the engine follows on stdout: these are the program's words */
+        kept = length; /* no line of the engine follows on stdout: this is the program's output */
     r = keep_bytes(&capture->kept, text, kept, err);
     behind = MIN(length, kept + sizeof(RESULT_TRUNCATED)); /* the mark and its newline */
     if (r == 0 && note && behind < length)

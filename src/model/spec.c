@@ -1,4 +1,4 @@
-/* spec.c - the words for what holds a limit; see spec.h. */
+/* spec.c - the names of what enforces a limit; see spec.h. */
 #include "model/spec.h"
 
 static const char *const by_names[_LIMIT_BY_MAX] = {

@@ -13,7 +13,7 @@
 
 #include "base/isolation.h"
 
-/* The limits of a box and of one command in it. Checked by config/ before anybody sees them. */
+/* The limits of a box and of one command in it. config/ has checked them. */
 struct limits {
     uint64_t timeout_ms;
     uint64_t memory_bytes;
@@ -23,7 +23,7 @@ struct limits {
     uint32_t cpu_millis;   /* 1000 = one core; 0 = all of them */
 };
 
-/* Which mechanism holds a limit: the words of meta.resource_limits.*_by. */
+/* Which mechanism enforces a limit: the values of meta.resource_limits.*_by. */
 enum limit_by {
     LIMIT_BY_NONE,      /* "none": nothing holds it */
     LIMIT_BY_CGROUP_V2, /* "cgroup-v2" */
@@ -33,7 +33,7 @@ enum limit_by {
     LIMIT_BY_AFFINITY,  /* "affinity (approximate)" */
     LIMIT_BY_TMPFS,     /* "tmpfs" */
     LIMIT_BY_ENGINE,    /* "engine" */
-    LIMIT_BY_CONTAINER, /* "container": Docker's, read back from it */
+    LIMIT_BY_CONTAINER, /* "container": the provider's, read back from it */
     _LIMIT_BY_MAX,
 };
 const char *limit_by_name(enum limit_by by);
@@ -55,7 +55,7 @@ struct box_spec {
     const char *layer; /* the host folder of a template's layer; NULL: the host's own Python */
     bool has_drivers;  /* a kernel may be started in it: its drivers are below /bailey */
 
-    /* of a container (runtime/docker/docker.h) */
+    /* where a provider host makes it (runtime/host/hosted.h) */
     const char *engine;            /* path of bailey-engine */
     const char *warden;            /* path of `bailey` */
     const char *const *engine_env; /* NULL-terminated "K=V": the effective configuration */

@@ -1,8 +1,8 @@
 /*
  * text.h - bytes of any kind as JSON text. Pure functions over caller-owned buffers.
  *
- * Jansson refuses strings that are not UTF-8, and guests write whatever they like: every string
- * that goes out passes here first. Called by model/, store/ and cli/.
+ * Jansson refuses strings that are not UTF-8, and guests write any bytes: every string that goes
+ * out passes through here. Called by model/, store/ and cli/.
  *
  * Runs in: broker, hosts, commands
  */
@@ -31,8 +31,10 @@ json_t *text_to_json(const char *data, size_t length);
 /* A document as text, appended to `to`: whole, or an error (jansson alone may drop a piece). */
 int text_of_json(json_t *json, size_t flags, struct buf *to);
 
-/* The strings of an array, NULL-terminated; one that is no string ends the list. The list is the
- * caller's to free, its strings are borrowed from the array. NULL: no memory. */
+/*
+ * The strings of an array, NULL-terminated; an element that is not a string ends the list. The
+ * caller frees the list, its strings are borrowed from the array. NULL: no memory.
+ */
 const char **text_list_of_json(json_t *array);
 
 #endif

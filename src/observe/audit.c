@@ -1,11 +1,11 @@
 /*
- * audit.c - lines of JSON behind each other, each by one write, each with the hash of the one
- * before; see audit.h.
+ * audit.c - lines of JSON, each written by one write, each with the hash of the previous one; see
+ * audit.h.
  *
- * A line is complete or not there: what a full disk left of one is cut off again, and where even
- * that fails the file is opened anew for the next line, which repairs it as after a crash. Lines
- * are plain ASCII (the rest is escaped), so that no name or argument can play tricks on the
- * terminal of who reads them.
+ * A line is complete or absent: what a full disk left of one is cut off again, and if even that
+ * fails the file is reopened for the next line, which repairs it as after a crash. Lines are plain
+ * ASCII (the rest is escaped), so that no name or argument can send control sequences to a reader's
+ * terminal.
  *
  * syscalls: openat fstat pread64 pwrite64 write ftruncate renameat unlinkat getdents64 close
  */
@@ -48,7 +48,7 @@ struct audit {
     unsigned keep;
     uint64_t seq;           /* of the last line; 0: none yet */
     char hash[SHA256_TEXT]; /* of it */
-    uint64_t lost;          /* lines that nobody was told of yet */
+    uint64_t lost;          /* lost lines that are not recorded yet */
     json_t *notes;          /* array of [action, fields] that come before the next line, or NULL */
     struct follower *followers;
 };
@@ -60,18 +60,17 @@ static void note(struct audit *audit, const char *action, json_t *fields)
     json_array_append_new(audit->notes, json_pack("[s, o]", action, fields));
 }
 
-/* ---- where the chain stands ------------------------------------------------------------------
- */
+/* ---- the state of the chain ---- */
 
 /* The end of a file: its last line, and the one before it. */
 struct tail {
     char hash[SHA256_TEXT]; /* of the last line; empty: there is none */
     uint64_t seq;           /* of the last one that says so; 0: none of the two does */
-    unsigned behind;        /* lines behind that one: 0 or 1 */
+    unsigned behind;        /* lines after that one: 0 or 1 */
     uint64_t torn;          /* bytes that had no end */
 };
 
-/* The line that ends at `end` (behind its end of line): where it begins. */
+/* Where the line begins that ends at `end` (after its newline). */
 static size_t line_begin(const char *data, size_t end)
 {
     size_t begin = end - 1;
@@ -129,13 +128,13 @@ static int read_tail_before(const struct audit *audit, struct tail *ret)
     audit_file_name(files.numbers[files.count - 1], name);
     fd = audit_file_open(audit->folder_fd, name);
     if (fd < 0)
-        return fd == -EINVAL ? 0 : fd; /* a folder of that name is nobody's file */
+        return fd == -EINVAL ? 0 : fd; /* a folder of that name is not ours */
     if (fstat(fd, &st) < 0)
         return -errno;
     return read_tail(fd, (uint64_t)st.st_size, ret);
 }
 
-/* Lines that audit.head knows and that are not there, or are other ones: told, not hidden. */
+/* Lines that audit.head has and the files do not have, or have changed: recorded, not hidden. */
 static void compare_head(struct audit *audit, const struct tail *tail)
 {
     struct audit_line head;
@@ -144,7 +143,7 @@ static void compare_head(struct audit *audit, const struct tail *tail)
         return;
     if (!audit_head_read(audit->head_fd, &head)) {
         if (tail->seq > 0)
-            note(audit, "audit.cut", json_pack("{s:s}", "reason", "audit.head is not there"));
+            note(audit, "audit.cut", json_pack("{s:s}", "reason", "audit.head is missing"));
         return;
     }
     if (head.seq > audit->seq) {
@@ -422,7 +421,7 @@ static int write_line(struct audit *audit, const char *action, json_t *fields)
         if (r == 0)
             r = write_notes(audit, &line);
         if (r == 0)
-            r = make_line(audit, action, fields, &line); /* its place has changed */
+            r = make_line(audit, action, fields, &line); /* its position has changed */
     }
     return r < 0 ? r : append(audit, line.data, line.length);
 }
@@ -445,7 +444,7 @@ void audit_write(struct audit *audit, const char *action, json_t *fields)
     }
 }
 
-/* ---- who wants to know ---- */
+/* ---- followers ---- */
 
 bool audit_follow(struct audit *audit, void (*written)(void *ctx), void *ctx)
 {

@@ -2,16 +2,19 @@
  * audit.h - one line of JSON for each thing an agent did or was refused, as a chain: audit.jsonl in
  * the logs folder, mode 0600; full ones are audit.jsonl.1, .2, ... (a higher number is newer).
  *
- * Each line has `seq` (from 1, without a gap) and `prev`: the SHA-256 of the whole line before with
- * its end, the last line of the file before for a file's first one, 64 zeros at the very beginning.
- * audit.head has seq and hash of the last line, so that a cut at the end shows too. What a crash
- * left of a line gets its end, counts as a line, and the chain goes on behind it
- * ("audit.repaired"); what is missing against audit.head when it is opened is told ("audit.cut");
- * files that are too old are removed and that is told ("audit.dropped"). What can and cannot be
- * seen: docs/audit.md.
+ * Each line has `seq` (from 1, without a gap) and `prev`: the SHA-256 of the whole previous line
+ * with its newline, the last line of the previous file for a file's first one, 64 zeros at the very
+ * beginning. audit.head has seq and hash of the last line, so that a cut at the end is detected
+ * too. A line that a crash left incomplete gets a newline, counts as a line, and the chain
+ * continues after it
+ * ("audit.repaired"); lines that are missing compared with audit.head when it is opened are
+ * recorded
+ * ("audit.cut"); files that are too old are removed and that is recorded ("audit.dropped").
+ * docs/audit.md says what can and cannot be detected.
  *
- * Never fails the caller; a line that could not be written is counted and told with the next that
- * can ("lost": how many). Contents of files and output are never recorded; code as its hash. A line
+ * Never fails the caller; a line that could not be written is counted and recorded with the next
+ * one
+ * ("lost": how many). Contents of files and output are never recorded; code as its hash. A line
  * over LIMIT_AUDIT_LINE is kept without its fields ("too_long": true). One process, one thread;
  * blocks for the page cache only.
  *
@@ -37,7 +40,7 @@ void audit_configure(struct audit *audit, uint64_t bytes, unsigned keep);
 void audit_write(struct audit *audit, const char *action, json_t *fields);
 void audit_close(struct audit *audit);
 
-/* Is called behind every line that was written; it may not write itself. One ctx, one follower. */
+/* Called after every line that was written; it may not write itself. One ctx, one follower. */
 bool audit_follow(struct audit *audit, void (*written)(void *ctx),
                   void *ctx); /* false: no memory */
 void audit_unfollow(struct audit *audit, void *ctx);
@@ -50,7 +53,7 @@ struct audit_report {
     uint64_t first, last;   /* their seq; 0: there is none */
     uint64_t broken;        /* that a crash left half */
     uint64_t unchained;     /* of a version that had no chain */
-    uint64_t lost;          /* that could not be written, by their own word */
+    uint64_t lost;          /* lines that could not be written, counted by the audit itself */
     char hash[SHA256_TEXT]; /* of the last line: kept elsewhere, it proves all of them */
     char file[32];          /* the first bad line: where */
     uint64_t line;          /* its number there, from 1; 0: it is about the whole */

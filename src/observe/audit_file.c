@@ -1,7 +1,7 @@
 /*
  * audit_file.c - names of the audit's files, lines in them, and audit.head; see audit_file.h.
  *
- * Whoever can write in the folder can have changed anything: every file is hostile.
+ * A user who can write to the folder can have changed anything: every file is hostile input.
  */
 #include "observe/audit_file.h"
 

@@ -1,6 +1,6 @@
 /*
- * audit_file.h - the files of the audit and the lines in them, for who writes, checks and reads.
- * Inside of observe/.
+ * audit_file.h - the files of the audit and the lines in them, for writing, verifying and reading.
+ * For observe/ only.
  *
  * Runs in: broker, commands
  */

@@ -1,9 +1,9 @@
 /*
- * audit_reader.c - lines of the audit for who asks: filtered, from the oldest file to the newest,
- * and on while more is written; see audit.h.
+ * audit_reader.c - reads lines of the audit: filtered, from the oldest file to the newest, and on
+ * while more is written; see audit.h.
  *
- * A file keeps its descriptor when it gets its number, so it is read to its end; what comes behind
- * it is in the file of the next number, or in the new one.
+ * A file keeps its descriptor when it is rotated, so it is read to its end; later lines are in the
+ * file of the next number, or in the new one.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -28,7 +28,7 @@ struct audit_reader {
     bool is_current;          /* it is the one that is written */
     uint32_t number;          /* of the file; of the current one: of the last full one before it */
     uint64_t seq;             /* of the last line that was seen */
-    uint64_t skip;            /* fitting lines that are too old for who asked */
+    uint64_t skip;            /* matching lines that are older than the requested number of lines */
 };
 
 /* ---- what fits ---- */
@@ -61,7 +61,7 @@ static bool fits(struct audit_reader *reader, const char *data, size_t length)
 
 /* ---- files ---- */
 
-/* The first full one behind `number`, else the current one. 0: none is there. */
+/* The first full file after `number`, else the current one. 0: there is none. */
 static int open_next(struct audit_reader *reader, uint32_t number)
 {
     CLEANUP(audit_files_free) struct audit_files files = {.count = 0};
@@ -88,7 +88,7 @@ static int open_next(struct audit_reader *reader, uint32_t number)
     return 1;
 }
 
-/* Whether the file that is read got a number since: another one is written now. */
+/* Whether the file that is read has been rotated: another one is written now. */
 static bool has_moved(const struct audit_reader *reader)
 {
     CLEANUP(fd_closep) int fd = audit_file_open(reader->folder_fd, AUDIT_FILE);
@@ -115,7 +115,7 @@ int audit_reader_next(struct audit_reader *reader, const char **ret, size_t *ret
         int r = reader->lines.fd < 0 ? 0 : audit_lines_next(&reader->lines, ret, ret_length);
 
         if (r == -EFBIG)
-            r = 0; /* nobody writes such lines; verify tells */
+            r = 0; /* we never write such lines; verify reports them */
         if (r < 0)
             return r;
         if (r == 0) {

@@ -1,10 +1,10 @@
 /*
- * audit_verify.c - whether the audit is what was written: every line against the one before it, the
- * end against audit.head; see audit.h.
+ * audit_verify.c - whether the audit is unchanged: every line against the previous one, the end
+ * against audit.head; see audit.h.
  *
- * A line whose hash does not fit what the next one says was changed, or the next one was: which of
- * the two, says the line behind them. The files are those of one moment: audit.head is read first,
- * so that lines which are written meanwhile only add to what it knows.
+ * A line whose hash does not match the next line's `prev` was changed, or the next one was: the
+ * line after them shows which. The files are those of one moment: audit.head is read first, so that
+ * lines which are written meanwhile only add to what it records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 #define TRIES 5 /* while files get new names under our eyes */
 
-/* Where a line stands. */
+/* The position of a line. */
 struct spot {
     char file[AUDIT_NAME_MAX];
     uint64_t line;
@@ -39,11 +39,11 @@ struct check {
     struct spot spot_before;
     uint64_t seq;           /* of the one before; 0: none of the chain yet */
     char hash[SHA256_TEXT]; /* of the one before; empty: none */
-    bool was_broken;        /* it is no line of the chain: the next one has to say so */
+    bool was_broken;        /* not a line of the chain: the next one has to say so */
 
     bool is_torn_here;   /* prev of the last line did not fit: it or the one before is bad */
     struct spot suspect; /* the one before */
-    uint64_t begin;      /* the chain begins behind this one, which is gone */
+    uint64_t begin;      /* the chain begins after this line, which was dropped */
     char begin_hash[SHA256_TEXT];
     struct spot begin_spot;
     bool is_begin_told; /* by audit.dropped */
@@ -128,8 +128,8 @@ static void follow_chain(struct check *check, const struct audit_line *line, jso
                 check->seq + 1, line->seq - 1);
     else if (line->seq <= check->seq)
         problem(check, &check->spot,
-                "this line is not in its place: its number is %" PRIu64 " behind %" PRIu64,
-                line->seq, check->seq);
+                "this line is out of order: its number is %" PRIu64 " behind %" PRIu64, line->seq,
+                check->seq);
     if (!fits && check->report->is_intact) {
         check->is_torn_here = true;
         check->suspect = check->spot_before;
@@ -215,11 +215,11 @@ static void look_at_end(struct check *check)
         problem(check, &check->spot_before, "this is no line of the audit");
     if (check->begin > 0 && !check->is_begin_told)
         problem(check, &check->begin_spot,
-                "lines are missing before this one, and no line tells that they were dropped");
+                "lines are missing before this one, and no line records that they were dropped");
     if (check->head.seq > check->seq)
         problem(check, NULL,
-                "lines are missing at the end: audit.head knows line %" PRIu64
-                ", the last one that is there is %" PRIu64,
+                "lines are missing at the end: audit.head has line %" PRIu64
+                ", the last one in the files is %" PRIu64,
                 check->head.seq, check->seq);
     else if (check->head.seq > 0 && check->head.seq >= report->first && !check->saw_head)
         problem(check, NULL, "audit.head does not fit line %" PRIu64 ": one of them was changed",

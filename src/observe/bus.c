@@ -1,11 +1,11 @@
 /*
- * bus.c - a ring of the newest events, and readers that each know how far they are; see bus.h.
+ * bus.c - a ring of the newest events, and readers with their own positions; see bus.h.
  *
- * Events have consecutive numbers inside, from which their places in the ring follow. Their ids are
+ * Events have consecutive numbers inside, which give their positions in the ring. Their ids are
  * the time in microseconds: numbers would tell a tenant how much others do. Before the oldest one
- * is overwritten, each reader that still had to read it is moved on, and counts it when it was for
- * it: a reader never points to something that is gone, and one that waits for a quiet session is
- * not told of gaps that others made.
+ * is overwritten, each reader that still had to read it is moved on, and counts it if it was for
+ * that reader: a reader never points to an overwritten event, and one that waits for a quiet
+ * session gets no gaps that others caused.
  */
 #include "observe/bus.h"
 
@@ -24,8 +24,8 @@ struct bus_reader {
     char session[ID_MAX];    /* empty: all */
     uint64_t next_number;
     uint64_t missed;
-    bool has_gap;     /* to be told before anything else */
-    json_t *gap_data; /* of the gap that was told last */
+    bool has_gap;     /* to be read before anything else */
+    json_t *gap_data; /* of the last gap that was read */
     void (*notify)(void *ctx);
     void *ctx;
 };
@@ -36,7 +36,7 @@ struct bus {
     uint64_t gone_id, newest_id;         /* of the one before the oldest, and of the last */
     size_t bytes;                        /* of all that are kept */
     struct bus_reader *readers;
-    struct bus_reader *to_notify; /* the next one, while it is being told */
+    struct bus_reader *to_notify; /* the next one, while it is being notified */
     bool is_notifying;
 };
 
@@ -133,14 +133,43 @@ static void notify_readers(struct bus *bus, const struct bus_event *event)
     bus->is_notifying = false;
 }
 
+#define NUMBER_SIZE 8 /* of a number, true, false or null as text, about */
+
+/* About how long a value is as text, for the bound on what is kept: nothing is written for that. */
+static size_t size_of(const json_t *value)
+{
+    size_t size = 2, index;
+    const char *name;
+    json_t *part;
+
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        json_object_foreach((json_t *)value, name, part)
+        {
+            size += strlen(name) + 4 + size_of(part);
+        }
+        return size;
+    case JSON_ARRAY:
+        json_array_foreach(value, index, part)
+        {
+            size += 1 + size_of(part);
+        }
+        return size;
+    case JSON_STRING:
+        return size + json_string_length(value);
+    default:
+        return NUMBER_SIZE;
+    }
+}
+
 void bus_publish(struct bus *bus, enum event_type type, const char *tenant, const char *session,
                  json_t *data)
 {
     uint64_t now_us = wall_us();
-    size_t bytes = data ? json_dumpb(data, NULL, 0, JSON_COMPACT) : 0;
+    size_t bytes = data ? size_of(data) : 0;
     struct bus_event *event;
 
-    /* The newest one is always kept: whoever is told of it has to find it. */
+    /* The newest one is always kept: readers that are notified of it have to find it. */
     while (bus->next != bus->oldest &&
            (bus->next - bus->oldest == LIMIT_EVENTS ||
             bus->bytes + MIN(bytes, LIMIT_EVENTS_BYTES) > LIMIT_EVENTS_BYTES))
@@ -191,7 +220,7 @@ struct bus_reader *bus_subscribe(struct bus *bus, const char *tenant, const char
     str_copy(reader->session, sizeof(reader->session), session ? session : "");
     reader->next_number = bus->next;
     if (last_id != 0) {
-        /* From the client: any number. One that was never given out comes from another life. */
+        /* From the client: any number. One that was never issued is from an earlier daemon. */
         reader->has_gap = last_id > bus->newest_id || last_id < bus->gone_id;
         reader->next_number = reader->has_gap ? bus->oldest : number_behind(bus, last_id);
     }

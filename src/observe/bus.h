@@ -1,11 +1,11 @@
 /*
- * bus.h - the events of the daemon: published once, kept for a while, read by whoever subscribed.
+ * bus.h - the events of the daemon: published once, kept for a while, read by subscribers.
  *
  * Never fails the publisher: publishing allocates nothing. Ids only grow, also over a restart of
- * the broker: they are the wall clock's microseconds, so that nobody can count what others do. A
- * subscriber gets the events of its tenant, or of all; it reads at its own pace;
- * what it missed because it was slower than LIMIT_EVENTS (or LIMIT_EVENTS_BYTES) is told as one
- * gap. One thread, no I/O.
+ * the broker: they are the wall clock's microseconds, so that a tenant cannot count what others do.
+ * A subscriber gets the events of its tenant, or of all, and reads at its own pace; what it missed
+ * because it was slower than LIMIT_EVENTS (or LIMIT_EVENTS_BYTES) is reported as one gap. One
+ * thread, no I/O.
  *
  * Runs in: broker, commands
  */
@@ -28,7 +28,7 @@ enum event_type {
     EVENT_OUTPUT,          /* "output": how far a stream is, not its bytes */
     EVENT_EXEC_EXITED,     /* "exec.exited" */
     EVENT_FILE_CHANGED,    /* "file.changed": by a call, or seen by a watch */
-    EVENT_VISUALIZATION,   /* "visualization": an image came out */
+    EVENT_VISUALIZATION,   /* "visualization": an image was saved */
     EVENT_SESSION_ENDED,   /* "session.ended" with the reason */
     EVENT_GAP,             /* "gap": events were lost; only made by bus_next() */
     _EVENT_TYPE_MAX,
@@ -56,11 +56,11 @@ void bus_publish(struct bus *bus, enum event_type type, const char *tenant, cons
                  json_t *data);
 
 /*
- * Reads events of a tenant (NULL: all) and of one session (NULL: all) behind last_id (0: only new
- * ones). A last_id that is not known any more, or not yet, begins with a gap, then all that is
- * kept. notify() (may be NULL) is called from inside bus_publish() for each event that is to be
- * read. It may read, subscribe and unsubscribe whomever it likes, itself too; it may not publish
- * (such an event is kept, but nobody is told before the next). NULL: no memory.
+ * Reads events of a tenant (NULL: all) and of one session (NULL: all) after last_id (0: only new
+ * ones). A last_id that is no longer known, or not yet, begins with a gap, then all that is kept.
+ * notify() (may be NULL) is called from inside bus_publish() for each event to read. It may read,
+ * subscribe and unsubscribe any reader, itself too; it may not publish (such an event is kept, but
+ * readers are not notified before the next). NULL: no memory.
  */
 struct bus_reader *bus_subscribe(struct bus *bus, const char *tenant, const char *session,
                                  uint64_t last_id, void (*notify)(void *ctx), void *ctx);

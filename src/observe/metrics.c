@@ -1,9 +1,9 @@
 /*
- * metrics.c - the counting, and the text; see metrics.h. What there is stands in metrics_table.c.
+ * metrics.c - the counting, and the text; see metrics.h. The metrics are in metrics_table.c.
  *
- * A metric has a list of label sets ("series"), looked through from its newest use: there are few,
- * and the same one is used again and again. What comes in through labels from outside is bounded
- * and its characters are escaped when it is written, not before.
+ * A metric has a list of label sets ("series"), searched from the most recently used: there are
+ * few, and the same one is used again and again. Labels from outside are bounded in number, and
+ * their characters are escaped when they are written, not before.
  */
 #include "observe/metrics.h"
 
@@ -34,7 +34,7 @@ struct series {
 struct metrics {
     struct series *series[_METRIC_MAX];
     unsigned counts[_METRIC_MAX];
-    char tenants[LIMIT_METRIC_VALUES][VALUE_MAX]; /* those that are told apart */
+    char tenants[LIMIT_METRIC_VALUES][VALUE_MAX]; /* values that are counted separately */
     unsigned tenant_count;
 };
 

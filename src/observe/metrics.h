@@ -1,11 +1,11 @@
 /*
  * metrics.h - numbers about the daemon for Prometheus: counters, gauges, histograms.
  *
- * Never fails the caller and allocates nothing after metrics_new() but for a label set that is seen
- * for the first time (no memory: that one is not counted). What exists is one table
- * (metrics_table.c), printed to docs/metrics.md; names, labels and help are there. The label whose
- * values come from outside (tenant) has at most LIMIT_METRIC_VALUES of them; what comes later is
- * counted as "other". One thread, no I/O.
+ * Never fails the caller and allocates nothing after metrics_new() except for a label set that is
+ * seen for the first time (no memory: that one is not counted). One table (metrics_table.c),
+ * printed to docs/metrics.md, has names, labels and help. The label whose values come from outside
+ * (tenant) has at most LIMIT_METRIC_VALUES of them; later ones are counted as "other". One thread,
+ * no I/O.
  *
  * Runs in: broker, commands
  */

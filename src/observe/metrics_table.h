@@ -1,5 +1,5 @@
 /*
- * metrics_table.h - the rows of the metrics, for metrics.c and for whoever prints them. Constant.
+ * metrics_table.h - the rows of the metrics, for metrics.c and for printing them. Constant.
  *
  * Runs in: broker, commands
  */

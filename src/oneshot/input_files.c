@@ -137,10 +137,10 @@ static int box_path(const struct oneshot_file *file, char *path, size_t size, st
         return error_set(err, r, ERROR_BAD_INPUT, "--file: the path is too long");
     if (path[strlen(path) - 1] == '/')
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "--file %s: the place in the box ends in '/'", file->host);
+                         "--file %s: the path in the box ends in '/'", file->host);
     if (strstr(path, "/../") || str_ends(path, "/.."))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "--file %s: the place in the box may not have '..' in it", file->host);
+                         "--file %s: the path in the box may not contain '..'", file->host);
     if (!str_starts(path, "/workspace/") && !str_starts(path, "/tmp/") &&
         !str_starts(path, "/home/user/"))
         return error_set(err, -EACCES, ERROR_BAD_INPUT,

@@ -54,8 +54,8 @@ int stage_bounding_set(struct sandbox *sandbox)
 }
 
 /*
- * With an id for each the warden keeps what it needs in its own user namespace; where warden and
- * guest share one it needs nothing, and without namespaces it has nothing to be privileged in.
+ * With separate ids the warden keeps the capabilities that it needs in its own user namespace;
+ * where warden and guest share an id it needs none, and without namespaces it has none.
  */
 int stage_warden_caps(struct sandbox *sandbox)
 {

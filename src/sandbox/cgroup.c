@@ -7,10 +7,9 @@
 #include "sys/cgroup.h"
 
 /*
- * Must: come before the cgroup namespace, whose root is the group of the moment, and before the
- * capabilities go, which that namespace needs. On v1 the files were opened by the engine, whose
- * rights count.
- * Must not: move anybody but the caller; that would wait for a grace period.
+ * Must: come before the cgroup namespace, whose root is the current group, and before the
+ * capabilities are dropped, which that namespace needs. On v1 the engine opened the files, and its
+ * rights count. Must not: move another process; that would wait for a grace period.
  */
 int stage_cgroup(struct sandbox *sandbox)
 {

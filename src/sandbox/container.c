@@ -1,9 +1,9 @@
 /*
- * container.c - a box that somebody else made: what of it can be seen from inside, and the folders
- * that it has to have.
+ * container.c - a box that another engine made: what of it can be seen from inside, and the folders
+ * that it must have.
  *
- * Nothing is believed that the warden cannot see: what it cannot look at is missing with ENODATA,
- * and whoever made the container may know better.
+ * Only what the warden can see counts: what it cannot see is missing with ENODATA, and the engine
+ * that made the container may know better.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static int see_ids(struct sandbox *sandbox)
     return inside == 0 && outside == 0 && count == WHOLE_ID_RANGE ? -EPERM : 0;
 }
 
-/* Whose files are there cannot be seen; that nobody can change them can. */
+/* The origin of the files cannot be seen; that they cannot be changed can. */
 static int see_root(struct sandbox *sandbox)
 {
     struct statvfs status;

@@ -113,13 +113,13 @@ struct filter_row {
 
 #define XATTR_REASON                                                                         \
     "extended attributes and ACLs are kernel memory that no control group counts; programs " \
-    "that copy files go on without them"
+    "that copy files continue without them"
 #define NO_XATTR(name) REFUSED(name, EOPNOTSUPP, XATTR_REASON)
 #define MORE_REASON "MSG_MORE gathers a datagram in kernel memory that no control group counts"
 #define NO_MORE(word) IF(word, UINT32_C(0x8000) /* MSG_MORE */, FILTER_NO_COMMAND, 0x8000)
 
 #define BY_NAME_REASON \
-    "not held by Landlock: without a mount namespace it would reach the caller's files"
+    "not covered by Landlock: without a mount namespace it would reach the caller's files"
 #define BY_NAME(name) SHARED(name, BY_NAME_REASON)
 
 #define FILTER_NEW_NAMESPACES UINT32_C(0x7e020000) /* every CLONE_NEW* that clone() knows */
@@ -168,7 +168,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("getdents", "files"),
     ALLOW("getdents64", "files"),
     BY_NAME("getxattr"),
-    SHARED("inotify_add_watch", "not held by Landlock: would tell of the caller's files"),
+    SHARED("inotify_add_watch", "not covered by Landlock: would reveal changes of the caller's files"),
     ALLOW("inotify_init", "watching files"),
     ALLOW("inotify_init1", "watching files"),
     ALLOW("inotify_rm_watch", "watching files"),
@@ -185,8 +185,8 @@ static const struct filter_row filter_table[] = {
     ALLOW("memfd_create", "files in memory; counted by the memory limit"),
     ALLOW("mkdir", "files"),
     ALLOW("mkdirat", "files"),
-    ALLOW("mknod", "fifos; devices need a capability nobody in a box has"),
-    ALLOW("mknodat", "fifos; devices need a capability nobody in a box has"),
+    ALLOW("mknod", "fifos; devices need a capability that no process in a box has"),
+    ALLOW("mknodat", "fifos; devices need a capability that no process in a box has"),
     ALLOW("newfstatat", "files"),
     ALLOW("open", "files"),
     ALLOW("openat", "files"),
@@ -271,7 +271,7 @@ static const struct filter_row filter_table[] = {
 
     /* Memory. */
     ALLOW("brk", "memory"),
-    ALLOW("get_mempolicy", "memory; OpenBLAS and numactl ask"),
+    ALLOW("get_mempolicy", "memory; OpenBLAS and numactl use it"),
     ALLOW("madvise", "memory"),
     REFUSED("mbind", FILTER_NOSYS, "policies of shared memory are kernel memory that no control group counts"),
     ALLOW("membarrier", "memory"),
@@ -294,8 +294,8 @@ static const struct filter_row filter_table[] = {
 
     /* Processes, threads, signals. */
     ALLOW("arch_prctl", "thread pointer"),
-    ALLOW("execve", "processes; no_new_privs holds across it"),
-    ALLOW("execveat", "processes; no_new_privs holds across it"),
+    ALLOW("execve", "processes; no_new_privs stays in effect"),
+    ALLOW("execveat", "processes; no_new_privs stays in effect"),
     ALLOW("exit", "processes"),
     ALLOW("exit_group", "processes"),
     ALLOW("fork", "processes; counted by the pids limit"),
@@ -317,7 +317,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("getsid", "processes"),
     ALLOW("gettid", "threads"),
     ALLOW("ioprio_get", "processes"),
-    ALLOW("kill", "signals; held by the pid namespace and ids"),
+    ALLOW("kill", "signals; limited by the pid namespace and ids"),
     ALLOW("landlock_add_rule", "only tightens"),
     ALLOW("landlock_create_ruleset", "only tightens"),
     ALLOW("landlock_restrict_self", "only tightens"),
@@ -394,8 +394,8 @@ static const struct filter_row filter_table[] = {
           UNLESS(FILTER_LOW(0), WHOLE, EAFNOSUPPORT, 1),
           UNLESS(FILTER_LOW(1), 0xf, FILTER_DENY, 1 /* STREAM */, 5 /* SEQPACKET */)),
     SHARED("bind", "names of sockets are the network namespace's"),
-    SHARED("connect", "what it reaches is held by the network namespace"),
-    SHARED("listen", "what it opens is held by the network namespace"),
+    SHARED("connect", "what it reaches is limited by the network namespace"),
+    SHARED("listen", "what it opens is limited by the network namespace"),
     CHECK("sendto", FILTER_GUEST | FILTER_ZYGOTES, MORE_REASON, NO_MORE(FILTER_LOW(3))),
     ROW("sendto", FILTER_ALLOW, FILTER_WARDEN, "sockets"),
     CHECK("sendto", FILTER_OFFLINE, "send() is this without an address; with one it is connect",
@@ -447,24 +447,24 @@ static const struct filter_row filter_table[] = {
     ALLOW("shutdown", "sockets"),
 
     /* Memory and messages with keys: the IPC namespace's; without one they are the host's. */
-    SHARED("mq_getsetattr", "held by the ipc namespace"),
-    SHARED("mq_notify", "held by the ipc namespace"),
-    SHARED("mq_open", "held by the ipc namespace"),
-    SHARED("mq_timedreceive", "held by the ipc namespace"),
-    SHARED("mq_timedsend", "held by the ipc namespace"),
-    SHARED("mq_unlink", "held by the ipc namespace"),
-    SHARED("msgctl", "held by the ipc namespace"),
-    SHARED("msgget", "held by the ipc namespace"),
-    SHARED("msgrcv", "held by the ipc namespace"),
-    SHARED("msgsnd", "held by the ipc namespace"),
-    SHARED("semctl", "held by the ipc namespace"),
-    SHARED("semget", "held by the ipc namespace"),
-    SHARED("semop", "held by the ipc namespace"),
-    SHARED("semtimedop", "held by the ipc namespace"),
-    SHARED("shmat", "held by the ipc namespace"),
-    SHARED("shmctl", "held by the ipc namespace"),
-    SHARED("shmdt", "held by the ipc namespace"),
-    SHARED("shmget", "held by the ipc namespace"),
+    SHARED("mq_getsetattr", "limited by the ipc namespace"),
+    SHARED("mq_notify", "limited by the ipc namespace"),
+    SHARED("mq_open", "limited by the ipc namespace"),
+    SHARED("mq_timedreceive", "limited by the ipc namespace"),
+    SHARED("mq_timedsend", "limited by the ipc namespace"),
+    SHARED("mq_unlink", "limited by the ipc namespace"),
+    SHARED("msgctl", "limited by the ipc namespace"),
+    SHARED("msgget", "limited by the ipc namespace"),
+    SHARED("msgrcv", "limited by the ipc namespace"),
+    SHARED("msgsnd", "limited by the ipc namespace"),
+    SHARED("semctl", "limited by the ipc namespace"),
+    SHARED("semget", "limited by the ipc namespace"),
+    SHARED("semop", "limited by the ipc namespace"),
+    SHARED("semtimedop", "limited by the ipc namespace"),
+    SHARED("shmat", "limited by the ipc namespace"),
+    SHARED("shmctl", "limited by the ipc namespace"),
+    SHARED("shmdt", "limited by the ipc namespace"),
+    SHARED("shmget", "limited by the ipc namespace"),
 
     /* Allowed, but not with every argument. */
     CHECK("clone", FILTER_EVERY, "a new namespace is a new kernel surface, with capabilities in it",
@@ -472,7 +472,7 @@ static const struct filter_row filter_table[] = {
     CHECK("unshare", FILTER_EVERY, "as clone; only what a thread may unshare without a namespace",
           UNLESS(FILTER_LOW(0), ~FILTER_UNSHARE_SAFE, FILTER_DENY, 0),
           UNLESS(FILTER_HIGH(0), WHOLE, FILTER_DENY, 0)),
-    CHECK("ioctl", FILTER_EVERY, "typing into or taking over somebody's terminal (CVE-2017-5226)",
+    CHECK("ioctl", FILTER_EVERY, "typing into or taking over another terminal (CVE-2017-5226)",
           IF(FILTER_LOW(1), WHOLE, FILTER_DENY, 0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */,
              0x541d /* TIOCCONS */, 0x5423 /* TIOCSETD */, 0x5437 /* TIOCVHANGUP */)),
     CHECK("personality", FILTER_EVERY, "switching off address randomisation, executable data",
@@ -514,7 +514,7 @@ static const struct filter_row filter_table[] = {
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0)),
 
     /* Said not to exist, so that libraries take the older way. */
-    NOSYS("clone3", "its flags lie in memory where a filter cannot see them; glibc uses clone then"),
+    NOSYS("clone3", "its flags are in memory where a filter cannot see them; glibc then uses clone"),
     NOSYS("io_uring_enter", "does calls that no filter sees; libuv and others fall back"),
     NOSYS("io_uring_register", "does calls that no filter sees; libuv and others fall back"),
     NOSYS("io_uring_setup", "does calls that no filter sees; libuv and others fall back"),
@@ -539,14 +539,14 @@ static const struct filter_row filter_table[] = {
     DENY("quotactl_fd", "quotas are the host's"),
     DENY("sync", "writes out every disk of the host; callers cannot see that it did not"),
     DENY("syncfs", "writes out the host's whole file system below a mount"),
-    DENY("sysfs", "obsolete; tells the host's file systems"),
+    DENY("sysfs", "obsolete; reveals the host's file systems"),
     DENY("ustat", "obsolete"),
     DENY("uselib", "obsolete; maps a library past the loader"),
 
     /* Denied: other processes. */
     DENY("kcmp", "compares kernel pointers of other processes"),
     DENY("migrate_pages", "moves other processes' memory"),
-    DENY("move_pages", "moves other processes' memory; tells where pages lie"),
+    DENY("move_pages", "moves other processes' memory; reveals where pages are"),
     DENY("perf_event_open", "large kernel surface; measures neighbours"),
     DENY("pidfd_getfd", "takes descriptors out of other processes"),
     DENY("process_madvise", "changes other processes' memory"),
@@ -555,7 +555,7 @@ static const struct filter_row filter_table[] = {
     DENY("process_vm_writev", "writes other processes' memory"),
     DENY("ptrace", "controls other processes; has bypassed filters before Linux 4.8"),
     ROW("setns", FILTER_DENY, FILTER_GUEST | FILTER_OFFLINE | FILTER_WARDEN,
-        "enters namespaces of others"),
+        "enters other namespaces"),
     CHECK("setns", FILTER_ZYGOTES,
           "into boxes that its id owns, one namespace at a time; a guest's filter comes on top",
           UNLESS(FILTER_LOW(1), WHOLE, FILTER_DENY, 0x00020000 /* NEWNS */,
@@ -582,12 +582,12 @@ static const struct filter_row filter_table[] = {
     DENY("keyctl", "kernel keyrings are not namespaced"),
     DENY("lookup_dcookie", "profiling of the whole host"),
     DENY("memfd_secret", "memory that neither swap nor the host can reclaim or look at"),
-    DENY("modify_ldt", "16-bit segments: kernel surface nobody needs (CVE-2015-5157)"),
+    DENY("modify_ldt", "16-bit segments: unneeded kernel surface (CVE-2015-5157)"),
     DENY("nfsservctl", "the host's NFS server"),
     DENY("query_module", "kernel modules"),
     DENY("reboot", "the host"),
     DENY("request_key", "kernel keyrings are not namespaced"),
-    DENY("set_mempolicy_home_node", "kernel surface nobody needs"),
+    DENY("set_mempolicy_home_node", "unneeded kernel surface"),
     DENY("setdomainname", "names are given once, outside"),
     DENY("sethostname", "names are given once, outside"),
     DENY("settimeofday", "the host's clock"),

@@ -40,7 +40,7 @@ int sandbox_enter_guest(const struct sandbox *sandbox, const struct guest_start 
     return -EINVAL; /* not reached: the last stage executes or fails */
 }
 
-/* Every descriptor but 0-2 goes at exec; a session of its own, no blocked signal, a plain umask. */
+/* Every descriptor but 0-2 is closed at exec; a new session, no blocked signal, a plain umask. */
 int guest_stdio(const struct sandbox *sandbox, const struct guest_start *start)
 {
     sigset_t none;
@@ -73,8 +73,7 @@ static bool may_lack(const struct sandbox_plan *plan, int resource)
                                    resource == RLIMIT_SIGPENDING || resource == RLIMIT_MSGQUEUE);
 }
 
-/* A limit above the one we inherited cannot be had without CAP_SYS_RESOURCE: the lower one stays.
- */
+/* A limit above the inherited one needs CAP_SYS_RESOURCE: the lower one stays. */
 int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start)
 {
     const struct sandbox_plan *plan = sandbox->plan;
@@ -110,7 +109,7 @@ int guest_rlimits(const struct sandbox *sandbox, const struct guest_start *start
     return 0;
 }
 
-/* Must: come after the ids, so that it is the guest who may enter it. */
+/* Must: come after the ids, so that the guest's rights decide whether it may be entered. */
 int guest_folder(const struct sandbox *sandbox, const struct guest_start *start)
 {
     const char *cwd = start->cwd ? start->cwd : sandbox->plan->share_path[SHARE_WORKSPACE];
@@ -137,7 +136,7 @@ static int hand_socket(int fd)
     return r < 0 ? -errno : 0;
 }
 
-/* execve(2) along PATH; what stood in the way is remembered, as execvp(3) does. */
+/* execve(2) along PATH; the most telling error is kept, as execvp(3) does. */
 int guest_exec(const struct sandbox *sandbox, const struct guest_start *start)
 {
     const char *name = start->argv[0];

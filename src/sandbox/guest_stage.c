@@ -1,4 +1,4 @@
-/* guest_stage.c - the words for the stages of a guest's start; see guest_stage.h. */
+/* guest_stage.c - the names of the stages of a guest's start; see guest_stage.h. */
 #include "sandbox/guest_stage.h"
 
 static const char *const names[_GUEST_STAGE_MAX] = {

@@ -1,8 +1,8 @@
 /*
  * guest_stage.h - the stages from a fork of the warden to the guest's program, by number and name.
  *
- * sandbox/ runs them in this order, the number of the one that failed travels in a NOEXEC frame,
- * and runtime/ puts it into words: none of the three may include the others.
+ * sandbox/ runs them in this order, the number of the one that failed is sent in a NOEXEC frame,
+ * and runtime/ turns it into text: none of the three may include the others.
  *
  * Runs in: box child, zygote
  */

@@ -1,4 +1,4 @@
-/* ids.c - who the warden is, who the guest is, and what is forgotten about who started them. */
+/* ids.c - the ids of warden and guest, and removing what they could learn about their caller. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -29,15 +29,15 @@ static int set_ids(uid_t id, uid_t saved_id, bool clears_groups)
 
 /*
  * Must: come before the ids change, after which the file belongs to the host's root. The warden
- * raises its own score for the moment of a guest's fork, so that the kernel never chooses the
- * warden. Without such a file (an outer container hides it) that comfort is missing.
+ * raises its own score for the moment of a guest's fork, so that the kernel never kills the warden.
+ * Without such a file (an outer container hides it) this protection is missing.
  */
 int stage_oom_score(struct sandbox *sandbox)
 {
     static const char name[] = "/proc/self/oom_score_adj";
 
     sandbox->oom_fd = open(name, O_WRONLY | O_CLOEXEC);
-    /* Below what a container was given nobody in it may go. */
+    /* oom_score_adj cannot be set lower than the container's own value. */
     if (sandbox->plan->has_container &&
         fd_read_text_at(AT_FDCWD, name, sandbox->oom_score, sizeof(sandbox->oom_score)) < 0)
         str_copy(sandbox->oom_score, sizeof(sandbox->oom_score), "0");
@@ -68,14 +68,13 @@ int stage_signals(struct sandbox *sandbox)
 }
 
 /*
- * Must: come after the id maps are written. The warden is the root of its own namespace only. The
- * saved id stays the engine's until the control group is joined: on v1 only a process of the id
- * that opened the group's file may enter through it (unless that was root), and the saved one
- * counts.
+ * Must: come after the id maps are written. The warden is root of its own namespace only. The saved
+ * id stays the engine's until the control group is joined: on v1 only a process with the id that
+ * opened the group's file may enter through it (unless that was root), and the saved id counts.
  */
 int stage_ids(struct sandbox *sandbox)
 {
-    /* Whoever is not root in a container stays who he is; his group may have another number. */
+    /* A process that is not root in a container keeps its id; its group may have another number. */
     if (sandbox->plan->has_container && geteuid() != 0)
         return 0;
     return set_ids(sandbox->plan->warden_id, (uid_t)-1, sandbox->plan->clears_groups);
@@ -92,7 +91,7 @@ int stage_saved_id(struct sandbox *sandbox)
 /*
  * The child has a copy of its parent's memory; /proc/1/cmdline would show the guest how bailey was
  * called. Must: set the death signal after the ids, whose change clears it, and become undumpable
- * before any guest exists, so that not even a guest with the same id can look at or patch PID 1.
+ * before any guest exists, so that not even a guest with the same id can read or patch PID 1.
  */
 int stage_scrub(struct sandbox *sandbox)
 {
@@ -100,15 +99,19 @@ int stage_scrub(struct sandbox *sandbox)
 
     if (plan->scrub)
         memset(plan->scrub, 0, plan->scrub_length);
-    /* A session of its own: a signal to the engine's process group must not end the one who cleans
-     * up after it. */
+    /*
+     * A new session: a signal to the engine's process group must not end the process that cleans up
+     * after it.
+     */
     if (setsid() < 0 && getsid(0) != getpid()) /* a container's first process may have one */
         return -errno;
     if (prctl(PR_SET_NAME, "warden") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
         return -errno;
-    /* Without a pid namespace the warden has to outlive its parent long enough to end the guest:
-     * it learns of the death from the closed channel. In a container the parent is a thread of
-     * somebody else's program, which may end at any time. */
+    /*
+     * Without a pid namespace the warden has to outlive its parent long enough to end the guest: it
+     * learns of the death from the closed channel. In a container the parent is a thread of another
+     * program, which may end at any time.
+     */
     if (plan_makes_box(plan) && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
     if (!plan->has_namespaces && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)

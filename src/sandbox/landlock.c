@@ -1,9 +1,10 @@
 /*
- * landlock.c - the file system walls that the guest carries with it.
+ * landlock.c - the guest's file system rules.
  *
  * The ruleset is made once per box, after its mounts exist, and kept as a descriptor; each guest
  * only restricts itself with it. Inside namespaces no scope bits: a command must be able to signal
- * a kernel of the same box. Without them signals and abstract sockets of the host are scoped away.
+ * a kernel of the same box. Without namespaces signals and abstract sockets of the host are scoped
+ * away.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -103,9 +104,9 @@ int guest_landlock(const struct sandbox *sandbox, const struct guest_start *star
 }
 
 /*
- * Without a pid namespace: the warden enters a domain of its own that no signal leaves. Its guests
- * are nested in it, so kill(-1) then ends all of them at once, which walking a process tree that
- * forks cannot. Believed only after it was seen: the engine, our parent, must be out of reach.
+ * Without a pid namespace: the warden enters its own domain, which no signal leaves. Its guests are
+ * nested in it, so kill(-1) then ends all of them at once, which walking a process tree that forks
+ * cannot. It counts only after a test: the engine, our parent, must be out of reach.
  */
 int stage_scope(struct sandbox *sandbox)
 {

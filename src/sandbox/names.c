@@ -1,8 +1,8 @@
 /*
- * names.c - the small namespaces: a host name of its own, a network with nothing but loopback.
+ * names.c - the small namespaces: a private host name, a network with loopback only.
  *
- * Making a network namespace is the slowest single thing of a bring-up (0.4 ms of 2). So a helper
- * makes it on another processor while the root is put together: a fork that shares our descriptors,
+ * Making a network namespace is the slowest single step of a bring-up (0.4 ms of 2). So a helper
+ * makes it on another processor while the root is assembled: a fork that shares our descriptors,
  * makes the namespace, brings loopback up, leaves a descriptor of it behind and ends. Being of the
  * same user namespace we may enter it.
  */
@@ -93,8 +93,8 @@ int stage_network_begin(struct sandbox *sandbox)
 }
 
 /*
- * Must: come before the capabilities go. The helper's end is waited for and not the pipe's: we
- * share both ends of that, so that it would stay open behind a helper that could not write.
+ * Must: come before the capabilities are dropped. We wait for the helper's end and not the pipe's:
+ * we share both ends of that, so that it would stay open after a helper that could not write.
  */
 int stage_network_end(struct sandbox *sandbox)
 {

@@ -64,7 +64,7 @@ struct plan_rlimit {
 
 struct sandbox_plan {
     bool has_namespaces; /* false: Landlock and seccomp only, in a private folder of the host */
-    bool has_container;  /* they are somebody else's work: nothing of the box is made or mounted */
+    bool has_container;  /* made by another engine: nothing of the box is made or mounted by us */
     bool has_network;    /* the clone gave a network namespace; else a helper makes one */
     bool has_split;      /* warden and guest have an id each */
     bool clears_groups;  /* setgroups(2) is allowed in the box's user namespace */
@@ -107,7 +107,7 @@ struct sandbox_plan {
     size_t scrub_length;
 };
 
-/* The child is in namespaces that were made for it, with the privilege to furnish them. */
+/* The child is in namespaces that were made for it, with the privilege to set them up. */
 static inline bool plan_makes_box(const struct sandbox_plan *plan)
 {
     return plan->has_namespaces && !plan->has_container;

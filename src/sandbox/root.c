@@ -179,9 +179,8 @@ static int step_devpts(struct sandbox *sandbox, const struct plan_step *step)
 }
 
 /*
- * Without a /proc of its own the warden counts the box's memory through the one outside. It can
- * look at nobody there but its own children: others belong to a user namespace in which it is
- * nobody.
+ * Without its own /proc the warden measures the box's memory through the one outside. There it can
+ * read only its own children: others belong to a user namespace in which it has no rights.
  */
 static void keep_outer_proc(struct sandbox *sandbox)
 {
@@ -279,9 +278,9 @@ int stage_root_steps(struct sandbox *sandbox)
 }
 
 /*
- * Must: be the last on mounts. The old root is stacked under the new one and let go. Before it
- * becomes read-only a clone of the root's own mount is kept for the warden: each share is a mount
- * of its own, and the kernel renames nothing from one mount to another. Costs 5 us.
+ * Must: be the last stage about mounts. The old root is stacked under the new one and detached.
+ * Before it becomes read-only a clone of the root's own mount is kept for the warden: each share is
+ * a separate mount, and the kernel does not rename from one mount to another. Costs 5 us.
  */
 int stage_root_pivot(struct sandbox *sandbox)
 {

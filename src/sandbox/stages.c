@@ -11,8 +11,8 @@
 /* Where a stage belongs. */
 enum stage_place {
     EVERYWHERE,
-    MADE,      /* a box that we make and furnish */
-    CONTAINER, /* one that somebody else made */
+    MADE,      /* a box that we make */
+    CONTAINER, /* a box that another engine made */
 };
 
 struct stage {
@@ -22,9 +22,9 @@ struct stage {
 };
 
 /*
- * What needs no ids comes first, while the engine writes the id maps; the network, which a helper
- * makes, and the control group, which the engine makes meanwhile, are entered as late as can be:
- * before the capabilities go.
+ * Stages that need no ids come first, while the engine writes the id maps; the network, which a
+ * helper makes, and the control group, which the engine makes meanwhile, are entered as late as
+ * possible: before the capabilities are dropped.
  */
 static const struct stage stages[] = {
     {"network namespace", stage_network_begin, MADE},

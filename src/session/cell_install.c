@@ -35,7 +35,7 @@ int cell_install_new(struct execution *execution)
     struct cell *cell = execution->cell;
 
     if (!execution->session->manager->spec.config->auto_install ||
-        config_is_docker(execution->session->manager->spec.config) ||
+        !config_can(execution->session->manager->spec.config, PROVIDER_CAN_INSTALL) ||
         !str_equal(cell->language, "python"))
         return 0;
     cell->install = calloc(1, sizeof(*cell->install));
@@ -210,7 +210,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     install->installation = NULL;
     if (failure.num == 0 && json_array_size(end->added) == 0)
         error_set(&failure, -ENOENT, ERROR_INSTALL_FAILED,
-                  "the package '%s' is there, and has no module '%s'", install->package,
+                  "the package '%s' is installed, but has no module '%s'", install->package,
                   install->module);
     else if (failure.num == 0 && !cell->context)
         error_set(&failure, -ECANCELED, ERROR_CANCELLED, "the context was restarted meanwhile");
@@ -228,14 +228,10 @@ static int start_install(struct execution *execution, struct error *err)
     static const struct install_events events = {.done = on_installed};
     struct cell_install *install = execution->cell->install;
     const char *const packages[] = {install->package, NULL};
-    struct session_manager *manager = execution->session->manager;
-    struct caller before = *session_manager_caller(manager);
-    int r;
+    const struct caller *caller = execution->account ? &execution->account->caller : NULL;
+    int r = session_install(execution->session, caller, packages, &events, execution,
+                            &install->installation, err);
 
-    session_manager_set_caller(manager, execution->account ? &execution->account->caller : NULL);
-    r = session_install(execution->session, packages, &events, execution, &install->installation,
-                        err);
-    session_manager_set_caller(manager, &before);
     if (r < 0)
         tell_refusal(execution, install->package, err);
     return r;

@@ -276,7 +276,7 @@ void context_kernel_gone(struct context *context, const struct kernel *kernel)
                    "the kernel exited with status %d; its variables are gone", kernel->exit_code);
     else
         str_copy(context->note, sizeof(context->note),
-                 "the kernel is gone, and its variables with it");
+                 "the kernel has ended; its variables are lost");
     context_save(context);
 }
 

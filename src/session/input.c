@@ -93,7 +93,7 @@ long execution_stdin(struct execution *execution, const void *data, size_t lengt
     taken = box_stdin(execution->session->box, execution->call, data, length);
     if (taken < 0)
         return error_set(err, (int)taken, ERROR_EXECUTION_ENDED,
-                         "the command takes no more input: it was closed, or it has ended");
+                         "the command's input is closed, or the command has ended");
     return taken;
 }
 
@@ -254,6 +254,21 @@ int session_find_execution(struct session *session, const char *word, struct exe
     }
     return error_set(err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
                      "the session %s has no execution '%.64s'", session->id, word);
+}
+
+struct execution *session_find_command(struct session *session, json_t *argv, uint64_t since_ms,
+                                       uint32_t after)
+{
+    for (struct execution *at = session->oldest; at; at = at->previous) {
+        CLEANUP(json_decrefp) json_t *words = NULL;
+
+        if (at->cell || at->number <= after || (at->started_ms && at->started_ms < since_ms))
+            continue;
+        words = execution_words(at);
+        if (json_equal(words, argv))
+            return at;
+    }
+    return NULL;
 }
 
 void session_each_execution(struct session *session,

@@ -92,7 +92,7 @@ int missing_package(const char *module, char *const *allow, char *const *deny,
     /* Python names the part that it did not find: what stands before a dot is there already. */
     if (strchr(module, '.') &&
         (name == text || name == import_distribution(top, top_text, sizeof(top_text))))
-        return not_looked_for(module, "is not in the package that is there under that name", err);
+        return not_looked_for(module, "is not in the installed package of that name", err);
     if (name == text && is_space(top))
         return not_looked_for(module, "is shared by many packages; name one of them", err);
     if (!name || !requirement_normalise(name, strlen(name), package))

@@ -333,16 +333,6 @@ int session_manager_logs_fd(const struct session_manager *manager)
     return manager->spec.folders.logs_fd;
 }
 
-void session_manager_set_caller(struct session_manager *manager, const struct caller *caller)
-{
-    manager->caller = caller ? *caller : caller_engine;
-}
-
-const struct caller *session_manager_caller(const struct session_manager *manager)
-{
-    return &manager->caller;
-}
-
 const struct session_language *session_manager_language(const struct session_manager *manager,
                                                         const char *name)
 {
@@ -431,11 +421,10 @@ static int check_create(struct session_manager *manager, const struct session_sp
     if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
     if (manager->alive >= manager->spec.config->max_sessions)
-        return error_set(
-            err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
-            "%u sessions live, which is all that SANDBOX_MAX_SESSIONS allows; the next "
-            "place is free in %u s at the latest, or at once when one is deleted",
-            manager->alive, session_manager_retry_s(manager));
+        return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
+                         "%u sessions are live, the maximum of SANDBOX_MAX_SESSIONS; one ends in "
+                         "%u s at the latest, or at once when you delete one",
+                         manager->alive, session_manager_retry_s(manager));
     return 0;
 }
 
@@ -475,7 +464,7 @@ int session_manager_create(struct session_manager *manager, const struct session
         return r;
     }
     manager->alive++;
-    account_session(session, "session.created", session_manager_caller(manager));
+    account_session(session, "session.created", spec->caller ? spec->caller : &caller_engine);
     bus_publish(manager->spec.bus, EVENT_SESSION_CREATED, session->tenant, session->id,
                 json_pack("{s:s?}", "name", session->name));
     session_manager_expect(manager);

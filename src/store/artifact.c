@@ -1,7 +1,7 @@
 /*
- * artifact.c - an execution as a file of its own; see artifact.h.
+ * artifact.c - an execution as a separate file; see artifact.h.
  *
- * The folder lies where the user works, so anything may have been planted in it. Each component is
+ * The folder is where the user works, so anything may have been planted in it. Each component is
  * opened by descriptor and never through a symbolic link: all of a relative folder's, the last one
  * of an absolute folder's (above it the operator's own links are fine), and executions/ itself. The
  * file has no name before it is complete.
@@ -57,7 +57,7 @@ static int open_folder(int dir_fd, const char *name, bool may_follow, int *ret_f
     return 0;
 }
 
-/* Goes down one component and lets go of the one above. */
+/* Descends one component and closes the one above. */
 static int descend(int *fd, const char *name, bool may_follow, struct error *err)
 {
     int next = -1, r = open_folder(*fd, name, may_follow, &next, err);
@@ -119,11 +119,11 @@ static int draft_open(struct draft *draft, struct error *err)
     char id[ID_MAX];
     int r;
 
-    /* Without a name nothing stays behind, whatever happens to us. */
+    /* A file without a name leaves nothing behind, whatever happens to us. */
     draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, FILE_MODE);
     if (draft->fd >= 0)
         return 0;
-    /* Not every file system has it: EOPNOTSUPP, and EISDIR where nobody knows the flag. */
+    /* Not every file system supports it: EOPNOTSUPP, and EISDIR where the flag is unknown. */
     if (errno != EOPNOTSUPP && errno != EISDIR)
         return error_errno(err, "making a file");
     r = id_make(id, ".draft");

@@ -30,7 +30,7 @@ int artifact_write(const struct artifact *artifact, char **ret_path, struct erro
 
 /*
  * Replaces what looks like a secret in text by "[redacted]": values of NAME=value, NAME: value,
- * "NAME": "value" whose name has KEY, TOKEN, SECRET, PASSWORD, PASSWD, CREDENTIAL, AUTH in it, and
+ * "NAME": "value" whose name contains KEY, TOKEN, SECRET, PASSWORD, PASSWD, CREDENTIAL, AUTH, and
  * well-known token shapes (sk-..., ghp_..., AKIA..., xox?-..., bly_..., eyJ... JWTs, PEM private
  * keys, Bearer ...). Takes linear time and keeps the lines and valid UTF-8. `ret` is cleared first
  * and has its own maximum: four times the length is always enough (-EFBIG, -ENOMEM).

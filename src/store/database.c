@@ -1,17 +1,16 @@
 /*
  * database.c - SQLite by folder descriptor; see database.h.
  *
- * The broker lives behind Landlock and may be unable to name its folder at all, so the file is
- * opened as /proc/self/fd/N/name: the kernel goes straight to the folder behind the descriptor,
- * whatever the path to it is called by now. SQLite's own VFS would first replace such links by the
- * text they show, which may lead nowhere, or elsewhere. Ours is that VFS with this one step left
- * out. /proc has to be mounted; nobody needs rights to it but those that every process has to its
- * own descriptors.
+ * The broker is confined by Landlock and may be unable to name its folder, so the file is opened as
+ * /proc/self/fd/N/name: the kernel goes directly to the folder of the descriptor, whatever its path
+ * is by now. SQLite's own VFS would first replace such links by the text they show, which may lead
+ * nowhere, or elsewhere. Ours is that VFS without this step. /proc has to be mounted; no rights are
+ * needed but those that every process has to its own descriptors.
  *
- * The file is locked for us alone for as long as it is open (locking_mode=EXCLUSIVE): the log's
- * index is in our memory then, there is no -shm file to map, and a second broker gets an error
+ * The file is locked exclusively for as long as it is open (locking_mode=EXCLUSIVE): the log's
+ * index is then in our memory, there is no -shm file to map, and a second broker gets an error
  * instead of half a view. synchronous=NORMAL: what was committed is in the page cache, where the
- * kill of a process cannot reach it; a power cut may take the last transactions, never a part of
+ * kill of a process cannot reach it; a power cut may lose the last transactions, never a part of
  * one.
  *
  * syscalls: openat close read fstat newfstatat fcntl pread64 pwrite64 fdatasync ftruncate unlink
@@ -32,9 +31,7 @@
 #include "base/str.h"
 
 #define FILE_MODE 0600
-#define BUSY_MS                                                                      \
-    2000 /* a broker that was just killed lets go of its lock when it is really gone \
-          */
+#define BUSY_MS 2000 /* a killed broker releases its lock only when it has ended */
 #define PATH_SIZE 64
 
 /* Before anything is read. */
@@ -65,7 +62,7 @@ static int say_full(struct database *database, int num, struct error *err)
                      database->name, error_name(num));
 }
 
-/* SQLite's words, where they are about this. */
+/* SQLite's message, if it is about this error. */
 static const char *words_for(struct database *database, int code)
 {
     switch (database->sql ? sqlite3_errcode(database->sql) : SQLITE_OK) {
@@ -78,7 +75,7 @@ static const char *words_for(struct database *database, int code)
     }
 }
 
-/* The errno behind the result, where SQLite has one; 0. */
+/* The errno of the result, if SQLite has one; else 0. */
 static int errno_of(struct database *database, int code)
 {
     sqlite3_file *log = NULL;
@@ -90,7 +87,7 @@ static int errno_of(struct database *database, int code)
         return sqlite3_system_errno(database->sql);
     if ((code & 0xff) != SQLITE_IOERR)
         return 0;
-    /* All writes but a checkpoint's are to the log; a failed commit tells its errno only there. */
+    /* All writes except a checkpoint's go to the log; a failed commit has its errno only there. */
     sqlite3_file_control(database->sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
     if (log && log->pMethods)
         log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &num);
@@ -124,7 +121,7 @@ int database_error(struct database *database, int code, struct error *err)
         break;
     }
     if (code == SQLITE_CONSTRAINT_FOREIGNKEY)
-        return error_set(err, -ENOENT, ERROR_ENGINE, "the index '%s' knows no such session",
+        return error_set(err, -ENOENT, ERROR_ENGINE, "the index '%s' has no such session",
                          database->name);
     if (primary == SQLITE_CONSTRAINT)
         return error_set(err, -EINVAL, ERROR_ENGINE, "the index '%s' refuses a row: %s",
@@ -203,7 +200,7 @@ static int prepare_file(struct database *database, const char *file, struct erro
     return 0;
 }
 
-/* The folder's path as the kernel shows it; only for words. */
+/* The folder's path as the kernel shows it; for messages only. */
 static void name_for_people(struct database *database, const char *link, const char *file)
 {
     char folder[sizeof(database->name)];
@@ -305,11 +302,11 @@ static int find_version(struct database *database, const struct database_schema 
                          database->name);
     if (version > known)
         return error_set(err, -ENOTSUP, ERROR_ENGINE,
-                         "the index '%s' is of a newer bailey (version %lld, this one knows %lld): "
-                         "use that one, or move the file away",
+                         "the index '%s' was written by a newer bailey (version %lld, this one "
+                         "supports %lld): use that version, or move the file away",
                          database->name, (long long)version, (long long)known);
     if (version < 0 || (version == 0) != (tables == 0))
-        return say_damaged(database, "it does not say its version", err);
+        return say_damaged(database, "it has no version", err);
     *ret = version;
     return 0;
 }

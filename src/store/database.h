@@ -1,6 +1,6 @@
 /*
- * database.h - a SQLite file in a folder that is known only by its descriptor: opened, checked,
- * migrated, its errors in our words. Inside of store/ only. One process, one thread; blocks.
+ * database.h - a SQLite file in a folder that is known only by its descriptor: opening, checking,
+ * migrating, and its errors as ours. For store/ only. One process, one thread; blocks.
  *
  * Runs in: broker, commands
  */
@@ -14,7 +14,7 @@
 
 /* What a file must be, or becomes when it is new or older. */
 struct database_schema {
-    int application;               /* PRAGMA application_id: whose file it is */
+    int application;               /* PRAGMA application_id: marks the file as ours */
     const char *const *migrations; /* [n] leads from user_version n to n + 1; NULL ends */
 };
 

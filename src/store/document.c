@@ -1,9 +1,8 @@
 /*
- * document.c - what an artifact says; see document.h.
+ * document.c - the contents of an artifact; see document.h.
  *
  * The value of --env MY_API_KEY=... is known to be a secret, so it is also looked for in the code
- * and in the output, where a program likes to print it; redact() then does what can be told by
- * shape.
+ * and in the output, where programs often print it; redact() then finds secrets by their shape.
  */
 #include "store/document.h"
 
@@ -20,7 +19,7 @@
 #include "model/text.h"
 #include "store/redact.h"
 
-#define KNOWN_MIN 6 /* a shorter value is a part of too many words to be looked for */
+#define KNOWN_MIN 6 /* a shorter value occurs in too many words to be looked for */
 
 struct document {
     char **known; /* strv: secret values of env */

@@ -25,10 +25,10 @@
 struct index;
 
 /*
- * The file is "index.db" (0600, never through a link) in the folder behind folder_fd, which is
- * needed for the call only; no path to it has to exist, but /proc has to. Migrates forward
- * (user_version). Errors say what to do and nothing is deleted or changed by them: -EUCLEAN
- * (damaged, or not ours), -ENOTSUP (of a newer bailey), -EBUSY (another process has it), -ENOSPC.
+ * The file is "index.db" (0600, never through a link) in the folder of folder_fd, which is needed
+ * for the call only; no path to it has to exist, but /proc has to. Migrates forward (user_version).
+ * Errors say what to do, and nothing is deleted or changed by them: -EUCLEAN (damaged, or not
+ * ours), -ENOTSUP (of a newer bailey), -EBUSY (another process has it open), -ENOSPC.
  */
 int index_open(int folder_fd, struct index **ret, struct error *err);
 void index_close(struct index *index); /* NULL is fine */
@@ -45,6 +45,7 @@ struct index_session {
     const char *reason;        /* why it ended; NULL */
     const char *template_name; /* NULL: the one that is configured */
     const char *tenant;        /* put: NULL is TENANT_LOCAL */
+    const char *provider;      /* the name of what made its box; NULL: there was none yet */
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);

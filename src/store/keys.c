@@ -1,8 +1,8 @@
 /*
  * keys.c - the rows of API keys and the check of a key's text; see keys.h.
  *
- * What is kept of a secret is HMAC-SHA-256 of it under a salt of its own, in hexadecimal. A secret
- * is 192 random bits, so nothing slower is needed: nobody guesses it, with the hash or without.
+ * Of a secret HMAC-SHA-256 with its own salt is stored, in hexadecimal. A secret has 192 random
+ * bits, so no slower hash is needed: it cannot be guessed, with the hash or without.
  */
 #include "store/keys.h"
 
@@ -284,9 +284,9 @@ static void note_use(struct index *index, struct stored *key, uint64_t now_ms)
 
     if (now_ms < key->row.used_ms + USED_STEP_MS)
         return;
-    /* Nobody used it before it was there. */
+    /* A key was not used before it existed. */
     key->row.used_ms = MAX(now_ms - now_ms % USED_STEP_MS, key->row.created_ms);
-    put(index, key, &ignored); /* a full disk is no reason to refuse somebody */
+    put(index, key, &ignored); /* a full disk is no reason to refuse a request */
 }
 
 /* Enough of a hash to tell two texts of a key apart. */
@@ -343,7 +343,7 @@ int keys_check(struct index *index, const char *text, uint64_t now_ms, struct pr
     explicit_bzero(secret, sizeof(secret));
     if (!key.is_there || !(is_new || is_old) || is_expired)
         return error_set(err, -EACCES, ERROR_UNAUTHORIZED,
-                         "this key is not good: it is not known, has expired or was changed; "
+                         "this key is not valid: it is unknown, has expired or was changed; "
                          "'bailey key new' makes one");
     note_use(index, &key, now_ms);
     *ret = (struct principal){

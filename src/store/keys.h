@@ -1,10 +1,11 @@
 /*
- * keys.h - API keys in the index: made, found, changed, removed. Text is bly_<id>.<secret>.
+ * keys.h - API keys in the index: creating, finding, changing, removing. A key is
+ * bly_<id>.<secret>.
  *
- * Only a salted hash of the secret (HMAC-SHA-256) is kept; the text of a key exists in the reply
- * that made it and nowhere else. A key is looked up by its id and its hash compared in constant
- * time; for an id that is not known or has expired the same work is done and the same error told.
- * Blocks for the disk as index.h does.
+ * Only a salted hash of the secret (HMAC-SHA-256) is stored; the text of a key exists only in the
+ * reply that made it. A key is looked up by its id and its hash compared in constant time; for an
+ * id that is unknown or has expired the same work is done and the same error returned. Blocks for
+ * the disk as index.h does.
  *
  * Runs in: broker, commands
  */
@@ -45,10 +46,15 @@ int keys_each(struct index *index, void (*each)(void *ctx, const struct key_row 
               struct error *err);
 int keys_count(struct index *index, unsigned *ret, struct error *err); /* that are not expired */
 
-/* Who has this text; -EACCES (ERROR_UNAUTHORIZED) and nothing else for everything that is wrong. */
+/*
+ * The principal of a key; for everything that is wrong -EACCES (ERROR_UNAUTHORIZED) and nothing
+ * else.
+ */
 int keys_check(struct index *index, const char *text, uint64_t now_ms, struct principal *ret,
                struct error *err);
-/* Whether whoever was let in would be let in again, with the text of then; anew says until when. */
+/*
+ * Whether a principal that was admitted would be admitted again with the same key, and until when.
+ */
 bool keys_check_again(struct index *index, uint64_t now_ms, struct principal *who);
 
 #endif

@@ -1,4 +1,6 @@
-/* output_file.c - a file that came out of a box, put into a folder of the host; see output_file.h.
+/*
+ * output_file.c - a file that came out of a box, written to a folder of the host; see
+ * output_file.h.
  */
 #include "store/output_file.h"
 
@@ -85,7 +87,7 @@ int output_writer_begin(struct output_writer *writer, int folder_fd, const char 
     if (r < 0)
         return r;
     str_format(writer->temporary, sizeof(writer->temporary), ".bailey-out-%d", (int)getpid());
-    unlinkat(writer->dir_fd, writer->temporary, 0); /* of one that was killed in the middle */
+    unlinkat(writer->dir_fd, writer->temporary, 0); /* of a broker that was killed in the middle */
     writer->fd = openat(writer->dir_fd, writer->temporary,
                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (writer->fd >= 0)

@@ -1,5 +1,5 @@
 /*
- * output_file.h - a file that came out of a box, put into a folder of the host.
+ * output_file.h - a file that came out of a box, written to a folder of the host.
  *
  * Names and modes come from a box and are hostile: names are checked component by component,
  * folders are made and files created beneath a descriptor without following links, without execute
@@ -14,10 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Why it must not come out; NULL when it may. Static words. Pure. */
+/* Why it must not come out; NULL if it may. A static text. Pure. */
 const char *output_kind_problem(uint32_t mode);
 const char *output_name_problem(const char *name);
-/* Claims what the box's disk never held, and would fill the caller's with zeros. */
+/* A size that the box's disk cannot have had, and that would fill the caller's disk with zeros. */
 #define OUTPUT_SPARSE "larger than the box's disk (sparse)"
 
 /* A file on its way; -1 descriptors: none. */
@@ -33,7 +33,7 @@ int output_writer_begin(struct output_writer *writer, int folder_fd, const char 
                         uint32_t mode);
 int output_writer_write(struct output_writer *writer, const void *data, size_t length);
 int output_writer_end(
-    struct output_writer *writer); /* in its place, or a negative errno and nothing */
+    struct output_writer *writer); /* the complete file, or a negative errno and no file */
 void output_writer_cancel(struct output_writer *writer); /* safe twice */
 
 #endif

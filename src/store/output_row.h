@@ -42,12 +42,12 @@ int output_row_drop(struct index *index, const char *id, struct error *err);
 int output_row_each(struct index *index, const char *session,
                     void (*each)(void *ctx, const struct output_row *row), void *ctx,
                     struct error *err);
-/* Some of those whose time is over. */
+/* Some of the expired ones. */
 int output_row_due(struct index *index, uint64_t now_ms,
                    void (*each)(void *ctx, const struct output_row *row), void *ctx,
                    struct error *err);
 
-/* The newest of a tenant's (NULL: of everybody's) whose time is not over, or only those kept. */
+/* The newest of a tenant (NULL: of all) that have not expired, or only those kept. */
 struct output_filter {
     const char *tenant;
     bool only_kept;
@@ -57,7 +57,7 @@ struct output_filter {
 int output_row_list(struct index *index, const struct output_filter *filter,
                     void (*each)(void *ctx, const struct output_row *row), void *ctx,
                     struct error *err);
-/* Those that are kept, of a tenant; NULL: everybody's. */
+/* The kept ones of a tenant; NULL: of all tenants. */
 int output_row_kept(struct index *index, const char *tenant,
                     void (*each)(void *ctx, const struct output_row *row), void *ctx,
                     struct error *err);

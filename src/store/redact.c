@@ -1,10 +1,10 @@
 /*
- * redact.c - what looks like a secret becomes "[redacted]"; see artifact.h.
+ * redact.c - replaces what looks like a secret by "[redacted]"; see artifact.h.
  *
  * One walk over the text, which may be a program, its output, a log or a configuration file;
  * nothing is parsed, because all of them come mixed. At the beginning of each word the walk asks
- * two things: is this a token of a known shape, and is this a secret-looking name with a value
- * behind it? The rest is where a value begins and ends:
+ * two questions: is this a token of a known shape, and is this a secret-looking name followed by a
+ * value? The rest is where a value begins and ends:
  *
  *   api_key = "abc"   "token": 'abc'   os.environ["KEY"] = "abc"   setenv("KEY", "abc")   quoted
  *   API_KEY=abc   ?token=abc&x=1   --password abc                                   a bare word
@@ -12,8 +12,8 @@
  *   auth = ("me", "abc")   key = load("abc")            an expression: its string literals
  *
  * Too much is better than too little, but code has to stay readable: numbers, types, True and None,
- * api_key=api_key and the like are left alone. The walk never goes back further than a word that it
- * has left alone, which keeps it linear whatever the text is.
+ * api_key=api_key and the like are not replaced. The walk never goes back further than a word that
+ * it did not replace, which keeps it linear whatever the text is.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,8 +25,8 @@
 #include "store/redact.h"
 
 #define TYPE_LOOKAHEAD 64    /* how long an annotation ("Optional[str]") may be */
-#define SHORT_NUMBER 7       /* max_tokens=100000 is no secret, token=12345678 may be */
-#define CREDENTIAL_MIN 6     /* what a value needs to look like a credential behind "key" */
+#define SHORT_NUMBER 7       /* max_tokens=100000 is not a secret, token=12345678 may be */
+#define CREDENTIAL_MIN 6     /* what a value needs to look like a credential after "key" */
 #define LITERAL_PREFIX_MAX 2 /* rb"...", f"..." */
 #define EXPRESSION_LINES 50  /* how long an open bracket keeps an expression going */
 
@@ -37,8 +37,8 @@ struct scan {
     size_t copied; /* everything before is in `out` */
     struct buf *out;
     int status;
-    char quote;         /* the quote that is open on this line, as far as one can tell; or 0 */
-    bool in_expression; /* behind "secret = f(": string literals go */
+    char quote;         /* the quote that is open on this line, as far as is known; or 0 */
+    bool in_expression; /* after "secret = f(": string literals are replaced */
     int depth, lines;   /* brackets that are open in the expression, lines that it may still have */
     bool is_fresh;      /* only blanks (and "export") so far on this line */
 };
@@ -112,7 +112,7 @@ static void emit(struct scan *scan, const char *data, size_t length)
         scan->status = buf_append(scan->out, data, length);
 }
 
-/* Replaces text[from..to) but for its newlines, and goes on behind it. */
+/* Replaces text[from..to) except its newlines, and continues after it. */
 static void replace(struct scan *scan, size_t from, size_t to)
 {
     scan->at = to;
@@ -137,7 +137,7 @@ static void begin_expression(struct scan *scan)
 /* ---- values ------------------------------------------------------------------------------------
  */
 
-/* A string literal: where its content is and where the text goes on. */
+/* A string literal: where its content is and where the text continues. */
 struct literal {
     size_t from, to, end;
 };
@@ -227,7 +227,7 @@ static bool take_quoted(struct scan *scan, const struct name *name, size_t at)
     return true;
 }
 
-/* Words behind a name that are no secret: constants, and those that begin an expression. */
+/* Words after a name that are not secrets: constants, and those that begin an expression. */
 static bool is_plain_word(const char *text, size_t length)
 {
     static const char *const words[] = {
@@ -288,7 +288,7 @@ static bool is_same_name(const struct name *name, const char *text, size_t lengt
     return strncasecmp(text + length - name->length, name->text, name->length) == 0;
 }
 
-/* The end of a bare value. Where the name begins the line it goes further than inside of code. */
+/* The end of a bare value. If the name begins the line, it extends further than inside code. */
 static size_t bare_end(const struct scan *scan, const struct name *name, size_t at)
 {
     size_t end = at;
@@ -303,7 +303,7 @@ static size_t bare_end(const struct scan *scan, const struct name *name, size_t 
     return end;
 }
 
-/* "Bearer abc", "Basic abc": the scheme is part of what goes. */
+/* "Bearer abc", "Basic abc": the scheme is replaced too. */
 static size_t skip_scheme(const struct scan *scan, size_t at)
 {
     static const char *const schemes[] = {"Bearer", "Basic", "Token", "Digest", "Negotiate"};
@@ -318,7 +318,7 @@ static size_t skip_scheme(const struct scan *scan, size_t at)
     return at;
 }
 
-/* Behind ": str" of "token: str = ..." the value is yet to come; 0 when it is not there. */
+/* After ": str" of "token: str = ..." the value is yet to come; 0 if there is none. */
 static size_t skip_annotation(const struct scan *scan, size_t at)
 {
     size_t end = MIN(scan->length, at + TYPE_LOOKAHEAD);
@@ -328,7 +328,7 @@ static size_t skip_annotation(const struct scan *scan, size_t at)
     return at < end && scan->text[at] == '=' && peek(scan, at + 1) != '=' ? at + 1 : 0;
 }
 
-/* The words that are left alone. On true the walk goes on at `at`, or in an expression. */
+/* Words that are not replaced. On true the walk continues at `at`, or in an expression. */
 static bool is_left_alone(struct scan *scan, const struct name *name, size_t at)
 {
     const char *word = scan->text + at;
@@ -399,7 +399,7 @@ static void take_value(struct scan *scan, const struct name *name, size_t at)
 /* ---- names -------------------------------------------------------------------------------------
  */
 
-/* Which separator stands at *at, and moves behind it. */
+/* The separator at *at; moves past it. */
 static enum separator read_separator(const struct scan *scan, size_t *at)
 {
     static const struct {
@@ -420,7 +420,7 @@ static enum separator read_separator(const struct scan *scan, size_t *at)
     return SEP_NONE;
 }
 
-/* Behind a quoted name: its quote and a bracket ("KEY"] = ). 0 when the name is not quoted. */
+/* After a quoted name: its quote and a bracket ("KEY"] = ). 0 if the name is not quoted. */
 static size_t skip_name_quote(const struct scan *scan, size_t start, size_t end)
 {
     char quote = start > 0 ? scan->text[start - 1] : '\0';

@@ -1,8 +1,8 @@
 /*
- * redact.h - the parts of redact(): which names are secret-looking, which words are tokens.
+ * redact.h - the parts of redact(): which names look secret, which words are tokens.
  *
- * Inside of store/ only; redact() itself is in artifact.h. Pure functions over (pointer, length);
- * each takes time linear in what it looks at.
+ * For store/ only; redact() itself is in artifact.h. Pure functions over (pointer, length); each
+ * takes time linear in what it looks at.
  *
  * Runs in: broker, commands
  */
@@ -17,8 +17,7 @@
 /* How much a name says about its value. Ordered. */
 enum secrecy {
     SECRECY_NONE,
-    SECRECY_FAINT,  /* "key", "tokens": a word of every program; the value has to look like one too
-                     */
+    SECRECY_FAINT,  /* "key", "tokens": common words; the value has to look like a secret too */
     SECRECY_WEAK,   /* API_KEY, authToken: all but short numbers */
     SECRECY_STRONG, /* a password, secret or credential: whatever it is */
 };
@@ -43,7 +42,7 @@ bool find_pem_body(const char *text, size_t length, size_t *ret_from, size_t *re
 /* The password in "://user:password@" at the start of text. */
 bool find_url_password(const char *text, size_t length, size_t *ret_from, size_t *ret_to);
 
-/* The credential behind "Bearer " where text starts behind that word. */
+/* The credential after "Bearer ", where text starts after that word. */
 bool find_bearer(const char *text, size_t length, size_t *ret_from, size_t *ret_to);
 
 #endif

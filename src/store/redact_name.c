@@ -1,8 +1,8 @@
 /*
- * redact_name.c - does a name look as if its value were a secret? See redact.h.
+ * redact_name.c - does a name suggest that its value is a secret? See redact.h.
  *
- * A name is split into words where '_', '-', digits and humps are: MY_API_KEY, apiKey and x-api-key
- * all have the word "key", while monkey, keyboard and tokenizer are words of their own.
+ * A name is split into words at '_', '-', digits and capital letters: MY_API_KEY, apiKey and
+ * x-api-key all have the word "key", while monkey, keyboard and tokenizer are single words.
  */
 #include <ctype.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct word {
     size_t length;
 };
 
-/* Anywhere in a word: nothing harmless is spelled like these (but "secretary"). */
+/* Anywhere in a word: nothing harmless contains these (except "secretary"). */
 static const char *const strong_parts[] = {"password", "passwd", "passphrase", "secret",
                                            "credential"};
 
@@ -29,7 +29,7 @@ static const char *const weak_ends[] = {
     "apikey",    "apikeys", "accesskey",  "authkey", "privatekey", "sshkey", "signingkey",
     "masterkey", "passkey", "accountkey", "hostkey", "sharedkey",  "token",  "authtokens"};
 
-/* Last words that say the value is about the secret and not the secret. */
+/* Last words which mean that the value is about the secret and not the secret. */
 static const char *const harmless_ends[] = {
     "error", "exception", "warning", "count", "counts",  "len",    "length", "size", "limit",
     "type",  "types",     "index",   "idx",   "columns", "column", "col",    "cols", "func",

@@ -75,7 +75,7 @@ static unsigned int class_of(char c)
     return c == '+' || c == '/' || c == '=' || c == '~' ? BASE64 : 0;
 }
 
-/* How many characters of these classes stand here. */
+/* The number of characters of these classes here. */
 static size_t run_of(const char *text, size_t length, unsigned int classes, bool *ret_has_digit)
 {
     size_t run = 0;
@@ -131,7 +131,7 @@ size_t token_length(const char *text, size_t length)
     return 0;
 }
 
-/* What may stand in a PEM body, also where it is in a string literal of a program. */
+/* Characters of a PEM body, also inside a string literal of a program. */
 static bool is_pem_byte(char c)
 {
     return class_of(c) & (WORD | BASE64) || (c != '\0' && strchr(" \t\r\n\\\"',:-", c));
@@ -173,7 +173,7 @@ bool find_url_password(const char *text, size_t length, size_t *ret_from, size_t
         char c = text[at];
 
         if (c == '@') {
-            /* "{password}" is a place in a format string, not a password */
+            /* "{password}" is a placeholder in a format string, not a password */
             if (!colon || at == colon + 1 || text[colon + 1] == '{')
                 return false;
             *ret_from = colon + 1;

@@ -2,9 +2,9 @@
  * spool.c - a stream's newest bytes at their offsets in a sparse file; see spool.h.
  *
  * Where the kept part begins follows from the length alone (`keep` bytes before the end, rounded
- * down to a whole step), so that the next broker knows it without being told. Holes say it too
- * (SEEK_DATA), and are asked because `keep` may have been smaller before; alone they would not do:
- * not every file system tells them, and some make them from any zeroes.
+ * down to a whole step), so the next broker can compute it. Holes show it too (SEEK_DATA), and are
+ * used because `keep` may have been smaller before; alone they would not suffice: not every file
+ * system reports them, and some make them from any zeroes.
  *
  * syscalls: openat fstat lseek pread64 pwrite64 ftruncate fallocate unlinkat close
  */
@@ -55,7 +55,7 @@ static int punch(int fd, uint64_t head, uint64_t first)
     return r < 0 ? -errno : 0;
 }
 
-/* Offset of the first byte behind `head` that is not in a hole; the length when all of them are. */
+/* Offset of the first byte after `head` that is not in a hole; the length if all are. */
 static int find_data(int fd, uint64_t head, uint64_t length, uint64_t *ret)
 {
     off_t found = lseek(fd, (off_t)head, SEEK_DATA);
@@ -63,7 +63,7 @@ static int find_data(int fd, uint64_t head, uint64_t length, uint64_t *ret)
     if (found < 0 && errno == ENXIO)
         *ret = length;
     else if (found < 0 && errno == EINVAL)
-        *ret = 0; /* it has no word for holes */
+        *ret = 0; /* the file system does not report holes */
     else if (found < 0)
         return -errno;
     else
@@ -169,7 +169,7 @@ int spool_append(struct spool *spool, const void *data, size_t length, struct er
     if (spool->fd < 0)
         return error_set(err, -EBADF, ERROR_ENGINE, "keeping output: the file is closed");
     if (length > (uint64_t)INT64_MAX - spool->length)
-        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "keeping output: too much of it");
+        return error_set(err, -EFBIG, ERROR_TOO_LARGE, "keeping output: too much output");
     r = write_at(spool->fd, data, length, spool->length);
     first = MAX(spool->first, first_of(spool->length + length, spool->keep));
     if (r == 0 && first > spool->first)

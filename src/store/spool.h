@@ -1,15 +1,15 @@
 /*
- * spool.h - one stream's output on disk, by offset: what was written before a broker died is there
- * for the next.
+ * spool.h - one stream's output on disk, by offset: what was written before a broker died is
+ * available to the next.
  *
  * A file whose length is the number of bytes so far. Of them the first `head` and the newest `keep`
- * stay on the disk, and at most a quarter (at least 64 KiB) more: those between are given back by
+ * stay on the disk, and at most a quarter (at least 64 KiB) more: those between are released by
  * punching a hole, so that the size is bounded and offsets never change. Where the file system
- * cannot punch holes (NFS before 4.2, some of FUSE) everything is kept until it is that much; then
- * appending fails with -EOPNOTSUPP and words, and what is there stays readable. Blocks for the page
- * cache only; nothing is synced: a kill -9 loses nothing that was appended, a power cut may. An
- * append that was interrupted by a kill may be there in part, as a beginning of its bytes. Opened
- * beneath a folder descriptor, never following links, mode 0600. One process, one thread.
+ * cannot punch holes (NFS before 4.2, some of FUSE) everything is kept until that size; then
+ * appending fails with -EOPNOTSUPP and a message, and what is there stays readable. Blocks for the
+ * page cache only; nothing is synced: a kill -9 loses nothing that was appended, a power cut may.
+ * An append that was interrupted by a kill may be there in part, as a beginning of its bytes.
+ * Opened beneath a folder descriptor, never following links, mode 0600. One process, one thread.
  *
  * Runs in: broker, commands
  */
@@ -30,8 +30,9 @@ struct spool {
 };
 
 /*
- * Makes it, or opens what is there and goes on behind it. `name` is plain, without '/'. `keep` may
- * differ from the last time: a smaller one gives bytes back at once, a larger one brings none back.
+ * Creates it, or opens an existing one and continues after its end. `name` is plain, without '/'.
+ * `keep` may differ from the last time: a smaller one releases bytes at once, a larger one brings
+ * none back.
  */
 int spool_open(struct spool *spool, int folder_fd, const char *name, uint64_t keep, uint64_t head,
                struct error *err);

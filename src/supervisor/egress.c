@@ -1,13 +1,13 @@
 /*
- * egress.c - the process that waits until the egress proxy is wanted, and keeps it; see
+ * egress.c - the process that waits until the egress proxy is needed, and keeps it running; see
  * supervisor.h.
  *
- * The proxy has to be in the host's network, which nobody inside the engine can enter, under an id
- * of its own, which nobody can take once the privilege is gone; and it loads many libraries, which
- * a daemon that never installs anything should not pay for. So a child is forked before the
- * privilege goes, drops its own, and waits for the launcher's first word: the socket between them
- * is the proxy's, the word stays in it, and the program is executed then. A proxy that died is
- * started again by the next word; the boxes it served have lost their network.
+ * The proxy has to be in the host's network, which no process inside the engine can enter, with its
+ * own id, which cannot be taken once the privilege is gone; and it loads many libraries, which a
+ * daemon that never installs anything should not pay for. So a child is forked before the privilege
+ * is dropped, drops its own, and waits for the launcher's first message: the socket between them is
+ * the proxy's, the message stays in it, and the program is executed then. A proxy that died is
+ * started again by the next message; the boxes it served have lost their network.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,12 +60,15 @@ static void start_proxy(struct keeper *keeper)
 
         log_error("the egress proxy could not be forked: %s", strerror(errno));
         keeper->pid = 0;
-        /* Without room for it the box's socket is closed, and the box told that nobody listens. */
+        /* Without room for it the box's socket is closed, so that the box finds no listener. */
         (void)!recv(EGRESS_CONTROL_FD, word, sizeof(word), MSG_DONTWAIT);
     }
 }
 
-/* Nobody is started again and again over one word: one that did not live takes a word with it. */
+/*
+ * The proxy is not started again and again for one message: a proxy that ended at once takes a
+ * message with it.
+ */
 static void reap_proxy(struct keeper *keeper)
 {
     char word[EGRESS_MESSAGE_MAX];

@@ -1,6 +1,6 @@
 /*
- * listen.c - the TCP addresses of a daemon, opened with the caller's rights: his ports, and
- * the host's network, which the broker is not in; see supervisor.h.
+ * listen.c - the TCP addresses of a daemon, opened with the caller's rights (its ports) in the
+ * host's network, which the broker is not in; see supervisor.h.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static int wrong(const char *text, struct error *err)
                      text);
 }
 
-/* ADDRESS:PORT; names are resolved by nobody but this one. */
+/* ADDRESS:PORT; the only name that is resolved is this one. */
 static int parse(const char *text, struct address *ret, struct error *err)
 {
     const char *colon = strrchr(text, ':');
@@ -89,7 +89,7 @@ static int open_address(const char *text, int *ret_fd, struct error *err)
     if (r < 0)
         return r;
     fd = socket(address.name.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* At once again after a stop; and [::] beside 0.0.0.0, each for itself. */
+    /* Usable at once after a stop; and [::] besides 0.0.0.0, independent of each other. */
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
         (address.name.any.sa_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes)) < 0) ||

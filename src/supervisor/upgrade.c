@@ -1,9 +1,9 @@
 /*
- * upgrade.c - how somebody asks for an upgrade: the supervisor's second socket, and who comes to
- * it; see upgrade.h.
+ * upgrade.c - how an upgrade is requested: the supervisor's second socket, and its client; see
+ * upgrade.h.
  *
  * One packet with two descriptors, one packet back. The supervisor reads nothing of the programs
- * and decides nothing: it looks who asks, and hands on.
+ * and decides nothing: it checks the client's id, and passes the request on.
  */
 #include <errno.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static void say_kept(int fd, const char *why)
     packet_send(fd, text, 1 + strlen(text + 1), NULL, 0, MSG_DONTWAIT);
 }
 
-/* The folder lets nobody else in; and yet. */
+/* The folder admits no other user; this is checked anyway. */
 static bool may_ask(const struct upgrade_door *door, int fd)
 {
     struct ucred peer;
@@ -78,7 +78,7 @@ static bool may_ask(const struct upgrade_door *door, int fd)
            (peer.uid == 0 || peer.uid == door->owner);
 }
 
-/* One at a time. Who has not said anything yet makes room for the next. */
+/* One client at a time. One that has not sent anything yet makes room for the next. */
 static void let_in(struct upgrade_door *door)
 {
     int fd = accept4(door->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -87,7 +87,7 @@ static void let_in(struct upgrade_door *door)
         return;
     if (door->is_asked || !may_ask(door, fd)) {
         say_kept(fd, door->is_asked ? "another upgrade is under way"
-                                    : "only who started the daemon may upgrade it");
+                                    : "only the user who started the daemon may upgrade it");
         close(fd);
         return;
     }
@@ -102,7 +102,7 @@ static void hang_up(struct upgrade_door *door)
     door->is_asked = false;
 }
 
-/* What was asked for happens also when nobody waits for the answer any more. */
+/* The request is carried out even if its client does not wait for the answer any more. */
 static void hear_client(struct upgrade_door *door, int launcher_fd)
 {
     int fds[_UPGRADE_PROGRAM_MAX];
@@ -136,7 +136,7 @@ void upgrade_door_answer(struct upgrade_door *door, const char *message, size_t 
     hang_up(door);
 }
 
-/* ---- who asks ---- */
+/* ---- the client ---- */
 
 static int call_door(const char *socket, int *ret_fd, struct error *err)
 {
@@ -178,11 +178,11 @@ int supervisor_upgrade(const char *socket, const char *program, const char *engi
     length = packet_receive(fd, answer, sizeof(answer) - 1, NULL, &none, 0);
     if (length <= 0)
         return error_set(err, length < 0 ? (int)length : -EPIPE, ERROR_ENGINE,
-                         "the daemon did not answer; 'bailey daemon status' says what runs");
+                         "the daemon did not answer; 'bailey daemon status' shows whether it runs");
     answer[length] = 0;
     if (answer[0] != LAUNCHER_SAYS_UPGRADED)
         return error_set(err, -EIO, ERROR_ENGINE,
-                         "nothing was changed, the daemon goes on as it was: %s", answer + 1);
+                         "nothing was changed, the daemon continues unchanged: %s", answer + 1);
     str_copy(ret_version, size, answer + 1);
     return 0;
 }

@@ -100,8 +100,7 @@ static bool own_group(const char *self, const char *controller, char *path, size
     return false;
 }
 
-/* The folder of group `path` as this mount shows it; a group outside of the mount is not to be had.
- */
+/* The folder of group `path` as this mount shows it; a group outside the mount has none. */
 static bool group_folder(const char *prefix, const struct group_mount *mount, const char *path,
                          char *folder)
 {

@@ -238,7 +238,7 @@ size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room)
     return count;
 }
 
-/* The number behind `word` ("" : the first) in a file of the group; 0 when there is none. */
+/* The number after `word` ("" : the first) in a file of the group; 0 if there is none. */
 static uint64_t read_number(const struct cgroup *group, enum cgroup_controller controller,
                             const char *file, const char *word)
 {

@@ -25,7 +25,7 @@ struct loop_source {
 struct loop {
     int fd;
     bool stop;
-    bool is_busy; /* there is work that no descriptor announces: the next turn comes at once */
+    bool is_busy; /* there is work that no descriptor announces: the next turn follows at once */
     struct loop_source *batch[LOOP_BATCH]; /* events of this turn that were not delivered yet */
     int batch_count;
 };

@@ -1,4 +1,4 @@
-/* notify.c - words to a service manager; see notify.h. */
+/* notify.c - messages to a service manager; see notify.h. */
 #include "sys/notify.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void notify_say(const struct notify *notify, const char *text)
         return;
     if (send(notify->fd, text, strlen(text), MSG_NOSIGNAL) >= 0)
         return;
-    /* It was not there yet, or is another one by now. */
+    /* The manager's socket did not exist yet, or has been replaced. */
     while (sendto(notify->fd, text, strlen(text), MSG_NOSIGNAL, address, notify->length) < 0 &&
            errno == EINTR)
         ;

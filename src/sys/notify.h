@@ -1,9 +1,9 @@
 /*
- * notify.h - words to a service manager: sd_notify(3), without its library.
+ * notify.h - messages to a service manager: sd_notify(3), without its library.
  *
- * It is connected to when it is opened, while its folder can still be entered; the address is kept
- * too, because the manager may start its own socket anew. Nothing waits and nothing fails the
- * caller: a manager that does not listen is the manager's trouble.
+ * The socket is connected when it is opened, while its folder can still be entered; the address is
+ * kept too, because the manager may recreate its socket. Nothing waits and nothing fails the
+ * caller: a manager that does not listen is ignored.
  *
  * Runs in: every process
  */
@@ -18,13 +18,13 @@
 
 struct notify {
     struct sockaddr_un address;
-    socklen_t length; /* 0: nobody listens */
+    socklen_t length; /* 0: there is no manager */
     int fd;
 };
 
 #define NOTIFY_INIT ((struct notify){.fd = -1})
 
-/* `socket` is the value of NOTIFY_SOCKET: a path, or a name behind '@'; NULL: nobody listens. */
+/* `socket` is the value of NOTIFY_SOCKET: a path, or '@' and an abstract name; NULL: no manager. */
 int notify_open(struct notify *notify, const char *socket, struct error *err);
 void notify_say(const struct notify *notify, const char *text); /* "READY=1\nSTATUS=..." */
 void notify_close(struct notify *notify);

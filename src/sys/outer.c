@@ -86,7 +86,7 @@ static void found(struct outer *ret, enum outer_kind kind, const char *seen)
     str_copy(ret->seen, sizeof(ret->seen), seen);
 }
 
-/* Without /proc nothing can be told: then the marks have to do. */
+/* Without /proc namespaces cannot be compared: then the marks alone count. */
 static bool has_own_namespace(int root_fd)
 {
     bool is_known = false;
@@ -180,7 +180,7 @@ static bool by_first_process(int root_fd, struct outer *ret)
     return by_value(value, "/run/systemd/container", ret);
 }
 
-/* Every container runtime covers parts of /proc; which one it is cannot be told by that. */
+/* Every container runtime covers parts of /proc, so this does not say which one it is. */
 static bool by_masks(int root_fd, struct outer *ret)
 {
     char text[TEXT_MAX];

@@ -1,4 +1,4 @@
-/* owner.c - who made a control group or folder, and whether its maker is gone; see owner.h. */
+/* owner.c - which process made a control group or folder, and whether it has ended; see owner.h. */
 #include "sys/owner.h"
 
 #include <errno.h>

@@ -1,15 +1,15 @@
 /*
- * owner.h - who made a control group or folder, and whether its maker is gone.
+ * owner.h - which process made a control group or folder, and whether it has ended.
  *
  * Several baileys may share a hierarchy of control groups or a TMPDIR and not see each other's
- * processes: a machine and its containers, or two containers. A pid says nothing then. So the maker
- * of a folder holds a flock(2) on it. The kernel keeps that lock with the folder's inode, which is
- * the same one in every pid, mount and cgroup namespace (cgroup file systems too), and drops it
- * with the maker's last descriptor, however the maker ended. A sweeper that gets the lock has
- * proved that the maker is gone.
+ * processes: a machine and its containers, or two containers. A pid is then meaningless. So the
+ * maker of a folder holds a flock(2) on it. The kernel keeps that lock with the folder's inode,
+ * which is the same in every pid, mount and cgroup namespace (cgroup file systems too), and drops
+ * it with the maker's last descriptor, however the maker ended. A sweeper that gets the lock has
+ * proved that the maker has ended.
  *
- * The name is for people who look, and keeps two makers with the same pid from meeting. Older
- * versions do not take it for one of theirs. Blocks for the file system only.
+ * The name is for people who look, and distinguishes two makers with the same pid. Older versions
+ * do not recognise it as one of theirs. Blocks for the file system only.
  *
  * Runs in: every process
  */
@@ -32,15 +32,15 @@ void owner_name(char text[OWNER_MAX]);
 const char *owner_skip_name(const char *text);
 
 /*
- * The maker's side: opens and locks the folder that was made a moment ago. It is the maker's for
- * as long as *ret_fd (close-on-exec) or a copy of it is open. -EAGAIN: a sweeper had it before the
- * lock, so that it is gone or going; make another one.
+ * The maker's side: opens and locks the folder that it has just made. The folder belongs to the
+ * maker for as long as *ret_fd (close-on-exec) or a copy of it is open. -EAGAIN: a sweeper locked
+ * it first, so it is removed or about to be; make another one.
  */
 int owner_hold(const char *path, int *ret_fd);
 
 /*
- * The sweeper's side: opens and locks a folder whose maker is gone. -EAGAIN: the maker lives, or
- * another sweeper is at it. To be kept open until the folder is removed.
+ * The sweeper's side: opens and locks a folder whose maker has ended. -EAGAIN: the maker lives, or
+ * another sweeper has locked it. Keep it open until the folder is removed.
  */
 int owner_inherit(int dir_fd, const char *name, int *ret_fd);
 

@@ -37,7 +37,10 @@ int packet_send(int fd, const void *data, size_t length, const int *fds, size_t 
     return sent < 0 ? -errno : 0;
 }
 
-/* All that came, up to `room`; false: there were more, which cannot be (see the caller). */
+/*
+ * All descriptors received, up to `room`; false: there were more, which cannot happen (see the
+ * caller).
+ */
 static bool take_fds(struct msghdr *message, int *fds, size_t room, size_t *ret_count)
 {
     bool is_whole = true;
@@ -74,8 +77,10 @@ ssize_t packet_receive(int fd, void *data, size_t size, int *fds, size_t *fd_cou
     ssize_t length;
 
     *fd_count = 0;
-    /* Without the padding behind the last one: the kernel would fill that too. It closes what it
-     * cannot hand over, and says MSG_CTRUNC. */
+    /*
+     * Without the padding after the last one: the kernel would fill that too. It closes what it
+     * cannot deliver, and sets MSG_CTRUNC.
+     */
     message.msg_controllen = CMSG_LEN(sizeof(int) * room);
     do
         length = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | flags);

@@ -1,8 +1,8 @@
 /*
  * packet.h - one packet with descriptors on a SOCK_SEQPACKET socket (SCM_RIGHTS, unix(7)).
  *
- * Called by whoever hands descriptors to another process: launcher, zygotes, wardens, proxy. EINTR
- * is retried; whether it waits is said by `flags` (MSG_DONTWAIT) and the socket. What comes is
+ * Called by processes that send descriptors to another: launcher, zygotes, wardens, proxy. EINTR is
+ * retried; `flags` (MSG_DONTWAIT) and the socket decide whether it waits. Received descriptors are
  * close-on-exec. Safe between clone and exec: nothing allocates or locks.
  *
  * Runs in: every process
@@ -20,10 +20,10 @@ int packet_send(int fd, const void *data, size_t length, const int *fds, size_t 
                 int flags);
 
 /*
- * The packet's length (0: the peer is gone, or an empty packet), or a negative errno. *fd_count is
- * how many descriptors there is room for in `fds`, then how many came: the caller's from then on.
- * -EPROTO: the packet was longer, or had more descriptors, than there is room for; as after every
- * other error nothing is kept of it, and *fd_count is 0.
+ * The packet's length (0: the peer has closed, or an empty packet), or a negative errno. *fd_count
+ * is the room in `fds`, then the number received, which the caller owns. -EPROTO: the packet was
+ * longer, or had more descriptors, than there is room for; as after every other error nothing is
+ * kept, and *fd_count is 0.
  */
 ssize_t packet_receive(int fd, void *data, size_t size, int *fds, size_t *fd_count, int flags);
 

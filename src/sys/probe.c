@@ -55,7 +55,7 @@ static void row_pass(struct probe_row *row, const char *what)
     str_copy(row->detail, sizeof(row->detail), what);
 }
 
-/* --- a grandchild in namespaces of its own --- */
+/* --- a grandchild in its own namespaces --- */
 
 /* One try in namespaces; `map` gives the grandchild its ids, `body` looks whether it holds. */
 struct attempt {
@@ -170,7 +170,7 @@ static void check_namespace(struct attempt *attempt)
 static void check_userns(struct attempt *attempt)
 {
     if (getuid() != 0) {
-        row_fail_with(attempt->row, EPERM, "the id map does not hold");
+        row_fail_with(attempt->row, EPERM, "the id map has no effect");
         return;
     }
     check_namespace(attempt);
@@ -187,7 +187,7 @@ static void check_mountns(struct attempt *attempt)
         return;
     }
     check_namespace(attempt);
-    /* Docker's default filter refuses this one, whatever the capabilities. */
+    /* Docker's default filter refuses this call, whatever the capabilities. */
     if (attempt->row->result == 0 &&
         (chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || sys_umount2(".", MNT_DETACH) < 0))
         row_fail(attempt->row, "pivot_root");
@@ -261,9 +261,9 @@ static void try_no_new_privs(struct probe_row *row)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         row_fail(row, "setting no_new_privs");
     else if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
-        row_fail_with(row, EPERM, "no_new_privs does not hold");
+        row_fail_with(row, EPERM, "no_new_privs has no effect");
     else
-        row_pass(row, "set and holds");
+        row_pass(row, "set and effective");
 }
 
 /* A filter that answers getppid with ENOTUNIQ, which getppid never says by itself. */
@@ -283,9 +283,9 @@ static void try_seccomp(struct probe_row *row)
         return;
     }
     if (syscall(SYS_getppid) != -1 || errno != ENOTUNIQ)
-        row_fail_with(row, EPERM, "the filter does not hold");
+        row_fail_with(row, EPERM, "the filter has no effect");
     else
-        row_pass(row, "a filter was installed and held");
+        row_pass(row, "a filter was installed and is effective");
 }
 
 /* Only files below /dev may be read: then /dev/null opens and / does not. */
@@ -347,7 +347,7 @@ static int drop_capabilities(struct probe_row *row)
     if (sys_capset(&header, none) < 0 || syscall(SYS_capget, &header, now) < 0)
         return row_fail(row, "giving up capabilities");
     if (memcmp(now, none, sizeof(now)) != 0)
-        return row_fail_with(row, EPERM, "a capability is left");
+        return row_fail_with(row, EPERM, "a capability remains");
     row_pass(row, "all sets empty, the bounding set too");
     return 0;
 }
@@ -465,9 +465,9 @@ static void check_two_ids(struct attempt *attempt)
         setresuid(SECOND_ID, SECOND_ID, SECOND_ID) < 0)
         row_fail(attempt->row, "becoming the second id");
     else if (getuid() != SECOND_ID || getgid() != SECOND_ID)
-        row_fail_with(attempt->row, EPERM, "the second id does not hold");
+        row_fail_with(attempt->row, EPERM, "the second id has no effect");
     else
-        row_pass(attempt->row, "two ids mapped, the second one taken");
+        row_pass(attempt->row, "two ids mapped, the second one in use");
 }
 
 static void try_uid_split(struct probe_row *row)
@@ -489,7 +489,7 @@ static void (*const tries[_ISOLATION_LAYER_MAX])(struct probe_row *row) = {
     [ISOLATION_LAYER_PROC] = try_namespace,     [ISOLATION_LAYER_UID_SPLIT] = try_uid_split,
 };
 
-/* `row` lies in shared memory; until the probe says something it has failed. */
+/* `row` is in shared memory; until the probe reports success it counts as failed. */
 static int probe_layer(struct probe_row *row, enum isolation_layer layer, struct error *err)
 {
     int status = 0;

@@ -1,9 +1,9 @@
 /*
- * probe.h - what this kernel and this user really give, each proved by trying it in a child.
+ * probe.h - what this kernel and this user allow, each proved by trying it in a child.
  *
- * Called by `bailey doctor`, from a single-threaded process without children it would miss. Blocks
- * for some milliseconds a layer (a probe that hangs is ended after ten seconds). Leaves nothing:
- * namespaces end with their children, the control group it makes is its own and is removed.
+ * Called by `bailey doctor`, from a single-threaded process without other children. Blocks for some
+ * milliseconds a layer (a probe that hangs is killed after ten seconds). Leaves nothing behind:
+ * namespaces end with their children, and the control group that it makes is removed.
  *
  * Runs in: every process
  */
@@ -31,7 +31,8 @@ struct probe_host {
     char lsm[128];    /* "landlock,lockdown,yama,apparmor"; "unknown" where it cannot be read */
     int landlock_abi; /* 0: none */
     unsigned uid;     /* effective */
-    bool in_container_masked_proc; /* something covers parts of /proc: no fresh one can be had */
+    bool in_container_masked_proc; /* something covers parts of /proc: a fresh one cannot be mounted
+                                    */
 };
 
 int probe_host(struct probe_host *host, struct error *err);

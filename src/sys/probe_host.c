@@ -23,7 +23,7 @@ struct mount_line {
     char options[FIELD_MAX]; /* of the super block */
 };
 
-/* Parses the line at *text and moves behind it; false at the end. A strange line is empty. */
+/* Parses the line at *text and moves past it; false at the end. A malformed line is empty. */
 static bool next_mount(const char **text, struct mount_line *line)
 {
     const char *end = strchrnul(*text, '\n');
@@ -74,7 +74,7 @@ bool probe_proc_is_masked(const char *mountinfo)
     struct mount_line line;
 
     while (next_mount(&mountinfo, &line)) {
-        /* binfmt_misc has an always empty folder of its own: the kernel does not mind that mount */
+        /* binfmt_misc has an always empty folder: the kernel does not mind that mount */
         if (str_starts(line.point, "/proc/") && !str_starts(line.point, "/proc/sys/fs/binfmt_misc"))
             return true;
     }
@@ -99,7 +99,7 @@ int probe_host(struct probe_host *host, struct error *err)
     abi = sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     host->landlock_abi = abi > 0 ? abi : 0;
 
-    /* A host without /proc still has a doctor: what it cannot tell is empty or unknown. */
+    /* doctor works on a host without /proc too: what it cannot read is empty or unknown. */
     if (fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", mountinfo, MOUNTINFO_MAX) < 0)
         mountinfo[0] = '\0';
     str_copy(host->cgroup, sizeof(host->cgroup), probe_cgroup_flavour(mountinfo));

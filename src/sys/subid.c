@@ -51,7 +51,7 @@ static bool find_user_name(unsigned uid, char *name, size_t size)
     return false;
 }
 
-/* A line "owner:first:count" whose owner is one of the two, with at least `least` ids. */
+/* A line "owner:first:count" of one of the two owners, with at least `least` ids. */
 static bool find_range(const char *path, const char *name, const char *number, uint64_t least,
                        unsigned *ret_first, unsigned *ret_count)
 {
@@ -145,7 +145,7 @@ bool subid_may_give(void)
     struct __user_cap_data_struct now[2];
 
     if (syscall(SYS_capget, &header, now) < 0)
-        return true; /* unknown: trying tells, and a guest never gets root's id by an accident */
+        return true; /* unknown: trying it tells, and a guest never gets root's id by accident */
     for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
         if (!(now[CAP_TO_INDEX(needed[i])].effective & CAP_TO_MASK(needed[i])))
             return false;

@@ -20,7 +20,7 @@ bool subid_find(const char *path, unsigned uid, unsigned *ret_first, unsigned *r
 /*
  * Root's range: what /etc/subuid gives the user bailey, else root, else SUBID_RANGE ids from `base`
  * on, past ids that users of this host have. Root of a container has only the ids of its own map: a
- * range outside of it is replaced by the upper half of the largest extent there is.
+ * range outside it is replaced by the upper half of the largest extent.
  */
 void subid_find_for_root(uint64_t base, unsigned *ret_first, unsigned *ret_count);
 

@@ -1,7 +1,7 @@
 /*
  * requirement.h - a package as a user writes it: "requests", "numpy>=2,<3", "polars[excel]".
  *
- * Names and versions only: no addresses, no paths, no options of pip, no markers. Pure; what comes
+ * Names and versions only: no addresses, no paths, no options of pip, no markers. Pure; the input
  * is hostile.
  *
  * Runs in: broker, commands

@@ -81,7 +81,7 @@ static int check_mapping(const struct check *check, json_t *mapping, const struc
     return 0;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 bool template_name_is_good(const char *name)
 {
@@ -127,7 +127,7 @@ static bool is_variable(const char *name)
                length;
 }
 
-/* Text without NUL bytes, at most so long; NULL: it was told what is wrong. */
+/* Text without NUL bytes, with a maximum length; NULL: the error was set. */
 static const char *text_of(const struct check *check, json_t *mapping, const char *key,
                            json_t *value, size_t maximum)
 {
@@ -179,7 +179,7 @@ static int check_python(const struct check *check, json_t *mapping, const char *
     return 0;
 }
 
-/* A list of words that fit; NULL for `fits`: each is a requirement. */
+/* A list of valid texts; NULL for `fits`: each is a requirement. */
 static int check_list(const struct check *check, json_t *mapping, const char *key, json_t *value,
                       bool (*fits)(const char *word), const char *what)
 {
@@ -198,10 +198,9 @@ static int check_list(const struct check *check, json_t *mapping, const char *ke
         if (!word)
             return -EINVAL;
         if (fits && !fits(word))
-            return wrong(check, mapping, key, "holds '%.*s', which is none of %s", SHOWN, word,
-                         what);
+            return wrong(check, mapping, key, "has '%.*s', which is none of %s", SHOWN, word, what);
         if (!fits && requirement_parse(word, name, &cause) < 0)
-            return wrong(check, mapping, key, "holds %.300s", cause.text);
+            return wrong(check, mapping, key, "has %.300s", cause.text);
     }
     return 0;
 }
@@ -268,8 +267,8 @@ static int check_env(const struct check *check, json_t *mapping, const char *key
     json_object_foreach(value, name, text)
     {
         if (!is_variable(name))
-            return wrong(check, mapping, key, "holds '%.*s', which is no name of a variable", SHOWN,
-                         name);
+            return wrong(check, mapping, key, "has '%.*s', which is not a name of a variable",
+                         SHOWN, name);
         if (!text_of(check, check->file ? value : mapping, check->file ? name : key, text,
                      LIMIT_ARGV_BYTES / 16))
             return -EINVAL;
@@ -326,7 +325,7 @@ static int check_file_texts(const struct check *check, json_t *mapping, const ch
     json_object_foreach(value, path, text)
     {
         if (!template_path_is_good(path))
-            return wrong(check, mapping, key, "holds '%.*s', which is no relative path", SHOWN,
+            return wrong(check, mapping, key, "has '%.*s', which is not a relative path", SHOWN,
                          path);
         if (!json_is_string(text))
             return wrong(check, mapping, key, "has to be a mapping of paths to base64");

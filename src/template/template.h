@@ -1,12 +1,12 @@
 /*
- * template.h - what a template.yaml may say, and what of it goes to the daemon. Pure.
+ * template.h - what a template.yaml may contain, and what of it goes to the daemon. Pure.
  *
  * The file:   name, description, python, packages | lock (a file beside it), tiers [{name,
  *             modules}], env {}, files [{path, from}], warm_up []
  * The wire:   the same as JSON, with the lock's text in `lock` and files {path: base64}
  *
  * Both are checked here, by the same rules; unknown keys are refused with the nearest name, and the
- * file's errors name its line. docs/templates.md has the words for people.
+ * file's errors name its line. docs/templates.md describes it for users.
  *
  * Runs in: broker, commands
  */

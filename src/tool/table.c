@@ -8,10 +8,10 @@
 #include "base/str.h"
 #include "tool/tool.h"
 
-#define SESSION                                                                                 \
-    "\"session\":{\"type\":\"string\",\"minLength\":1,\"description\":\"id or name of the "     \
-    "session; a new name makes a new session; without it a session is chosen or made, and the " \
-    "reply says which\"}"
+#define SESSION                                                                              \
+    "\"session\":{\"type\":\"string\",\"minLength\":1,\"description\":\"id or name of the "  \
+    "session; a new name creates a session; without it a session is chosen or created, and " \
+    "the reply names it\"}"
 
 #define FILE_PATH                                                                               \
     "\"file_path\":{\"type\":\"string\",\"minLength\":1,\"description\":\"absolute path below " \
@@ -23,18 +23,19 @@
 
 #define RUN_TIMEOUT                                                              \
     "\"timeout\":{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":86400," \
-    "\"description\":\"seconds it may run; without it SANDBOX_TIMEOUT_SEC\"}"
+    "\"description\":\"timeout in seconds (default: SANDBOX_TIMEOUT_SEC)\"}"
 
 const struct tool_row tool_table[] = {
     {
+        .id = TOOL_SANDBOX_EXEC,
         .name = "sandbox_exec",
         .title = "Run a command",
         .category = "code_execution",
         .description =
-            "Runs a command in the session's sandbox (no network) and returns exit code, stdout "
-            "and stderr, the beginning of each. Datasets are in /tmp/data/{name}.csv; files "
-            "that the command writes to /tmp/output/ are fetched. Files stay between calls, "
-            "variables do not; a process that is left behind runs until the session ends.",
+            "Runs a command in the session's sandbox (no network) and returns the exit code and "
+            "the beginning of stdout and stderr. Datasets are in /tmp/data/{name}.csv; files that "
+            "the command writes to /tmp/output/ are fetched. Files are kept between calls, "
+            "variables are not; a background process runs until the session ends.",
         .schema = OBJECT(
             "\"command\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,"
             "\"maxItems\":4096,\"description\":\"program and arguments, one string each, such as "
@@ -45,44 +46,53 @@ const struct tool_row tool_table[] = {
             "once with an execution_id for sandbox_wait\"}," SESSION,
             "\"command\""),
         .default_timeout_s = 60,
+        .needs_session = true,
+        .is_core = true,
+        .is_found_again = true,
+        .mcp_timeout_s = 50,
     },
     {
+        .id = TOOL_SANDBOX_WRITE_FILE,
         .name = "sandbox_write_file",
         .title = "Write a file",
         .category = "file_management",
-        .description = "Writes a text file into the session's sandbox, whole and at once; folders "
-                       "above it are made, an existing file is replaced. Only below /tmp/ or "
-                       "/workspace/, at most 5 MB.",
+        .description =
+            "Writes a text file into the session's sandbox atomically; parent folders are created, "
+            "an existing file is replaced. Only below /tmp/ or /workspace/, at most 5 MB.",
         .schema = OBJECT(FILE_PATH ",\"content\":{\"type\":\"string\",\"contentMediaType\":"
                                    "\"text/plain\",\"description\":\"the whole text of the "
                                    "file\"}," SESSION,
                          "\"file_path\",\"content\""),
         .is_destructive = true,
         .is_idempotent = true,
+        .needs_session = true,
+        .is_core = true,
     },
     {
+        .id = TOOL_SANDBOX_EDIT_FILE,
         .name = "sandbox_edit_file",
         .title = "Edit a file",
         .category = "file_management",
         .description = "Replaces exactly one occurrence of old_string by new_string in a file of "
-                       "the session's sandbox. Fails when old_string is not there or not unique: "
-                       "then include more of the text around it.",
-        .schema =
-            OBJECT(FILE_PATH ",\"old_string\":{\"type\":\"string\",\"contentMediaType\":"
-                             "\"text/plain\",\"description\":\"the text to replace, exactly as it "
-                             "is in the file\"},"
-                             "\"new_string\":{\"type\":\"string\",\"contentMediaType\":"
-                             "\"text/plain\",\"description\":\"what stands there instead; may be "
-                             "empty\"}," SESSION,
-                   "\"file_path\",\"old_string\",\"new_string\""),
+                       "the session's sandbox. Fails if old_string is not found or not unique: "
+                       "then include more of the surrounding text.",
+        .schema = OBJECT(FILE_PATH
+                         ",\"old_string\":{\"type\":\"string\",\"contentMediaType\":\"text/"
+                         "plain\",\"description\":\"the text to replace, exactly as it is in the "
+                         "file\"},\"new_string\":{\"type\":\"string\",\"contentMediaType\":\"text/"
+                         "plain\",\"description\":\"the replacement; may be empty\"}," SESSION,
+                         "\"file_path\",\"old_string\",\"new_string\""),
         .is_destructive = true,
+        .needs_session = true,
     },
     {
+        .id = TOOL_SANDBOX_WAIT,
         .name = "sandbox_wait",
         .title = "Wait for a command",
         .category = "code_execution",
-        .description = "Waits for a command that sandbox_exec started in the background: the reply "
-                       "of sandbox_exec once it has ended, or running:true with the output so far.",
+        .description =
+            "Waits for a command that sandbox_exec started in the background. Returns the reply of "
+            "sandbox_exec if it has ended, else running:true with the output so far.",
         .schema =
             OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"as "
                    "sandbox_exec gave it\"},"
@@ -92,8 +102,10 @@ const struct tool_row tool_table[] = {
         .is_read_only = true,
         .is_idempotent = true,
         .default_timeout_s = 45,
+        .needs_session = true,
     },
     {
+        .id = TOOL_RUN_PYTHON_CODE,
         .name = "run_python_code",
         .title = "Run Python code",
         .category = "code_execution",
@@ -102,25 +114,26 @@ const struct tool_row tool_table[] = {
         .schema = OBJECT("\"code\":{\"type\":\"string\",\"description\":\"Python source; print "
                          "what you want to see\"}," RUN_TIMEOUT,
                          "\"code\""),
+        .is_alone = true,
     },
     {
+        .id = TOOL_RUN_CODE,
         .name = "run_code",
         .title = "Run code",
         .category = "code_execution",
-        .description = "Runs source code. With a session: in its sandbox, where files and "
-                       "variables are kept between calls; the value of the last expression, "
-                       "pictures and tables are in 'results'. Without one: in a fresh sandbox of "
-                       "its own, where nothing is kept.",
+        .description =
+            "Runs source code. With a session: in its sandbox, where files and variables are kept "
+            "between calls; the value of the last expression, pictures and tables are in "
+            "'results'. Without one: in a fresh sandbox, where nothing is kept.",
         .schema =
-            OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you "
-                   "want to see\"},"
-                   "\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","
-                   "\"bash\"],\"default\":\"python\",\"description\":\"what it is written "
-                   "in\"},"
-                   "\"context\":{\"type\":\"string\",\"minLength\":1,\"description\":"
-                   "\"id or name of a context of the session, which has variables of its "
-                   "own; without it the default one of the language\"}," RUN_TIMEOUT "," SESSION,
+            OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you want to "
+                   "see\"},\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","
+                   "\"bash\"],\"default\":\"python\",\"description\":\"language of the "
+                   "code\"},\"context\":{\"type\":\"string\",\"minLength\":1,\"description\":\"id "
+                   "or name of a context of the session, which has its own variables (default: the "
+                   "language's default context)\"}," RUN_TIMEOUT "," SESSION,
                    "\"code\""),
+        .needs_session = true,
     },
 };
 const size_t tool_count = ARRAY_SIZE(tool_table);
@@ -129,6 +142,14 @@ const struct tool_row *tool_find(const char *name)
 {
     for (size_t i = 0; i < tool_count; i++)
         if (str_equal(tool_table[i].name, name))
+            return &tool_table[i];
+    return NULL;
+}
+
+const struct tool_row *tool_of(enum tool_id id)
+{
+    for (size_t i = 0; i < tool_count; i++)
+        if (tool_table[i].id == id)
             return &tool_table[i];
     return NULL;
 }

@@ -1,11 +1,11 @@
 /*
- * carry.c - a move between two disks, where rename(2) cannot: what is moved is copied beside its
- * new place in small steps, takes that place at once, and is removed where it was.
+ * carry.c - a move between two file systems, where rename(2) is impossible: the source is copied in
+ * small steps to a temporary name beside its destination, renamed, and then removed.
  *
- * A container's shares are disks of their own. Until the copy is whole nobody sees it under its new
- * name; an operation that fails or is cancelled leaves the old one. What the guest changes
- * meanwhile is copied as it is met: a file ends where it ended when it was opened, names are never
- * followed.
+ * The shares of a container are separate file systems. Until the copy is complete it is not visible
+ * under its new name; an operation that fails or is cancelled leaves the source. What the guest
+ * changes meanwhile is copied as it is found: a file ends where it ended when it was opened, and
+ * links are never followed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static void carry_release(struct warden *warden, struct file_op *op)
     free(carry->to);
 }
 
-/* As it was, but for bits that nobody may carry out of a frame. */
+/* The same mode, without the bits that a frame must not set. */
 static int give_status(int fd, const struct stat *status)
 {
     const struct timespec times[2] = {status->st_atim, status->st_mtim};
@@ -157,7 +157,7 @@ static int begin_name(struct carry *carry, int dir_fd, const char *name, int to_
     case S_IFIFO:
         return mknodat(to_fd, to_name, S_IFIFO | (status.st_mode & 0777), 0) < 0 ? -errno : 0;
     default:
-        return -EINVAL; /* a socket is nothing without who listens on it */
+        return -EINVAL; /* a socket without a listener is useless */
     }
 }
 
@@ -196,7 +196,7 @@ static int folder_step(struct carry *carry)
     return r;
 }
 
-/* The copy is whole. A folder is then removed in steps of its own, which tell the end. */
+/* The copy is complete. A folder is then removed in separate steps, which report the end. */
 static void take_place(struct warden *warden, struct carry *carry)
 {
     CLEANUP(fd_closep) int from_fd = -1;

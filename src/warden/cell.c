@@ -50,7 +50,7 @@ void cell_event(struct command *cell, const char *data, size_t length)
     out_stream_put(stream, data, MIN((uint64_t)length, LIMIT_CELL_EVENTS - stream->read));
 }
 
-/* Everybody who is not the current one, or is it no more. */
+/* Cells that are not the current one, or no longer are. */
 static void leave_kernel(struct command *cell)
 {
     struct kernel *kernel = cell->kernel;
@@ -173,8 +173,8 @@ static const char *folder_of(const struct warden *warden, const struct message_c
 }
 
 /*
- * Is the folder there that the cell names first? Whether its guest may enter it the kernel finds
- * out; a change of our own ids for that would take more from us than it tells.
+ * Does the folder exist that the cell names first? The kernel finds out whether its guest may enter
+ * it; changing our own ids to test that would cost more than it gains.
  */
 static int folder_look(struct warden *warden, const struct message_cell *message)
 {
@@ -185,7 +185,7 @@ static int folder_look(struct warden *warden, const struct message_cell *message
     return r;
 }
 
-/* 0, or why it cannot be had. */
+/* 0, or why the cell cannot be accepted. */
 static int cell_accept(struct command *cell, struct command *process, bool is_welcome,
                        uint16_t *stage)
 {

@@ -1,9 +1,10 @@
 /*
- * change.c - changes that are one call of the kernel each: folders made, names moved and removed,
- * modes. Removing a tree begins here and goes on in tree.c.
+ * change.c - changes that are one system call each: making folders, moving and removing names,
+ * modes. Removing a tree begins here and continues in tree.c.
  *
- * The folder that holds a name is opened beneath its share, the last component is used in it: no
- * call here follows a link at the end, but for chmod(2), whose target is opened beneath too.
+ * The parent folder of a name is opened beneath its share, and the last component is used in it: no
+ * call here follows a link at the end, except chmod(2), whose target is opened beneath the share
+ * too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ void file_mkdir(struct warden *warden, const struct frame *frame)
     channel_done(warden, frame->id, r);
 }
 
-/* A slash behind a name says that it is a folder; the kernel would say so too. */
+/* A trailing slash means that the name is a folder; the kernel would require that too. */
 static int check_slash(int dir_fd, const struct place_parts *parts)
 {
     struct stat status;
@@ -43,9 +44,9 @@ static int check_slash(int dir_fd, const struct place_parts *parts)
 }
 
 /*
- * The folder that `fd` stands for, as a folder of the mount that holds all shares. Its name is
- * resolved once more, beneath its share there; what lies under another mount, or has changed
- * meanwhile, is another folder.
+ * The folder that `fd` refers to, as a folder of the mount that contains all shares. Its name is
+ * resolved once more, beneath its share there; if it is under another mount, or has changed
+ * meanwhile, it is a different folder.
  */
 static int open_on_disk(const struct sandbox *sandbox, const struct place *place,
                         const char *folder, int fd)
@@ -93,7 +94,7 @@ static int move_across(const struct sandbox *sandbox, const struct place *from,
     return 0;
 }
 
-/* 1: it goes on, and says itself how it ended. */
+/* 1: it continues, and reports its end itself. */
 static int move(struct warden *warden, uint32_t id, struct place *from, struct place *to)
 {
     const struct sandbox *sandbox = warden->sandbox;
@@ -134,7 +135,7 @@ void file_move(struct warden *warden, const struct frame *frame)
     if (r == 0 && from.share_fd != to.share_fd &&
         (from.share_fd == warden->sandbox->share_fd[SHARE_DATA] ||
          to.share_fd == warden->sandbox->share_fd[SHARE_DATA]))
-        r = -EROFS; /* the kernel would speak of two mounts */
+        r = -EROFS; /* the kernel's error would be about two mounts */
     if (r == 0)
         r = move(warden, frame->id, &from, &to);
     if (r <= 0)
@@ -176,9 +177,9 @@ void file_remove(struct warden *warden, const struct frame *frame)
 }
 
 /*
- * fchmod(2) wants an open file, which the mode itself may forbid, and chmod(2) of a name would
- * follow a link that the guest puts in its place. fchmodat2(2) is there since Linux 6.6; before
- * that the descriptor's own link in /proc, which some boxes do not have.
+ * fchmod(2) needs an open file, which the mode itself may forbid, and chmod(2) of a path would
+ * follow a link that the guest puts there. fchmodat2(2) exists since Linux 6.6; before that the
+ * descriptor's own link in /proc is used, which some boxes do not have.
  */
 int mode_set(int path_fd, mode_t mode)
 {
@@ -192,7 +193,7 @@ int mode_set(int path_fd, mode_t mode)
     return chmod(path, mode) < 0 ? -errno : 0;
 }
 
-/* The last way: the file itself is opened, which a warden with an id of its own always may. */
+/* The last way: the file itself is opened, which a warden with its own id always may. */
 static int mode_set_open(const struct place *place, const struct stat *expected, mode_t mode)
 {
     CLEANUP(fd_closep) int fd = place_open(place, O_RDONLY);
@@ -217,7 +218,7 @@ static int change_mode(const struct place *place, mode_t mode)
         return fd;
     if (fstat(fd, &status) < 0)
         return -errno;
-    /* No program that runs as somebody else comes out of a frame. */
+    /* A frame must not create a set-uid program. */
     mode &= S_ISDIR(status.st_mode) ? 01777 : 0777;
     r = mode_set(fd, mode);
     if (r == -ENOENT && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))

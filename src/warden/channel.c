@@ -138,7 +138,7 @@ bool channel_is_clear(const struct warden *warden)
 
 /*
  * One frame, with the descriptors that came along in warden->given. Only KERNEL has some, three of
- * them: whoever sends others, or loses one on the way, does not speak our language.
+ * them: a host that sends others, or loses one on the way, violates the protocol.
  */
 static ssize_t receive(struct warden *warden, uint8_t *data, size_t size, struct frame *ret)
 {
@@ -148,7 +148,7 @@ static ssize_t receive(struct warden *warden, uint8_t *data, size_t size, struct
 
     if (length < 0)
         return length;
-    /* The host went away, or does not speak our language: either way this box is over. */
+    /* The host has gone, or violates the protocol: either way this box ends. */
     if (length == 0 || frame_decode(data, (size_t)length, ret) < 0 ||
         count != (ret->type == FRAME_KERNEL ? ARRAY_SIZE(warden->given) : 0))
         warden_end(warden);

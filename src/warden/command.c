@@ -149,7 +149,10 @@ static void exec_ready(struct loop_source *source, uint32_t events)
         memcpy(&failure, data + length - (ssize_t)sizeof(failure), sizeof(failure));
         command_failed(command, failure.stage, -(int)failure.error);
     } else {
-        /* It died before the exec, by a signal of nobody's: nothing more to learn here. */
+        /*
+         * It died before the exec, by a signal that we did not send: there is nothing more to learn
+         * here.
+         */
         command_failed(command, GUEST_STAGE_STDIO, -ECHILD);
     }
     exec_close(command);
@@ -191,7 +194,7 @@ void command_exited(struct warden *warden, pid_t pid, int status, const struct r
     }
 }
 
-/* What is true at its end, looked at once: a later host is told the same. */
+/* What is true at its end, determined once: a later host gets the same answer. */
 static void note_end(struct command *command)
 {
     struct warden *warden = command->warden;
@@ -226,7 +229,10 @@ static void report_exit(struct command *command)
     ssize_t length = message_exited_pack(&command->end, payload, sizeof(payload));
 
     channel_control(warden, FRAME_EXITED, command->id, payload, (size_t)length);
-    /* Nobody is left and nothing is to be fetched: the end need not wait for the host to ask. */
+    /*
+     * No process is left and nothing is to be fetched: the box need not wait for the host to end
+     * it.
+     */
     if (command->ends_box && !(command->end.flags & EXITED_HAS_OUTPUT) && channel_is_clear(warden))
         warden_end(warden);
 }
@@ -237,8 +243,10 @@ static bool finish_streams(struct command *command)
     for (int i = 0; i < MESSAGE_STREAMS; i++) {
         struct out_stream *stream = &command->out[i];
 
-        /* The pipe may stay open for ever, in an orphan or on its way through a socket that
-         * nobody reads; what was written is in it. */
+        /*
+         * The pipe may stay open forever, in an orphan or on its way through a socket that is never
+         * read; what was written is in it.
+         */
         if (stream->fd >= 0 && !command->is_cell &&
             (!command->ends_box || command->warden->is_alone)) {
             out_stream_read(stream);
@@ -253,12 +261,13 @@ static bool finish_streams(struct command *command)
             return false;
     }
     if (command->out[0].fd < 0 && command->out[1].fd < 0)
-        note_end(command); /* also while nobody listens: later it might not be true any more */
+        note_end(
+            command); /* also while no host is connected: later it might not be true any more */
     return out_stream_is_done(&command->out[0]) && out_stream_is_done(&command->out[1]) &&
            out_stream_is_done(&command->out[2]);
 }
 
-/* A kernel's end is told behind those of its cells. */
+/* A kernel's end is reported after those of its cells. */
 static bool has_cells(const struct command *kernel)
 {
     for (const struct command *cell = kernel->next; cell; cell = cell->next) {
@@ -269,7 +278,7 @@ static bool has_cells(const struct command *kernel)
     return false;
 }
 
-/* Tells the end when nothing else is left to tell; true when it did. */
+/* Reports the end when nothing else is left to report; true if it did. */
 static bool command_finish(struct command *command)
 {
     if (!command->has_exited || command->exec.fd >= 0 || command->is_end_told ||
@@ -300,7 +309,7 @@ bool command_is_ending(const struct warden *warden)
     return false;
 }
 
-/* A cell's first word comes behind the last of the cell before it; true when it may speak. */
+/* A cell's first frame follows the last one of the previous cell; true if it may send now. */
 static bool has_turn(struct command *cell)
 {
     if (!cell->is_cell || cell->is_start_told || !cell->has_started || cell->is_silent)
@@ -385,6 +394,7 @@ void command_resize(struct warden *warden, const struct frame *frame)
     if (message_size_unpack(frame, &size) < 0)
         warden_end(warden);
     if (command && command->is_pty && command->out[0].fd >= 0)
-        pty_pair_resize(command->out[0].fd,
-                        &size); /* fails when it was hung up: nobody looks then */
+        pty_pair_resize(
+            command->out[0].fd,
+            &size); /* fails when the terminal was hung up; then no process looks at it */
 }

@@ -22,10 +22,10 @@ struct out_stream {
     struct command *command;
     uint8_t number;
     int fd;                     /* the guest's pipe or terminal; -1 after its end */
-    struct kernel_pipe *pipe;   /* whose it is, if a cell borrowed it; else NULL */
+    struct kernel_pipe *pipe;   /* the cell that borrowed it; else NULL */
     char *ring;                 /* WIRE_STREAM_WINDOW bytes, or NULL before the first */
     uint64_t read, sent, acked; /* offsets: acked <= sent <= read <= acked + window */
-    uint64_t stop;              /* what comes from here on is not this command's */
+    uint64_t stop;              /* bytes from here on do not belong to this command */
 };
 
 struct in_stream {
@@ -34,7 +34,7 @@ struct in_stream {
     struct buf waiting; /* bytes the guest has not taken yet */
     uint64_t received, taken;
     bool has_end, is_end_written; /* the latter: of a terminal */
-    char last;                    /* byte that was received: a line begins behind a newline */
+    char last;                    /* byte that was received: a line begins after a newline */
 };
 
 struct command {
@@ -44,7 +44,7 @@ struct command {
     pid_t pid;
     bool ends_box, keeps, is_pty;
     bool is_silent;    /* a new host has not asked for it yet */
-    bool is_forgotten; /* its end will be told to nobody */
+    bool is_forgotten; /* its end will not be reported */
     struct in_stream in;
     struct out_stream out[MESSAGE_STREAMS]; /* the third of a cell only */
     int peer_fd;             /* the guest's end of its terminal, held until it has exited; -1 */
@@ -61,9 +61,9 @@ struct command {
 
     /* kernel.h */
     bool is_kernel, is_cell;
-    bool is_forked;           /* a kernel: by the box's zygote */
-    bool is_unnamed;          /* a kernel that was given, and that no host has named yet */
-    struct kernel *kernel;    /* which it is; or whose it is, until it has left it */
+    bool is_forked;        /* a kernel: by the box's zygote */
+    bool is_unnamed;       /* a kernel that the launcher put here, and that no host has named yet */
+    struct kernel *kernel; /* its kernel data; or of a cell: its kernel, until it has left it */
     struct message_cell cell; /* as it was asked for */
     struct buf text;          /* code, input and environment, until the kernel has them; of a
                                  kernel the strings of its EXEC, until it is forked */
@@ -77,15 +77,15 @@ void command_free(struct command *command);
 int command_watch_exec(struct command *command, int fd); /* owns it: spawn.c's note */
 void command_failed(struct command *command, uint16_t stage, int negative_errno);
 bool command_is_held(const struct command *command); /* by a kernel: it cannot be freed yet */
-/* STARTED or NOEXEC, when it is known, was not said, and somebody listens. */
+/* Sends STARTED or NOEXEC, once it is known, if it was not sent and a host listens. */
 void command_tell_start(struct command *command);
 
 /* start.c */
 struct guest_start;
-/* The guest of an EXEC whose strings are `args`; -EPROTO: they are not. */
+/* The guest of an EXEC whose strings are `args`; -EPROTO: they are malformed. */
 int command_spawn(struct warden *warden, const struct message_exec *exec, const struct buf *args,
                   struct guest_start *start, struct spawned *ret);
-/* A kernel that was to be forked, and cannot be: its strings are its `text`. */
+/* A kernel that was to be forked, and cannot be: its strings are in its `text`. */
 void command_start_later(struct command *kernel, const struct message_exec *exec);
 bool command_make_room(struct warden *warden); /* for one more */
 /* It does not run, and this is why: NOEXEC. */
@@ -102,13 +102,14 @@ size_t out_stream_room(const struct out_stream *stream); /* bytes that the ring 
 void out_stream_put(struct out_stream *stream, const char *data, size_t length); /* there is room */
 bool out_stream_is_full(const struct out_stream *stream);
 bool out_stream_is_done(
-    const struct out_stream *stream);              /* all is sent, and nothing more will come */
-void out_stream_close(struct out_stream *stream);  /* reads no more; the ring stays */
-void out_stream_let_go(struct out_stream *stream); /* the same; who still writes may go on */
+    const struct out_stream *stream);             /* all is sent, and nothing more will come */
+void out_stream_close(struct out_stream *stream); /* reads no more; the ring stays */
+void out_stream_let_go(
+    struct out_stream *stream); /* the same; processes that still write may continue */
 void out_stream_free(struct out_stream *stream);
 /* The host has everything before `offset` (between acked and read). */
 void out_stream_acknowledge(struct out_stream *stream, uint64_t offset);
-/* The same, and whatever comes behind it is sent again. */
+/* The same, and everything after it is sent again. */
 void out_stream_rewind(struct out_stream *stream, uint64_t offset);
 
 /* in_stream.c */

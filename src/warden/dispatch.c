@@ -33,7 +33,7 @@ static void handle_cancel(struct warden *warden, const struct frame *frame)
     file_cancel(warden, frame->id);
 }
 
-/* What the host may say once the box stands; anything else breaks the protocol. */
+/* Frames that the host may send once the box is ready; any other violates the protocol. */
 static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct frame *) = {
     [FRAME_ARGS] = handle_args,       [FRAME_EXEC] = command_exec,
     [FRAME_STDIN] = command_stdin,    [FRAME_STDIN_END] = handle_stdin_end,
@@ -54,7 +54,7 @@ void dispatch_frame(struct warden *warden, const struct frame *frame)
 {
     if (!handlers[frame->type])
         warden_end(warden);
-    if (frame->type != FRAME_HELLO) /* its id is no id */
+    if (frame->type != FRAME_HELLO) /* its id is not an execution's */
         warden->highest_id = MAX(warden->highest_id, frame->id);
     handlers[frame->type](warden, frame);
 }

@@ -1,7 +1,7 @@
 /*
- * drain.c - pipes that outlive their command: a server that a shell left behind goes on writing to
- * them. It is read and dropped, so that the writer neither blocks nor dies of SIGPIPE; its command
- * has ended, and with it whoever wanted to see this.
+ * drain.c - pipes that outlive their command: a server that a shell left behind continues to write
+ * to them. The bytes are read and dropped, so that the writer neither blocks nor dies of SIGPIPE;
+ * its command has ended, and no client is waiting for them.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
- * file_op.h - what the files of the warden that handle file frames share: operations, names, and
+ * file_op.h - shared by the files of the warden that handle file frames: operations, names, and
  * walking through a folder.
  *
- * An operation is embedded at the head of its own kind's struct and lives in warden->files from
+ * An operation is embedded at the head of its own kind's struct and is in warden->files from
  * file_op_new() to file_op_end(), or until a CANCEL or a new host ends it. Whatever the guest does
- * meanwhile, names are resolved beneath the shares and what is open stays what it is.
+ * meanwhile, names are resolved beneath the shares and open files stay the same files.
  *
  * Runs in: box
  */
@@ -55,9 +55,9 @@ int open_beneath(int dir_fd, const char *name, int flags, uint64_t resolve);
 struct place_parts {
     const char *folder; /* from the share on; "." for the share */
     const char *last;   /* one component, never . or .. */
-    bool has_slash;     /* one stood behind it: it means a folder */
+    bool has_slash;     /* a trailing slash: it means a folder */
 };
-/* Points into the place, which it changes. -EBUSY: the share itself; -EINVAL: it ends in . or .. */
+/* Points into the path, which it changes. -EBUSY: the share itself; -EINVAL: it ends in . or .. */
 int place_split(struct place *place, struct place_parts *ret);
 /* The same and the folder, which must be there (O_PATH). */
 int place_open_parent(struct place *place, struct place_parts *ret, int *ret_fd);
@@ -83,13 +83,16 @@ int scan_next(struct scan *scan, const char **ret_name, bool *ret_is_folder);
 #define PUT_TEMPORARY ".bailey-put"
 bool put_is_temporary(const char *name);
 
-/* change.c: the mode of what an O_PATH descriptor stands for, never through a link */
+/* change.c: the mode of the file that an O_PATH descriptor refers to, never through a link */
 int mode_set(int path_fd, mode_t mode);
 
-/* tree.c: a folder and all in it; goes on after the call, and sends DONE */
+/* tree.c: a folder with its contents; continues after the call, and sends DONE */
 void tree_remove(struct warden *warden, uint32_t id, int parent_fd, const char *name);
 
-/* carry.c: a move between two disks; takes the descriptors, goes on after the call, sends DONE */
+/*
+ * carry.c: a move between two file systems; takes the descriptors, continues after the call, sends
+ * DONE
+ */
 void carry_move(struct warden *warden, uint32_t id, int from_fd, const char *from, int to_fd,
                 const char *to);
 

@@ -1,5 +1,5 @@
 /*
- * files.c - the operations on files that are under way: who they are, whose turn it is, their end.
+ * files.c - the list of file operations in progress: scheduling them and ending them.
  *
  * What an operation does is in the file of its kind (put.c, get.c, list.c, change.c, tree.c,
  * notify.c). Those that send bytes are producers; those that work through what a guest has made do
@@ -18,8 +18,8 @@
 #define STEPS_LEAST 4
 
 /*
- * A put that failed early waits for the end of what the host was sending. Who leaves more of them
- * than this behind does not speak our language.
+ * A put that failed early waits for the end of what the host was sending. A host that leaves more
+ * of them than this violates the protocol.
  */
 #define LEFTOVERS_MAX (4 * LIMIT_FILE_OPS)
 

@@ -1,11 +1,12 @@
 /*
- * folders.c - the folders that watches look at: found, watched by inotify(7), let go.
+ * folders.c - the folders that watches cover: found, watched by inotify(7), released.
  *
  * A folder is opened beneath the root of its watch without following any link, entered by its
- * descriptor, and watched as ".": so a guest that swaps a folder for a link wins nothing, and no
- * /proc is needed. In a tree every folder is first watched, then looked into, so that nothing falls
- * between; a folder that appears is looked into in the same way and what is already in it is told.
- * When a folder goes or moves away it is forgotten with all below it; where it arrives it is new.
+ * descriptor, and watched as ".": so a guest that swaps a folder for a link gains nothing, and no
+ * /proc is needed. In a tree every folder is first watched, then scanned, so that no change is
+ * missed; a folder that appears is scanned in the same way, and what is already in it is reported.
+ * When a folder is removed or moved away, it is forgotten with everything below it; at its new
+ * location it is new.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +119,7 @@ static struct folder *folder_find(struct notify *notify, int wd, uint32_t not_ev
     return NULL;
 }
 
-/* The kernel's watch goes with the last folder that uses it. */
+/* The kernel's watch is removed with the last folder that uses it. */
 static void folder_unwatch(struct notify *notify, struct folder *folder)
 {
     if (folder->wd < 0)
@@ -156,7 +157,7 @@ static int folder_add(struct notify *notify, struct notify_op *watch, struct fol
     struct folder *folder;
 
     if (parent && parent->depth == LIMIT_TREE_DEPTH)
-        return 0; /* nobody looks that deep */
+        return 0; /* deeper folders are not watched */
     if (notify->count >= LIMIT_WATCHES)
         return -ENOSPC;
     folder = calloc(1, sizeof(*folder) + strlen(name) + 1);
@@ -345,7 +346,9 @@ static void folder_event(struct notify *notify, struct folder *folder,
         notify_end(notify->warden, watch, r);
 }
 
-/* The kernel dropped events: folders may have come and gone unseen, so trees are looked at anew. */
+/*
+ * The kernel dropped events: folders may have appeared and disappeared, so trees are scanned again.
+ */
 static void lost_events(struct notify *notify)
 {
     for (struct link *link = notify->watches; link; link = link->next) {
@@ -364,7 +367,9 @@ static void lost_events(struct notify *notify)
     }
 }
 
-/* Those who watch the folder are found again after each: what one does may end another's folder. */
+/*
+ * The watches of the folder are looked up again after each: handling one may end another's folder.
+ */
 static void notify_event(struct warden *warden, const struct inotify_event *event)
 {
     struct notify *notify = warden->notify;

@@ -1,7 +1,7 @@
 /*
  * get.c - a file out of the box: a producer that is at most one window ahead of the host. Only
- * regular files are read, and no more than they held when they were opened: a guest that goes on
- * writing does not make a get endless.
+ * regular files are read, and no more than their size when they were opened: a guest that continues
+ * to write does not make a get endless.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -42,7 +42,7 @@ static void write_waiting(struct in_stream *input)
             continue;
         if (length < 0 && errno == EAGAIN)
             break;
-        if (length < 0) { /* the guest reads no more; what comes is dropped */
+        if (length < 0) { /* the guest reads no more; further input is dropped */
             in_stream_close(input);
             break;
         }
@@ -52,7 +52,7 @@ static void write_waiting(struct in_stream *input)
     }
 }
 
-/* Everything was handed on and nothing more comes. A terminal stays: its output goes on. */
+/* All input was passed on and no more follows. A terminal stays open: its output continues. */
 static void write_end(struct in_stream *input)
 {
     char end[2];
@@ -94,7 +94,7 @@ static void in_stream_ready(struct loop_source *source, uint32_t events)
 {
     struct in_stream *input = (struct in_stream *)source; /* its first member */
 
-    /* A pipe whose reader has gone, a terminal that nobody has open any more. */
+    /* A pipe without a reader, or a terminal that no process has open. */
     if (events & (EPOLLERR | EPOLLHUP))
         in_stream_close(input);
     in_stream_write(input);

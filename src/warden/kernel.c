@@ -118,7 +118,7 @@ void kernel_kill(struct kernel *kernel)
                             kernel->from_zygote ? kernel->end.fd : -1);
 }
 
-/* Whoever exits closes its descriptors a moment before it is dead. */
+/* An exiting process closes its descriptors a moment before it is dead. */
 static bool ends_by_itself(const struct kernel *kernel)
 {
     CLEANUP(fd_closep) int own = kernel->from_zygote ? -1 : sys_pidfd_open(kernel->pid);
@@ -127,7 +127,10 @@ static bool ends_by_itself(const struct kernel *kernel)
     return end.fd >= 0 && poll(&end, 1, EXIT_PATIENCE_MS) == 1;
 }
 
-/* Nobody can talk to it any more. A script may close what it does not need; others must not. */
+/*
+ * The kernel cannot be reached any more. A script may close descriptors that it does not need;
+ * others must not.
+ */
 static void lose_socket(struct kernel *kernel)
 {
     bool is_script = kernel->current && kernel->current->cell.flags & CELL_SCRIPT;
@@ -138,7 +141,7 @@ static void lose_socket(struct kernel *kernel)
         kernel_kill(kernel);
 }
 
-/* What a dead kernel still had to say goes to its last cell, as far as there is room for it. */
+/* The last output of a dead kernel belongs to its last cell, as far as there is room for it. */
 static void reap_kernel(struct kernel *kernel)
 {
     while (kernel->left > 0 && kernel->socket_fd >= 0 && kernel->current &&
@@ -146,15 +149,15 @@ static void reap_kernel(struct kernel *kernel)
         kernel_read(kernel);
     if (kernel->left > 0 && kernel->socket_fd >= 0 && kernel->current &&
         !kernel->current->has_exited)
-        return; /* cell_room() comes back */
+        return; /* cell_room() calls again */
     close_socket(kernel);
     if (kernel->current && !kernel->current->has_exited)
         cell_lose(kernel->current);
     if (kernel->current)
-        return; /* its last bytes are in the pipes: kernel_next() comes back */
+        return; /* its last bytes are in the pipes: kernel_next() calls again */
     for (int i = 0; i < 2; i++) {
         loop_remove(&kernel->warden->loop, &kernel->pipe[i].source);
-        if (kernel->pipe[i].fd >= 0) /* who was left behind may go on writing */
+        if (kernel->pipe[i].fd >= 0) /* processes that it left behind may continue to write */
             drain_take(kernel->warden, fd_take(&kernel->pipe[i].fd));
     }
 }
@@ -205,9 +208,9 @@ static void end_ready(struct loop_source *source, uint32_t events)
     external_end(kernel);
 }
 
-/* ---- its words ---- */
+/* ---- messages of a kernel ---- */
 
-/* Its end is there, though nobody has looked at it yet. */
+/* Has it died, though its end has not been processed yet? */
 static bool has_died(const struct kernel *kernel)
 {
     struct pollfd end = {.fd = kernel->end.fd, .events = POLLIN};
@@ -222,10 +225,10 @@ static bool has_died(const struct kernel *kernel)
 }
 
 /*
- * Nobody has finished what he was not told yet, and the dead have nothing to say: whoever kept the
- * socket would say it for them. A script ends with its process, or by saying with
- * which status it is about to exit: that is its own to choose, and the end of a process that shares
- * its memory with a zygote takes longer than many a script.
+ * A cell cannot have ended before it was sent, and a dead kernel sends nothing: another process
+ * that kept the socket would be speaking for it. A script ends with its process, or by announcing
+ * its exit status: the program chooses that status anyway, and the exit of a process that shares
+ * its memory with a zygote takes longer than many scripts run.
  */
 static bool is_last_word(const struct kernel *kernel, const struct kernel_word *word)
 {
@@ -397,7 +400,10 @@ void kernel_place(struct kernel *kernel, pid_t pid, const int fd[3])
         kernel_kill(kernel);
 }
 
-/* As many may live as may be remembered; of the latter the oldest goes whom nobody waits for. */
+/*
+ * As many can live as can be remembered; of ended ones the oldest that no host waits for is
+ * forgotten.
+ */
 bool kernel_make_room(struct warden *warden)
 {
     unsigned living = 0, dead = 0;
@@ -419,7 +425,7 @@ bool kernel_make_room(struct warden *warden)
     return true;
 }
 
-/* A process that is too many, or whose id is in use: it goes, and nobody hears of it. */
+/* A process above the limit, or whose id is in use: it is killed without a report. */
 static void turn_away(struct warden *warden, int pid_fd)
 {
     for (int i = 0; i < 3; i++)
@@ -447,7 +453,7 @@ void kernel_given(struct warden *warden, const struct frame *frame)
     if (!command)
         warden_end(warden);
     command->is_kernel = true;
-    command->has_started = command->is_start_told = true; /* who asked for it knows */
+    command->has_started = command->is_start_told = true; /* the requester knows */
     command->is_unnamed = command->is_silent = true;
     command->start_ns = clock_now_ns();
     kernel_open(command, message.pid, warden->given);

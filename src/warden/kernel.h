@@ -5,15 +5,15 @@
  * Theory of operation. A kernel is a command (its process, its id, its end) with a socket and two
  * pipes that outlive each cell. A cell is a command without a process: while it is the current one
  * of its kernel, its first two streams read the kernel's pipes, and lines of the socket are its
- * third. `end` says that everything it printed is in the pipes: so many bytes are still its own,
- * and when they are in its rings the next cell begins. The rest is what commands do: rings that are
- * kept until they are acknowledged, EXITED behind the last byte, HELLO and RESUME.
+ * third. `end` says that all its output is in the pipes: that many bytes still belong to it, and
+ * when they are in its rings the next cell begins. The rest is as for commands: rings that are kept
+ * until they are acknowledged, EXITED after the last byte, HELLO and RESUME.
  *
- * Whoever reads slowly holds the kernel back and nobody else: a full ring of output leaves its pipe
- * unread, a full ring of events the socket.
+ * A slow reader delays this kernel and nothing else: a full ring of output leaves its pipe unread,
+ * a full ring of events the socket.
  *
  * A kernel that has died keeps its socket and pipes until its last cell has what is in them. Its
- * own end is told after that.
+ * own end is reported after that.
  *
  * Runs in: box
  */
@@ -35,8 +35,8 @@ struct kernel {
     struct command *command; /* which it is */
     pid_t pid;               /* 0: it is not there yet */
     bool is_unwanted;        /* it is to be killed when it is */
-    bool from_zygote;        /* somebody else's child: `end` tells that it is gone, nobody how */
-    bool is_dead, is_taking; /* the latter: words of its socket are being handled */
+    bool from_zygote;        /* not our child: `end` reports that it has ended, not its status */
+    bool is_dead, is_taking; /* the latter: messages of its socket are being handled */
     struct loop_source socket, end;
     int socket_fd; /* -1 once it is over; `socket` watches it while there is something to do */
     struct kernel_pipe pipe[2];
@@ -57,12 +57,12 @@ void kernel_write(struct kernel *kernel);     /* what of the current cell's mess
 void kernel_next(struct kernel *kernel);      /* begins the next cell, if it is time */
 void kernel_go_on(struct kernel *kernel);     /* there is room for events again */
 void kernel_died(struct kernel *kernel);      /* its command has exited */
-void kernel_kill(struct kernel *kernel);      /* with everybody it started */
+void kernel_kill(struct kernel *kernel);      /* with all processes it started */
 void kernel_signal(struct kernel *kernel, int number);
 void kernel_pipe_close(struct kernel_pipe *pipe);
-uint64_t kernel_cpu_ns(const struct kernel *kernel); /* 0: nobody knows */
+uint64_t kernel_cpu_ns(const struct kernel *kernel); /* 0: unknown */
 
-/* cell.c: a cell that has begun says so (STARTED) when the one before it has said its end */
+/* cell.c: a cell that has begun reports it (STARTED) when the previous one has reported its end */
 void cell_begin(struct kernel *kernel, struct command *cell);
 void cell_event(struct command *cell, const char *data, size_t length);
 void cell_end(struct command *cell, int status); /* as wait(2) would say it */
@@ -70,6 +70,7 @@ void cell_lose(struct command *cell);            /* its kernel has died */
 void cell_settle(struct command *cell);          /* a stream of it has ended */
 void cell_room(struct command *cell);            /* its events were acknowledged */
 void cell_signal(struct command *cell, int number);
-void cell_forget(struct command *cell); /* nobody wants to hear of it: it goes, now or at its end */
+void cell_forget(
+    struct command *cell); /* no host wants its result: it is forgotten, now or at its end */
 
 #endif

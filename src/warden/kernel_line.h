@@ -1,10 +1,10 @@
 /*
- * kernel_line.h - what a kernel says over its socket, cut into events and ends (docs/kernels.md,
- * "Between the warden and a kernel").
+ * kernel_line.h - the messages of a kernel on its socket, split into events and ends
+ * (docs/kernels.md, "Between the warden and a kernel").
  *
- * Bytes go in as they come, in any pieces. An event is handed on piece by piece as it arrives, so
- * that one of any size needs no memory here. Everything is the guest's word: a line that is neither
- * an event nor an end, or too long to be an end, is passed over. No I/O, no allocation. Fuzzed.
+ * Bytes go in as they arrive, in any pieces. An event is passed on piece by piece as it arrives, so
+ * that one of any size needs no memory here. All input is untrusted: a line that is neither an
+ * event nor an end, or too long to be an end, is ignored. No I/O, no allocation. Fuzzed.
  *
  * Runs in: box
  */
@@ -38,11 +38,11 @@ struct kernel_line {
     size_t have;
 };
 
-/* Takes bytes up to the next word at most; returns how many (at least 1 of 1). */
+/* Takes bytes up to the next message at most; returns how many (at least 1 of 1). */
 size_t kernel_line_feed(struct kernel_line *line, const char *data, size_t length,
                         struct kernel_word *ret);
 
-/* The rest of a line that has begun is nobody's any more. */
+/* The rest of a line that has begun is dropped. */
 void kernel_line_cut(struct kernel_line *line);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * list.c - what is there: a folder with all below it, or one name.
+ * list.c - listings: a folder with everything below it, or one name.
  *
- * A list is a producer: it makes the next entry only when the channel has room for it. It goes down
+ * A list is a producer: it makes the next entry only when the channel has room for it. It descends
  * into folders without following links, not into other mounts, and no deeper than LIMIT_TREE_DEPTH.
  */
 #include <errno.h>
@@ -81,7 +81,10 @@ static void send_entry(struct warden *warden, uint32_t id, const struct stat *st
         channel_control(warden, FRAME_ENTRY, id, payload, (size_t)length);
 }
 
-/* Sends one entry and goes down into it when it is a folder. What went meanwhile is passed over. */
+/*
+ * Sends one entry, and descends into it if it is a folder. An entry that has disappeared is
+ * skipped.
+ */
 static int list_entry(struct warden *warden, struct list *list, const char *name)
 {
     int dir_fd = list->levels[list->depth - 1]->scan.fd;

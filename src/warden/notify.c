@@ -1,9 +1,9 @@
 /*
- * notify.c - WATCH: what changes in a folder or a tree, told until the host has heard enough.
+ * notify.c - WATCH: reports changes in a folder or a tree until the host cancels it.
  *
- * Changes wait in a small buffer and are sent as the channel has room, behind every control frame.
- * A host that is slower than the guest loses them all and is told so by one CHANGE_OVERFLOW. Names
- * under which puts are being written are nobody's business.
+ * Changes wait in a small buffer and are sent as the channel has room, after every control frame.
+ * A host that is slower than the guest loses them all and gets one CHANGE_OVERFLOW. Temporary names
+ * of puts are not reported.
  */
 #include <errno.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static bool notify_produce(struct warden *warden, struct file_op *op)
     return watch->sent < watch->changes.length && send_next(warden, watch);
 }
 
-/* What it found is to be sent: the turn after this one comes at once. */
+/* There are changes to send: the next turn follows at once. */
 static bool notify_work(struct warden *warden, struct file_op *op, unsigned steps)
 {
     struct notify_op *watch = (struct notify_op *)op;

@@ -1,9 +1,10 @@
 /*
- * notify.h - what notify.c (the operations) and folders.c (the folders they look at) share.
+ * notify.h - shared by notify.c (the operations) and folders.c (the folders that they watch).
  *
  * One inotify instance serves all watches of a box: instances are few, and counted for the host's
- * user too. A folder that several operations look at has one number (wd) and a struct folder for
- * each of them. Folders form the tree that the operation sees; a name is its parent's and its own.
+ * user too. A folder that several operations watch has one number (wd) and a struct folder for each
+ * of them. Folders form the tree that the operation sees; a path is its parent's path and its own
+ * name.
  *
  * Runs in: box
  */
@@ -28,7 +29,7 @@ struct folder {
     int wd;            /* -1: not watched yet */
     unsigned depth;
     uint32_t event; /* the last one it was asked about */
-    bool is_new;    /* what is in it is told */
+    bool is_new;    /* its contents are reported */
     char name[];    /* "" of the root */
 };
 
@@ -38,7 +39,7 @@ struct notify_op {
     struct link others; /* watches of the box */
     struct place place;
     dev_t device;
-    ino_t inode; /* of what the place led to when it began */
+    ino_t inode; /* of the folder that the path led to when the watch began */
     bool is_tree;
     bool is_ready, has_said_so;
     struct folder *root;
@@ -48,7 +49,7 @@ struct notify_op {
     struct buf changes; /* that wait: a length of two bytes and the payload, again and again */
     size_t sent;        /* of them */
     size_t last;        /* where the last one begins; SIZE_MAX: none */
-    bool has_lost;      /* changes were dropped, and that was not told yet */
+    bool has_lost;      /* changes were dropped, and that was not reported yet */
 };
 
 /* folders.c */

@@ -61,7 +61,9 @@ static void need_ring(struct out_stream *stream)
         warden_end(warden);
 }
 
-/* A ring that nobody will ask for any more goes as soon as it can: ended commands may be many. */
+/*
+ * A ring that will not be read any more is freed as soon as possible: ended commands may be many.
+ */
 static void drop_ring(struct out_stream *stream)
 {
     if (stream->fd >= 0 || stream->acked < stream->read)
@@ -123,8 +125,10 @@ static int out_stream_watch(struct out_stream *stream)
     return source->fd >= 0 ? 0 : loop_add(loop, source, stream->fd, EPOLLIN);
 }
 
-/* Reads what the guest wrote and the ring can hold; closes the stream at its end (EIO of a
- * terminal: nobody has it open any more). */
+/*
+ * Reads what the guest wrote and the ring can take; closes the stream at its end (EIO of a
+ * terminal: no process has it open any more).
+ */
 void out_stream_read(struct out_stream *stream)
 {
     struct command *command = stream->command;
@@ -141,7 +145,7 @@ void out_stream_read(struct out_stream *stream)
             continue;
         if (length < 0 && errno == EAGAIN) {
             if (stream->stop != UINT64_MAX)
-                stream->stop = stream->read; /* somebody in the box has read it before us */
+                stream->stop = stream->read; /* another process in the box has read it before us */
             break;
         }
         if (length <= 0) {

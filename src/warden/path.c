@@ -20,7 +20,7 @@
 
 #define RACES_MAX 32 /* lookups that the guest may spoil by renaming before we give up */
 
-/* How the host names the shares, whatever their real place is; the longer name first. */
+/* The host's names of the shares, whatever their real paths are; the longer name first. */
 static const struct {
     enum share share;
     const char *name;
@@ -123,7 +123,7 @@ int place_open_parent(struct place *place, struct place_parts *ret, int *ret_fd)
     return 0;
 }
 
-/* What we make is the guest's, with the mode that was asked for, whatever our umask is. */
+/* Files that we create belong to the guest, with the requested mode, whatever our umask is. */
 static int give_folder(const struct sandbox *sandbox, int dir_fd, const char *name, mode_t mode)
 {
     uid_t id = sandbox->plan->guest_id;

@@ -1,15 +1,15 @@
 /*
- * proc_tree.c - everybody in the box but the warden: counted and ended.
+ * proc_tree.c - all processes of the box except the warden: counted and killed.
  *
- * With a pid namespace the kernel knows who is in the box. Without one the warden is the subreaper
- * of all that descends from it, and has to find them: orphans come to us, so ending our children
- * again and again until there are none ends everybody.
+ * With a pid namespace the kernel knows which processes are in the box. Without one the warden is
+ * the subreaper of all its descendants, and has to find them: orphans become our children, so
+ * killing our children again and again until there are none kills all of them.
  *
- * A command's own tree is found by its session, its process group and who was whose parent. A
- * parent that dies before its child was seen hides it, so the tree is stopped before it is killed:
- * who is stopped forks no more. Groups are signalled as such, because that is one act to the
- * kernel: no child that is being made escapes it. Who left session and group and lost its parent
- * before we looked is not found; it ends with the box.
+ * The tree of a command is found by its session, its process group and parent relations. A parent
+ * that dies before its child was seen hides it, so the tree is stopped before it is killed: a
+ * stopped process does not fork. Groups are signalled as a whole, because that is atomic in the
+ * kernel: no child that is being made escapes. A process that left session and group and lost its
+ * parent before we looked is not found; it ends with the box.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -29,7 +29,7 @@
 #include "warden/warden_private.h"
 
 #define PROC_TREE_MAX 8192
-#define STOP_TRIES 40 /* half a millisecond each: somebody may be deep in the kernel */
+#define STOP_TRIES 40 /* half a millisecond each: a process may be deep in the kernel */
 #define KILL_TRIES 200
 #define SESSIONS_MAX 64
 #define SCAN_PIDS 131072 /* without a /proc, numbers are tried: a session that had more is rare */
@@ -46,7 +46,8 @@ struct proc_tree {
     size_t count;
 };
 
-/* /proc/PID/stat, behind the name: state, parent, group, session, and fourteen further on threads
+/*
+ * /proc/PID/stat, after the name: state, parent, group, session, and fourteen fields later threads
  */
 #define STAT_FORMAT ") %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d"
 
@@ -131,7 +132,7 @@ static void add_children(struct proc_tree *proc_tree, int proc_fd, pid_t pid, co
         add_member(proc_tree, proc_fd, name);
 }
 
-/* Everybody who descends from the warden, level by level. */
+/* All descendants of the warden, level by level. */
 static void read_descendants(struct proc_tree *proc_tree, int proc_fd, pid_t pid)
 {
     size_t next = 0;
@@ -160,7 +161,7 @@ static void read_descendants(struct proc_tree *proc_tree, int proc_fd, pid_t pid
 static struct proc_tree *proc_tree_read(const struct sandbox *sandbox)
 {
     static struct proc_tree proc_tree;   /* one thread; too large for the stack */
-    bool is_own = sandbox->proc_fd >= 0; /* a /proc that shows the box and nobody else */
+    bool is_own = sandbox->proc_fd >= 0; /* a /proc that shows only the box */
     int from = is_own ? sandbox->proc_fd : sandbox->outer_proc_fd;
     int fd = openat(from >= 0 ? from : AT_FDCWD, from >= 0 ? "." : "/proc",
                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -200,7 +201,7 @@ static void wait_a_little(void)
     nanosleep(&pause, NULL);
 }
 
-/* Killing a process tree that forks is a race; it is over when a look finds nobody alive. */
+/* Killing a process tree that forks is a race; it is won when a scan finds no live process. */
 static void kill_descendants(const struct sandbox *sandbox)
 {
     for (int tries = 0; tries < 4000; tries++) {
@@ -221,8 +222,10 @@ static void kill_descendants(const struct sandbox *sandbox)
 
 void proc_tree_kill(const struct sandbox *sandbox)
 {
-    /* Everybody in the pid namespace but its PID 1; or everybody in the warden's Landlock domain
-     * but itself. Never where neither is there: it would reach all processes of the caller. */
+    /*
+     * All processes of the pid namespace except its PID 1; or of the warden's Landlock domain
+     * except itself. Never without either: it would reach all processes of the caller.
+     */
     if (sandbox->plan->has_namespaces || sandbox->has_scope)
         kill(-1, SIGKILL);
     else
@@ -234,7 +237,9 @@ static int compare_pids(const void *a, const void *b)
     return ((const struct member *)a)->pid - ((const struct member *)b)->pid;
 }
 
-/* Sessions that were begun in the tree; the warden's own, of a child just forked, is none. */
+/*
+ * Sessions that were started in the tree; the warden's own, of a child just forked, does not count.
+ */
 struct sessions {
     pid_t of[SESSIONS_MAX];
     size_t count;
@@ -262,8 +267,10 @@ static bool is_of_tree(const struct proc_tree *proc_tree, const struct sessions 
     return parent && parent->is_of_tree;
 }
 
-/* Marks everybody of the tree: parents before their children, which is one look at each unless the
- * numbers have wrapped around. */
+/*
+ * Marks all processes of the tree: parents before their children, which takes one pass unless the
+ * pids have wrapped around.
+ */
 static struct proc_tree *tree_read(const struct sandbox *sandbox, pid_t root)
 {
     struct proc_tree *proc_tree = proc_tree_read(sandbox);
@@ -287,7 +294,10 @@ static struct proc_tree *tree_read(const struct sandbox *sandbox, pid_t root)
     return proc_tree;
 }
 
-/* Sends a signal to all of the tree who are not where it would bring them; returns how many. */
+/*
+ * Sends a signal to all processes of the tree that are not yet in the state it causes; returns how
+ * many.
+ */
 static size_t tree_signal(const struct proc_tree *proc_tree, int number)
 {
     size_t count = 0;
@@ -317,7 +327,7 @@ static bool tree_is_whole(const struct proc_tree *proc_tree, pid_t root)
            bsearch(&key, proc_tree->members, proc_tree->count, sizeof(key), compare_pids);
 }
 
-/* Without a /proc of the box: its group, and whoever says that he is of its session. */
+/* Without a /proc of the box: its group, and processes that report its session. */
 static void kill_session(pid_t root)
 {
     kill(-root, SIGKILL);
@@ -348,7 +358,10 @@ static bool stop_and_kill(const struct sandbox *sandbox, pid_t root)
     return false;
 }
 
-/* Our own child's number is its own until we have reaped it; of somebody else's we have a pidfd. */
+/*
+ * The pid of our own child is not reused until we have reaped it; for another process we have a
+ * pidfd.
+ */
 static void signal_root(pid_t root, int root_fd, int number)
 {
     if (root_fd >= 0)
@@ -367,7 +380,7 @@ void proc_tree_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd)
     kill(-root, SIGSTOP);
     signal_root(root, root_fd, SIGSTOP);
     if (!stop_and_kill(sandbox, root)) {
-        /* Somebody cannot be stopped, or they are too many to see at once: as a tree then. */
+        /* A process cannot be stopped, or they are too many to see at once: kill them as a tree. */
         for (int tries = 0; tries < KILL_TRIES; tries++) {
             if (tree_signal(tree_read(sandbox, root), SIGKILL) == 0)
                 break;

@@ -56,8 +56,9 @@ int pty_pair_open(const struct sandbox *sandbox, const struct message_size *size
 }
 
 /*
- * A program on its way out closes its terminal before it is gone. With nobody left on the guest's
- * side ours would report its end, and closing it then would send SIGHUP to who is still exiting.
+ * An exiting program closes its terminal before it is gone. With no process left on the guest's
+ * side our side would report its end, and closing it then would send SIGHUP to the process that is
+ * still exiting.
  */
 int pty_pair_hold(int fd)
 {
@@ -74,9 +75,9 @@ int pty_pair_resize(int fd, const struct message_size *size)
 }
 
 /*
- * The character that means end of file, where the terminal gathers lines: once at the beginning of
- * a line, twice behind an unfinished one, which the first only hands on. A program that reads
- * single keys would see a key; it is told nothing.
+ * The character that means end of file, where the terminal collects lines: once at the beginning of
+ * a line, twice after an unfinished one, which the first only passes on. A program that reads
+ * single keys would see a key, so it gets none.
  */
 size_t pty_pair_end(int fd, char last, char end[2])
 {

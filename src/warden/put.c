@@ -1,9 +1,10 @@
 /*
  * put.c - a file into the box.
  *
- * An atomic put writes beside the name and takes its place at the end, so nobody sees half a file;
- * what stands at the name is replaced, a symbolic link too, and never written through. A put in
- * place writes into the file that the name leads to, beneath the share; regular files only.
+ * An atomic put writes to a temporary name beside the target and renames it at the end, so half a
+ * file is never visible; an existing file is replaced, a symbolic link too, and never written
+ * through. A put in place writes into the file that the name leads to, beneath the share; regular
+ * files only.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,17 +22,17 @@
 #include "warden/file_op.h"
 
 #define TEMPORARY_LENGTH 44 /* the prefix, _ and 32 digits */
-#define NAMES_MAX 8         /* a random name that is taken is no accident; so many are tried */
-#define RACES_MAX 8         /* files that come and go between two looks */
+#define NAMES_MAX 8 /* that a random name exists already is no accident; this many are tried */
+#define RACES_MAX 8 /* files that come and go between two looks */
 
 struct put {
     struct file_op op;
     int fd;
-    int dir_fd; /* that holds the name; -1 in place */
+    int dir_fd; /* the parent folder; -1 for a put in place */
     char *name; /* in dir_fd */
     char temporary[ID_MAX];
     uint32_t mode, flags;
-    uint64_t start; /* where in the file the first byte goes */
+    uint64_t start; /* offset of the first byte in the file */
     uint64_t done;  /* bytes of the host so far */
 };
 
@@ -77,8 +78,7 @@ static int open_folder(struct warden *warden, struct put *put, struct place *pla
     return put->name ? 0 : -ENOMEM;
 }
 
-/* What can be known before the bytes come is said before they come; the rename has the last word.
- */
+/* Errors that can be known before the bytes arrive are reported before; the rename decides. */
 static int check_name(const struct put *put)
 {
     struct stat status;
@@ -262,7 +262,7 @@ static int take_place(struct put *put)
 
     if (r < 0)
         return r;
-    fd_closep(&put->fd); /* whoever watches sees one change: the name appears, whole */
+    fd_closep(&put->fd); /* watchers see one change: the complete file appears */
     if (sys_renameat2(put->dir_fd, put->temporary, put->dir_fd, put->name, flags) < 0)
         return -errno;
     put->temporary[0] = 0;

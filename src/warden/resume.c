@@ -1,9 +1,9 @@
 /*
- * resume.c - a new host on the old channel: what it finds, and how it goes on; see command.h.
+ * resume.c - a new host on the old channel: its inventory and how it continues; see command.h.
  *
- * HELLO may come in the middle of anything the old host did. What it had sent is handled before
- * (frames keep their order); what it had not finished is dropped; what we had to say to it is not
- * said any more. The answer is one INVENTORY for each command, then WELCOME; nothing else is sent
+ * HELLO may arrive in the middle of anything the old host did. What that had sent is handled before
+ * (frames keep their order); what it had not finished is dropped; frames to it that were not sent
+ * are dropped. The answer is one INVENTORY for each command, then WELCOME; nothing else is sent
  * before that.
  */
 #include "warden/kernel.h"
@@ -88,7 +88,9 @@ void warden_resume(struct warden *warden, const struct frame *frame)
         out_stream_rewind(&command->out[i], resume.offset[i]);
 }
 
-/* One that still runs (it was killed just before) goes without a word when it has ended. */
+/*
+ * One that still runs (it was killed just before) is forgotten without a report when it has ended.
+ */
 void warden_forget(struct warden *warden, const struct frame *frame)
 {
     struct command *command = command_by_id(warden, frame->id);

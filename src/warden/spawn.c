@@ -1,5 +1,4 @@
-/* spawn.c - starting a guest: pipes or a terminal, fork, and the note that tells when its program
- * runs. */
+/* spawn.c - starts a guest: pipes or a terminal, fork, and the message that its program runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static int make_pipe(int ends[2])
 
 /*
  * In the child, which may share our memory until its exec: it reads the plan and makes system
- * calls. Every guest stage but the exec comes before the time is noted: it is our own work.
+ * calls. Every guest stage but the exec comes before the time is taken: they are our own work.
  */
 static _Noreturn void become_guest(const struct sandbox *sandbox, const struct guest_start *start)
 {

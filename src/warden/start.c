@@ -130,8 +130,8 @@ static int command_start(struct command *command, const struct message_exec *exe
 }
 
 /*
- * Room for one more: as many may run at once as may be kept when they have ended. Of the latter the
- * oldest goes, but none whose end this host has not been told: it waits for it.
+ * Room for one more: as many can run at once as can be kept after their end. Of the latter the
+ * oldest is forgotten, but none whose end this host has not been sent: the host waits for it.
  */
 bool command_make_room(struct warden *warden)
 {
@@ -157,7 +157,7 @@ bool command_make_room(struct warden *warden)
     return true;
 }
 
-/* Of what there was no room for, only as many are kept as an inventory may list. */
+/* Of those for which there was no room, only as many are kept as an inventory can list. */
 static bool may_keep(const struct warden *warden)
 {
     unsigned count = 0;
@@ -192,14 +192,14 @@ void command_start_later(struct command *kernel, const struct message_exec *exec
         return;
     if (kernel->pid > 0)
         kill(kernel->pid, SIGKILL);
-    /* Cells may be waiting for it: it goes when they have. */
+    /* Cells may be waiting for it: it is forgotten after them. */
     command_failed(kernel, GUEST_STAGE_STDIO, r);
     kernel->has_exited = true;
     kernel->end_ns = kernel->start_ns = clock_now_ns();
     kernel_died(kernel->kernel);
 }
 
-/* A kernel's descriptors are fixed, and it is no one-shot. */
+/* A kernel's descriptors are fixed, and it is not a one-shot command. */
 static bool flags_make_sense(uint32_t flags)
 {
     if (!(flags & EXEC_KERNEL))

@@ -1,13 +1,12 @@
 /*
  * stream.c - the channel as two byte streams: a pipe to read from, one to write to.
  *
- * Theory of operation. A pipe takes a part of a frame and no more. What is left of it stands in
- * `rest` and goes before anything else; until then the channel counts as blocked, so there is never
- * more than one such frame, and control frames still come before bytes. A new host that says HELLO
- * makes us drop the frames that wait, but never the rest of one that has begun.
+ * Theory of operation. A pipe may accept only a part of a frame. The remainder is in `rest` and is
+ * sent before anything else; until then the channel counts as blocked, so there is never more than
+ * one such frame, and control frames still come before bytes. A new host that sends HELLO makes us
+ * drop the frames that wait, but never the remainder of one that has begun.
  *
- * Frames come in any pieces and are put together by wire/frame.h. End of file is the end of the
- * box.
+ * Frames arrive in any pieces and are assembled by wire/frame.h. End of file is the end of the box.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ bool stream_is_clear(const struct stream *stream)
     return stream->rest.length == 0;
 }
 
-/* Bytes that were taken, 0 when there is no room; a host that is gone ends the box. */
+/* Bytes that were accepted, 0 if there is no room; a host that has gone ends the box. */
 static size_t put(struct warden *warden, const struct iovec *parts, size_t count)
 {
     ssize_t written;
@@ -61,7 +60,7 @@ static bool put_rest(struct warden *warden)
     return true;
 }
 
-/* A frame that has begun is a frame that was sent: the rest of it is ours. */
+/* A frame that has begun counts as sent: we send its remainder later. */
 static void keep_rest(struct warden *warden, const struct iovec *parts, size_t count,
                       size_t written)
 {
@@ -88,7 +87,7 @@ int stream_send(struct warden *warden, struct iovec *parts, size_t count)
     return 1;
 }
 
-/* Nothing that is watched for also tells when the host has closed its end. */
+/* No other watch reports that the host has closed its end. */
 void stream_watch(struct warden *warden)
 {
     loop_change(&warden->loop, &warden->stream->out, warden->is_blocked ? (uint32_t)EPOLLOUT : 0);
@@ -113,7 +112,7 @@ static void take(struct warden *warden, const uint8_t *data, size_t length)
         struct frame frame;
         int r = frame_stream_next(in, &frame);
 
-        /* KERNEL comes with descriptors, and none can come here. */
+        /* KERNEL comes with descriptors, which this channel cannot carry. */
         if (r < 0 || (r == 1 && frame.type == FRAME_KERNEL))
             warden_end(warden);
         if (r == 1)

@@ -1,17 +1,17 @@
 /*
- * tree.c - a folder and all that is in it, removed in small steps.
+ * tree.c - removes a folder with its contents in small steps.
  *
  * Theory of operation. A guest can make a tree of any width and depth, and change it while it is
  * removed. So nothing here recurses, remembers names or holds a descriptor for each level: there is
- * the folder at the top, the one we are in, and the numbers of those between. What is met is
- * unlinked; into a folder that is not empty we go down; when one is empty we go up by "..", and if
- * that is not the folder we came from, because somebody moved ours, we begin at the top again and
- * touch nothing of where we are. A folder that lies LIMIT_TREE_DEPTH below the top is moved up into
- * the top first, so a tree of any depth comes to its end. Links are never followed, other mounts
- * never entered. The first thing that cannot be removed ends it, with its errno.
+ * the folder at the top, the current one, and the inode numbers of those between. Entries are
+ * unlinked; we descend into a folder that is not empty; when one is empty we ascend by "..", and if
+ * that is not the folder we came from, because another process moved ours, we begin at the top
+ * again and do not touch anything there. A folder LIMIT_TREE_DEPTH below the top is moved up into
+ * the top first, so a tree of any depth can be removed. Links are never followed, other mounts
+ * never entered. The first entry that cannot be removed ends the operation, with its errno.
  *
- * A guest that goes on filling the tree does not make it endless: an honest tree has no more names
- * than the disk has inodes in use when we begin.
+ * A guest that continues to fill the tree does not make it endless: an honest tree has no more
+ * names than the disk has inodes in use when we begin.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #include "sys/calls.h"
 #include "warden/file_op.h"
 
-#define NAMES_MAX 8 /* a random name that is taken is no accident; so many are tried */
+#define NAMES_MAX 8 /* that a random name exists already is no accident; this many are tried */
 
 struct tree {
     struct file_op op;
@@ -40,7 +40,7 @@ struct tree {
     struct scan here;              /* the folder that is being emptied */
     ino_t above[LIMIT_TREE_DEPTH]; /* the folders between, from the top */
     unsigned depth;                /* 0: here is the top */
-    uint64_t steps_left;           /* before we say that somebody goes on filling it */
+    uint64_t steps_left;           /* before we report that a process continues to fill it */
 };
 
 static void tree_release(struct warden *warden, struct file_op *op)
@@ -143,7 +143,7 @@ static int go_down(struct tree *tree, const char *name)
     return 0;
 }
 
-/* Back to where we came from, if that is still where this folder lies. */
+/* Back to the folder we came from, if that is still the parent of this one. */
 static int go_up(struct tree *tree)
 {
     int fd = openat(tree->here.fd, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -176,7 +176,7 @@ static int remove_top(struct tree *tree)
         return 1;
     if (errno != ENOTEMPTY && errno != EEXIST)
         return -errno;
-    return enter_top(tree); /* somebody has put something in */
+    return enter_top(tree); /* a process has put something in */
 }
 
 /* 1 at the end, 0 to go on, or a negative errno. */

@@ -18,8 +18,9 @@
 #include "warden/warden_private.h"
 
 /*
- * PID 1's end is the box's end. Without a pid namespace everybody has to be found and reaped: who
- * has no children any more has no descendants either, since orphans come to us.
+ * The end of PID 1 is the end of the box. Without a pid namespace all processes have to be found
+ * and reaped: when we have no children left we have no descendants either, since orphans become our
+ * children.
  */
 void warden_end(struct warden *warden)
 {
@@ -86,7 +87,9 @@ static int signals_open(struct warden *warden)
     return loop_add(&warden->loop, &warden->signals, fd, EPOLLIN);
 }
 
-/* Nothing was sent before, so there is room; what goes out of the box goes with it, where it can.
+/*
+ * Nothing was sent before, so there is room. The descriptors for the launcher go with this frame,
+ * if the channel can carry them.
  */
 static int send_with(struct warden *warden, const struct message_ready *ready, const int *fds,
                      size_t fd_count)

@@ -1,10 +1,10 @@
 /*
- * warden_private.h - the warden's own state, shared by its files and nobody else.
+ * warden_private.h - the warden's own state, shared by its files only.
  *
- * Theory of operation. One loop. Frames from the host are handled as they come. Frames to the host
- * are of two kinds: control frames go into a queue that is always sent first; bytes (output, file
- * contents, listings) are made by producers only when the channel has room, so they never stand
- * in the way of a control frame. A producer holds at most one window of bytes that the host has not
+ * Theory of operation. One loop. Frames from the host are handled as they arrive. Frames to the
+ * host are of two kinds: control frames go into a queue that is always sent first; bytes (output,
+ * file contents, listings) are made by producers only when the channel has room, so they never
+ * delay a control frame. A producer has at most one window of bytes that the host has not
  * acknowledged.
  *
  * Runs in: box
@@ -41,7 +41,7 @@ struct warden {
     struct sandbox *sandbox;
     struct loop loop;
     struct loop_source channel, signals, timer;
-    struct buf control;       /* whole frames that wait, one behind the other */
+    struct buf control;       /* whole frames that wait, one after the other */
     bool is_blocked;          /* the channel took no more in this turn */
     struct stream *stream;    /* stream.c; NULL: the channel is one socket and sends packets */
     struct buf args;          /* strings for the next EXEC, text for the next CELL */
@@ -54,17 +54,18 @@ struct warden {
     uint32_t highest_id;   /* that a frame of any host named */
     struct notify *notify; /* notify.c; NULL while nothing is watched */
     struct zygote *zygote; /* zygote.c; NULL: there is none, or no more */
-    bool is_alone;       /* waitpid(2) says that nobody is left: orphans are ours, so it is true */
+    bool is_alone; /* waitpid(2) says that no child is left: orphans are ours, so no process is left
+                    */
     bool has_clock;      /* watch.c looks */
-    bool has_guests;     /* one was started, and somebody of it may still be there */
-    bool watchdog_fired; /* memory went over the limit that nobody else holds */
+    bool has_guests;     /* one was started, and processes of it may still exist */
+    bool watchdog_fired; /* memory exceeded the limit that only we enforce */
     bool disk_was_full;
     struct kernel_memory kernel_memory;
 };
 
 /* channel.c */
 int channel_open(struct warden *warden, int fd);
-/* All that was to be sent is on its way: nothing is lost when the box ends now. */
+/* All frames are sent: nothing is lost if the box ends now. */
 bool channel_is_clear(const struct warden *warden);
 /* Queues a control frame; a host that never reads ends the box. */
 void channel_control(struct warden *warden, enum frame_type type, uint32_t id, const void *payload,
@@ -78,7 +79,7 @@ bool channel_frame(struct warden *warden, enum frame_type type, uint32_t id, con
                    size_t length);
 void channel_flush(struct warden *warden); /* control first, then every producer in turn */
 
-/* stream.c: the channel as two byte streams, for a box whose host is far away */
+/* stream.c: the channel as two byte streams, for a box whose host is on another machine */
 struct iovec;
 int stream_open(struct warden *warden, int in_fd, int out_fd);
 int stream_send(struct warden *warden, struct iovec *parts, size_t count); /* as send_parts() */
@@ -102,7 +103,8 @@ bool command_produce(struct warden *warden); /* true when it sent something */
 
 /* kernel.c, cell.c: KERNEL, which comes with three descriptors in warden->given, and CELL */
 void kernel_given(struct warden *warden, const struct frame *frame);
-bool kernel_is_watched(const struct warden *warden); /* one that is nobody's child in the box */
+bool kernel_is_watched(
+    const struct warden *warden); /* a process that is not a child of any process in the box */
 void command_cell(struct warden *warden, const struct frame *frame);
 
 /* zygote.c */
@@ -123,7 +125,7 @@ int pty_pair_open(const struct sandbox *sandbox, const struct message_size *size
 /* Another descriptor of the guest's end, or a negative errno. */
 int pty_pair_hold(int fd);
 int pty_pair_resize(int fd, const struct message_size *size);
-/* What our end has to write for an end of file behind the byte `last`: 0, 1 or 2 bytes. */
+/* The bytes to write for an end of file after the byte `last`: 0, 1 or 2 bytes. */
 size_t pty_pair_end(int fd, char last, char end[2]);
 
 /* spawn.c */
@@ -133,8 +135,7 @@ struct spawned {
     int socket_fd; /* of a kernel; else -1 */
     int exec_fd;   /* says when the program runs, or why not */
 };
-/* What comes out of exec_fd: the time (8 bytes) when the exec is tried, then this when it failed.
- */
+/* Read from exec_fd: the time (8 bytes) when the exec is tried, then this if it failed. */
 struct exec_failure {
     uint16_t stage, error;
 };
@@ -146,14 +147,17 @@ struct exec_failure {
 int spawn_guest(const struct sandbox *sandbox, const struct guest_start *start, bool has_stdin,
                 const struct message_size *terminal, /* NULL: pipes */
                 bool is_first, struct spawned *ret);
-/* What a kernel has that somebody else starts: socket, standard output and error. */
+/* Descriptors of a kernel that another process starts: socket, standard output and error. */
 int spawn_ends(int ret_ours[3], int ret_theirs[3]);
 
 /* files.c */
 bool file_produce(struct warden *warden);
 bool file_work(struct warden *warden); /* a bounded piece; true when more is to be done */
 void file_cancel(struct warden *warden, uint32_t id);
-/* A new host came: every operation ends, unfinished puts leave nothing, nobody is told. */
+/*
+ * A new host connected: every operation ends, unfinished puts leave nothing, and nothing is
+ * reported.
+ */
 void file_forget_all(struct warden *warden);
 
 /* put.c, get.c, list.c, change.c, notify.c: one frame each */
@@ -180,7 +184,7 @@ struct place {
 int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret);
 int place_open(const struct place *place, int flags); /* fd or negative errno */
 
-/* drain.c: the other end of what nobody reads any more */
+/* drain.c: reads pipes whose command has ended */
 void drain_take(struct warden *warden, int fd); /* owns it */
 
 /* kernel_memory.c */
@@ -191,15 +195,17 @@ bool kernel_memory_is_over(struct kernel_memory *memory);
 /* watch.c */
 int watch_start(struct warden *warden);
 void watch_somebody(struct warden *warden); /* a guest was started */
-void watch_clock(struct warden *warden);    /* the same, by somebody else */
+void watch_clock(struct warden *warden);    /* the same, by another process */
 bool watch_disk_full(const struct warden *warden);
 
-/* proc_tree.c: everybody in the box but the warden */
+/* proc_tree.c: all processes of the box except the warden */
 void proc_tree_kill(const struct sandbox *sandbox);
 /* At most one thread: a kernel that waits for its next cell does nothing meanwhile. */
 bool proc_tree_is_quiet(const struct sandbox *sandbox);
-/* A guest, its session, its process group and all that descend from it; nobody else. root_fd: a
- * pidfd of one that is not our own child, else -1. */
+/*
+ * A guest, its session, its process group and all descendants; no other process. root_fd: a pidfd
+ * of one that is not our own child, else -1.
+ */
 void proc_tree_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd);
 uint64_t proc_tree_memory(const struct sandbox *sandbox); /* bytes, roughly */
 

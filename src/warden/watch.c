@@ -1,9 +1,10 @@
 /*
- * watch.c - limits that no kernel facility holds here, looked after by a clock.
+ * watch.c - limits that no kernel facility enforces here, checked by a timer.
  *
  * Memory where there is no control group, the disk where it is a folder of the host: both are
- * approximate and are called so in the result. A disk of the box's own is looked at too, to say
- * `disk_full` truly; and who outlived the command that ends the box is killed again.
+ * approximate and are labelled so in the result. A file system of the box's own is checked too, so
+ * that `disk_full` is a fact; and processes that outlive the command that ends the box are killed
+ * again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -69,7 +70,7 @@ static uint64_t shares_bytes(const struct sandbox *sandbox)
     uint64_t total = 0;
 
     for (int i = 0; i < _SHARE_MAX; i++) {
-        if (i != SHARE_DATA) /* nobody in the box can write to it */
+        if (i != SHARE_DATA) /* no process in the box can write to it */
             total += folder_bytes(sandbox->share_fd[i], 0);
     }
     return total;
@@ -105,7 +106,7 @@ static bool is_same_disk(int a_fd, int b_fd)
     return fstat(a_fd, &a) == 0 && fstat(b_fd, &b) == 0 && a.st_dev == b.st_dev;
 }
 
-/* In a container each share is a disk of its own, as large as all of them together may be. */
+/* In a container each share is a separate file system, as large as all of them together may be. */
 static bool some_share_is_full(const struct sandbox *sandbox, uint64_t *ret_bytes)
 {
     const int *fds = sandbox->share_fd;
@@ -125,8 +126,8 @@ static bool some_share_is_full(const struct sandbox *sandbox, uint64_t *ret_byte
 }
 
 /*
- * Over the limit, so that nothing but our killing helps. One disk of a container that is full is
- * what its guest was told by the kernel, and a little may lie on the others.
+ * Over the limit, so that only killing helps. When one file system of a container is full, its
+ * guest has got the kernel's error, and a little may be on the others.
  */
 static bool is_over_limit(const struct warden *warden)
 {
@@ -183,7 +184,7 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     }
     zygote_look(warden);
     if (command_is_ending(warden) && !warden->is_alone) {
-        proc_tree_kill(warden->sandbox); /* somebody forked faster than we looked */
+        proc_tree_kill(warden->sandbox); /* a process forked faster than we looked */
         warden_reap(warden);
     }
     if (plan->watch_memory_bytes && proc_tree_memory(warden->sandbox) > plan->watch_memory_bytes) {
@@ -227,6 +228,6 @@ void watch_clock(struct warden *warden)
     if (warden->has_clock)
         return;
     if (set_clock(warden->timer.fd, WATCH_MS) < 0)
-        warden_end(warden); /* limits that nobody would hold */
+        warden_end(warden); /* limits that nothing else enforces */
     warden->has_clock = true;
 }

@@ -2,15 +2,16 @@
  * zygote.c - the box's own zygote, in a container: a warm Python, a guest like any other, from
  * which Python kernels are forked.
  *
- * Theory of operation. It is spawned as a guest with a socket, imports, and says READY. A kernel
- * that may be forked waits for that, then for two words: FORKED (its parent is the warden now) and
- * JOINED (it has its descriptors, and is this pid). From then on it is a child that we spawned.
- * Nothing else differs, since all that makes a guest is inherited: id, limits, Landlock, filter.
+ * Theory of operation. It is spawned as a guest with a socket, imports, and sends READY. A kernel
+ * that may be forked waits for that, then for two messages: FORKED (its parent is the warden now)
+ * and JOINED (it has its descriptors, and this pid). From then on it is a child that we spawned.
+ * Nothing else differs, since everything that makes a guest is inherited: id, limits, Landlock,
+ * filter.
  *
- * Whatever the zygote says is the guest's word. It may claim any pid, so that has to be a child of
- * ours that is no command's; it may say nothing, so it has a time; anything unexpected ends it. A
- * kernel that was waiting then is a new interpreter, as if there had never been a zygote. One that
- * is still on its way finds its socket closed and ends.
+ * Messages of the zygote are untrusted. It may claim any pid, so that must be a child of ours that
+ * belongs to no command; it may send nothing, so it has a deadline; anything unexpected ends it. A
+ * kernel that was waiting is then started as a new interpreter, as if there had never been a
+ * zygote. A kernel that is still being forked finds its socket closed and ends.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +36,7 @@ struct zygote {
     bool is_ready;
     struct command *wanted;   /* the kernel that is asked for; NULL: none */
     struct message_exec exec; /* as it was asked for; its strings are its `text` */
-    uint64_t deadline_ns;     /* for the zygote's next word about it */
+    uint64_t deadline_ns;     /* for the zygote's next message about it */
     uint32_t serial;          /* of the last request */
     int fd[3];                /* our ends for it: socket, standard output and error */
     bool is_forked;
@@ -63,7 +64,7 @@ static void zygote_free(struct zygote *zygote)
     free(zygote);
 }
 
-/* Nobody is forked from it any more. */
+/* No kernel is forked from it any more. */
 static void zygote_drop(struct zygote *zygote)
 {
     struct command *wanted = zygote->wanted;
@@ -88,7 +89,7 @@ static bool is_free_child(const struct warden *warden, pid_t pid)
            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-/* True when it is there, or not to be had from this one. */
+/* True when it is ready, or will never be. */
 static bool arrived(struct zygote *zygote)
 {
     struct command *command = zygote->wanted;
@@ -151,7 +152,7 @@ bool zygote_take(struct command *command, const struct message_exec *exec)
     return true;
 }
 
-/* ---- its words ---- */
+/* ---- messages of the zygote ---- */
 
 /* False: it has lost its mind. */
 static bool take_word(struct zygote *zygote, const struct zygote_word *word)
@@ -160,7 +161,7 @@ static bool take_word(struct zygote *zygote, const struct zygote_word *word)
         if (zygote->is_ready)
             return false;
         zygote->is_ready = true;
-        /* Whoever asked before it was ready is in no hurry. */
+        /* Kernels that were requested before it was ready are not urgent. */
         return !zygote->wanted || ask(zygote, true) == 0;
     }
     if (!zygote->is_ready || !zygote->wanted || word->serial != zygote->serial)
@@ -197,7 +198,7 @@ void zygote_look(struct warden *warden)
         zygote_drop(zygote);
 }
 
-/* Its socket tells the rest; but its number may be another's from now on. */
+/* Its socket reports the rest; but its pid may be reused from now on. */
 void zygote_exited(struct warden *warden, pid_t pid)
 {
     if (warden->zygote && warden->zygote->pid == pid)
@@ -206,7 +207,7 @@ void zygote_exited(struct warden *warden, pid_t pid)
 
 /* ---- its beginning ---- */
 
-/* What it prints is for nobody. That it could not be executed shows at its socket. */
+/* Its output is dropped. A failed exec shows at its socket. */
 static int watch_zygote(struct zygote *zygote, struct spawned *spawned)
 {
     struct warden *warden = zygote->warden;

@@ -1,7 +1,8 @@
 /*
- * file_message.h - what the frames about files say; the rest is in message.h, and its rules hold.
+ * file_message.h - the payloads of frames about files; message.h has the others, and its rules
+ * apply.
  *
- * A path has no NUL in it and is not terminated; it begins with the name of a share (/workspace,
+ * A path contains no NUL and is not terminated; it begins with the name of a share (/workspace,
  * /tmp, /tmp/data, /home/user) and is resolved by the box's kernel, beneath it.
  *
  * Runs in: broker, hosts, launcher, box
@@ -12,7 +13,7 @@
 #include "wire/message.h"
 
 /*
- * PUT, GET, LIST, STAT, MKDIR, REMOVE, CHMOD, WATCH and ENTRY. What the numbers mean:
+ * PUT, GET, LIST, STAT, MKDIR, REMOVE, CHMOD, WATCH and ENTRY. The numbers mean:
  *
  *   PUT     mode: of the file (0: that of the file it replaces, else 0644); flags PUT_*; offset
  *   GET     offset, bytes (0: to the end)
@@ -21,10 +22,9 @@
  *   MKDIR   mode
  *   REMOVE  flags REMOVE_TREE
  *   CHMOD   mode
- *   WATCH   flags WATCH_TREE; an ENTRY with an empty path says that it watches
- *   ENTRY   mode (st_mode), bytes, time_ns (of modification), offset: the time of any change, in
- *           nanoseconds, which nobody inside can set; path relative to the listed folder
- *           (STAT: empty)
+ *   WATCH   flags WATCH_TREE; an ENTRY with an empty path says that the watch is active
+ *   ENTRY   mode (st_mode), bytes, time_ns: mtime (settable by the guest), offset: ctime in
+ *           nanoseconds (not settable); path relative to the listed folder (STAT: empty)
  */
 #define PUT_IN_PLACE 1u /* write at `offset` into the file itself, made if missing; not atomic */
 #define PUT_NEW 2u      /* EEXIST when there is something by that name */

@@ -35,7 +35,7 @@
 enum frame_type {
     /* host to warden */
     FRAME_GO = 1,    /* the id maps are written */
-    FRAME_GROUP,     /* the control group is there, or cannot be had */
+    FRAME_GROUP,     /* the control group exists, or is not available */
     FRAME_ARGS,      /* a piece of the strings for the next EXEC */
     FRAME_EXEC,      /* start a command */
     FRAME_STDIN,     /* bytes for its standard input */
@@ -62,7 +62,7 @@ enum frame_type {
     /* both ways */
     FRAME_ACK, /* the stream's bytes before this offset are done with */
     /* warden to host */
-    FRAME_READY,   /* the box stands: which layers hold, and what each stage took */
+    FRAME_READY,   /* the box is ready: its layers, and the time of each stage */
     FRAME_FAILED,  /* a stage of bring-up failed: the box is gone */
     FRAME_STARTED, /* the program runs */
     FRAME_NOEXEC,  /* it does not: stage and errno */
@@ -74,7 +74,7 @@ enum frame_type {
     FRAME_INVENTORY, /* after HELLO: one command that is there */
     FRAME_WELCOME,   /* the end of the inventory; id: the generation of the HELLO */
     FRAME_CHANGED,   /* WATCH: something changed */
-    /* a provider host to host, its last word; a warden's are not let through */
+    /* a provider host to host, its last message; from a warden it is refused */
     FRAME_LOST, /* id: why the box is lost, enum launcher_why of launcher/protocol.h */
     /* host to warden, once */
     FRAME_ZYGOTE, /* start the box's zygote: as EXEC, id 0; nothing is answered */

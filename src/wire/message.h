@@ -21,7 +21,7 @@
 #define MESSAGE_LACKS_MAX 32
 #define MESSAGE_STREAMS 3 /* standard output, error, and a cell's events */
 
-/* READY: the box stands. */
+/* READY: the box is ready. */
 /* READY: which descriptors come along, in this order. */
 #define READY_HAS_RULESET 1u /* Landlock's */
 #define READY_HAS_EGRESS 2u  /* a listening socket for the egress proxy */
@@ -52,18 +52,18 @@ int message_fail_unpack(const struct frame *frame, struct message_fail *ret);
  * EXEC: argc + envc + 1 strings (the working folder last, may be empty) are in the ARGS frames
  * before it, each with its NUL, args_length bytes in all.
  */
-#define EXEC_STDIN 1u /* standard input comes as STDIN frames; else it is empty */
+#define EXEC_STDIN 1u /* standard input comes as STDIN frames; otherwise it is empty */
 #define EXEC_ENDS_BOX \
-    2u /* when it ends everybody in the box ends, and the box too if no output waits */
+    2u /* when it ends, all processes of the box end, and the box too if no output is waiting */
 #define EXEC_KEEP 4u /* after its end it stays until FORGET, for a host that may come back */
-#define EXEC_PTY                                                                    \
-    8u /* on a terminal of its own: output is stream 1 alone, input is STDIN frames \
-        */
+#define EXEC_PTY 8u  /* on its own terminal: all output is stream 1, input is STDIN frames */
 /* the program is a kernel: descriptor 3 is its socket (docs/kernels.md), its output is that of its
  * cells, and its id is what cells name; it stays until it ends or is killed */
 #define EXEC_KERNEL 16u
-/* a kernel of Python's: forked from the box's zygote if that can be had, without the environment
- * and folder given here; STARTED says if it was */
+/*
+ * a Python kernel: forked from the box's zygote if there is one, without the environment and folder
+ * given here; STARTED says whether it was
+ */
 #define EXEC_FORK 32u
 struct message_exec {
     uint32_t flags;
@@ -77,9 +77,9 @@ int message_exec_unpack(const struct frame *frame, struct message_exec *ret);
 /*
  * KERNEL: a process that the launcher put into the box; id: chosen by the broker. Comes with three
  * descriptors: the kernel's socket, then the reading ends of its standard output and error. The
- * warden is not its parent: it learns of its end from a pidfd, and never of its status. It says
- * nothing of it to a host that has not named it, by a CELL or a RESUME. One whose id is in use, or
- * that is one too many, is killed.
+ * warden is not its parent: it learns of its end from a pidfd, and never learns its status. It does
+ * not mention it to a host that has not named it, by a CELL or a RESUME. A kernel whose id is in
+ * use, or that exceeds the limit, is killed.
  */
 struct message_kernel {
     int32_t pid; /* in the box */
@@ -89,11 +89,11 @@ int message_kernel_unpack(const struct frame *frame, struct message_kernel *ret)
 
 /*
  * CELL: like EXEC a command in every answer (STARTED, OUTPUT on streams 1, 2 and 3, EXITED), with
- * an id of its own. Code, input and environment ("K=V" strings, each with its NUL) are in the ARGS
- * frames before it, in this order. Cells of one kernel run in the order they came. SIGNAL on a cell
- * goes to its kernel's process group; SIGKILL ends the kernel. NOEXEC with ESRCH: no such kernel.
+ * its own id. Code, input and environment ("K=V" strings, each with its NUL) are in the ARGS frames
+ * before it, in this order. Cells of one kernel run in the order of arrival. SIGNAL on a cell is
+ * sent to its kernel's process group; SIGKILL ends the kernel. NOEXEC with ESRCH: no such kernel.
  */
-#define CELL_SCRIPT 1u /* as a program of its own; the kernel ends with it */
+#define CELL_SCRIPT 1u /* as a separate program; the kernel ends with it */
 #define CELL_INPUT 2u  /* input was given, if empty */
 #define CELL_KEEP 4u   /* as EXEC_KEEP */
 /* the first string of the environment is the folder that the kernel enters before anything else;
@@ -141,7 +141,7 @@ int message_started_unpack(const struct frame *frame, struct message_started *re
 #define EXITED_HAS_OUTPUT 4u  /* /tmp/output is not empty: a listing is worth its while */
 #define EXITED_KERNEL_DIED 8u /* a cell: its kernel ended under it, or had before it began */
 #define EXITED_STATUS_EXTERNAL \
-    16u /* of a kernel that was given: who knows its status is the launcher */
+    16u /* of a kernel that the launcher put into the box: the launcher knows its status */
 struct message_exited {
     int32_t exit_code;
     uint32_t signal;
@@ -159,7 +159,7 @@ int message_exited_unpack(const struct frame *frame, struct message_exited *ret)
 /* EXITED follows a RESUME once all output is sent again; of one that never STARTED, NOEXEC does */
 #define INVENTORY_EXITED 2u
 #define INVENTORY_PTY 4u
-#define INVENTORY_KERNEL 8u /* cells may name it; a RESUME from 0 asks to be told of its end */
+#define INVENTORY_KERNEL 8u /* cells may name it; a RESUME from 0 requests a report of its end */
 #define INVENTORY_GIVEN 16u /* besides: by the launcher */
 #define INVENTORY_CELL 32u
 #define INVENTORY_FORKED 64u /* a kernel, by the box's zygote */
@@ -167,8 +167,8 @@ struct message_inventory {
     uint32_t generation; /* of the HELLO that it answers: an earlier host may have asked too */
     uint32_t flags;
     uint64_t start_ns;               /* monotonic; 0: not started */
-    uint32_t kernel;                 /* INVENTORY_CELL: whose */
-    uint64_t acked[MESSAGE_STREAMS]; /* the first byte of each that can still be had */
+    uint32_t kernel;                 /* INVENTORY_CELL: its kernel */
+    uint64_t acked[MESSAGE_STREAMS]; /* the first byte of each stream that is still kept */
     uint64_t read[MESSAGE_STREAMS];  /* bytes written by the guest so far */
     uint64_t input_received;         /* standard input continues at this offset */
     bool input_ended;

@@ -1,8 +1,8 @@
 """attack.py - what every attack shares: the ways a box is made, guest programs, canaries outside.
 
-A guest program is Python behind PRELUDE (raw system calls, errno names, one JSON line at the end)
-or C compiled here and copied in. A canary is a secret outside of the box that DAC alone would give
-away: only the walls keep it. Whatever a box prints is searched for the secret.
+A guest program is Python after PRELUDE (raw system calls, errno names, one JSON line at the end)
+or C compiled here and copied in. A canary is a secret outside the box that file permissions alone
+would not protect: only isolation does. All output of a box is searched for the secret.
 """
 import hashlib
 import json
@@ -191,7 +191,7 @@ class Outcome:
 
 
 class Box:
-    """Runs of one way, in a room of its own; remembers what they printed and must not print."""
+    """Runs of one way, in a separate room; remembers what they printed and must not print."""
 
     def __init__(self, way, refuse=()):
         self.way, self.room, self.refuse = way, way.room(), refuse
@@ -258,7 +258,7 @@ class Box:
         return self.room.give(compile_c(source, self.room.path / name))
 
     def works(self):
-        """The next run: fresh, correct, with the walls up."""
+        """The next run: fresh, correct, with full isolation."""
         outcome = self.bailey("run", "--json", "-c", "print('next')")
         assert outcome.status == 0 and outcome.result["stdout"] == "next\n", outcome
         if not self.refuse:
@@ -307,7 +307,7 @@ class Canary:
 
 
 class Outside:
-    """A canary on the host for the calls of sessions: only the walls keep them from it."""
+    """A canary on the host for the calls of sessions: only isolation protects it."""
 
     def __init__(self, room):
         self.secret = secrets.token_hex(16)

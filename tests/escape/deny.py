@@ -1,6 +1,6 @@
 """deny.py - runs a command on a kernel that refuses some things: deny.py WHAT[,WHAT] -- ARGV...
 
-Beside ../denier.c, for what stands in the way of a filter of our own: a kernel without Landlock
+Besides ../denier.c, for calls that our own filter also needs: a kernel without Landlock
 answers ENOSYS, and one without seccomp EINVAL. The filter stays on everything the command starts.
 """
 import ctypes

@@ -1,5 +1,6 @@
 /*
- * kernel_hoard.c - takes as much as it can of one kind of kernel memory, says how much, and holds it.
+ * kernel_hoard.c - takes as much as it can of one kind of kernel memory, says how much, and holds
+ * it.
  *
  *   hoard KIND [PROCESSES]      prints "full COUNT", then waits until its input ends
  *

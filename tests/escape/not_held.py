@@ -1,8 +1,8 @@
-"""not_held.py - attacks that a level cannot hold, and why. docs/security.md lists them.
+"""not_held.py - attacks that an isolation level cannot stop, and why. docs/security.md lists them.
 
 Keys are (number in attacks.md, level). The levels: "landlock" is where the kernel refuses
-namespaces and only Landlock, seccomp and no_new_privs stand; "no cgroup" is where the
-caller can have none.
+namespaces and only Landlock, seccomp and no_new_privs remain; "no cgroup" is where the
+caller has no control group.
 """
 
 NOT_HELD = {

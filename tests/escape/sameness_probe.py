@@ -1,8 +1,8 @@
 """sameness_probe.py - run inside a box, as a program or as a cell: everything that a process there has.
 
-Prints one line, "PROBE " and JSON: name to value. Whoever runs it compares two such lines; values that differ
-between any two processes (pids, times, addresses) are left out or made equal here. Nothing that is
-tried here has an effect that stays: attempts are made in a forked child.
+Prints one line, "PROBE " and JSON: name to value. The test compares two such lines; values that differ
+between any two processes (pids, times, addresses) are left out or made equal here. Attempts
+are made in a forked child, so that they have no lasting effect.
 """
 import ctypes
 import errno
@@ -266,7 +266,7 @@ WRITES = ("/usr/x", "/etc/x", "/dev/x", "/x", "/bailey/x", "/bailey/driver/kerne
 
 
 def calls():
-    """Each in a child of its own: one may kill, another would make the next one's answer different."""
+    """Each in a separate child: one may kill the process, another may change the next one's answer."""
     found = {}
     for name, row in sorted(CALLS.items()) if X86 else ():
         found[name] = apart(lambda: raw(*row))
@@ -290,7 +290,7 @@ def sockets():
 
 
 def ioctls():
-    """On a terminal of its own, if it can have one, and on what it has for 0."""
+    """On a new terminal, if it can get one, and on its descriptor 0."""
     terminal = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY) if answer(
         lambda: os.close(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))) == "ok" else 0
     return {"%x" % request: raw(16, terminal, request, BAD)

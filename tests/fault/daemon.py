@@ -28,7 +28,7 @@ def name_of(pid):
 
 
 def launcher_of(stub):
-    """Beside it the supervisor may have one more child: who waits for the egress proxy's work."""
+    """Besides it the supervisor may have one more child, which waits until the egress proxy is needed."""
     found = [p for p in children(stub) if name_of(p) != "egress-keeper"]
     assert len(found) == 1, found
     return found[0]
@@ -150,6 +150,6 @@ def mask(layers):
 
 
 def sweep():
-    """What a root start leaves on the host and may not remove itself goes with the next command."""
+    """The next command removes what a root start leaves on the host and may not remove itself."""
     done = support.bailey("exec", "--", "/bin/true")
     assert done.status == 0, done

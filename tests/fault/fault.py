@@ -1,6 +1,6 @@
 """fault.py - what the fault suites share: a run under a fault, and what must hold after it.
 
-After any fault: the run was right and says truthfully what held it, or there is a clear error with
+After any fault: the run was right and reports its isolation truthfully, or there is a clear error with
 a message, an exit status of design.md section 9, no crash, no hang; and nothing is left (the
 `leaks` fixture of every test here).
 """
@@ -71,7 +71,7 @@ def call(argv, what, room, env=None, **named):
 
 
 def assert_truthful(ended):
-    """The walls that the result names are those the guest felt."""
+    """The isolation layers that the result names are those that the guest observed."""
     if not ended.result["stdout"].startswith("{"):
         return ended.result["meta"]["stdout_truncated"]  # no memory to keep it, and it says so
     felt = json.loads(ended.result["stdout"])

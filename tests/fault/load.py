@@ -1,4 +1,4 @@
-"""load.py - work that goes on in a daemon while its broker dies again and again.
+"""load.py - work that continues in a daemon while its broker is killed again and again.
 
 Each worker is a thread that remembers what it was promised (`promised`) and checks at the end that
 it is so (`settle`). What a client may see in between is one of: the answer, a connection that
@@ -55,7 +55,7 @@ def difference(data):
 
 
 class Worker(threading.Thread):
-    """`turn` once and again until told to stop; failures are kept, not lost in the thread."""
+    """Calls `turn` repeatedly until it is stopped; failures are kept, not lost in the thread."""
 
     def __init__(self, daemon, seed):
         super().__init__(daemon=True)
@@ -180,7 +180,7 @@ class Creator(Worker):
 
 
 class Starter(Worker):
-    """Commands that end by themselves, in the background; each has a word that is its own.
+    """Commands that end by themselves, in the background; each prints a unique word.
 
     A session remembers its last 1000 commands (LIMIT_EXECUTIONS): no more are started than are
     remembered, however fast the machine is.

@@ -1,4 +1,4 @@
-"""neighbour.py - a bailey in a pid namespace of its own: a daemon and commands that run many boxes.
+"""neighbour.py - a bailey in a separate pid namespace: a daemon and commands that run many boxes.
 
 Started by test_two_baileys.py and soak.py, several at once, over the same control groups, as a machine
 and its containers are. As a program (the first process of the namespace): neighbour.py FOLDER RUNS.

@@ -43,7 +43,7 @@ def zygotes(launcher):
 
 
 def memory_of(pid):
-    """Bytes that are nobody's file; what is private of it changes with the children that share it."""
+    """Anonymous memory in bytes; how much of it is private changes with the children that share it."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         for line in file:
             if line.startswith("Anonymous:"):
@@ -73,7 +73,7 @@ def group_folders(pid):
 
 
 def box_groups(launcher):
-    """Control groups beside and below those of the launcher, whose members are boxes."""
+    """Control groups of boxes, beside and below those of the launcher."""
     seen = set()
     for folder in group_folders(launcher):
         top = os.path.dirname(folder)
@@ -91,7 +91,7 @@ def mounts(pid):
 
 
 def folders(state, is_ahead):
-    """Entries of the folders that a box may have one in: of boxes that are made ahead, or of all others."""
+    """Entries of the folders in which a box may have one: of prewarmed boxes, or of all others."""
     count = 0
     for name in ("data", "packages", "output", "artifacts"):
         path = os.path.join(state, name)
@@ -148,7 +148,7 @@ class Soak:
 
 
 def run_many(serve, codes, runs, soak, tell=None):
-    """Four clients at once; `tell` is called with the count after each thousand."""
+    """Four clients at once; `tell` is called with the count after each thousand runs."""
     lock = threading.Lock()
 
     def work(numbers):
@@ -172,8 +172,8 @@ def run_many(serve, codes, runs, soak, tell=None):
 
 
 def settle(serve, before=None):
-    """(look, what is left) once the pool is filled and nothing moves any more. Its size follows the
-    demand, so boxes are taken out of the comparison: what every box has one of goes with it."""
+    """(look, what is left) once the pool is filled and nothing changes any more. Its size follows the
+    demand, so boxes and what each of them has are not compared."""
     deadline = time.monotonic() + SETTLED_WITHIN_S
     last = None
     while True:
@@ -212,8 +212,8 @@ def compare(before, now):
 
 
 def soak(serve, codes, runs, tell=None):
-    """Runs fresh boxes in four clients at once; Soak says what was left. Some come before: the zygote
-    is there then, and what everybody allocates once has been."""
+    """Runs fresh boxes in four clients at once; Soak reports what was left. Some runs come before: then the
+    zygote is running, and one-time allocations are done."""
     found = Soak()
     run_many(serve, codes, min(500, max(50, runs // 4)), Soak())
     found.before, _ = settle(serve)

@@ -139,7 +139,7 @@ async def file_there_and_back(caller):
 
 
 async def slow_writer(caller):
-    """A body that drips in, on a connection of its own."""
+    """A body that is sent slowly, on a separate connection."""
     connection = client.Connection(caller.world.port, caller.tenant.key)
     data = caller.random.randbytes(caller.random.randint(SMALL, LARGE))
     target = f"/v1/sessions/{caller.session()}/files?path=/tmp/{caller.word()}"
@@ -160,7 +160,7 @@ async def slow_writer(caller):
 
 
 async def slow_reader(caller):
-    """An answer that is read bit by bit by one whose kernel takes little."""
+    """A reply that is read slowly by a client with a small receive buffer."""
     connection = client.Connection(caller.world.port, caller.tenant.key)
     what = "output, read slowly"
     try:
@@ -202,7 +202,7 @@ async def leave_in_the_body(caller):
 
 
 async def leave_a_command(caller):
-    """What it started has to end: nobody else waits for it."""
+    """What it started has to end, because no other client waits for it."""
     body = json.dumps({"argv": ["sleep", "1000"], "timeout": 0}).encode()
     await leave(caller, caller.connection.head(
         "POST", f"/v1/sessions/{caller.session()}/exec", len(body)) + body)
@@ -247,7 +247,7 @@ KINDS = (
 
 
 async def be_greedy(caller):
-    """One who asks as fast as it can for a while, again and again: a quota has to hold it."""
+    """A client that sends requests as fast as it can, in bursts: a quota has to limit it."""
     while not caller.world.is_over():
         until = caller.world.now() + 2
         while caller.world.now() < until and not caller.world.is_over():

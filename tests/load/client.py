@@ -50,7 +50,7 @@ class Reply:
 
 
 class Connection:
-    """One that is kept open from request to request, and opened anew when it is not there."""
+    """A connection that is kept open from request to request, and reopened when it was closed."""
 
     def __init__(self, port, key):
         self.port, self.key = port, key
@@ -59,7 +59,7 @@ class Connection:
         self.again = 0  # requests that were sent a second time
 
     async def open(self, receive_bytes=None):
-        """`receive_bytes`: how much the kernel may take for one who does not read."""
+        """`receive_bytes`: the receive buffer of a client that does not read."""
         peer = socket.socket()
         peer.setblocking(False)
         if receive_bytes:
@@ -74,7 +74,7 @@ class Connection:
         self.rested_at = None
 
     def abort(self):
-        """Goes without a word: the server gets a reset."""
+        """Closes with a reset."""
         if self.writer:
             peer = self.writer.get_extra_info("socket")
             if peer is not None and peer.fileno() >= 0:

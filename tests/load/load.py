@@ -1,12 +1,12 @@
 """load.py - 1,000 clients and 500 open streams at once against one server: for `make load`.
 
 Starts `bailey serve` on loopback with four tenants and quotas, and keeps it busy for LOAD_SECONDS
-(600) with at least 10,000 requests of all kinds (callers.py) and with streams that come and go
-(streams.py). Fails when an answer was wrong or an error no quota's, when something is left (processes,
+(600) with at least 10,000 requests of all kinds (callers.py) and with streams that disconnect and resume
+(streams.py). Fails when a reply was wrong or an error was not a quota's, when something is left (processes,
 control groups, mounts, descriptors, folders), when the memory of broker or launcher grew
 (watch.py), or when the broker was not the same all the time.
 
-    LOAD_SECONDS   how long; 30 shows that all runs, and memory is only told then
+    LOAD_SECONDS   how long; 30 shows that everything works; memory is then only reported
     LOAD_CLIENTS   1000
     LOAD_STREAMS   500
     LOAD_REQUESTS  10000: at least
@@ -112,7 +112,7 @@ class World:
 
 
 def inhabitants(world, all_tenants, greedy):
-    """Everybody who lives in it, as coroutines."""
+    """All clients, as coroutines."""
     seeds = random.Random(1)
 
     def one_of(kind, tenant):

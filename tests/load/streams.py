@@ -1,7 +1,7 @@
-"""streams.py - those who follow something for as long as load.py goes on, lose their connection now
-and then, and come back with the last id: not a byte may be missing, none may come twice.
+"""streams.py - clients that follow something for as long as load.py runs, lose their connection now
+and then, and resume from the last id: no byte may be missing or duplicated.
 
-TICKER is followed by SSE and by WebSocket; a terminal echoes; slow readers hold a flood back.
+TICKER is followed by SSE and by WebSocket; a terminal echoes; slow readers slow a flood down.
 """
 import asyncio
 import base64
@@ -54,7 +54,7 @@ class Stream:
         await self.leave()
 
     async def leave(self):
-        """What is to be said before the connection goes."""
+        """What to send before the connection is closed."""
 
 
 class Bytes:
@@ -170,7 +170,7 @@ class WsTerminal(Stream):
 
 
 class SseFlood(Stream):
-    """A program that writes without end, and one who hardly reads: it is held back, nobody else."""
+    """A program that writes without end, and a client that hardly reads: only that program is slowed down."""
 
     async def open(self):
         await self.connection.open(receive_bytes=SLOW_BYTES)

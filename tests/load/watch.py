@@ -1,4 +1,4 @@
-"""watch.py - memory and descriptors of a daemon's broker and launcher while load.py goes on."""
+"""watch.py - memory and descriptors of a daemon's broker and launcher while load.py runs."""
 import os
 
 from harness import median  # of bench/

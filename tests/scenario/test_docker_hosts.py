@@ -210,7 +210,7 @@ def assert_told(env, *words):
     """By a run, and by a command that speaks to Docker itself; never with a container."""
     result = support.run_json("print('ran')", env=env)
     assert result["exit_code"] == 1 and result["stdout"] == "" and result.status == 125, result
-    assert result.error["code"] == "docker_unavailable", result
+    assert result.error["code"] == "provider_unavailable", result
     for word in (NOT_THERE, env["DOCKER_HOST"], "SANDBOX_TYPE=local", *words):
         assert word in result.error["message"], (word, result.error)
     done = support.bailey("image", "ls", env=env)
@@ -220,9 +220,9 @@ def assert_told(env, *words):
 
 
 @pytest.mark.parametrize("client, words", [
-    ("misled", ("is not one that", "misled/ca.pem vouches for", "Put the ca.pem of who signed")),
+    ("misled", ("cannot be verified with", "misled/ca.pem", "Put the ca.pem of who signed")),
     ("unknown", ("unknown' cannot be used", "Put ca.pem")),
-    ("bare", ("wants a certificate, and there is no cert.pem in", "cert.pem and key.pem of a client")),
+    ("bare", ("requires a certificate, and there is no cert.pem in", "cert.pem and key.pem of a client")),
     ("refused", ("does not accept the certificate", "refused/cert.pem", "DOCKER_CERT_PATH")),
     ("mixed", ("mixed' cannot be used", "DOCKER_CERT_PATH")),
     ("no-such-folder", ("no-such-folder' cannot be used", "DOCKER_CERT_PATH")),
@@ -243,7 +243,7 @@ def test_plain_http_where_tls_is_spoken(secure):
 
 def test_tls_where_it_is_not_spoken(remapped, certificates):
     env = over_tcp(remapped, DOCKER_TLS_VERIFY="1", DOCKER_CERT_PATH=str(certificates / "good"))
-    assert_told(env, "it does not speak TLS", "and neither if it does not")
+    assert_told(env, "it does not use TLS", "and neither if it does not")
 
 
 def test_who_asks_for_tls_does_not_get_less(remapped):
@@ -259,7 +259,7 @@ def test_who_asks_for_tls_does_not_get_less(remapped):
 def test_a_daemon_says_it_for_each_box(secure):
     with serve.Daemon(over_tls(secure, "bare")) as daemon:
         error = daemon.exec(daemon.session()["id"], "true")["meta"]["error"]
-        assert error["code"] == "docker_unavailable" and "wants a certificate" in error["message"], error
+        assert error["code"] == "provider_unavailable" and "requires a certificate" in error["message"], error
 
 
 # --- plain TCP, and user namespaces --------------------------------------------------------------

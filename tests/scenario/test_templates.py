@@ -232,7 +232,7 @@ def test_another_python_is_wanted(yard):
     ({"name": "UP"}, "small letters"),
     ({"name": "a", "packages": ["--index-url=http://x"]}, "not the name of a package"),
     ({"name": "a", "packages": ["x @ file:///etc/passwd"]}, "not the name of a package"),
-    ({"name": "a", "files": {"../up": "aGk="}}, "no relative path"),
+    ({"name": "a", "files": {"../up": "aGk="}}, "not a relative path"),
     ({"name": "a", "warm_up": ["os; import sys"]}, "none of modules"),
 ])
 def test_what_is_wrong_is_told(yard, body, word):

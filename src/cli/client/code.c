@@ -302,7 +302,7 @@ static void tell_notes(const struct job *job)
     if (member_text(meta, "kernel_note")[0])
         message_print("a new interpreter: %s", member_text(meta, "kernel_note"));
     if (json_is_true(json_object_get(meta, "kernel_lost")))
-        message_print("the interpreter is gone, and its variables with it");
+        message_print("the interpreter has ended and its variables are lost");
     if (job->seen > 0 && job->out_fd < 0)
         message_print("%u picture%s; --out DIR saves them", job->seen, job->seen == 1 ? "" : "s");
 }

@@ -31,7 +31,7 @@ static int leave_out(struct copy *copy, const char *name, const char *why)
 {
     copy->skipped++;
     if (!copy->is_quiet)
-        message_print("left out: %s (%s)", name, why);
+        message_print("skipped: %s (%s)", name, why);
     return 0;
 }
 

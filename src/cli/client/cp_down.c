@@ -129,7 +129,7 @@ static int receive_entry(struct copy *copy, const char *folder, json_t *entry, i
     if (!is_folder && !str_equal(type, "file")) {
         copy->skipped++;
         if (!copy->is_quiet)
-            message_print("left out: %s (%s)", name, type);
+            message_print("skipped: %s (%s)", name, type);
         return 0;
     }
     result = descend(root_fd, name, is_folder, &fd, &last, err);
@@ -156,9 +156,9 @@ static int receive_folder(struct copy *copy, const struct path_arg *from, int ro
             return result;
     }
     if (json_is_true(json_object_get(reply, "truncated")))
-        return error_set(err, -E2BIG, ERROR_TOO_LARGE,
-                         "the folder has more files than one listing holds; copy the folders below "
-                         "it one by one");
+        return error_set(
+            err, -E2BIG, ERROR_TOO_LARGE,
+            "the folder has too many files for one listing; copy its subfolders one by one");
     return 0;
 }
 

@@ -48,7 +48,7 @@ static int try_connect(const struct paths *paths, struct error *err)
             return error_set(err, -errno, ERROR_NO_DAEMON,
                              "the socket %.200s belongs to another user", paths->socket);
         return error_set(err, -errno, ERROR_NO_DAEMON,
-                         "no daemon is running (nobody listens on %.200s)", paths->socket);
+                         "no daemon is running (no process listens on %.200s)", paths->socket);
     }
     return 0;
 }
@@ -210,7 +210,7 @@ static int wait_ready(int fd, const char *log, off_t log_from, struct error *err
     text[length] = 0;
     add_reason(text, sizeof(text), log, log_from);
     return error_set(err, -EIO, ERROR_NO_DAEMON, "the daemon could not be started: %s",
-                     length > 0 ? text : "it ended without a word; try 'bailey serve'");
+                     length > 0 ? text : "it ended without an error message; try 'bailey serve'");
 }
 
 /* Somebody else's daemon is starting: as long as it holds the lock there is hope. */

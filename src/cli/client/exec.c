@@ -55,16 +55,17 @@ static int check_options(const struct invocation *invocation, const struct reque
 {
     for (size_t i = 0; box_options[i]; i++)
         if (option_given(&invocation->parsed, box_options[i], NULL))
-            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                             "--%s is for a fresh box; a session's box is there already: leave it "
-                             "out, or leave out -s",
-                             box_options[i]);
+            return error_set(
+                err, -EINVAL, ERROR_BAD_INPUT,
+                "--%s is for a fresh box, and a session's box exists already: omit it, or omit -s",
+                box_options[i]);
     if (!request->session[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "-s needs a session; 'bailey session ls' lists them");
     if (request->is_detached && request->has_stdin)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "-d and --stdin together: nobody would be here to send it");
+                         "-d and --stdin cannot be used together: a background command has no "
+                         "client to send input");
     if (!invocation->parsed.rest[0] || !invocation->parsed.rest[0][0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "nothing to run: name a program, as in 'bailey exec -s ID -- ls -l'");

@@ -193,7 +193,7 @@ int rm_run(const struct invocation *invocation)
 
             status = client_fail(false, &err);
             if (is_folder)
-                message_print("-r removes a folder with all that it holds");
+                message_print("-r removes a folder with its contents");
         }
     }
     return status;

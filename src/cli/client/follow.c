@@ -93,7 +93,7 @@ static void take_piece(struct follow *follow, int stream, uint64_t offset, const
     result = follow->events->output(follow->ctx, stream, data + known, length - known);
     *at += length - known;
     if (result < 0)
-        fail(follow, result, ERROR_CANCELLED, "nobody reads the output any more");
+        fail(follow, result, ERROR_CANCELLED, "the reader of the output has gone");
 }
 
 static void take_output(struct follow *follow, int stream, json_t *json)
@@ -213,7 +213,7 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
         follow->err = *err;
         if (!err->code)
             error_set(&follow->err, -EPROTO, ERROR_ENGINE, "the daemon hung up");
-        error_prefix(&follow->err, "the connection to the daemon broke before the command had a "
+        error_prefix(&follow->err, "the connection to the daemon was lost before the command got a "
                                    "number ('bailey ps' shows whether it runs)");
         return;
     }
@@ -308,7 +308,7 @@ static void reconnect(struct follow *follow)
              "the daemon has ended, and with it its sessions");
     else if (now_ms - follow->lost_ms > RECONNECT_PATIENCE_MS)
         fail(follow, -ETIMEDOUT, ERROR_NO_DAEMON,
-             "the connection to the daemon broke and could not be had again");
+             "the connection to the daemon was lost and could not be made again");
     else
         open_events(follow);
 }

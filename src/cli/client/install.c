@@ -45,7 +45,7 @@ static int print_installed(const struct install_job *job, json_t *answer)
     if (!job->request.is_quiet && text.length)
         message_print("installed %s", buf_text(&text));
     else if (!job->request.is_quiet)
-        message_print("there already: nothing had to be installed");
+        message_print("already installed");
     return 0;
 }
 
@@ -107,8 +107,8 @@ int install_run(const struct invocation *invocation)
 
     if (r == 0 && (!job.request.session || !job.request.session[0]))
         r = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
-                      "-s needs a session; 'bailey session ls' lists them, 'bailey template build' "
-                      "is for packages that many need");
+                      "-s needs a session; 'bailey session ls' lists them. For packages of many "
+                      "sessions use 'bailey template build'");
     if (r == 0)
         r = client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err);
     if (r == 0)

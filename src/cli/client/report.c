@@ -22,8 +22,8 @@ int report_words(const char *const *words, json_t **ret, struct error *err)
     for (; *words; words++)
         if (json_array_append_new(array, json_string(*words)) < 0)
             return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                             "the argument '%.100s' is not UTF-8 text; put it in a file and hand "
-                             "that over with 'bailey cp'",
+                             "the argument '%.100s' is not UTF-8 text; put it in a file and copy "
+                             "that with 'bailey cp'",
                              *words);
     *ret = ptr_take(&array);
     return 0;
@@ -64,10 +64,9 @@ static void say_why_it_ended(const struct result *result)
         message_print("killed by signal %d (%s)", result->signal, strsignal(result->signal));
     if (result->oom_killed) {
         str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
-        message_print(
-            "out of memory (limit %s): let it hold less at once, or start the daemon with a larger "
-            "SANDBOX_MEMORY_LIMIT",
-            limit);
+        message_print("out of memory (limit %s): use less memory, or start the daemon with a "
+                      "larger SANDBOX_MEMORY_LIMIT",
+                      limit);
     }
     if (result->disk_full) {
         str_from_bytes(result->limits.disk_bytes, limit, sizeof(limit));

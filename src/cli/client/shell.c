@@ -279,7 +279,7 @@ static int finish(struct shell *shell, int ended)
 {
     restore(shell);
     if (shell->is_detached) {
-        message_print("left running; 'bailey shell -s %s --attach %s' goes back to it",
+        message_print("detached; 'bailey shell -s %s --attach %s' returns to it",
                       shell->request.session, shell->number);
         return 0;
     }

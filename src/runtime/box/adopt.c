@@ -53,7 +53,7 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
     r = box_send(box, FRAME_HELLO, generation, NULL, 0);
     if (r < 0) {
         free(adoption);
-        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it accepts no more frames");
     }
     box->adoption = adoption;
     box->hello_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
@@ -98,7 +98,7 @@ static const struct box_found *being_found(struct box *box, uint32_t id, bool is
         adoption->found[adoption->current].about.id != id ||
         adoption->found[adoption->current].about.is_kernel != is_kernel ||
         box_call(box, id, CALL_EXEC)) {
-        error_set(err, -EINVAL, ERROR_ENGINE, "this command is not there to be adopted");
+        error_set(err, -EINVAL, ERROR_ENGINE, "there is no such command to adopt");
         return NULL;
     }
     return &adoption->found[adoption->current].about;
@@ -129,7 +129,7 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
     for (int i = 0; i < BOX_STREAMS; i++) {
         if (offset[i] < found->first[i] || offset[i] > found->written[i])
             return error_set(err, -ERANGE, ERROR_ENGINE,
-                             "output from byte %llu on cannot be had any more, or not yet",
+                             "output from byte %llu on is not available any more, or not yet",
                              (unsigned long long)offset[i]);
     }
     call = box_call_add(box, CALL_EXEC, id, ctx, err);
@@ -145,7 +145,7 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
     r = box_send(box, FRAME_RESUME, id, payload, sizeof(payload));
     if (r < 0) {
         box_call_free(box, call);
-        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it accepts no more frames");
     }
     return 0;
 }
@@ -168,7 +168,8 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
     call->from_zygote = found->from_zygote;
     if (kernel_name(box, call) < 0) {
         box_call_free(box, call);
-        return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+        return error_set(err, -EPIPE, ERROR_BOX_LOST,
+                         "the box was lost: it accepts no more frames");
     }
     return 0;
 }

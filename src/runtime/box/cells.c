@@ -163,7 +163,7 @@ int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_ev
     r = cell_send(box, call->id, &cell, &text);
     if (r < 0) {
         box_call_free(box, call);
-        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it accepts no more frames");
     }
     cell_expect_next(box, spec->kernel);
     *ret_id = call->id;

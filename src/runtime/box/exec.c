@@ -89,7 +89,7 @@ int exec_send(struct box *box, const struct exec_spec *spec, uint32_t flags,
         r = box_send(box, FRAME_EXEC, call->id, payload, (size_t)length);
     if (r < 0) {
         box_call_free(box, call);
-        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it accepts no more frames");
     }
     *ret = call;
     return 0;
@@ -438,5 +438,5 @@ void exec_tick(struct box *box, struct call *call, uint64_t now_ms)
     if (is_end_on_its_way(box, call, now_ms))
         call->kill_deadline_ms = now_ms + KILL_PATIENCE_MS;
     else
-        box_break(box, "its warden did not tell the end of a command");
+        box_break(box, "its warden did not report the end of a command");
 }

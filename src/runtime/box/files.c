@@ -40,7 +40,7 @@ static int begin(struct box *box, struct call *call, enum frame_type type, const
     r = box_send(box, type, id, payload, (size_t)length);
     if (r < 0) {
         box_call_free(box, call);
-        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it takes no more frames");
+        return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it accepts no more frames");
     }
     *ret_id = id;
     return 0;

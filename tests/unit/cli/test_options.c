@@ -205,7 +205,7 @@ static void test_what_is_wrong_is_named(void **state)
     REFUSED(run_command, "--timeout TIME", "--timeout");
     REFUSED(run_command, "--timeout TIME", "-qt");
     REFUSED(run_command, "takes no value", "--json=1");
-    REFUSED(run_command, "behind '--'", "a.py", "b");
+    REFUSED(run_command, "follow '--'", "a.py", "b");
     REFUSED(version_command, "unexpected argument 'stray'", "stray");
     REFUSED(exec_command, "unknown option '--language'", "--language", "python");
     memset(long_name + 2, 'x', sizeof(long_name) - 3);

@@ -200,7 +200,7 @@ static void test_an_error_says_what_to_do(void **state)
     RUN(run_command, &outcome, "-c", "x");
     assert_int_equal(outcome.status, 126);
     assert_string_equal(outcome.out, "");
-    expect(outcome.err, "bailey: landlock is missing; or ask for less with --isolation");
+    expect(outcome.err, "bailey: landlock is missing; or accept less with --isolation");
 }
 
 static int act_limits(const struct oneshot *shot, struct result *result,
@@ -309,7 +309,7 @@ static int act_write(const struct oneshot *shot, struct result *result, struct o
     /* What failed once is not tried again. */
     assert_int_equal(shot->sink->write(shot->sink->ctx, 1, "text", 4), written);
     result->exit_code = 1;
-    return error_set(&result->error, -ECANCELED, ERROR_CANCELLED, "nobody reads");
+    return error_set(&result->error, -ECANCELED, ERROR_CANCELLED, "reader of the output");
 }
 
 static void test_a_reader_that_left_ends_the_run_quietly(void **state)
@@ -461,7 +461,7 @@ static void test_tables_go_to_standard_error(void **state)
     RUN(run_command, &outcome, "-c", "x", "--explain", "--timing");
     assert_int_equal(outcome.status, 0);
     assert_string_equal(outcome.out, "");
-    expect(outcome.err, "what held this run");
+    expect(outcome.err, "isolation and limits of this run");
     expect(outcome.err, "1.000 ms  clone");
 }
 

@@ -131,7 +131,7 @@ static void test_an_unreadable_file(void **state)
     assert_int_equal(chmod(folder, 0711), 0);
     if (is_root)
         assert_int_equal(seteuid(65534), 0);
-    expect_refused("a.py", "bad_input", "may not be read");
+    expect_refused("a.py", "bad_input", "this user may not read");
     if (is_root)
         assert_int_equal(seteuid(0), 0);
 }

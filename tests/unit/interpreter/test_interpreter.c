@@ -246,13 +246,13 @@ static void prefixes_that_show_too_much(void **state)
     fails("nolib has no lib/python3*/os.py");
     put_python("home", "3.12");
     set_path("home/bin", NULL);
-    fails("home holds more than a Python");
+    fails("home contains more than Python");
     put_python("home/.local", "3.12");
     set_path("home/.local/bin", NULL);
-    fails(".local holds more than a Python");
+    fails(".local contains more than Python");
     put_python("", "3.12"); /* the parent of $HOME */
     set_path("bin", NULL);
-    fails("holds more than a Python");
+    fails("contains more than Python");
     put_python("home/py", "3.12");
     set_path("home/py/bin", NULL);
     finds(at("home/py/bin/python3.12"), "PATH", at("home/py"), NULL);
@@ -265,7 +265,7 @@ static void home_behind_a_link(void **state)
     put_python("data", "3.12");
     link_to("data", "home");
     set_path("home/bin", NULL);
-    fails("holds more than a Python");
+    fails("contains more than Python");
 }
 
 static void a_wrong_one_does_not_hide_a_right_one(void **state)
@@ -363,13 +363,13 @@ static void venv_that_shows_too_much(void **state)
     put_python("py", "3.12");
     put_venv(at("py/bin/python3.12"), at("home/bin"));
     put("home/bin/x", "", 0644);
-    fails("home holds more than a Python");
+    fails("home contains more than Python");
     assert_int_equal(unlink(at("venv/pyvenv.cfg")), 0);
     assert_int_equal(rename(at("venv"), at("other")), 0);
     put("home/pyvenv.cfg", "home = /usr/bin\n", 0644);
     put("home/bin/python3", ELF, 0755);
     set_path("home/bin", NULL);
-    fails("home holds more than a Python");
+    fails("home contains more than Python");
 }
 
 static void venv_in_a_circle(void **state)

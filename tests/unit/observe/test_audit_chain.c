@@ -245,7 +245,7 @@ static void test_lines_that_were_cut_off(void **state)
     whole = lines.count;
     for (lines.count = whole - 1; lines.count > 0; lines.count--) {
         lines_write(place, "audit.jsonl", &lines);
-        assert_bad(place, "", 0, "missing at the end: audit.head knows line 10");
+        assert_bad(place, "", 0, "missing at the end: audit.head has line 10");
     }
     unlink(scratch_path(&place->scratch, "audit.jsonl"));
     assert_bad(place, "", 0, "missing at the end");
@@ -313,7 +313,7 @@ static void test_a_line_twice(void **state)
     ten(place, &lines);
     lines.line[5] = lines.line[4];
     lines_write(place, "audit.jsonl", &lines);
-    assert_bad(place, "audit.jsonl", 6, "not in its place");
+    assert_bad(place, "audit.jsonl", 6, "out of order");
     free(lines.text);
 }
 
@@ -374,7 +374,7 @@ static void test_the_oldest_file_is_gone(void **state)
 
     three(place);
     unlink(scratch_path(&place->scratch, "audit.jsonl.1"));
-    assert_bad(place, "audit.jsonl.2", 1, "no line tells that they were dropped");
+    assert_bad(place, "audit.jsonl.2", 1, "no line records that they were dropped");
 }
 
 static void test_the_newest_file_is_gone(void **state)
@@ -401,7 +401,7 @@ static void test_the_head(void **state)
     /* the daemon says that it was away */
     open_audit(place);
     write_lines(place, 11, 11);
-    assert_bad(place, "audit.jsonl", 11, "audit.head is not there");
+    assert_bad(place, "audit.jsonl", 11, "audit.head is missing");
 }
 
 /* Who rewrites everything, the head too, is not seen: the hash that was noted elsewhere says it. */

@@ -67,7 +67,7 @@ static size_t count(const char *in, const char *what)
 static void test_nothing_counted(void **state)
 {
     (void)state;
-    assert_block(METRIC_QUEUE, "# HELP bailey_queue_depth Boxes that wait to be made\n"
+    assert_block(METRIC_QUEUE, "# HELP bailey_queue_depth Requests that wait for a sandbox\n"
                                "# TYPE bailey_queue_depth gauge\n");
     assert_int_equal(count(written(), "# TYPE "), _METRIC_MAX);
 }
@@ -80,11 +80,12 @@ static void test_counter_and_gauge(void **state)
     metrics_add(metrics, METRIC_FILE_BYTES, in, 5);
     metrics_add(metrics, METRIC_FILE_BYTES, out, 1234567890123);
     metrics_add(metrics, METRIC_FILE_BYTES, in, 2);
-    assert_block(METRIC_FILE_BYTES,
-                 "# HELP bailey_file_bytes_total Bytes of files into boxes and out of them\n"
-                 "# TYPE bailey_file_bytes_total counter\n"
-                 "bailey_file_bytes_total{direction=\"in\"} 7\n"
-                 "bailey_file_bytes_total{direction=\"out\"} 1234567890123\n");
+    assert_block(
+        METRIC_FILE_BYTES,
+        "# HELP bailey_file_bytes_total Bytes of files written to and read from sandboxes\n"
+        "# TYPE bailey_file_bytes_total counter\n"
+        "bailey_file_bytes_total{direction=\"in\"} 7\n"
+        "bailey_file_bytes_total{direction=\"out\"} 1234567890123\n");
     metrics_set(metrics, METRIC_QUEUE, NULL, 2.5);
     metrics_move(metrics, METRIC_QUEUE, NULL, 2);
     metrics_move(metrics, METRIC_QUEUE, NULL, -5);
@@ -111,27 +112,27 @@ static void test_histogram_is_cumulative(void **state)
     metrics_observe(metrics, METRIC_REQUEST_TIME, rest, 0.0015);
     metrics_observe(metrics, METRIC_REQUEST_TIME, rest, 0.3);
     metrics_observe(metrics, METRIC_REQUEST_TIME, rest, 1000);
-    assert_block(
-        METRIC_REQUEST_TIME,
-        "# HELP bailey_http_request_seconds From a request's first line to the last byte of its "
-        "reply\n"
-        "# TYPE bailey_http_request_seconds histogram\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.001\"} 1\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.002\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.005\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.01\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.02\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.05\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.1\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.25\"} 2\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.5\"} 3\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"1\"} 3\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"5\"} 3\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"30\"} 3\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"300\"} 3\n"
-        "bailey_http_request_seconds_bucket{door=\"rest\",le=\"+Inf\"} 4\n"
-        "bailey_http_request_seconds_sum{door=\"rest\"} 1000.3025\n"
-        "bailey_http_request_seconds_count{door=\"rest\"} 4\n");
+    assert_block(METRIC_REQUEST_TIME,
+                 "# HELP bailey_http_request_seconds Time from a request's first line to the last "
+                 "byte of its "
+                 "reply\n"
+                 "# TYPE bailey_http_request_seconds histogram\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.001\"} 1\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.002\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.005\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.01\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.02\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.05\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.1\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.25\"} 2\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"0.5\"} 3\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"1\"} 3\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"5\"} 3\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"30\"} 3\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"300\"} 3\n"
+                 "bailey_http_request_seconds_bucket{door=\"rest\",le=\"+Inf\"} 4\n"
+                 "bailey_http_request_seconds_sum{door=\"rest\"} 1000.3025\n"
+                 "bailey_http_request_seconds_count{door=\"rest\"} 4\n");
 }
 
 /* Tenants come from outside: the one too many is "other", and kind and result stay what they are.

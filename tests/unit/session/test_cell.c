@@ -229,7 +229,7 @@ static void test_status_is_never_told(void **state)
     assert_int_equal(cell->end.exit_code, 1); /* nobody says that it was well */
     cell = cell_ran(fixture, session, "pass");
     check_member(execution_cell_meta(cell), "kernel_note",
-                 "the kernel is gone, and its variables with it");
+                 "the kernel has ended; its variables are lost");
 }
 
 static void test_not_given(void **state)

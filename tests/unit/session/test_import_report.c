@@ -67,9 +67,10 @@ static void each_module_once_with_advice(void **state)
             "line 1: x: the module 'shutil' is blocked. Instead: pathlib and open().\n"
             "line 2: y: the module 'socket' is blocked. Instead: the box has no network; work with "
             "the data you were given.");
-    answers(ANSWER(ROW("ossa", "1", "import ossa")), 1,
-            "line 1: import ossa: the module 'ossa' is blocked. Instead: do without it, or take it "
-            "off SANDBOX_BLOCKED_IMPORTS.");
+    answers(
+        ANSWER(ROW("ossa", "1", "import ossa")), 1,
+        "line 1: import ossa: the module 'ossa' is blocked. Instead: write the code without it, or "
+        "remove it from SANDBOX_BLOCKED_IMPORTS.");
 }
 
 static void syntax_errors(void **state)
@@ -96,7 +97,7 @@ static void words_are_tamed(void **state)
     (void)state;
     answers(ANSWER(ROW("x", "1", "a\\u001b[31m\\n\\u007f\\u009b\\u00fcb")), 1,
             "line 1: a?[31m????\xc3\xbc"
-            "b: the module 'x' is blocked. Instead: do without it, or take it off "
+            "b: the module 'x' is blocked. Instead: write the code without it, or remove it from "
             "SANDBOX_BLOCKED_IMPORTS.");
 }
 

@@ -124,11 +124,16 @@ static void test_what_nobody_looks_for(void **state)
     static const struct {
         const char *module, *why;
     } rows[] = {
-        {"tkinter", "standard library"}, {"distutils.core", "standard library"},
-        {"imp", "standard library"},     {"json.nothing", "standard library"},
-        {"pandas.nothing", "is there"},  {"sklearn.nothing", "is there"},
-        {"google", "many packages"},     {"google.nothing", "is there"},
-        {"_private", "cannot be"},       {"name_", "cannot be"},
+        {"tkinter", "standard library"},
+        {"distutils.core", "standard library"},
+        {"imp", "standard library"},
+        {"json.nothing", "standard library"},
+        {"pandas.nothing", "in the installed package"},
+        {"sklearn.nothing", "in the installed package"},
+        {"google", "many packages"},
+        {"google.nothing", "in the installed package"},
+        {"_private", "cannot be"},
+        {"name_", "cannot be"},
     };
 
     (void)state;

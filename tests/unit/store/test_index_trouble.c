@@ -315,10 +315,10 @@ static void test_newer_and_foreign_ones_are_left_alone(void **state)
     length = read_index(place, data);
     data[63] = 99; /* user_version: bytes 60 to 63 */
     write_index(place, data, length);
-    assert_refused(place, -ENOTSUP, "of a newer bailey (version 99");
+    assert_refused(place, -ENOTSUP, "by a newer bailey (version 99");
     data[63] = 0;
     write_index(place, data, length);
-    assert_refused(place, -EUCLEAN, "does not say its version");
+    assert_refused(place, -EUCLEAN, "it has no version");
     data[68] ^= 1; /* application_id */
     write_index(place, data, length);
     assert_refused(place, -EUCLEAN, "not an index of bailey");
@@ -345,7 +345,7 @@ static void test_the_log_of_a_newer_one_is_left_alone(void **state)
     fd = open(scratch_path(&place->scratch, "index.db"), O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(fd, "c", 1, 63), 1);
     close(fd);
-    assert_refused(place, -ENOTSUP, "of a newer bailey (version 99");
+    assert_refused(place, -ENOTSUP, "by a newer bailey (version 99");
     assert_int_equal(stat(scratch_path(&place->scratch, "index.db-wal"), &after), 0);
     assert_int_equal(after.st_size, before.st_size);
     assert_true(after.st_size > 0);

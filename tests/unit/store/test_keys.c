@@ -34,7 +34,7 @@ static int check_at(struct place *place, const char *text, uint64_t now_ms, stru
         assert_int_equal(r, -EACCES);
         assert_ptr_equal(err.code, ERROR_UNAUTHORIZED);
         /* The same words for everything that can be wrong. */
-        assert_string_equal(err.text, "this key is not good: it is not known, has expired or was "
+        assert_string_equal(err.text, "this key is not valid: it is unknown, has expired or was "
                                       "changed; 'bailey key new' makes one");
     }
     return r;

@@ -60,7 +60,7 @@ static void test_bad(void **state)
     bad("name: a\npython: 3.12", "t.yaml:2: 'python' has to be text; put it in quotes");
     bad("name: a\npython: three", "has to be a version");
     bad("name: a\npackages: numpy", "has to be a list");
-    bad("name: a\npackages: ['-e .']", "t.yaml:2: 'packages' holds");
+    bad("name: a\npackages: ['-e .']", "t.yaml:2: 'packages' has");
     bad("name: a\npackages: ['a @ https://x']", "not the name of a package");
     bad("name: a\npackages: []\nlock: x", "a lock names all packages");
     bad("name: a\nlock: ../x", "below the template's folder");
@@ -69,7 +69,7 @@ static void test_bad(void **state)
     bad("name: a\ntiers:\n  - name: x\n    moduls: [a]", "t.yaml:4: 'moduls' is unknown");
     bad("name: a\ntiers: [{name: x, modules: [a]}, {name: x, modules: [b]}]", "'x' twice");
     bad("name: a\nwarm_up: ['os; print(1)']", "none of modules");
-    bad("name: a\nenv: {1A: x}", "no name of a variable");
+    bad("name: a\nenv: {1A: x}", "not a name of a variable");
     bad("name: a\nenv:\n  A: 1", "t.yaml:3: 'A' has to be text");
     bad("name: a\nfiles: [{path: ../x, from: y}]", "without '..'");
     bad("name: a\nfiles: [{path: x}]", "{path, from}");
@@ -98,7 +98,7 @@ static void test_wire(void **state)
     wire(
         "{\"name\":\"a\",\"lock\":\"numpy==2.1 --hash=sha256:00\\n\",\"files\":{\"a/b\":\"aGk=\"}}",
         NULL);
-    wire("{\"name\":\"a\",\"files\":{\"../b\":\"aGk=\"}}", "no relative path");
+    wire("{\"name\":\"a\",\"files\":{\"../b\":\"aGk=\"}}", "not a relative path");
     wire("{\"name\":\"a\",\"files\":{\"b\":1}}", "base64");
     wire("{\"name\":\"a\",\"files\":[]}", "mapping");
     wire("{\"name\":\"a\\u0000b\"}", "NUL");

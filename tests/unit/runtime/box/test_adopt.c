@@ -185,7 +185,7 @@ static void test_turns_out_the_others(void **state)
     ended.flags |= INVENTORY_EXITED;
     greet(fake, &finder);
     finder.adopts = 2;
-    finder.offset[0] = 99; /* cannot be had any more */
+    finder.offset[0] = 99; /* is not available any more */
     say_inventory(fake, 1, &running);
     say_inventory(fake, 2, &running);
     say_inventory(fake, 3, &ended);
