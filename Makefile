@@ -42,7 +42,7 @@ test: ## all tests, built with gcc; clang must compile everything too
 	@tools/setup test
 	@tools/build build
 	@CC=clang tools/build build-clang
-	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true
+	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true
 	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
 
 test-docker: ## the Docker runtime and the conformance suite on each runtime, with a private dockerd

@@ -1,5 +1,5 @@
 /*
- * fuzz_mcp.c - a hostile client and a hostile daemon: lines to the MCP door, and whatever comes
+ * fuzz_mcp.c - a hostile client and a hostile guest: lines to the MCP door, and whatever comes
  * back for the calls they start. What goes out is always one JSON object on one line.
  */
 #include <jansson.h>
@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "api/mcp/mcp.h"
+#include "base/cleanup.h"
+#include "tool/reply.h"
+#include "tool/tool.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,7 +46,7 @@ static int keep(struct mcp_work *work, char *kind)
     return 0;
 }
 
-static int keep_call(void *ctx, struct mcp_work *work, const struct mcp_tool *tool,
+static int keep_call(void *ctx, struct mcp_work *work, const struct tool_row *tool,
                      const char *session, json_t *arguments, struct error *err)
 {
     (void)ctx;
@@ -80,6 +83,39 @@ static void forget(void *ctx, struct mcp_work *work)
             works[i] = works[--work_count];
 }
 
+/* A listing that is any JSON. */
+static void list(struct mcp_work *work, const char *body, size_t size)
+{
+    CLEANUP(json_decrefp) json_t *outputs = json_loadb(body, size, JSON_ALLOW_NUL, NULL);
+
+    mcp_work_listed(work, "s_1", outputs);
+}
+
+/* Any kind of reply, whose texts are a guest's bytes and whose values are any JSON. */
+static void reply(struct mcp_work *work, const char *body, size_t size)
+{
+    CLEANUP(tool_reply_free)
+    struct tool_reply told = {
+        .kind = (enum tool_reply_kind)(size > 0 ? (unsigned char)body[0] % (TOOL_REPLY_TEXT + 1)
+                                                : TOOL_REPLY_TEXT),
+        .file_path = "/tmp/a",
+        .execution_id = "s_1.7",
+        .has_result = true,
+        .outputs = json_loadb(body, size, JSON_ALLOW_NUL, NULL),
+        .cell = json_loadb(body, size, JSON_ALLOW_NUL, NULL),
+        .text = BUF_INIT(SIZE_MAX / 2),
+    };
+
+    result_init(&told.result, &(struct limits){.output_bytes = 1024});
+    capture_add(&told.result.out, body, size, 1024);
+    capture_add(&told.result.err, body, size, 1024);
+    result_note(&told.result, "%.*s", (int)(size % 100), body);
+    buf_append(&told.text, body, size);
+    told.has_result = told.kind >= TOOL_REPLY_RUNNING;
+    mcp_work_called(work, "s_1", &told);
+    told.has_result = true;
+}
+
 /* Answers the oldest work with the rest of the line. */
 static void answer(const uint8_t *data, size_t size)
 {
@@ -94,12 +130,12 @@ static void answer(const uint8_t *data, size_t size)
         mcp_work_read(work, size > 0 ? (enum mcp_read_kind)(data[0] % 4) : MCP_READ_FILE, body,
                       size);
     else if (mcp_work_attached(work) == &is_list)
-        mcp_work_listed(work, "s_1", body, size);
+        list(work, body, size);
     else
-        mcp_work_called(work, "s_1", body, size);
+        reply(work, body, size);
 }
 
-static const struct mcp_tool tool = {
+static const struct tool_row tool = {
     .name = "sandbox_exec",
     .title = "t",
     .description = "d",

@@ -51,9 +51,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(problem.line > 0 && problem.column > 0);
         return 0;
     }
-    for (size_t i = 0; i < tool_count; i++)
-        if (!schema_check_text(tool_table[i].schema, json, &problem))
+    for (size_t i = 0; i < tool_count; i++) {
+        struct schema *schema;
+
+        require(schema_compile(tool_table[i].schema, &schema) == 0);
+        if (!schema_check(schema, json, &problem))
             check_problem(&problem);
+        schema_free(schema);
+    }
     check_path(json_object_get(json, "file_path"));
     json_decref(json);
     return 0;

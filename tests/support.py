@@ -111,6 +111,21 @@ def reachable_binary():
     return _reachable
 
 
+def fault_build():
+    """The program of $BAILEY_FAULT, or of a build beside the tree's own: allocations can fail in it,
+    and it is linked with the rows that only tests have (tests/door)."""
+    given = os.environ.get("BAILEY_FAULT")
+    if given:
+        return Path(given).absolute()
+    with open(REPO / "tools" / "build") as lock:  # one worker builds, the others wait for it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["tools/build", "build-fault", "-Dfault=true", "-Dtest_rows=true"],
+                              cwd=REPO, env={**os.environ, "TARGETS": "bailey bailey-engine"},
+                              capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return REPO / "build-fault" / "bailey"
+
+
 def environment(room, env=None):
     """The small environment of a call; `env` adds to it, a value of None takes away."""
     full = {"PATH": PATH, "HOME": str(room.home), "TMPDIR": str(room.tmp), "LANG": "C.UTF-8"}

@@ -13,9 +13,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "config/config.h"
-#include "session/session_manager.h"
-#include "tool/outputs.h"
+#include "session/await.h"
 
 #define PIECE (32 * KIB) /* of one stream in one event */
 
@@ -24,9 +22,10 @@ struct exec_stream {
     const struct exec_stream_events *events;
     void *ctx;
     struct execution_watcher *watcher;
-    bool was_started;      /* `started` is told */
-    char install_told[16]; /* the state in the last event `install`; empty: none */
-    bool is_collecting, has_result, is_broken;
+    bool was_started;             /* `started` is told */
+    char install_told[16];        /* the state in the last event `install`; empty: none */
+    struct execution_await await; /* begun when all its output is told */
+    bool has_result, is_broken;
     struct result result;
     struct buf line; /* of a cell's events: from spec.offset[2] on, without an end so far */
 };
@@ -200,19 +199,12 @@ static bool tell_install(struct exec_stream *exec_stream)
     return true;
 }
 
-static void on_collected(void *ctx, const struct session_output *changed, size_t count,
-                         uint64_t total, const struct error *err)
+static void on_result(void *ctx, struct execution_outcome *outcome)
 {
     struct exec_stream *exec_stream = ctx;
-    struct session *session = exec_stream->spec.session;
 
-    exec_stream->is_collecting = false;
-    execution_result(exec_stream->spec.execution,
-                     session_manager_config(session_manager_of(session))->limits.output_bytes,
-                     &exec_stream->result);
-    str_copy(exec_stream->result.session_id, sizeof(exec_stream->result.session_id),
-             session_id(session));
-    outputs_to_result(session, changed, count, total, err, &exec_stream->result);
+    exec_stream->result = outcome->result;
+    outcome->is_taken = true;
     exec_stream->has_result = true;
     exec_stream->events->ready(exec_stream->ctx);
 }
@@ -221,16 +213,14 @@ static void on_collected(void *ctx, const struct session_output *changed, size_t
 static enum exec_stream_state tell_end(struct exec_stream *exec_stream)
 {
     struct exec_stream_spec *spec = &exec_stream->spec;
+    const struct execution_await_spec await = {.collects = spec->collects,
+                                               .timeout_ms = UINT64_MAX,
+                                               .done = on_result,
+                                               .ctx = exec_stream};
 
-    if (!exec_stream->has_result && !exec_stream->is_collecting) {
-        exec_stream->is_collecting = spec->collects &&
-                                     session_state(spec->session) == SESSION_READY &&
-                                     session_has_output(spec->session, spec->execution);
-        if (exec_stream->is_collecting)
-            session_collect(spec->session, on_collected, exec_stream);
-        else
-            on_collected(exec_stream, NULL, 0, 0, NULL);
-    }
+    if (!exec_stream->has_result && !exec_stream->await.execution &&
+        execution_await(&exec_stream->await, spec->execution, &await, NULL) < 0)
+        return EXEC_STREAM_BROKEN;
     if (!exec_stream->has_result)
         return EXEC_STREAM_WAITS;
     event(exec_stream, "exit", execution_reply(spec->execution, &exec_stream->result));
@@ -309,8 +299,7 @@ void exec_stream_free(struct exec_stream *exec_stream, bool ends_it)
 {
     if (!exec_stream)
         return;
-    if (exec_stream->is_collecting)
-        session_collect_cancel(exec_stream->spec.session, exec_stream);
+    execution_await_end(&exec_stream->await);
     execution_unwatch(exec_stream->watcher, ends_it);
     if (exec_stream->has_result)
         result_free(&exec_stream->result);

@@ -86,10 +86,11 @@ static void fill_spec(json_t *body, struct execution_spec *spec)
     }
 }
 
-int start_command(struct session *session, json_t *body, struct execution **ret, struct error *err)
+int start_command(struct session *session, const struct caller *caller, json_t *body,
+                  struct execution **ret, struct error *err)
 {
     CLEANUP(freep) const char **argv = text_list_of_json(json_object_get(body, "argv"));
-    struct execution_spec spec = {.argv = argv};
+    struct execution_spec spec = {.caller = caller, .argv = argv};
 
     if (!argv)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
@@ -97,13 +98,16 @@ int start_command(struct session *session, json_t *body, struct execution **ret,
     return session_exec(session, &spec, ret, err);
 }
 
-int start_cell(struct session *session, json_t *body, struct execution **ret, struct error *err)
+int start_cell(struct session *session, const struct caller *caller, json_t *body,
+               struct execution **ret, struct error *err)
 {
     const char *context = json_string_value(json_object_get(body, "context"));
     const char *language = json_string_value(json_object_get(body, "language"));
     json_t *code = json_object_get(body, "code");
     json_t *input = json_object_get(body, "stdin");
     struct cell_request request = {
+        .caller = caller,
+        .keeper = body,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
         .input = json_string_value(input),

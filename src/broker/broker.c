@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "api/rest/rest.h"
+#include "api/doors.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -61,9 +61,9 @@ struct broker {
     struct metrics *metrics;
     struct session_manager *manager;
     struct provider *provider;
-    struct rest *rest;
+    struct front *front;
     struct http_server *server; /* its own */
-    struct rest_info info;
+    struct front_info info;
     struct listeners listeners;
     struct session_language languages[LANGUAGES_MAX];
     size_t language_count;
@@ -278,7 +278,7 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
         .settings = broker->settings,
         .listeners = &broker->listeners,
         .manager = broker->manager,
-        .rest = broker->rest,
+        .front = broker->front,
     };
 
     int r = reload_apply(&reload, body, ret, err);
@@ -309,14 +309,16 @@ static int open_doors(struct broker *broker, struct error *err)
 {
     bool is_first = broker->info.generation <= 1;
     char key[KEY_TEXT_MAX] = "";
+    struct door_list doors;
     int r = is_first ? listeners_admit(&broker->listeners, &broker->config, broker->index, key, err)
                      : 0;
 
+    doors_list(&doors);
     if (r == 0)
-        r = rest_serve(broker->reactor, broker->manager, BROKER_LISTEN_FD, &broker->info,
-                       &broker->rest, err);
+        r = front_serve(broker->reactor, broker->manager, BROKER_LISTEN_FD, &broker->info, &doors,
+                        &broker->front, err);
     if (r == 0)
-        r = listeners_start(&broker->listeners, broker->settings, broker->rest, err);
+        r = listeners_start(&broker->listeners, broker->settings, broker->front, err);
     if (r == 0 && is_first) {
         tell_first_key(broker, key);
         listeners_say(&broker->listeners, key, broker->config.log_is_json);
@@ -336,7 +338,7 @@ static void on_manager_ready(void *ctx)
         uv_reactor_stop(broker->reactor);
         return;
     }
-    broker->server = rest_server(broker->rest);
+    broker->server = front_server(broker->front);
     if (json_is_true(on_demand)) {
         broker->idle = reactor_timer(broker->reactor, on_idle, broker);
         if (broker->idle)
@@ -389,8 +391,8 @@ static void on_stopped(void *ctx)
 {
     struct broker *broker = ctx;
 
-    rest_stop(broker->rest);
-    broker->rest = NULL;
+    front_stop(broker->front);
+    broker->front = NULL;
     broker->server = NULL;
     quit(broker);
 }
@@ -399,7 +401,7 @@ static void on_stopping(void *ctx, uint32_t grace_ms)
 {
     struct broker *broker = ctx;
 
-    rest_quiesce(broker->rest);
+    front_quiesce(broker->front);
     session_manager_stop(broker->manager, grace_ms, on_stopped, broker);
 }
 
@@ -459,7 +461,7 @@ static int start(struct broker *broker, struct error *err)
     };
     int r = confine_files(broker, err);
 
-    broker->info = (struct rest_info){
+    broker->info = (struct front_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
@@ -483,7 +485,7 @@ static int start(struct broker *broker, struct error *err)
 
 static void broker_free(struct broker *broker)
 {
-    rest_stop(broker->rest);
+    front_stop(broker->front);
     session_manager_free(broker->manager);
     if (broker->provider && config_is_docker(&broker->config))
         mux_close(broker->provider);

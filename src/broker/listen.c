@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "api/rest/rest.h"
+#include "api/front/front.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -156,7 +156,7 @@ int listeners_admit(const struct listeners *listeners, const struct config *conf
 
 /* ---- serving ---- */
 
-int listeners_start(const struct listeners *listeners, json_t *settings, struct rest *rest,
+int listeners_start(const struct listeners *listeners, json_t *settings, struct front *front,
                     struct error *err)
 {
     struct http_tls tls;
@@ -164,8 +164,8 @@ int listeners_start(const struct listeners *listeners, json_t *settings, struct 
 
     listeners_tls(settings, &tls);
     for (size_t i = 0; i < listeners->count && r == 0; i++)
-        r = rest_listen(rest, BROKER_TCP_FD + (int)i, listeners->is_tls ? &tls : NULL,
-                        &listeners->rows[i].browsers, err);
+        r = front_listen(front, BROKER_TCP_FD + (int)i, listeners->is_tls ? &tls : NULL,
+                         &listeners->rows[i].browsers, err);
     return r;
 }
 

@@ -19,7 +19,7 @@
 
 struct config;
 struct index;
-struct rest;
+struct front;
 
 struct listener {
     char url[96]; /* "http://127.0.0.1:7070" */
@@ -48,7 +48,7 @@ void listeners_free(struct listeners *listeners);
  */
 int listeners_admit(const struct listeners *listeners, const struct config *config,
                     struct index *index, char key[KEY_TEXT_MAX], struct error *err);
-int listeners_start(const struct listeners *listeners, json_t *settings, struct rest *rest,
+int listeners_start(const struct listeners *listeners, json_t *settings, struct front *front,
                     struct error *err);
 /* For whoever started the daemon, on its standard error: the addresses, and the key this once. */
 void listeners_say(const struct listeners *listeners, const char *key, bool is_json);

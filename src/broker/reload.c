@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/rest/rest.h"
+#include "api/front/front.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/limits.h"
@@ -140,7 +140,7 @@ static int take_certificate(const struct reload *reload, json_t *body, struct er
     if (listeners_tls(reload->settings, &before) &&
         str_equal(before.certificate, after.certificate) && str_equal(before.key, after.key))
         return 0;
-    r = rest_set_tls(reload->rest, &after, err);
+    r = front_set_tls(reload->front, &after, err);
     if (r < 0)
         return r;
     json_object_set(reload->settings, "tls", json_object_get(body, "tls"));

@@ -24,7 +24,7 @@ struct reload {
     json_t *settings;
     struct listeners *listeners;
     struct session_manager *manager;
-    struct rest *rest;
+    struct front *front;
 };
 
 /* The configuration from an object of variables. */

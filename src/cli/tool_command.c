@@ -146,7 +146,7 @@ static bool hands_over(const struct parsed *parsed)
         return false;
     if (option_given(parsed, "session", NULL))
         return true;
-    return name && !tool_is_alone(tool_find(name));
+    return name && !tool_find(name)->is_alone;
 }
 
 const struct command tool_command = {

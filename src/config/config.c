@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "config/internal.h"
+#include "model/result.h"
 
 static int load_defaults(struct config *config, struct error *err)
 {
@@ -139,6 +140,14 @@ static int follow_memory(struct config *config, struct error *err)
     disk->text = copy;
     config->limits.disk_bytes = config->limits.memory_bytes / 2;
     return 0;
+}
+
+bool config_stores(const struct config *config, const struct result *result)
+{
+    bool has_failed = result->exit_code != 0 || result->error.code;
+
+    return config->store_code == STORE_ALWAYS ||
+           (config->store_code == STORE_ON_ERROR && has_failed);
 }
 
 bool config_is_docker(const struct config *config)

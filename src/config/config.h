@@ -176,6 +176,9 @@ struct config {
 };
 
 bool config_is_docker(const struct config *config); /* SANDBOX_TYPE */
+/* Whether SANDBOX_STORE_CODE keeps a run that ended like this. */
+struct result;
+bool config_stores(const struct config *config, const struct result *result);
 
 /* What a key is, for config, help, man pages and docs: all print from this table. */
 struct config_row {

@@ -133,9 +133,10 @@ static void find_row(struct http_request *request)
 {
     const struct http_server_spec *spec = &request->server->spec;
 
-    if (!spec->is_elsewhere || !spec->is_elsewhere(request))
-        route_find(spec->routes, spec->route_count, request->method, &request->target,
-                   &request->match);
+    const struct route_table *table =
+        spec->table ? spec->table(request, spec->ctx) : request->server->table;
+
+    route_find(table, request->method, &request->target, &request->match);
     request->body_kind = request->match.route ? request->match.route->body : HTTP_NO_BODY;
     if (request->body_kind == HTTP_WHOLE_BODY)
         request->body.maximum = request->match.route->body_max;

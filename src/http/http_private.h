@@ -47,6 +47,7 @@ struct link {
 struct http_server {
     struct reactor *reactor;
     struct http_server_spec spec;
+    struct route_table *table; /* of spec.routes */
     struct MHD_Daemon *daemon;
     struct reactor_watch *watch; /* libmicrohttpd's epoll set */
     struct reactor_timer *timer;

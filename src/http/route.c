@@ -1,6 +1,8 @@
 /* route.c - which row a request belongs to; see route.h. */
 #include "http/route.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -51,35 +53,112 @@ static bool word_fits(const struct piece *piece, const char *segment)
     return strlen(segment) == piece->length && memcmp(segment, piece->text, piece->length) == 0;
 }
 
-/* Whether the pattern fits; fills the params. `ret_rest` is the first segment of {x*}, or count. */
-static bool pattern_fits(const char *pattern, const struct http_target *target,
-                         struct route_match *match, size_t *ret_rest)
-{
-    size_t at = 0;
+struct compiled {
+    const struct http_route *route;
+    const struct piece *pieces;
+    size_t count;
+    bool has_rest; /* its last piece is {x*} */
+};
 
-    match->param_count = 0;
-    *ret_rest = target->segment_count;
+struct route_table {
+    struct piece *pieces; /* of all rows, one behind the other */
+    size_t count;
+    struct compiled rows[];
+};
+
+/* Into `to`, unless that is NULL; how many they are. */
+static size_t take_apart(const char *pattern, struct piece *to)
+{
+    size_t count = 0;
+
     while (*pattern == '/') {
         struct piece piece = piece_at(++pattern);
 
-        if (at == target->segment_count)
-            return false;
-        if (!piece.is_param && !word_fits(&piece, target->segments[at]))
-            return false;
-        if (piece.is_param) {
-            if (match->param_count == LIMIT_HTTP_PARAMS || target->segments[at][0] == '\0')
-                return false;
-            match->params[match->param_count++] =
-                (struct route_param){piece.text, piece.length, target->segments[at]};
-        }
-        if (piece.is_rest) {
-            *ret_rest = at;
-            return true;
-        }
-        at++;
+        if (to)
+            to[count] = piece;
+        count++;
+        if (piece.is_rest)
+            break;
         pattern += strcspn(pattern, "/");
     }
-    return at == target->segment_count;
+    return count;
+}
+
+int route_compile(const struct http_route *routes, size_t count, struct route_table **ret)
+{
+    struct route_table *table = calloc(1, sizeof(*table) + count * sizeof(table->rows[0]));
+    size_t total = 0;
+
+    for (size_t i = 0; i < count; i++)
+        total += take_apart(routes[i].pattern, NULL);
+    if (table)
+        table->pieces = calloc(total + 1, sizeof(*table->pieces));
+    if (!table || !table->pieces) {
+        free(table);
+        return -ENOMEM;
+    }
+    total = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct compiled *row = &table->rows[i];
+
+        row->route = &routes[i];
+        row->pieces = table->pieces + total;
+        row->count = take_apart(routes[i].pattern, table->pieces + total);
+        row->has_rest = row->count > 0 && row->pieces[row->count - 1].is_rest;
+        total += row->count;
+    }
+    table->count = count;
+    *ret = table;
+    return 0;
+}
+
+void route_table_free(struct route_table *table)
+{
+    if (!table)
+        return;
+    free(table->pieces);
+    free(table);
+}
+
+/* Whether the row's path fits; fills the params. `ret_rest` is the first segment of {x*}, or count.
+ */
+static bool row_fits(const struct compiled *row, const struct http_target *target,
+                     struct route_match *match, size_t *ret_rest)
+{
+    *ret_rest = row->has_rest ? row->count - 1 : target->segment_count;
+    match->param_count = 0;
+    if (row->has_rest ? target->segment_count < row->count : target->segment_count != row->count)
+        return false;
+    for (size_t i = 0; i < row->count; i++) {
+        const struct piece *piece = &row->pieces[i];
+
+        if (!piece->is_param && !word_fits(piece, target->segments[i]))
+            return false;
+        if (!piece->is_param)
+            continue;
+        if (match->param_count == LIMIT_HTTP_PARAMS || target->segments[i][0] == '\0')
+            return false;
+        match->params[match->param_count++] =
+            (struct route_param){piece->text, piece->length, target->segments[i]};
+    }
+    return true;
+}
+
+bool route_has_path(const char *pattern, const char *path)
+{
+    while (*pattern == '/' && *path == '/') {
+        struct piece piece = piece_at(++pattern);
+        size_t length = strcspn(++path, "/");
+
+        if (piece.is_param ? length == 0
+                           : length != piece.length || memcmp(path, piece.text, length) != 0)
+            return false;
+        if (piece.is_rest)
+            return true;
+        pattern += strcspn(pattern, "/");
+        path += length;
+    }
+    return *pattern == '\0' && *path == '\0';
 }
 
 /* Segments stand one behind the other: a slash instead of a NUL makes two of them one. */
@@ -102,8 +181,8 @@ static void allow_add(struct route_match *match, const char *method)
                method);
 }
 
-void route_find(const struct http_route *routes, size_t count, const char *method,
-                struct http_target *target, struct route_match *ret)
+void route_find(const struct route_table *table, const char *method, struct http_target *target,
+                struct route_match *ret)
 {
     const char *wanted = str_equal(method, "HEAD") ? "GET" : method;
     size_t rest;
@@ -111,17 +190,19 @@ void route_find(const struct http_route *routes, size_t count, const char *metho
     ret->route = NULL;
     ret->allow[0] = '\0';
     if (!has_odd_segment(target)) {
-        for (size_t i = 0; i < count; i++) {
-            if (!pattern_fits(routes[i].pattern, target, ret, &rest))
+        for (size_t i = 0; i < table->count; i++) {
+            const struct http_route *route = table->rows[i].route;
+
+            if (!row_fits(&table->rows[i], target, ret, &rest))
                 continue;
-            if (str_equal(routes[i].method, wanted)) {
-                ret->route = &routes[i];
+            if (str_equal(route->method, wanted)) {
+                ret->route = route;
                 ret->allow[0] = '\0';
                 join(target, rest);
                 return;
             }
-            allow_add(ret, routes[i].method);
-            if (str_equal(routes[i].method, "GET"))
+            allow_add(ret, route->method);
+            if (str_equal(route->method, "GET"))
                 allow_add(ret, "HEAD");
         }
     }

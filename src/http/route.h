@@ -27,9 +27,17 @@ struct route_match {
     char allow[ROUTE_ALLOW_MAX]; /* no route: the methods that the path has, "GET, HEAD"; or "" */
 };
 
+/* Rows with their patterns taken apart, once; borrows the rows. */
+struct route_table;
+int route_compile(const struct http_route *routes, size_t count,
+                  struct route_table **ret);      /* -ENOMEM */
+void route_table_free(struct route_table *table); /* NULL is fine */
+
 /* {x*} joins the segments it takes in the target's memory: nobody reads those afterwards. */
-void route_find(const struct http_route *routes, size_t count, const char *method,
-                struct http_target *target, struct route_match *ret);
+void route_find(const struct route_table *table, const char *method, struct http_target *target,
+                struct route_match *ret);
+/* Whether a path is one of this pattern, whatever the method. */
+bool route_has_path(const char *pattern, const char *path);
 #define ROUTE_SUGGEST_MAX 256
 /* The path that was probably meant by one that fits no row; "": none is near. */
 void route_suggest(const struct http_route *routes, size_t count, const char *path,

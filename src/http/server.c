@@ -356,6 +356,8 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     r = server->listen_fd < 0 ? error_errno(err, "the HTTP server's socket") : 0;
     if (r == 0)
         r = fd_set_nonblocking(server->listen_fd, true);
+    if (r == 0 && route_compile(spec->routes, spec->route_count, &server->table) < 0)
+        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (r == 0 && spec->tls)
         r = tls_identity_new(spec->tls, &server->identity, err);
     if (r == 0)
@@ -415,6 +417,7 @@ static void server_free(struct http_server *server)
     server->reactor->ops->timer_remove(server->looker);
     server->reactor->ops->timer_remove(server->holder);
     tls_identity_drop(server->identity);
+    route_table_free(server->table);
     free(server);
 }
 

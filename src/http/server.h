@@ -21,6 +21,7 @@
 
 struct http_server;
 struct http_request;
+struct route_table;
 struct trace;
 
 enum http_body {
@@ -78,9 +79,9 @@ struct http_server_spec {
     /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
      */
     uint64_t head_ms, body_ms;
-    /* Whether a request is for none of the routes, whatever its path says: no_route() answers it.
-     * May be NULL. */
-    bool (*is_elsewhere)(const struct http_request *request);
+    /* Which rows a request is looked up in, by its head (a header, its Host); compiled by route.h.
+     * NULL: `routes`. */
+    const struct route_table *(*table)(const struct http_request *request, void *ctx);
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */

@@ -113,6 +113,10 @@ void result_note(struct result *result, const char *format, ...)
  */
 int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_invalid_bytes);
 
+/* What JSON has as stdout, and as stderr with the engine's notes behind it. `text` is cleared. */
+int result_stdout(const struct result *result, struct buf *text);
+int result_stderr(const struct result *result, struct buf *text);
+
 /* Adds a file to the list; copies the strings. */
 int result_add_file(struct result *result, const char *name, const char *path, uint64_t bytes,
                     const char *skipped);

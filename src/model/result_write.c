@@ -425,6 +425,21 @@ static int append_note(struct buf *text_, const struct buf *note)
     return r < 0 ? r : text_clean(text_, buf_text(note), note->length, false, &invalid_bytes);
 }
 
+int result_stdout(const struct result *result, struct buf *text_)
+{
+    uint64_t invalid_bytes;
+
+    return capture_text(&result->out, text_, &invalid_bytes);
+}
+
+int result_stderr(const struct result *result, struct buf *text_)
+{
+    uint64_t invalid_bytes;
+    int r = capture_text(&result->err, text_, &invalid_bytes);
+
+    return r < 0 ? r : append_note(text_, &result->note);
+}
+
 json_t *result_to_json(const struct result *result)
 {
     struct writer writer = {

@@ -133,11 +133,40 @@ static void notify_readers(struct bus *bus, const struct bus_event *event)
     bus->is_notifying = false;
 }
 
+#define NUMBER_SIZE 8 /* of a number, true, false or null as text, about */
+
+/* About how long a value is as text, for the bound on what is kept: nothing is written for that. */
+static size_t size_of(const json_t *value)
+{
+    size_t size = 2, index;
+    const char *name;
+    json_t *part;
+
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        json_object_foreach((json_t *)value, name, part)
+        {
+            size += strlen(name) + 4 + size_of(part);
+        }
+        return size;
+    case JSON_ARRAY:
+        json_array_foreach(value, index, part)
+        {
+            size += 1 + size_of(part);
+        }
+        return size;
+    case JSON_STRING:
+        return size + json_string_length(value);
+    default:
+        return NUMBER_SIZE;
+    }
+}
+
 void bus_publish(struct bus *bus, enum event_type type, const char *tenant, const char *session,
                  json_t *data)
 {
     uint64_t now_us = wall_us();
-    size_t bytes = data ? json_dumpb(data, NULL, 0, JSON_COMPACT) : 0;
+    size_t bytes = data ? size_of(data) : 0;
     struct bus_event *event;
 
     /* The newest one is always kept: readers that are notified of it have to find it. */

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "guest_files.h"
 #include "interpreter/language.h"
 #include "oneshot/built.h"
 #include "oneshot/container.h"
@@ -23,9 +22,6 @@
 #include "runtime/runtime.h"
 #include "session/import_report.h"
 #include "store/artifact.h"
-
-#define CHECK_TIMEOUT_MS 10000
-#define CHECK_OUTPUT_MAX (256 * 1024)
 
 /* Everything one run holds; freed in one place. */
 struct run {
@@ -240,23 +236,18 @@ static int add_template(struct run *run, struct error *err)
 /* Reads the parse tree in the box, with Python's own parser; nothing of the code runs. */
 static int check_imports(struct run *run, struct error *err)
 {
-    CLEANUP(buf_free) struct buf line = BUF_INIT(CHECK_OUTPUT_MAX);
+    CLEANUP(buf_free) struct buf line = BUF_INIT(IMPORT_CHECK_OUTPUT_MAX);
     CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
-    CLEANUP(buf_free) struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
-    CLEANUP(buf_free) struct buf checker = BUF_INIT(LIMIT_CONFIG_BYTES);
-    const char *argv[] = {run->interpreter.path, "-I", "-S", "-c", NULL, run->name, NULL, NULL};
-    struct exec_spec spec = {.argv = argv, .timeout_ms = CHECK_TIMEOUT_MS};
-    int r = buf_append(&checker, guest_check_imports_py, guest_check_imports_py_length);
+    CLEANUP(import_checker_free) struct import_checker checker = {0};
+    int r = import_checker_make(&checker, run->interpreter.path, run->name,
+                                run->shot->config->blocked_imports, err);
 
-    for (char **at = run->shot->config->blocked_imports; at && *at && r == 0; at++)
-        r = buf_printf(&list, "%s%s", list.length ? "," : "", *at);
     if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "the list of blocked imports is too long");
-    argv[4] = buf_text(&checker);
-    argv[6] = buf_text(&list);
+        return r;
     run->drive.is_captured_only = true;
     run->drive.captured = &line;
-    r = drive_exec(&run->drive, &spec);
+    r = drive_exec(&run->drive,
+                   &(struct exec_spec){.argv = checker.argv, .timeout_ms = IMPORT_CHECK_MS});
     run->drive.is_captured_only = false;
     if (r < 0) {
         *err = run->drive.failure;
@@ -392,7 +383,6 @@ static bool is_callers_fault(const char *code)
 static void store_artifact(const struct oneshot *shot, const struct result *result,
                            struct oneshot_extra *extra)
 {
-    bool failed = result->exit_code != 0 || result->error.code;
     struct artifact artifact = {
         .folder = shot->artifact_folder ? shot->artifact_folder : "artifacts",
         .language = shot->language,
@@ -403,8 +393,7 @@ static void store_artifact(const struct oneshot *shot, const struct result *resu
     };
 
     if (!shot->keep_artifact || !shot->language || is_callers_fault(result->error.code) ||
-        shot->config->store_code == STORE_NEVER ||
-        (shot->config->store_code == STORE_ON_ERROR && !failed))
+        !config_stores(shot->config, result))
         return;
     artifact_write(&artifact, &extra->artifact_path, &extra->artifact_error);
 }
@@ -425,9 +414,7 @@ int oneshot_run(const struct oneshot *shot, struct result *result, struct onesho
     since = clock_now_ns();
     run_free(&run);
     note_timing(extra, "end the box", &since);
-    /* The program ran and its own exit stands, unless it never started or was ended by us. */
-    if (r < 0 && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
-        result->exit_code = 1;
+    outcome_failed(result);
     store_artifact(shot, result, extra);
     return r;
 }

@@ -50,3 +50,9 @@ void outcome_end(struct result *result, const struct exec_end *end)
     if (end->timed_out)
         result_note(result, "timed out after %g s", (double)result->limits.timeout_ms / 1000);
 }
+
+void outcome_failed(struct result *result)
+{
+    if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
+        result->exit_code = 1;
+}

@@ -25,6 +25,8 @@ void outcome_told(struct result *result, const struct usage *told);
  * word.
  */
 void outcome_end(struct result *result, const struct exec_end *end);
+/* The program's own status stands, unless an error kept it from starting: then it is 1. */
+void outcome_failed(struct result *result);
 int outcome_exit_code(const struct exec_end *end); /* the same status alone */
 
 #endif

@@ -16,14 +16,15 @@
 
 /* ---- what was asked for ---- */
 
-static struct account *make(struct session_manager *manager, const char *data, size_t length)
+static struct account *make(struct session_manager *manager, const struct caller *caller,
+                            const char *data, size_t length)
 {
     struct account *account = calloc(1, sizeof(*account));
     uint8_t digest[SHA256_BYTES];
 
     if (!account)
         return NULL;
-    account->caller = *session_manager_caller(manager);
+    account->caller = caller ? *caller : caller_engine;
     sha256(data, length, digest);
     sha256_text(digest, account->hash);
     if (manager->spec.config->store_code != STORE_NEVER && length <= LIMIT_AUDIT_CODE) {
@@ -35,12 +36,14 @@ static struct account *make(struct session_manager *manager, const char *data, s
     return account;
 }
 
-struct account *account_new(struct session_manager *manager, const char *code, size_t length)
+struct account *account_new(struct session_manager *manager, const struct caller *caller,
+                            const char *code, size_t length)
 {
-    return make(manager, code, length);
+    return make(manager, caller, code, length);
 }
 
-struct account *account_words(struct session_manager *manager, const char *const *words)
+struct account *account_words(struct session_manager *manager, const struct caller *caller,
+                              const char *const *words)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
     struct account *account;
@@ -49,7 +52,7 @@ struct account *account_words(struct session_manager *manager, const char *const
         if (buf_append(&text, *words, strlen(*words) + 1) < 0)
             return NULL;
     }
-    account = make(manager, buf_text(&text), text.length);
+    account = make(manager, caller, buf_text(&text), text.length);
     if (account)
         account->is_words = true;
     return account;

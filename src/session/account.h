@@ -30,9 +30,11 @@ struct account {
     bool is_words; /* it is a command's */
 };
 
-/* The caller is the engine's of this moment. NULL: no memory, and it is told without. */
-struct account *account_new(struct session_manager *manager, const char *code, size_t length);
-struct account *account_words(struct session_manager *manager, const char *const *words);
+/* The caller is copied; NULL: the engine itself. NULL: no memory, and it is told without. */
+struct account *account_new(struct session_manager *manager, const struct caller *caller,
+                            const char *code, size_t length);
+struct account *account_words(struct session_manager *manager, const struct caller *caller,
+                              const char *const *words);
 void account_free(struct account *account); /* NULL is fine */
 
 /* It is under way: told before it runs, so that nothing runs unseen should the broker die. */

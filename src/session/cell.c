@@ -21,8 +21,12 @@ bool execution_is_cell(const struct execution *execution)
 
 static void request_free(struct cell *cell)
 {
-    free(ptr_take(&cell->code));
-    free(ptr_take(&cell->input));
+    if (!cell->keeper) {
+        free((char *)cell->code);
+        free((char *)cell->input);
+    }
+    cell->code = cell->input = NULL;
+    json_decref(ptr_take(&cell->keeper));
     json_decref(ptr_take(&cell->env));
 }
 
@@ -425,18 +429,15 @@ bool cell_check(struct execution *execution)
 
 static int copy_request(struct cell *cell, const struct cell_request *request)
 {
-    cell->code = malloc(request->code_length + 1);
     cell->code_length = request->code_length;
-    if (request->input)
-        cell->input = malloc(request->input_length + 1);
     cell->input_length = request->input_length;
     cell->env = json_incref(request->env);
-    if (!cell->code || (request->input && !cell->input))
-        return -ENOMEM;
-    memcpy(cell->code, request->code, request->code_length);
+    cell->keeper = json_incref(request->keeper);
+    cell->code = request->keeper ? request->code : text_copy(request->code, request->code_length);
     if (request->input)
-        memcpy(cell->input, request->input, request->input_length);
-    return 0;
+        cell->input =
+            request->keeper ? request->input : text_copy(request->input, request->input_length);
+    return !cell->code || (request->input && !cell->input) ? -ENOMEM : 0;
 }
 
 static int cell_new(struct execution *execution, const struct cell_request *request)
@@ -457,6 +458,7 @@ static int cell_new(struct execution *execution, const struct cell_request *requ
     execution->timeout_ms = request->timeout_ms;
     words = json_pack("[s, s, s]", "<cell>", cell->language, cell->context_id);
     execution->argv = json_dumps(words, JSON_COMPACT);
+    execution->words = json_incref(words);
     if (r == 0)
         r = cell_install_new(execution);
     return r < 0 || !execution->argv ? -ENOMEM : 0;
@@ -494,7 +496,8 @@ int session_cell(struct session *session, const struct cell_request *request,
             execution_free(execution);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    execution_by(execution, account_new(session->manager, request->code, request->code_length));
+    execution_by(execution, account_new(session->manager, request->caller, request->code,
+                                        request->code_length));
     session->next_execution++;
     session->running++;
     session_touch(session);

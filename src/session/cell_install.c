@@ -228,14 +228,10 @@ static int start_install(struct execution *execution, struct error *err)
     static const struct install_events events = {.done = on_installed};
     struct cell_install *install = execution->cell->install;
     const char *const packages[] = {install->package, NULL};
-    struct session_manager *manager = execution->session->manager;
-    struct caller before = *session_manager_caller(manager);
-    int r;
+    const struct caller *caller = execution->account ? &execution->account->caller : NULL;
+    int r = session_install(execution->session, caller, packages, &events, execution,
+                            &install->installation, err);
 
-    session_manager_set_caller(manager, execution->account ? &execution->account->caller : NULL);
-    r = session_install(execution->session, packages, &events, execution, &install->installation,
-                        err);
-    session_manager_set_caller(manager, &before);
     if (r < 0)
         tell_refusal(execution, install->package, err);
     return r;

@@ -211,18 +211,24 @@ json_t *execution_cell_meta(const struct execution *execution)
     return meta;
 }
 
-json_t *execution_reply(const struct execution *execution, const struct result *result)
+json_t *cell_reply_json(const struct result *result, json_t *cell, json_t *cell_meta)
 {
     CLEANUP(json_decrefp) json_t *reply = result_to_json(result);
-    CLEANUP(json_decrefp) json_t *more = NULL;
-    CLEANUP(json_decrefp) json_t *meta = NULL;
 
-    if (!reply || !execution->cell)
-        return ptr_take(&reply);
-    more = execution_cell_json(execution);
-    meta = execution_cell_meta(execution);
-    if (!more || !meta || json_object_update(reply, more) < 0 ||
-        json_object_update(json_object_get(reply, "meta"), meta) < 0)
+    if (!reply || (cell && json_object_update(reply, cell) < 0) ||
+        (cell_meta && json_object_update(json_object_get(reply, "meta"), cell_meta) < 0))
         return NULL;
     return ptr_take(&reply);
+}
+
+json_t *execution_reply(const struct execution *execution, const struct result *result)
+{
+    CLEANUP(json_decrefp) json_t *cell = NULL;
+    CLEANUP(json_decrefp) json_t *meta = NULL;
+
+    if (!execution->cell)
+        return result_to_json(result);
+    cell = execution_cell_json(execution);
+    meta = execution_cell_meta(execution);
+    return cell && meta ? cell_reply_json(result, cell, meta) : NULL;
 }

@@ -83,6 +83,7 @@ void execution_free(struct execution *execution)
     cell_free(execution);
     fd_closep(&execution->input_fd);
     free(execution->argv);
+    json_decref(execution->words);
     free(execution->error);
     free(execution);
 }
@@ -424,6 +425,7 @@ static int request_new(struct session *session, const struct execution_spec *spe
             json_array_append_new(words, json_string("(not UTF-8)"));
     }
     execution->argv = json_dumps(words, JSON_COMPACT);
+    execution->words = json_incref(words);
     return !execution->argv || !asked->argv || !asked->env || (spec->cwd && !asked->cwd) ? -ENOMEM
                                                                                          : 0;
 }
@@ -467,7 +469,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
     execution->timeout_ms = spec->timeout_ms;
-    execution_by(execution, account_words(session->manager, spec->argv));
+    execution_by(execution, account_words(session->manager, spec->caller, spec->argv));
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");

@@ -9,12 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "guest_files.h"
 #include "session/import_report.h"
 #include "session/session_private.h"
-
-#define CHECK_TIMEOUT_MS 10000
-#define CHECK_OUTPUT_MAX (256 * KIB)
 
 /* Lives until the box has told its end, also when whoever wanted it is gone. */
 struct import_check {
@@ -98,21 +94,15 @@ static const struct exec_events events = {
 static int start(struct import_check *import_check, const struct config *config,
                  const char *program, struct error *err)
 {
-    CLEANUP(buf_free) struct buf list = BUF_INIT(LIMIT_CONFIG_BYTES);
-    CLEANUP(buf_free) struct buf checker = BUF_INIT(LIMIT_CONFIG_BYTES);
-    const char *argv[] = {program, "-I", "-S", "-c", NULL, "-", NULL, NULL};
-    int r = buf_append(&checker, guest_check_imports_py, guest_check_imports_py_length);
+    CLEANUP(import_checker_free) struct import_checker checker = {0};
+    int r = import_checker_make(&checker, program, "-", config->blocked_imports, err);
 
-    for (char **at = config->blocked_imports; at && *at && r == 0; at++)
-        r = buf_printf(&list, "%s%s", list.length ? "," : "", *at);
     if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "the list of blocked imports is too long");
-    argv[4] = buf_text(&checker);
-    argv[6] = buf_text(&list);
-    return box_exec(
-        import_check->box,
-        &(struct exec_spec){.argv = argv, .timeout_ms = CHECK_TIMEOUT_MS, .stdin_open = true},
-        &events, import_check, &import_check->call, err);
+        return r;
+    return box_exec(import_check->box,
+                    &(struct exec_spec){
+                        .argv = checker.argv, .timeout_ms = IMPORT_CHECK_MS, .stdin_open = true},
+                    &events, import_check, &import_check->call, err);
 }
 
 int import_check_start(struct session_manager *manager, struct box *box,
@@ -126,7 +116,7 @@ int import_check_start(struct session_manager *manager, struct box *box,
         *import_check = (struct import_check){.box = box,
                                               .code = malloc(spec->length + 1),
                                               .length = spec->length,
-                                              .line = BUF_INIT(CHECK_OUTPUT_MAX),
+                                              .line = BUF_INIT(IMPORT_CHECK_OUTPUT_MAX),
                                               .done = spec->done,
                                               .ctx = spec->ctx,
                                               .modules = spec->modules};

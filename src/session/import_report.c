@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "guest_files.h"
 
 #define ANSWER_MAX                                                                 \
     (256 * KIB) /* 100 rows of check_imports.py, each character escaped, fit twice \
@@ -190,4 +191,30 @@ int import_report_parse(const char *json, size_t length, char ***ret_modules, st
     r = (int)strv_length(modules);
     *ret_modules = ptr_take(&modules);
     return r;
+}
+
+int import_checker_make(struct import_checker *checker, const char *program, const char *script,
+                        char *const *blocked, struct error *err)
+{
+    int r;
+
+    *checker = (struct import_checker){.code = BUF_INIT(LIMIT_CONFIG_BYTES),
+                                       .blocked = BUF_INIT(LIMIT_CONFIG_BYTES)};
+    r = buf_append(&checker->code, guest_check_imports_py, guest_check_imports_py_length);
+    for (; blocked && *blocked && r == 0; blocked++)
+        r = buf_printf(&checker->blocked, "%s%s", checker->blocked.length ? "," : "", *blocked);
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "the list of blocked imports is too long");
+    /* Isolated and without site: nothing of the guest's comes before the checker. */
+    memcpy(checker->argv,
+           (const char *[]){program, "-I", "-S", "-c", buf_text(&checker->code), script,
+                            buf_text(&checker->blocked), NULL},
+           sizeof(checker->argv));
+    return 0;
+}
+
+void import_checker_free(struct import_checker *checker)
+{
+    buf_free(&checker->code);
+    buf_free(&checker->blocked);
 }

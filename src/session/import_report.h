@@ -1,7 +1,7 @@
 /*
- * import_report.h - reads what guest/python/check_imports.py found: which blocked modules the code
- * imports, and what to tell its author. Pure; the line comes out of a box and is treated as
- * hostile.
+ * import_report.h - the command that runs guest/python/check_imports.py, and what it found: which
+ * blocked modules the code imports, and what to tell its author. Pure; the line comes out of a box
+ * and is treated as hostile.
  *
  * Runs in: broker
  */
@@ -15,6 +15,18 @@
 
 /* Room for a message about every module that a line can name. */
 #define IMPORT_REPORT_MAX (64 * 1024)
+#define IMPORT_CHECK_MS 10000                /* the check may take so long */
+#define IMPORT_CHECK_OUTPUT_MAX (256 * 1024) /* bytes of the line */
+
+/* The command that prints that line. Its words point into the struct and at what it was made of. */
+struct import_checker {
+    struct buf code, blocked;
+    const char *argv[8];
+};
+/* script: the source in the box, "-" for standard input; blocked: a strv, or NULL. */
+int import_checker_make(struct import_checker *checker, const char *program, const char *script,
+                        char *const *blocked, struct error *err);
+void import_checker_free(struct import_checker *checker); /* for CLEANUP(); zeroed is fine */
 
 /*
  * Parses the line. Returns the number of different blocked modules and gives their names in

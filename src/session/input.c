@@ -256,6 +256,21 @@ int session_find_execution(struct session *session, const char *word, struct exe
                      "the session %s has no execution '%.64s'", session->id, word);
 }
 
+struct execution *session_find_command(struct session *session, json_t *argv, uint64_t since_ms,
+                                       uint32_t after)
+{
+    for (struct execution *at = session->oldest; at; at = at->previous) {
+        CLEANUP(json_decrefp) json_t *words = NULL;
+
+        if (at->cell || at->number <= after || (at->started_ms && at->started_ms < since_ms))
+            continue;
+        words = execution_words(at);
+        if (json_equal(words, argv))
+            return at;
+    }
+    return NULL;
+}
+
 void session_each_execution(struct session *session,
                             void (*each)(void *ctx, struct execution *execution), void *ctx)
 {

@@ -57,11 +57,12 @@ void installer_cancel(struct installation *installation); /* no event comes any 
  * Into a session, for its life: the layer's files appear below /bailey/packages. `packages` as a
  * user writes them ("requests", "numpy==2.1"); checked against the allow and deny lists.
  */
+struct caller;
 struct session;
-/* Several of one session come one after the other. */
-int session_install(struct session *session, const char *const *packages,
-                    const struct install_events *events, void *ctx, struct installation **ret,
-                    struct error *err);
+/* Several of one session come one after the other. `caller` is copied; NULL: the engine itself. */
+int session_install(struct session *session, const struct caller *caller,
+                    const char *const *packages, const struct install_events *events, void *ctx,
+                    struct installation **ret, struct error *err);
 json_t *session_packages_json(struct session *session); /* what was; array of {name, version} */
 
 #endif

@@ -24,12 +24,23 @@ uint64_t execution_kept(const struct execution *execution)
     return bytes;
 }
 
+char *text_copy(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
 json_t *execution_words(const struct execution *execution)
 {
     const struct session *session = execution->session;
     CLEANUP(freep) char *text = NULL;
     json_t *words;
 
+    if (execution->words)
+        return json_incref(execution->words);
     if (!execution->argv)
         text = index_read_argv(session->manager->spec.index, session->id, execution->number);
     words = json_loads(execution->argv ? execution->argv : text ? text : "", 0, NULL);
@@ -41,6 +52,7 @@ void execution_forget(struct execution *execution)
     if (execution->users > 0)
         return;
     output_forget(execution);
+    json_decref(ptr_take(&execution->words));
     if (execution->argv && strlen(execution->argv) > LIMIT_EXECUTION_WORDS) {
         free(execution->argv);
         execution->argv = NULL;

@@ -383,7 +383,8 @@ static int all_requirements(struct session *session, const char *const *packages
     return r;
 }
 
-static struct package_order *order_new(struct session *session, const char *const *packages)
+static struct package_order *order_new(struct session *session, const struct caller *caller,
+                                       const char *const *packages)
 {
     struct package_order *order = calloc(1, sizeof(*order));
     struct package_order **at = &session->package_orders;
@@ -391,7 +392,7 @@ static struct package_order *order_new(struct session *session, const char *cons
     if (!order)
         return NULL;
     order->session = session;
-    order->caller = *session_manager_caller(session->manager);
+    order->caller = caller ? *caller : caller_engine;
     order->turn = reactor_timer(session->manager->spec.reactor, on_turn, order);
     order->wanted = strv_copy(packages);
     while (*at)
@@ -434,9 +435,9 @@ static int order_begin(struct package_order *order, struct error *err)
     return r;
 }
 
-int session_install(struct session *session, const char *const *packages,
-                    const struct install_events *events, void *ctx, struct installation **ret,
-                    struct error *err)
+int session_install(struct session *session, const struct caller *caller,
+                    const char *const *packages, const struct install_events *events, void *ctx,
+                    struct installation **ret, struct error *err)
 {
     struct package_order *order;
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err)
@@ -448,7 +449,7 @@ int session_install(struct session *session, const char *const *packages,
         return r;
     usage_data_over(session, 1);
     session_touch(session);
-    order = order_new(session, packages);
+    order = order_new(session, caller, packages);
     if (!order)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     order->handle = (struct installation){.cancel = on_cancel, .events = events, .ctx = ctx};

@@ -68,8 +68,11 @@ static void run_free(struct run *run)
     strv_free(run->env);
     strv_free(run->words);
     account_free(run->account);
-    free(run->code);
-    free(run->input);
+    if (!run->keeper) {
+        free((char *)run->code);
+        free((char *)run->input);
+    }
+    json_decref(run->keeper);
     free(run);
 }
 
@@ -87,8 +90,7 @@ static void tell(struct run *run)
     struct result *result = &run->result;
 
     usage_run(run);
-    if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
-        result->exit_code = 1;
+    outcome_failed(result);
     if (run_install(run))
         return;
     result->install = ptr_take(&run->install);
@@ -507,16 +509,14 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
     run->words = run_words(run, spec);
     run->keeps_nothing = spec->keeps_nothing;
     run->sink = spec->sink;
-    run->code = malloc(spec->code_length + 1);
+    run->keeper = json_incref(spec->keeper);
+    run->code = spec->keeper ? spec->code : text_copy(spec->code, spec->code_length);
     run->code_length = spec->code_length;
     if (spec->input)
-        run->input = malloc(spec->input_length + 1);
+        run->input = spec->keeper ? spec->input : text_copy(spec->input, spec->input_length);
     run->input_length = spec->input_length;
     if (!run->env || !run->words || !run->code || (spec->input && !run->input) || !run->timer)
         return -ENOMEM;
-    memcpy(run->code, spec->code, spec->code_length);
-    if (spec->input)
-        memcpy(run->input, spec->input, spec->input_length);
     return 0;
 }
 
@@ -578,7 +578,7 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
     id_make(run->key, "r");
     str_copy(run->layer, sizeof(run->layer), found_template.layer ? found_template.layer : "");
     run->tier = session_manager_tier(manager, &found_template, spec->code, spec->code_length);
-    run->account = account_new(manager, spec->code, spec->code_length);
+    run->account = account_new(manager, spec->caller, spec->code, spec->code_length);
     run->next = manager->runs;
     manager->runs = run;
     r = copy_spec(run, spec, &found_template);
@@ -776,10 +776,8 @@ void run_store(struct run *run)
         .env = (const char *const *)run->env,
         .result = result,
     };
-    bool failed = result->exit_code != 0 || result->error.code;
 
-    if (run->keeps_nothing || config->store_code == STORE_NEVER ||
-        (config->store_code == STORE_ON_ERROR && !failed))
+    if (run->keeps_nothing || !config_stores(config, result))
         return;
     if (artifact_write(&artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);

@@ -27,7 +27,8 @@ struct run {
     struct run *next;
     struct session_manager *manager;
     const struct session_language *language;
-    char *code, *input;
+    const char *code, *input;
+    json_t *keeper; /* owns code and input; NULL: they are copies of our own */
     size_t code_length, code_sent, input_length, input_sent;
     bool has_input; /* some of it is still to be sent */
     char **env;

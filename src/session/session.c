@@ -442,7 +442,8 @@ void session_settle(struct session *session)
         resume_held(session);
 }
 
-void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx)
+void session_end_by(struct session *session, const struct caller *caller, const char *reason,
+                    void (*done)(void *ctx), void *ctx)
 {
     struct completion *completion;
 
@@ -458,7 +459,7 @@ void session_end(struct session *session, const char *reason, void (*done)(void 
     if (session->state == SESSION_ENDING)
         return;
     session->reason = reason;
-    session->ender = *session_manager_caller(session->manager);
+    session->ender = caller ? *caller : caller_engine;
     session->ended_ms = session_manager_now_ms();
     session_become(session, SESSION_ENDING);
     session_save(session); /* first: whoever finds half of it gone knows that it was to go */
@@ -466,4 +467,9 @@ void session_end(struct session *session, const char *reason, void (*done)(void 
     session->manager->alive--;
     session->manager->ended++;
     session_manager_later(session->manager);
+}
+
+void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx)
+{
+    session_end_by(session, NULL, reason, done, ctx);
 }

@@ -29,6 +29,7 @@
 #include "runtime/runtime.h"
 
 typedef struct json_t json_t;
+struct caller;
 struct session_manager;
 struct execution;
 struct session;
@@ -56,6 +57,9 @@ int session_complete(struct session *session, struct error *err);
 
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once nothing is left. */
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);
+/* The same for who asked for it, which the audit tells. */
+void session_end_by(struct session *session, const struct caller *caller, const char *reason,
+                    void (*done)(void *ctx), void *ctx);
 
 /*
  * The box, made when it is not there yet: ready() with the box, or with an error and NULL; from
@@ -68,6 +72,7 @@ void session_box_cancel(struct session *session, void *ctx);
 
 /* ---- executions (execution.c) ---- */
 struct execution_spec {
+    const struct caller *caller; /* who asks; NULL: the engine itself. Copied. */
     const char *const *argv;
     json_t *env;     /* object of strings over the session's own; NULL: none */
     const char *cwd; /* NULL: /workspace */
@@ -87,6 +92,10 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
 /* "3" or "s_....3". Errors: execution_not_found. */
 int session_find_execution(struct session *session, const char *word, struct execution **ret,
                            struct error *err);
+/* The oldest command with these words (an array) that began at `since_ms` (since 1970) or later and
+ * has a number above `after`; NULL: there is none. */
+struct execution *session_find_command(struct session *session, json_t *argv, uint64_t since_ms,
+                                       uint32_t after);
 void session_each_execution(struct session *session,
                             void (*each)(void *ctx, struct execution *execution), void *ctx);
 
@@ -162,7 +171,9 @@ int context_interrupt(struct context *context, struct error *err); /* -ESRCH: no
 void context_remove(struct context *context);
 
 struct cell_request {
+    const struct caller *caller; /* as in execution_spec */
     struct context *context;
+    json_t *keeper; /* what code and input are parts of, kept as long; NULL: they are copied */
     const char *code;
     size_t code_length;
     const char *input; /* NULL: none */
@@ -188,6 +199,8 @@ json_t *execution_cell_meta(const struct execution *execution);
 json_t *execution_install_json(const struct execution *execution);
 /* result_to_json(), and of a cell all of the above in its place; new reference or NULL. */
 json_t *execution_reply(const struct execution *execution, const struct result *result);
+/* The same with values that were read before; NULL: not a cell. */
+json_t *cell_reply_json(const struct result *result, json_t *cell, json_t *cell_meta);
 /* A line of stream 3 without its end: {"type", ...} with the members of docs/kernels.md and no
  * others; NULL: it is none. Pure. */
 json_t *cell_event_parse(const char *line, size_t length);

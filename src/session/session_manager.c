@@ -333,16 +333,6 @@ int session_manager_logs_fd(const struct session_manager *manager)
     return manager->spec.folders.logs_fd;
 }
 
-void session_manager_set_caller(struct session_manager *manager, const struct caller *caller)
-{
-    manager->caller = caller ? *caller : caller_engine;
-}
-
-const struct caller *session_manager_caller(const struct session_manager *manager)
-{
-    return &manager->caller;
-}
-
 const struct session_language *session_manager_language(const struct session_manager *manager,
                                                         const char *name)
 {
@@ -474,7 +464,7 @@ int session_manager_create(struct session_manager *manager, const struct session
         return r;
     }
     manager->alive++;
-    account_session(session, "session.created", session_manager_caller(manager));
+    account_session(session, "session.created", spec->caller ? spec->caller : &caller_engine);
     bus_publish(manager->spec.bus, EVENT_SESSION_CREATED, session->tenant, session->id,
                 json_pack("{s:s?}", "name", session->name));
     session_manager_expect(manager);

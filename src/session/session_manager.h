@@ -97,15 +97,6 @@ struct audit *session_manager_audit(struct session_manager *manager);
 struct metrics *session_manager_metrics(struct session_manager *manager);
 int session_manager_logs_fd(const struct session_manager *manager); /* borrowed */
 
-/*
- * Whoever's request is handled at this moment: what is started from inside of it is theirs, in the
- * audit and in results. Set by auth.c (copied), and taken back (NULL) when the door's handler has
- * returned; a door whose messages come without a request does both itself. Never NULL when asked
- * for.
- */
-void session_manager_set_caller(struct session_manager *manager, const struct caller *caller);
-const struct caller *session_manager_caller(const struct session_manager *manager);
-
 /* Gauges of what is there now (sessions, programs, boxes that wait), for who reads the metrics. */
 void session_manager_measure(struct session_manager *manager);
 const struct session_language *session_manager_language(const struct session_manager *manager,
@@ -140,12 +131,13 @@ void session_manager_look(struct session_manager *manager, void (*done)(void *ct
 void session_manager_look_cancel(struct session_manager *manager, void *ctx);
 
 struct session_spec {
-    const char *tenant;        /* NULL: TENANT_LOCAL */
-    const char *template_name; /* NULL: as configured */
-    const char *name;          /* NULL: none */
-    json_t *env;               /* object of strings, or NULL; borrowed */
-    uint64_t idle_ms;          /* 0: as configured */
-    uint64_t age_ms;           /* 0: as configured */
+    const struct caller *caller; /* who asks; NULL: the engine itself. Copied. */
+    const char *tenant;          /* NULL: TENANT_LOCAL */
+    const char *template_name;   /* NULL: as configured */
+    const char *name;            /* NULL: none */
+    json_t *env;                 /* object of strings, or NULL; borrowed */
+    uint64_t idle_ms;            /* 0: as configured */
+    uint64_t age_ms;             /* 0: as configured */
     bool is_provisional; /* should the broker die before session_complete(), there is no session */
 };
 /*
@@ -197,9 +189,11 @@ struct run_file {
 };
 #define RUN_FILE_OVER "over the size that is kept" /* why a file did not come along */
 struct run_spec {
-    const char *template_name; /* NULL: as configured */
-    const char *tenant;        /* NULL: TENANT_LOCAL */
-    const char *language;      /* "python" */
+    const struct caller *caller; /* who asks; NULL: the engine itself. Copied. */
+    const char *template_name;   /* NULL: as configured */
+    const char *tenant;          /* NULL: TENANT_LOCAL */
+    const char *language;        /* "python" */
+    json_t *keeper; /* what code and input are parts of, kept as long; NULL: they are copied */
     const char *code;
     size_t code_length;
     json_t *env;       /* object of strings, or NULL */

@@ -246,7 +246,8 @@ struct cell {
     uint64_t base[BOX_STREAMS];   /* where the second time begins in what it wrote */
     bool is_again;
     /* Until it has started for the last time. */
-    char *code, *input;
+    const char *code, *input;
+    json_t *keeper; /* owns code and input; NULL: they are copies of our own */
     size_t code_length, input_length;
     json_t *env;
     struct reactor_timer *timer; /* until an interrupt that is not obeyed becomes a kill */
@@ -254,6 +255,7 @@ struct cell {
 };
 
 struct execution {
+    json_t *words; /* `argv` as an array, while somebody may ask for it; NULL: read it */
     struct execution *next, *previous; /* older, newer */
     struct session *session;
     uint32_t number;
@@ -293,7 +295,6 @@ struct session_manager {
     struct session_manager_spec spec;
     struct tenants *tenants;
     struct fair_queue *fair_queue;
-    struct caller caller; /* of the moment */
     struct provider *provider;
     uint32_t generation;
     struct session *sessions; /* newest first, ended ones too */
@@ -397,7 +398,9 @@ void execution_fail(struct execution *execution, const struct error *err);
 /* Why it never ran, or was lost; without a code: it was not. There are many: it is kept apart. */
 const struct error *execution_error(const struct execution *execution);
 void execution_set_error(struct execution *execution, const struct error *err);
-/* kept.c: what was started, as a JSON array: a new reference */
+/* kept.c */
+char *text_copy(const char *text, size_t length); /* not terminated; NULL: no memory */
+/* What was started, as a JSON array: a new reference. */
 json_t *execution_words(const struct execution *execution);
 /* It has ended: what is much and in its row too is not kept in memory, once nobody uses it. */
 void execution_forget(struct execution *execution);

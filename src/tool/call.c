@@ -15,13 +15,13 @@
 #include "tool/schema.h"
 #include "tool/tool_private.h"
 
-static const struct tool_handler handlers[] = {
-    {"sandbox_exec", sandbox_exec_start, NULL},
-    {"sandbox_write_file", sandbox_write_file_start, NULL},
-    {"sandbox_edit_file", sandbox_edit_file_start, NULL},
-    {"sandbox_wait", sandbox_wait_start, NULL},
-    {"run_python_code", run_python_code_start, NULL},
-    {"run_code", run_code_start, NULL},
+static void (*const handlers[_TOOL_ID_MAX])(struct tool_call *call) = {
+    [TOOL_SANDBOX_EXEC] = sandbox_exec_start,
+    [TOOL_SANDBOX_WRITE_FILE] = sandbox_write_file_start,
+    [TOOL_SANDBOX_EDIT_FILE] = sandbox_edit_file_start,
+    [TOOL_SANDBOX_WAIT] = sandbox_wait_start,
+    [TOOL_RUN_PYTHON_CODE] = run_python_code_start,
+    [TOOL_RUN_CODE] = run_code_start,
 };
 
 /* What an agent can do about an error that no tool has a better word for. */
@@ -65,15 +65,34 @@ static const struct {
 
 struct tools *tools_new(struct session_manager *manager, struct reactor *reactor)
 {
+    static const char envelope[] =
+        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
+        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
+        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
+        "\"additionalProperties\":false}";
     struct tools *tools = calloc(1, sizeof(*tools));
+    int r = 0;
 
-    if (tools)
-        *tools = (struct tools){.manager = manager, .reactor = reactor};
+    if (!tools)
+        return NULL;
+    *tools = (struct tools){.manager = manager, .reactor = reactor};
+    r = schema_compile(envelope, &tools->envelope);
+    for (size_t i = 0; i < tool_count && r == 0; i++)
+        r = schema_compile(tool_table[i].schema, &tools->schemas[i]);
+    if (r < 0) {
+        tools_free(tools);
+        return NULL;
+    }
     return tools;
 }
 
 void tools_free(struct tools *tools)
 {
+    if (!tools)
+        return;
+    for (size_t i = 0; i < tool_count; i++)
+        schema_free(tools->schemas[i]);
+    schema_free(tools->envelope);
     free(tools);
 }
 
@@ -98,25 +117,25 @@ void call_release(struct tool_call *call)
     if (call->op)
         box_cancel(call->box, call->op);
     call->op = 0;
-    if (call->is_collecting)
-        session_collect_cancel(call->session, call);
-    call->is_collecting = false;
-    if (call->watcher)
-        execution_unwatch(ptr_take(&call->watcher), true);
+    execution_await_end(&call->await);
     if (call->run)
         session_manager_run_cancel(ptr_take(&call->run));
-    if (call->timer)
-        call->tools->reactor->ops->timer_remove(ptr_take(&call->timer));
     call_unlock_file(call);
 }
 
 static void call_free(struct tool_call *call)
 {
     json_decref(call->input);
-    json_decref(call->reply);
+    tool_reply_free(&call->reply);
     buf_free(&call->file);
     free(call->trace);
     free(call);
+}
+
+/* NULL where the text is empty: json_pack()'s "s*" leaves the member out. */
+static const char *named(const char *text)
+{
+    return text[0] ? text : NULL;
 }
 
 /* The change of a file has a line of its own, as one that came by another door has. */
@@ -124,8 +143,8 @@ static void audit_file(struct tool_call *call, const char *error)
 {
     struct metrics *metrics = session_manager_metrics(call->tools->manager);
     json_t *fields = json_pack("{s:s*, s:s, s:o, s:I, s:s, s:s*, s:s}", "session_id",
-                               call->session_id[0] ? call->session_id : NULL, "change", "written",
-                               "path", text_to_json(call->path, strlen(call->path)), "bytes",
+                               named(call->reply.session_id), "change", "written", "path",
+                               text_to_json(call->path, strlen(call->path)), "bytes",
                                (json_int_t)(error ? 0 : call->data_length), "result",
                                error ? "error" : "ok", "error", error, "tool", call->row->name);
 
@@ -138,19 +157,20 @@ static void audit_file(struct tool_call *call, const char *error)
         audit_write(session_manager_audit(call->tools->manager), "file", fields);
 }
 
-static void audit(struct tool_call *call)
+static void audit(struct tool_call *call, const char *error)
 {
-    json_t *success = json_object_get(call->reply, "success");
-    const char *code = json_string_value(json_object_get(call->reply, "code"));
-    const char *error = !json_is_false(success) ? NULL : code ? code : ERROR_ENGINE;
-    json_t *fields = json_pack(
-        "{s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s*, s:O*, s:I}", "tool", call->row->name, "tenant",
-        call->who.tenant, "session_id", call->session_id[0] ? call->session_id : NULL,
-        "execution_id", call->execution_id[0] ? call->execution_id : NULL, "file_path",
-        call->path[0] ? call->path : NULL, "result", error ? "error" : "ok", "error", error,
-        "exit_code", json_object_get(call->reply, "exit_code"), "duration_ms",
-        (json_int_t)(clock_now_ms() - call->started_ms));
+    const struct tool_reply *reply = &call->reply;
+    json_t *fields =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s*}", "tool", call->row->name, "tenant",
+                  call->caller.who.tenant, "session_id", named(reply->session_id), "execution_id",
+                  named(reply->execution_id), "file_path", named(call->path), "result",
+                  error ? "error" : "ok", "error", error);
 
+    if (fields && tool_reply_has_exit(reply))
+        json_object_set_new(fields, "exit_code", json_integer(reply->result.exit_code));
+    if (fields)
+        json_object_set_new(fields, "duration_ms",
+                            json_integer((json_int_t)(clock_now_ms() - call->started_ms)));
     if (fields && call->trace)
         json_object_set_new(fields, "reasoning_trace",
                             text_to_json(call->trace, strlen(call->trace)));
@@ -161,20 +181,20 @@ static void audit(struct tool_call *call)
         audit_write(session_manager_audit(call->tools->manager), "tool", fields);
 }
 
-void call_reply(struct tool_call *call, json_t *reply)
+void call_reply(struct tool_call *call)
 {
     call_release(call);
-    call->reply = reply;
     call->has_ended = true;
-    if (reply && call->session_id[0])
-        json_object_set_new(reply, "session_id", json_string(call->session_id));
-    if (reply && call->note[0])
-        json_object_set_new(reply, "session_note", text_to_json(call->note, strlen(call->note)));
-    audit(call);
+    audit(call, tool_reply_error(&call->reply));
     if (call->is_starting)
         return;
-    call->done(call->ctx, call->reply);
+    call->done(call->ctx, &call->reply);
     call_free(call);
+}
+
+void call_set_hint(struct tool_reply *reply, const char *hint)
+{
+    str_copy(reply->hint, sizeof(reply->hint), hint);
 }
 
 const char *call_hint(const char *code)
@@ -185,33 +205,63 @@ const char *call_hint(const char *code)
     return "Call again; if it stays, tell the user.";
 }
 
-static json_t *failure(const struct error *err, const char *hint)
+static void set_failed(struct tool_reply *reply, const struct error *err, const char *hint)
 {
-    return json_pack(
-        "{s:b, s:o, s:s, s:s}", "success", 0, "error", text_to_json(err->text, strlen(err->text)),
-        "code", err->code ? err->code : ERROR_ENGINE, "hint", hint ? hint : call_hint(err->code));
+    reply->kind = TOOL_REPLY_FAILED;
+    reply->error = *err;
+    call_set_hint(reply, hint ? hint : call_hint(err->code));
 }
 
 void call_fail(struct tool_call *call, const struct error *err, const char *hint)
 {
-    json_t *reply = failure(err, hint);
+    struct tool_reply *reply = &call->reply;
 
+    set_failed(reply, err, hint);
     /* Where a program was begun, its own line tells. */
-    if (refusal_is(err) && !call->execution_id[0])
+    if (refusal_is(err) && !reply->execution_id[0])
         refusal_log_add(call->tools->manager, &(struct refusal){.caller = &call->caller,
                                                                 .err = err,
-                                                                .session = call->session_id,
+                                                                .session = reply->session_id,
                                                                 .tool = call->row->name});
-    if (reply && str_equal(err->code, ERROR_TOO_MANY_SESSIONS))
-        json_object_set_new(reply, "retry_after_s",
-                            json_integer(session_manager_retry_s(call->tools->manager)));
-    else if (reply && err->retry_s)
-        json_object_set_new(reply, "retry_after_s", json_integer(err->retry_s));
-    if (reply && err->quota)
-        json_object_set_new(reply, "quota", json_string(err->quota));
-    if (reply && err->stage)
-        json_object_set_new(reply, "stage", json_string(err->stage));
-    call_reply(call, reply);
+    reply->retry_s = str_equal(err->code, ERROR_TOO_MANY_SESSIONS)
+                         ? session_manager_retry_s(call->tools->manager)
+                         : err->retry_s;
+    call_reply(call);
+}
+
+void call_fail_memory(struct tool_call *call)
+{
+    call_fail(call, &(struct error){.num = -ENOMEM, .code = ERROR_ENGINE, .text = "out of memory"},
+              NULL);
+}
+
+/* ---- an execution ---- */
+
+void call_take_result(struct tool_call *call, struct execution_outcome *outcome)
+{
+    call->reply.result = outcome->result;
+    call->reply.has_result = outcome->is_taken = true;
+}
+
+static void on_awaited(void *ctx, struct execution_outcome *outcome)
+{
+    struct tool_call *call = ctx;
+
+    call->exec_done(call, outcome);
+}
+
+void call_await(struct tool_call *call, struct execution *execution, uint64_t timeout_ms,
+                void (*done)(struct tool_call *call, struct execution_outcome *outcome))
+{
+    const struct execution_await_spec spec = {
+        .collects = true, .timeout_ms = timeout_ms, .done = on_awaited, .ctx = call};
+    struct error err = {0};
+
+    call->exec_done = done;
+    str_format(call->reply.execution_id, sizeof(call->reply.execution_id), "%s.%u",
+               call->reply.session_id, execution_number(execution));
+    if (execution_await(&call->await, execution, &spec, &err) < 0)
+        call_fail(call, &err, NULL);
 }
 
 /* ---- the session ---- */
@@ -220,10 +270,16 @@ int call_find(const struct tool_call *call, const char *word, bool with_ended, s
               struct error *err)
 {
     /* The owner may use anybody's by its id; a name is one of its own, or will be. */
-    bool is_any = call->who.is_local && str_starts(word, "s_");
+    bool is_any = call->caller.who.is_local && str_starts(word, "s_");
 
-    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->who.tenant, word,
-                                   with_ended, ret, err);
+    return session_manager_find_of(call->tools->manager, is_any ? NULL : call->caller.who.tenant,
+                                   word, with_ended, ret, err);
+}
+
+void call_use(struct tool_call *call, struct session *session)
+{
+    call->session = session;
+    str_copy(call->reply.session_id, sizeof(call->reply.session_id), session_id(session));
 }
 
 /* Whether the word is the name (not the id) of a session that has ended; says so in the note. */
@@ -238,7 +294,7 @@ static bool was_name(struct tool_call *call, const char *word)
     json = session_json(session);
     if (!str_equal(json_string_value(json_object_get(json, "name")), word))
         return false;
-    str_format(call->note, sizeof(call->note),
+    str_format(call->reply.session_note, sizeof(call->reply.session_note),
                "the earlier session of this name has ended (%s) with its files; this is a new one",
                json_is_string(json_object_get(json, "end_reason"))
                    ? json_string_value(json_object_get(json, "end_reason"))
@@ -258,12 +314,14 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
         return r;
     if (r < 0) {
         r = session_manager_create(manager,
-                                   &(struct session_spec){.tenant = call->who.tenant, .name = word},
+                                   &(struct session_spec){.caller = &call->caller,
+                                                          .tenant = call->caller.who.tenant,
+                                                          .name = word},
                                    &call->session, err);
         call->has_made = r == 0 && !word;
     }
     if (r == 0)
-        str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
+        call_use(call, call->session);
     return r;
 }
 
@@ -282,11 +340,6 @@ bool call_session(struct tool_call *call)
 /* The parameters out of an envelope, or the object itself; false: the problem is told. */
 static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
 {
-    static const char schema[] =
-        "{\"type\":\"object\",\"properties\":{\"tool\":{\"type\":\"string\"},\"parameters\":{"
-        "\"type\":\"object\"},\"reasoning_trace\":{\"type\":[\"string\",\"null\"],"
-        "\"contentMediaType\":\"text/plain\"}},\"required\":[\"tool\",\"parameters\"],"
-        "\"additionalProperties\":false}";
     json_t *parameters = json_object_get(call->input, "parameters");
     json_t *name = json_object_get(call->input, "tool");
     json_t *trace = json_object_get(call->input, "reasoning_trace");
@@ -294,7 +347,7 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
     call->parameters = call->input;
     if (!parameters || !name)
         return true;
-    if (!schema_check_text(schema, call->input, problem))
+    if (!schema_check(call->tools->envelope, call->input, problem))
         return false;
     if (!str_equal(json_string_value(name), call->row->name)) {
         str_copy(problem->field, sizeof(problem->field), "tool");
@@ -315,13 +368,10 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
 
 static void fail_schema(struct tool_call *call, const struct schema_problem *problem)
 {
-    json_t *reply = failure(&problem->err, NULL);
-
-    if (reply && problem->field[0])
-        json_object_set_new(reply, "field", text_to_json(problem->field, strlen(problem->field)));
-    if (reply && problem->nearest[0])
-        json_object_set_new(reply, "nearest", json_string(problem->nearest));
-    call_reply(call, reply);
+    set_failed(&call->reply, &problem->err, NULL);
+    str_copy(call->reply.field, sizeof(call->reply.field), problem->field);
+    str_copy(call->reply.nearest, sizeof(call->reply.nearest), problem->nearest);
+    call_reply(call);
 }
 
 static void begin(struct tool_call *call, const char *session)
@@ -336,44 +386,33 @@ static void begin(struct tool_call *call, const char *session)
         return;
     }
     if (!open_envelope(call, &problem) ||
-        !schema_check_text(call->row->schema, call->parameters, &problem)) {
+        !schema_check(call->tools->schemas[call->row - tool_table], call->parameters, &problem)) {
         fail_schema(call, &problem);
         return;
     }
     word = call_parameter(call, "session");
     call->word = word ? json_string_value(word) : session;
-    call->handler->start(call);
+    handlers[call->row->id](call);
 }
 
-static const struct tool_handler *handler_of(const struct tool_row *row)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
-        if (str_equal(handlers[i].name, row->name))
-            return &handlers[i];
-    return NULL;
-}
-
-void tool_start(struct tools *tools, const struct principal *who, const struct tool_row *row,
-                json_t *input, const char *session, void (*done)(void *ctx, json_t *reply),
-                void *ctx, struct tool_call **ret)
+void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
+                json_t *input, const char *session,
+                void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
+                struct tool_call **ret)
 {
     struct tool_call *call = calloc(1, sizeof(*call));
-    const struct tool_handler *handler = handler_of(row);
 
     *ret = NULL;
-    if (!call || !handler) {
-        free(call);
+    if (!call) {
         done(ctx, NULL);
         return;
     }
     *call = (struct tool_call){
         .tools = tools,
-        .who = *who,
         .row = row,
-        .handler = handler,
         .input = json_incref(input),
         .started_ms = clock_now_ms(),
-        .caller = *session_manager_caller(tools->manager),
+        .caller = *caller,
         .done = done,
         .ctx = ctx,
         .is_starting = true,
@@ -382,7 +421,7 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
     begin(call, session);
     call->is_starting = false;
     if (call->has_ended) {
-        done(ctx, call->reply);
+        done(ctx, &call->reply);
         call_free(call);
         return;
     }
@@ -391,7 +430,7 @@ void tool_start(struct tools *tools, const struct principal *who, const struct t
 
 const char *tool_call_made(const struct tool_call *call)
 {
-    return call && call->has_made ? call->session_id : NULL;
+    return call && call->has_made ? call->reply.session_id : NULL;
 }
 
 void tool_cancel(struct tool_call *call)
@@ -399,14 +438,11 @@ void tool_cancel(struct tool_call *call)
     if (!call)
         return;
     call_release(call);
-    if (call->handler->leave)
-        call->handler->leave(call);
-    call->reply = json_pack("{s:b, s:s}", "success", 0, "code", ERROR_CANCELLED);
-    audit(call);
+    audit(call, ERROR_CANCELLED);
     call_free(call);
 }
 
 struct execution *tool_call_execution(const struct tool_call *call)
 {
-    return call->watcher ? call->execution : NULL; /* good only while it is watched */
+    return call->await.execution; /* good only while it is awaited */
 }

@@ -16,10 +16,7 @@ static void edited(struct tool_call *call, const struct error *err)
         call_fail(call, err, NULL);
         return;
     }
-    call_file_changed(call);
-    call_reply(call, json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "file_path", call->path,
-                               "bytes_written", (json_int_t)call->data_length, "hint",
-                               "File edited successfully. Re-run with sandbox_exec."));
+    call_reply_file(call, "File edited successfully. Re-run with sandbox_exec.");
 }
 
 /* The file with `length` bytes at `at` replaced; the old content is gone from memory then. */

@@ -1,103 +1,87 @@
 /* exec.c - the tool sandbox_exec {command, timeout, background}: a command in the session's box. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
 #include "tool/tool_private.h"
 
-static json_t *hint(const struct result *result, json_t *outputs)
+/* Those of one kind, at most LIMIT_TOOL_OUTPUTS of them. */
+static int add(json_t *array, struct session *session, const struct execution_outcome *outcome,
+               bool is_saved)
 {
+    size_t added = 0;
+
+    for (size_t i = 0; i < outcome->changed_count && added < LIMIT_TOOL_OUTPUTS; i++) {
+        const struct session_output *output = &outcome->changed[i];
+
+        if (output->is_saved != is_saved)
+            continue;
+        if (json_array_append_new(array, session_output_json(session, output)) < 0)
+            return -1;
+        added++;
+    }
+    return 0;
+}
+
+static json_t *outputs_of(struct session *session, const struct execution_outcome *outcome)
+{
+    CLEANUP(json_decrefp) json_t *array = json_array();
+
+    if (!array || add(array, session, outcome, true) < 0 || add(array, session, outcome, false) < 0)
+        return NULL;
+    return ptr_take(&array);
+}
+
+static void set_hint(struct tool_reply *reply)
+{
+    const struct result *result = &reply->result;
+    unsigned long long total = result->total_output_files;
     size_t count = 0, i;
     json_t *one;
 
-    json_array_foreach(outputs, i, one)
+    json_array_foreach(reply->outputs, i, one)
     {
         count += json_is_null(json_object_get(one, "skipped"));
     }
-    if (result->exit_code != 0)
-        return json_string("Execution failed. Review stderr and use sandbox_edit_file to fix "
-                           "errors.");
-    if (count > 0)
-        return json_sprintf("Code executed successfully. %zu output files created. Consider using "
-                            "'complete' to present results.",
-                            count);
-    if (result->total_output_files > 0)
-        return json_sprintf("Code executed. No new outputs in /tmp/output/; %llu are there from "
-                            "before.",
-                            (unsigned long long)result->total_output_files);
-    return json_string(
-        "Code executed but no outputs in /tmp/output/. Verify script saves results.");
+    if (result->error.code)
+        call_set_hint(reply, call_hint(result->error.code));
+    else if (result->exit_code != 0)
+        call_set_hint(reply, "Execution failed. Review stderr and use sandbox_edit_file to fix "
+                             "errors.");
+    else if (count > 0)
+        str_format(reply->hint, sizeof(reply->hint),
+                   "Code executed successfully. %zu output files created. Consider using "
+                   "'complete' to present results.",
+                   count);
+    else if (total > 0)
+        str_format(reply->hint, sizeof(reply->hint),
+                   "Code executed. No new outputs in /tmp/output/; %llu are there from before.",
+                   total);
+    else
+        call_set_hint(reply,
+                      "Code executed but no outputs in /tmp/output/. Verify script saves results.");
 }
 
-/* What was fetched, or stays and is only listed; or else what was passed over, with the reason. */
-static json_t *choose(json_t *outputs, bool is_skipped)
+void call_reply_exec(struct tool_call *call, struct execution_outcome *outcome)
 {
-    json_t *chosen = json_array(), *one;
-    size_t i;
+    struct tool_reply *reply = &call->reply;
 
-    json_array_foreach(outputs, i, one)
-    {
-        if (json_is_null(json_object_get(one, "skipped")) != is_skipped &&
-            json_array_size(chosen) < LIMIT_TOOL_OUTPUTS)
-            json_array_append(chosen, one);
-    }
-    return chosen;
-}
-
-static json_t *exec_reply(const struct tool_call *call, const struct result *result,
-                          json_t *outputs)
-{
-    CLEANUP(json_decrefp) json_t *whole = result_to_json(result);
-    json_t *meta = json_object_get(whole, "meta");
-    json_t *reply = NULL;
-
-    if (whole)
-        reply = json_pack(
-            "{s:O, s:O, s:O, s:O, s:O, s:o, s:o, s:I, s:O, s:s}", "exit_code",
-            json_object_get(whole, "exit_code"), "stdout", json_object_get(whole, "stdout"),
-            "stderr", json_object_get(whole, "stderr"), "stdout_truncated",
-            json_object_get(meta, "stdout_truncated"), "stderr_truncated",
-            json_object_get(meta, "stderr_truncated"), "output_files", choose(outputs, false),
-            "skipped_files", choose(outputs, true), "total_output_files",
-            (json_int_t)result->total_output_files, "execution_time",
-            json_object_get(whole, "duration"), "execution_id", call->execution_id);
-    if (reply && result->timed_out)
-        json_object_set_new(reply, "timed_out", json_true());
-    if (reply && result->oom_killed)
-        json_object_set_new(reply, "oom_killed", json_true());
-    if (reply && result->disk_full)
-        json_object_set_new(reply, "disk_full", json_true());
-    return reply;
-}
-
-void call_reply_exec(struct tool_call *call, struct result *result, json_t *outputs)
-{
-    json_t *reply = exec_reply(call, result, outputs);
-
-    if (reply && result->error.code) {
-        json_object_set_new(reply, "success", json_false());
-        json_object_set_new(reply, "error",
-                            text_to_json(result->error.text, strlen(result->error.text)));
-        json_object_set_new(reply, "code", json_string(result->error.code));
-    }
-    if (reply)
-        json_object_set_new(reply, "hint",
-                            result->error.code ? json_string(call_hint(result->error.code))
-                                               : hint(result, outputs));
-    json_decref(outputs);
-    call_reply(call, reply);
+    reply->kind = TOOL_REPLY_COMMAND;
+    reply->outputs = outputs_of(call->session, outcome);
+    call_take_result(call, outcome);
+    set_hint(reply);
+    call_reply(call);
 }
 
 static void reply_background(struct tool_call *call, struct execution *execution)
 {
-    str_format(call->execution_id, sizeof(call->execution_id), "%s.%u", call->session_id,
-               execution_number(execution));
-    call_reply(call, json_pack("{s:b, s:s, s:b, s:s}", "success", 1, "execution_id",
-                               call->execution_id, "running", 1, "hint",
-                               "Started in the background. Use sandbox_wait with the execution_id "
-                               "to get its result."));
+    call->reply.kind = TOOL_REPLY_STARTED;
+    str_format(call->reply.execution_id, sizeof(call->reply.execution_id), "%s.%u",
+               call->reply.session_id, execution_number(execution));
+    call_set_hint(&call->reply, "Started in the background. Use sandbox_wait with the execution_id "
+                                "to get its result.");
+    call_reply(call);
 }
 
 void sandbox_exec_start(struct tool_call *call)
@@ -121,6 +105,7 @@ void sandbox_exec_start(struct tool_call *call)
     if (session_exec(
             call->session,
             &(struct execution_spec){
+                .caller = &call->caller,
                 .argv = argv,
                 .timeout_ms = call_timeout_ms(call, call->row->default_timeout_s * 1000ULL),
                 .is_background = is_background,
@@ -130,5 +115,5 @@ void sandbox_exec_start(struct tool_call *call)
     else if (is_background)
         reply_background(call, execution);
     else
-        call_watch(call, execution, UINT64_MAX, call_reply_exec);
+        call_await(call, execution, UINT64_MAX, call_reply_exec);
 }

@@ -135,10 +135,15 @@ void call_get(struct tool_call *call, void (*done)(struct tool_call *call, const
     need_box(call, get_from_box, done);
 }
 
-void call_file_changed(struct tool_call *call)
+void call_reply_file(struct tool_call *call, const char *hint)
 {
     bus_publish(
         session_manager_bus(call->tools->manager), EVENT_FILE_CHANGED,
-        session_tenant(call->session), call->session_id,
+        session_tenant(call->session), call->reply.session_id,
         json_pack("{s:s, s:s, s:s}", "kind", "written", "path", call->path, "type", "file"));
+    call->reply.kind = TOOL_REPLY_FILE;
+    call->reply.file_path = call->path;
+    call->reply.bytes_written = call->data_length;
+    call_set_hint(&call->reply, hint);
+    call_reply(call);
 }

@@ -44,17 +44,19 @@ static int check_code(const struct tool_call *call, struct error *err)
     return 0;
 }
 
-/* A module was missing: what was done about it is for the agent too. */
-static void add_install(json_t *reply, json_t *install)
+/* The call has this result, and what was done about a missing module is for the agent too. */
+static void take_result(struct tool_call *call, struct result *result)
 {
-    json_t *error = json_object_get(install, "install_error");
+    struct tool_reply *reply = &call->reply;
+    json_t *error = json_object_get(result->install, "install_error");
     const char *code = json_string_value(json_object_get(error, "code"));
 
-    if (!reply || !install)
-        return;
-    json_object_set(reply, "note", json_object_get(install, "install_note"));
+    reply->note = json_incref(json_object_get(result->install, "install_note"));
     if (code)
-        json_object_set_new(reply, "hint", json_string(call_hint(code)));
+        call_set_hint(reply, call_hint(code));
+    reply->result = *result;
+    reply->has_result = true;
+    *result = (struct result){0}; /* its owner may free it */
 }
 
 /* ---- in a box of its own ---- */
@@ -62,44 +64,32 @@ static void add_install(json_t *reply, json_t *install)
 static void on_run(void *ctx, struct result *result)
 {
     struct tool_call *call = ctx;
-    json_t *reply = result_to_json(result);
 
     call->run = NULL;
-    str_copy(call->execution_id, sizeof(call->execution_id), result->execution_id);
-    if (reply)
-        json_object_set_new(reply, "state", json_string(FRESH));
-    add_install(reply, result->install);
-    result_free(result);
-    call_reply(call, reply);
+    call->reply.kind = TOOL_REPLY_RESULT;
+    call->reply.state = FRESH;
+    str_copy(call->reply.execution_id, sizeof(call->reply.execution_id), result->execution_id);
+    take_result(call, result);
+    call_reply(call);
 }
 
 static void on_python(void *ctx, struct result *result)
 {
     struct tool_call *call = ctx;
-    CLEANUP(buf_free) struct buf text = BUF_INIT(TOOL_REPLY_MAX);
     bool is_fine = result->exit_code == 0 && !result->error.code;
-    json_t *reply = NULL;
 
     call->run = NULL;
-    str_copy(call->execution_id, sizeof(call->execution_id), result->execution_id);
-    if (run_python_code_reply(result, &text) == 0)
-        reply = json_pack("{s:b, s:o, s:i, s:b, s:f}", "success", is_fine, "output",
-                          text_to_json(buf_text(&text), text.length), "exit_code",
-                          result->exit_code, "timed_out", result->timed_out, "execution_time",
-                          (double)result->duration_ns / 1e9);
-    if (reply && result->error.code) {
-        json_object_set_new(reply, "error",
-                            text_to_json(result->error.text, strlen(result->error.text)));
-        json_object_set_new(reply, "code", json_string(result->error.code));
-    }
-    if (reply)
-        json_object_set_new(reply, "hint",
-                            json_string(is_fine ? "Code executed successfully."
-                                                : "The output says what went wrong. Correct the "
-                                                  "code and call again."));
-    add_install(reply, result->install);
-    result_free(result);
-    call_reply(call, reply);
+    call->reply.kind = TOOL_REPLY_TEXT;
+    call->reply.text = BUF_INIT(TOOL_REPLY_MAX);
+    str_copy(call->reply.execution_id, sizeof(call->reply.execution_id), result->execution_id);
+    call_set_hint(&call->reply, is_fine ? "Code executed successfully."
+                                        : "The output says what went wrong. Correct the code and "
+                                          "call again.");
+    take_result(call, result);
+    if (run_python_code_reply(&call->reply.result, &call->reply.text) < 0)
+        call_fail_memory(call);
+    else
+        call_reply(call);
 }
 
 static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct result *result))
@@ -112,8 +102,10 @@ static void start_alone(struct tool_call *call, void (*done)(void *ctx, struct r
         timeout_ms = 1; /* 0 would mean: as configured */
     if (session_manager_run(call->tools->manager,
                             &(struct run_spec){
-                                .tenant = call->who.tenant,
+                                .caller = &call->caller,
+                                .tenant = call->caller.who.tenant,
                                 .language = language_of(call),
+                                .keeper = code,
                                 .code = json_string_value(code),
                                 .code_length = json_string_length(code),
                                 .timeout_ms = timeout_ms,
@@ -136,15 +128,20 @@ void run_python_code_start(struct tool_call *call)
 
 /* ---- in a session ---- */
 
-static void on_ran(struct tool_call *call, struct result *result, json_t *outputs)
+static void on_ran(struct tool_call *call, struct execution_outcome *outcome)
 {
-    json_t *reply = execution_reply(call->execution, result);
+    struct tool_reply *reply = &call->reply;
 
-    if (reply)
-        json_object_set_new(reply, "state", json_string(KEPT));
-    add_install(reply, result->install);
-    json_decref(outputs);
-    call_reply(call, reply);
+    reply->kind = TOOL_REPLY_RESULT;
+    reply->state = KEPT;
+    reply->cell = execution_cell_json(call->await.execution);
+    reply->cell_meta = execution_cell_meta(call->await.execution);
+    outcome->is_taken = true;
+    take_result(call, &outcome->result);
+    if (!reply->cell || !reply->cell_meta)
+        call_fail_memory(call);
+    else
+        call_reply(call);
 }
 
 static void start_in_session(struct tool_call *call)
@@ -154,6 +151,8 @@ static void start_in_session(struct tool_call *call)
     json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
     struct cell_request request = {
+        .caller = &call->caller,
+        .keeper = code,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
         .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean: for ever */
@@ -168,7 +167,7 @@ static void start_in_session(struct tool_call *call)
         session_cell(call->session, &request, &execution, &err) < 0)
         call_fail(call, &err, NULL);
     else
-        call_watch(call, execution, UINT64_MAX, on_ran);
+        call_await(call, execution, UINT64_MAX, on_ran);
 }
 
 /* What can be refused before a session is made for it. */

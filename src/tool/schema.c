@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -66,6 +67,10 @@ json_t *json_read(const char *text, size_t length, struct schema_problem *proble
 }
 
 /* ---- the check ---- */
+
+struct schema {
+    json_t *root;
+};
 
 struct checker {
     struct schema_problem *problem;
@@ -314,25 +319,42 @@ static bool check(struct checker *checker, json_t *schema, json_t *value)
     return !json_is_object(value) || check_object(checker, schema, value);
 }
 
-bool schema_check(json_t *schema, json_t *value, struct schema_problem *problem)
+bool schema_check(const struct schema *schema, json_t *value, struct schema_problem *problem)
 {
     struct checker checker = {.problem = problem, .field = BUF_INIT(16 * KIB)};
     bool fits;
 
     *problem = (struct schema_problem){0};
-    fits = check(&checker, schema, value);
+    fits = check(&checker, schema->root, value);
     buf_free(&checker.field);
     return fits;
 }
 
-bool schema_check_text(const char *schema, json_t *value, struct schema_problem *problem)
+int schema_compile(const char *text, struct schema **ret)
 {
-    CLEANUP(json_decrefp) json_t *parsed = json_loads(schema, 0, NULL);
+    struct schema *schema = calloc(1, sizeof(*schema));
 
-    if (!parsed) {
-        *problem = (struct schema_problem){0};
-        error_set(&problem->err, -ENOMEM, ERROR_ENGINE, "out of memory");
-        return false;
+    if (schema)
+        schema->root = json_loads(text, 0, NULL);
+    if (!schema || !schema->root) {
+        int r = schema ? -EINVAL : -ENOMEM;
+
+        free(schema);
+        return r;
     }
-    return schema_check(parsed, value, problem);
+    *ret = schema;
+    return 0;
+}
+
+void schema_free(struct schema *schema)
+{
+    if (!schema)
+        return;
+    json_decref(schema->root);
+    free(schema);
+}
+
+const char *schema_type(const struct schema *schema)
+{
+    return json_string_value(json_object_get(schema->root, "type"));
 }

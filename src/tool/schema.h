@@ -34,10 +34,17 @@ bool json_is_too_deep(const char *text, size_t length);
 /* Any JSON value; duplicate members refused. New reference, or NULL and the problem. */
 json_t *json_read(const char *text, size_t length, struct schema_problem *problem);
 
-/* Whether `value` is what the schema says; otherwise the first problem. */
-bool schema_check(json_t *schema, json_t *value, struct schema_problem *problem);
+/* A schema that was read from its text, once: rows are compiled when their door or tool starts. */
+struct schema;
+int schema_compile(const char *text, struct schema **ret); /* -EINVAL: not JSON, or no memory */
+void schema_free(struct schema *schema);                   /* NULL is fine */
+static inline void schema_freep(struct schema **schema)
+{
+    schema_free(*schema);
+}
+const char *schema_type(const struct schema *schema); /* "integer"; NULL: none, or one of several */
 
-/* The same with the schema as text. */
-bool schema_check_text(const char *schema, json_t *value, struct schema_problem *problem);
+/* Whether `value` is what the schema says; otherwise the first problem. */
+bool schema_check(const struct schema *schema, json_t *value, struct schema_problem *problem);
 
 #endif

@@ -27,6 +27,7 @@
 
 const struct tool_row tool_table[] = {
     {
+        .id = TOOL_SANDBOX_EXEC,
         .name = "sandbox_exec",
         .title = "Run a command",
         .category = "code_execution",
@@ -45,8 +46,13 @@ const struct tool_row tool_table[] = {
             "once with an execution_id for sandbox_wait\"}," SESSION,
             "\"command\""),
         .default_timeout_s = 60,
+        .needs_session = true,
+        .is_core = true,
+        .is_found_again = true,
+        .mcp_timeout_s = 50,
     },
     {
+        .id = TOOL_SANDBOX_WRITE_FILE,
         .name = "sandbox_write_file",
         .title = "Write a file",
         .category = "file_management",
@@ -59,8 +65,11 @@ const struct tool_row tool_table[] = {
                          "\"file_path\",\"content\""),
         .is_destructive = true,
         .is_idempotent = true,
+        .needs_session = true,
+        .is_core = true,
     },
     {
+        .id = TOOL_SANDBOX_EDIT_FILE,
         .name = "sandbox_edit_file",
         .title = "Edit a file",
         .category = "file_management",
@@ -74,8 +83,10 @@ const struct tool_row tool_table[] = {
                          "plain\",\"description\":\"the replacement; may be empty\"}," SESSION,
                          "\"file_path\",\"old_string\",\"new_string\""),
         .is_destructive = true,
+        .needs_session = true,
     },
     {
+        .id = TOOL_SANDBOX_WAIT,
         .name = "sandbox_wait",
         .title = "Wait for a command",
         .category = "code_execution",
@@ -91,8 +102,10 @@ const struct tool_row tool_table[] = {
         .is_read_only = true,
         .is_idempotent = true,
         .default_timeout_s = 45,
+        .needs_session = true,
     },
     {
+        .id = TOOL_RUN_PYTHON_CODE,
         .name = "run_python_code",
         .title = "Run Python code",
         .category = "code_execution",
@@ -101,8 +114,10 @@ const struct tool_row tool_table[] = {
         .schema = OBJECT("\"code\":{\"type\":\"string\",\"description\":\"Python source; print "
                          "what you want to see\"}," RUN_TIMEOUT,
                          "\"code\""),
+        .is_alone = true,
     },
     {
+        .id = TOOL_RUN_CODE,
         .name = "run_code",
         .title = "Run code",
         .category = "code_execution",
@@ -118,6 +133,7 @@ const struct tool_row tool_table[] = {
                    "or name of a context of the session, which has its own variables (default: the "
                    "language's default context)\"}," RUN_TIMEOUT "," SESSION,
                    "\"code\""),
+        .needs_session = true,
     },
 };
 const size_t tool_count = ARRAY_SIZE(tool_table);
@@ -126,6 +142,14 @@ const struct tool_row *tool_find(const char *name)
 {
     for (size_t i = 0; i < tool_count; i++)
         if (str_equal(tool_table[i].name, name))
+            return &tool_table[i];
+    return NULL;
+}
+
+const struct tool_row *tool_of(enum tool_id id)
+{
+    for (size_t i = 0; i < tool_count; i++)
+        if (tool_table[i].id == id)
             return &tool_table[i];
     return NULL;
 }

@@ -117,11 +117,6 @@ static json_t *open_envelope(const struct tool_row *tool, json_t *call, struct b
     return parameters;
 }
 
-bool tool_is_alone(const struct tool_row *tool)
-{
-    return str_equal(tool->name, "run_python_code");
-}
-
 int tool_call(const struct tool_row *tool, const char *json, size_t length,
               const struct tool_context *context, struct buf *reply)
 {
@@ -130,7 +125,7 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
     json_error_t where;
     int failed = 0;
 
-    if (!tool_is_alone(tool)) {
+    if (!tool->is_alone) {
         failed = buf_printf(reply,
                             "Error: %s works in a session, and sessions need the daemon. Start "
                             "it with 'bailey serve'.\n",

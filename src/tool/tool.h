@@ -24,21 +24,38 @@ typedef struct json_t json_t;
 #define TOOL_REPLY_MAX (6 * LIMIT_OUTPUT_MAX + 64 * KIB) /* both streams, every byte as U+FFFD */
 #define TOOL_MAX 32                                      /* rows, for lists on the stack */
 
-/* The four claims are MCP's annotations: readOnlyHint, destructiveHint, idempotentHint, ... */
+enum tool_id {
+    TOOL_SANDBOX_EXEC,
+    TOOL_SANDBOX_WRITE_FILE,
+    TOOL_SANDBOX_EDIT_FILE,
+    TOOL_SANDBOX_WAIT,
+    TOOL_RUN_PYTHON_CODE,
+    TOOL_RUN_CODE,
+    _TOOL_ID_MAX,
+};
+
 struct tool_row {
+    enum tool_id id; /* which handler runs it (call.c) */
     const char *name;
     const char *title;
     const char *category; /* "code_execution", "file_management" */
     const char *description;
     const char *schema; /* JSON Schema of the parameters, as text */
+    /* MCP's annotations: readOnlyHint, destructiveHint, ... */
     bool is_read_only, is_destructive, is_idempotent, is_open_world;
+    bool needs_session;  /* a conversation's call without `session` works in its own session */
+    bool is_core;        /* MCP clients that load tools late are asked to load this one at once */
+    bool is_alone;       /* tool_call() can run it, without a daemon */
+    bool is_found_again; /* it starts a command, which a client that was cut off finds again */
     unsigned default_timeout_s; /* 0: none, or SANDBOX_TIMEOUT_SEC */
+    unsigned mcp_timeout_s;     /* the default over MCP, whose clients give up at 60; 0: the same */
 };
 extern const struct tool_row tool_table[];
 extern const size_t tool_count;
 
 const struct tool_row *tool_find(const char *name); /* NULL when unknown */
-const char *tool_nearest(const char *name);         /* for "did you mean"; NULL: none is near */
+const struct tool_row *tool_of(enum tool_id id);
+const char *tool_nearest(const char *name); /* for "did you mean"; NULL: none is near */
 
 /* {name,title,category,description,parameters,annotations}; new reference or NULL. */
 json_t *tool_row_json(const struct tool_row *row);
@@ -49,9 +66,6 @@ struct tool_context {
     const char *state;           /* the state folder, for templates; NULL: none */
     const char *engine, *warden; /* as struct oneshot's */
 };
-
-/* Whether tool_call() can run it, without a daemon. */
-bool tool_is_alone(const struct tool_row *tool);
 
 /*
  * Calls a tool with JSON text: bare parameters, or the envelope {"tool", "parameters",

@@ -2,8 +2,8 @@
  * tool_private.h - a tool call under way, shared by the handlers of tool/ and nobody else.
  *
  * Theory of operation. A call has at most one thing pending at a time, each with a member here:
- * the box, its turn at a file, a file operation, an execution that is watched, the collection of
- * outputs, a one-shot run, a timer. call_release() gives up whatever is pending, so that an end and
+ * the box, its turn at a file, a file operation, an execution that is awaited, a one-shot run.
+ * call_release() gives up whatever is pending, so that an end and
  * a cancel are the same code. A handler ends with call_reply() or call_fail(), after which the call
  * is gone.
  *
@@ -16,6 +16,7 @@
 
 #include "base/reactor.h"
 #include "model/caller.h"
+#include "session/await.h"
 #include "session/session.h"
 #include "session/session_manager.h"
 #include "tool/call.h"
@@ -23,31 +24,28 @@
 struct tools {
     struct session_manager *manager;
     struct reactor *reactor;
+    struct schema *schemas[TOOL_MAX]; /* of the rows of tool_table, in their order */
+    struct schema *envelope;
     struct tool_call *file_locks; /* those that use a file or wait for it, in order */
 };
 
 struct tool_call {
     struct tools *tools;
-    struct principal who;
     const struct tool_row *row;
-    const struct tool_handler *handler;
     json_t *input;      /* what came; holds the parameters */
     json_t *parameters; /* borrowed from input */
     char *trace;        /* of reasoning, cut; NULL: none */
     const char *word;   /* the session's, as asked for; NULL: none */
     struct session *session;
-    char session_id[ID_MAX];
-    bool has_made;         /* that session, and without a name */
-    char note[200];        /* about the session, for the reply; empty: none */
-    char execution_id[80]; /* of what ran, for the audit; empty: none */
-    struct caller caller;  /* who asked, likewise */
+    bool has_made;        /* that session, and without a name */
+    struct caller caller; /* who asked, for the audit log */
     uint64_t started_ms;
-    void (*done)(void *ctx, json_t *reply);
+    void (*done)(void *ctx, const struct tool_reply *reply);
     void *ctx;
 
     bool is_starting; /* inside tool_start(): an end is kept for its return */
     bool has_ended;
-    json_t *reply;
+    struct tool_reply reply; /* filled by the handler */
 
     /* the box */
     bool waits_for_box;
@@ -67,21 +65,11 @@ struct tool_call {
     bool is_too_large;
     void (*file_done)(struct tool_call *call, const struct error *err);
 
-    /* an execution: watch.c */
-    struct execution *execution;
-    struct execution_watcher *watcher;
-    struct reactor_timer *timer;
-    bool is_collecting;
-    void (*exec_done)(struct tool_call *call, struct result *result, json_t *outputs);
+    struct execution_await await; /* an execution */
+    void (*exec_done)(struct tool_call *call, struct execution_outcome *outcome);
 
     /* a run without a session */
     struct run *run;
-};
-
-struct tool_handler {
-    const char *name;
-    void (*start)(struct tool_call *call);
-    void (*leave)(struct tool_call *call); /* the client left in the middle; may be NULL */
 };
 
 /* One file each. What can be refused is refused before a session is made for it. */
@@ -92,15 +80,19 @@ void sandbox_edit_file_start(struct tool_call *call);
 void run_code_start(struct tool_call *call);
 void run_python_code_start(struct tool_call *call);
 
-/* call.c: the ends. call_reply() takes over the reply (NULL: no memory). */
-void call_reply(struct tool_call *call, json_t *reply);
+/* call.c: the ends. call_reply() hands on call->reply. */
+void call_reply(struct tool_call *call);
 void call_fail(struct tool_call *call, const struct error *err, const char *hint);
+void call_fail_memory(struct tool_call *call);
 const char *call_hint(const char *code); /* what can be done about an error */
+void call_set_hint(struct tool_reply *reply, const char *hint);
+void call_take_result(struct tool_call *call, struct execution_outcome *outcome);
 void call_release(struct tool_call *call);
 /* A session of who calls; the owner may name anybody's by its id. */
 int call_find(const struct tool_call *call, const char *word, bool with_ended, struct session **ret,
               struct error *err);
 bool call_session(struct tool_call *call); /* found or made; false: the call has failed */
+void call_use(struct tool_call *call, struct session *session);         /* it works in this one */
 json_t *call_parameter(const struct tool_call *call, const char *name); /* NULL: not given */
 uint64_t call_timeout_ms(const struct tool_call *call, uint64_t fallback_ms);
 
@@ -113,16 +105,13 @@ void call_put(struct tool_call *call, const char *data, size_t length,
               void (*done)(struct tool_call *call, const struct error *err));
 void call_get(struct tool_call *call,
               void (*done)(struct tool_call *call, const struct error *err));
-void call_file_changed(struct tool_call *call); /* on the bus */
+/* The file was written: told on the bus, and replied. */
+void call_reply_file(struct tool_call *call, const char *hint);
 
-/*
- * watch.c: waits for the execution, then fetches the outputs; done() with the result (borrowed) and
- * the outputs that changed as a JSON array (new reference). timeout_ms UINT64_MAX: until its end;
- * else done() also comes then, with outputs NULL.
- */
-void call_watch(struct tool_call *call, struct execution *execution, uint64_t timeout_ms,
-                void (*done)(struct tool_call *call, struct result *result, json_t *outputs));
-/* exec.c: the reply of sandbox_exec and sandbox_wait; takes over `outputs`. */
-void call_reply_exec(struct tool_call *call, struct result *result, json_t *outputs);
+/* call.c: execution_await() for this call, with the outputs. */
+void call_await(struct tool_call *call, struct execution *execution, uint64_t timeout_ms,
+                void (*done)(struct tool_call *call, struct execution_outcome *outcome));
+/* exec.c: the reply of sandbox_exec and sandbox_wait. */
+void call_reply_exec(struct tool_call *call, struct execution_outcome *outcome);
 
 #endif

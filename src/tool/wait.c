@@ -7,29 +7,17 @@
 #include "base/str.h"
 #include "tool/tool_private.h"
 
-static void still_running(struct tool_call *call, struct result *result)
+static void waited(struct tool_call *call, struct execution_outcome *outcome)
 {
-    CLEANUP(json_decrefp) json_t *whole = result_to_json(result);
-    json_t *meta = json_object_get(whole, "meta");
-
-    call_reply(
-        call, whole ? json_pack("{s:b, s:s, s:O, s:O, s:O, s:O, s:s}", "running", 1, "execution_id",
-                                call->execution_id, "stdout", json_object_get(whole, "stdout"),
-                                "stderr", json_object_get(whole, "stderr"), "stdout_truncated",
-                                json_object_get(meta, "stdout_truncated"), "stderr_truncated",
-                                json_object_get(meta, "stderr_truncated"), "hint",
-                                "Still running. Call sandbox_wait again, or go on with other work.")
-                    : NULL);
-}
-
-static void waited(struct tool_call *call, struct result *result, json_t *outputs)
-{
-    if (outputs)
-        call_reply_exec(call, result, outputs);
-    else if (execution_has_ended(call->execution))
-        call_reply_exec(call, result, NULL);
-    else
-        still_running(call, result);
+    if (outcome->has_ended) {
+        call_reply_exec(call, outcome);
+        return;
+    }
+    call->reply.kind = TOOL_REPLY_RUNNING;
+    call_take_result(call, outcome);
+    call_set_hint(&call->reply,
+                  "Still running. Call sandbox_wait again, or go on with other work.");
+    call_reply(call);
 }
 
 /* A call that speaks for one session gets nothing of another, whatever ids it has heard of. */
@@ -65,12 +53,12 @@ void sandbox_wait_start(struct tool_call *call)
     if (r == 0)
         r = stay_inside(call, id, &err);
     if (r == 0) {
-        str_copy(call->session_id, sizeof(call->session_id), session_id(call->session));
+        call_use(call, call->session);
         r = session_find_execution(call->session, dot ? dot + 1 : id, &execution, &err);
     }
     if (r < 0)
         call_fail(call, &err, NULL);
     else
-        call_watch(call, execution, call_timeout_ms(call, call->row->default_timeout_s * 1000ULL),
+        call_await(call, execution, call_timeout_ms(call, call->row->default_timeout_s * 1000ULL),
                    waited);
 }

@@ -10,10 +10,7 @@ static void written(struct tool_call *call, const struct error *err)
         call_fail(call, err, NULL);
         return;
     }
-    call_file_changed(call);
-    call_reply(call, json_pack("{s:b, s:s, s:I, s:s}", "success", 1, "file_path", call->path,
-                               "bytes_written", (json_int_t)call->data_length, "hint",
-                               "File written successfully. Use sandbox_exec to run it."));
+    call_reply_file(call, "File written successfully. Use sandbox_exec to run it.");
 }
 
 static void on_file_locked(struct tool_call *call)

@@ -1,8 +1,5 @@
 """Allocation N fails, in a build of its own (-Dfault=true); BAILEY_FAIL_ALLOC says which."""
-import os
 import struct
-import subprocess
-from pathlib import Path
 
 import fault
 import pytest
@@ -11,18 +8,7 @@ import support
 
 @pytest.fixture(scope="session")
 def binary_that_fails():
-    """$BAILEY_FAULT, or a build beside the tree's own."""
-    given = os.environ.get("BAILEY_FAULT")
-    if given:
-        return Path(given).absolute()
-    folder = support.REPO / "build-fault"
-    steps = [["ninja", "-C", str(folder), "bailey"]]
-    if not (folder / "build.ninja").exists():
-        steps.insert(0, ["meson", "setup", str(folder), str(support.REPO), "-Dfault=true"])
-    for step in steps:
-        done = subprocess.run(step, cwd=support.REPO, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return folder / "bailey"
+    return support.fault_build()
 
 
 def failing(binary, nth, room, *args):

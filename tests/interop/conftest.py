@@ -1,19 +1,82 @@
-"""conftest.py - real clients from the cache, and a place with a daemon for them to reach.
-
-With BAILEY_FAKE_DAEMON=1 the daemon is fake_daemon.py: for work on the front alone.
-"""
+"""conftest.py - real clients from the cache, and a place with a daemon for them to reach."""
+import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 import support
-
-from fake_daemon import FakeDaemon
+from serve import Connection
 
 NEWEST_NODE = "mcp-inspector/node_modules/node/bin/node"
+
+
+class Cutter:
+    """Stands in front of the daemon's socket and cuts connections of `bailey mcp` on demand.
+
+    `cut_next(word, when)`: the connection on which a client says `word` is cut, "before" the daemon
+    gets that, or "after" it has answered and before the client hears it.
+    """
+
+    def __init__(self, path):
+        self.path, self.real = path, path.with_suffix(".real")
+        path.rename(self.real)
+        self.rules, self.cuts = [], 0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        self.listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut_next(self, word, when):
+        self.rules.append((word.encode(), when))
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(str(self.real))
+            waits = threading.Event()  # the next answer is the one that is lost
+            for source, target, is_client in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self._copy, args=(source, target, is_client, waits),
+                                 daemon=True).start()
+
+    def _is_cut(self, data, is_client, waits):
+        if not is_client:
+            return waits.is_set() and b'"jsonrpc"' in data
+        for rule in list(self.rules):
+            if rule[0] in data:
+                self.rules.remove(rule)
+                if rule[1] == "before":
+                    return True
+                waits.set()
+        return False
+
+    def _copy(self, source, target, is_client, waits):
+        try:
+            while data := source.recv(1 << 20):
+                if self._is_cut(data, is_client, waits):
+                    self.cuts += 1
+                    break
+                target.sendall(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+        self.real.rename(self.path)
 
 
 class Place:
@@ -27,12 +90,34 @@ class Place:
         self.socket = self.run / "bailey" / "engine.sock"
         self.env = support.environment(self.room, {"XDG_RUNTIME_DIR": self.run,
                                                    "BAILEY_STATE_DIR": self.state})
-        self.fake = None
+        self.cutter = None
 
-    def use_fake(self):
-        self.fake = FakeDaemon(self.run / "fake", self.socket, self.state)
-        self.fake.start()
-        return self.fake
+    def cut_next(self, word, when):
+        if not self.cutter:
+            self.bailey("session", "ls")  # starts the daemon
+            self.cutter = Cutter(self.socket)
+        self.cutter.cut_next(word, when)
+
+    def rest(self, method, path):
+        connection = Connection(self.socket)
+        connection.request(method, path)
+        reply = json.loads(connection.getresponse().read() or b"null")
+        connection.close()
+        return reply
+
+    def is_running(self, words):
+        """Whether a command with these words runs in any session."""
+        try:
+            found = [p for s in self.rest("GET", "/v1/sessions")["sessions"]
+                     for p in self.rest("GET", f"/v1/sessions/{s['id']}/processes")["processes"]]
+        except OSError:  # nobody listens yet
+            return False
+        return any(words in " ".join(p["argv"]) and p["state"] == "running" for p in found)
+
+    def kill_broker(self):
+        status = json.loads(self.bailey("daemon", "status", "--json").stdout)
+        os.kill(status["broker_pid"], signal.SIGKILL)
+        return status["broker_pid"]
 
     def bailey(self, *args, **kwargs):
         return subprocess.run([support.BAILEY, *args], env=self.env, cwd=self.room.work,
@@ -40,38 +125,22 @@ class Place:
 
     def sessions(self):
         """Names or ids of those that live."""
-        if self.fake:
-            return [s.name or s.id for s in self.fake.sessions.values()]
         listed = support.json.loads(self.bailey("session", "ls", "--json").stdout)
         listed = listed["sessions"] if isinstance(listed, dict) else listed
         return [s["name"] or s["id"] for s in listed]
 
     def close(self):
-        if self.fake:
-            self.fake.close()
-        else:
-            self.bailey("daemon", "stop")
+        if self.cutter:
+            self.cutter.close()
+        self.bailey("daemon", "stop")
         shutil.rmtree(self.run, ignore_errors=True)
         self.room.remove()
 
 
 @pytest.fixture
 def place():
-    is_fake = os.environ.get("BAILEY_FAKE_DAEMON")
-    if not is_fake:
-        support.need_sessions()
+    support.need_sessions()
     made = Place()
-    if is_fake:
-        made.use_fake()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def fake_place():
-    support.need_namespaces()  # its boxes are bubblewrap's
-    made = Place()
-    made.use_fake()
     yield made
     made.close()
 

@@ -1,5 +1,5 @@
 """`bailey mcp` by hand: lines in, lines out. What real clients never send, and what happens when a
-broker goes away, the input ends or the parent is gone. Faults come from fake_daemon.py."""
+broker goes away, the input ends or the parent is gone."""
 import json
 import os
 import select
@@ -58,24 +58,19 @@ class Front:
 
 
 @pytest.fixture
-def front(fake_place):
-    made = Front(fake_place)
+def front(place):
+    made = Front(place)
     yield made
     if made.process.poll() is None:
         made.process.kill()
     made.process.communicate()
 
 
-def is_running(fake, words):
-    return any(e.running() for s in fake.sessions.values() for e in s.executions
-               if words in " ".join(e.argv))
-
-
 def test_it_says_nothing_by_itself(place):
     front = Front(place)
     assert front.end() == (b"", b"")
     assert front.process.returncode == 0
-    assert not place.socket.exists() or place.fake, "a daemon was started for nothing"
+    assert not place.socket.exists(), "a daemon was started for nothing"
 
 
 def test_hostile_lines_are_answered_and_survived(front):
@@ -92,7 +87,7 @@ def test_hostile_lines_are_answered_and_survived(front):
     assert front.hear() == {"jsonrpc": "2.0", "id": 9223372036854775807, "result": {}}
 
 
-def test_a_long_line_is_taken_and_a_longer_one_refused(front, fake_place):
+def test_a_long_line_is_taken_and_a_longer_one_refused(front, place):
     content = "x" * (4 << 20)
     id_ = front.ask("tools/call", name="sandbox_write_file",
                     arguments={"file_path": "/tmp/big", "content": content})
@@ -105,83 +100,106 @@ def test_a_long_line_is_taken_and_a_longer_one_refused(front, fake_place):
     assert front.hear()["result"] == {}
 
 
-def test_a_broker_that_comes_back_costs_nothing(front, fake_place):
+def test_a_broker_that_comes_back_costs_nothing(front, place):
     id_ = front.exec("sh", "-c", "echo one; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo two")
-    support.wait_until(lambda: is_running(fake_place.fake, "echo two"), "the command runs")
-    fake_place.fake.stop()
-    fake_place.fake.start()
+    support.wait_until(lambda: place.is_running("echo two"), "the command runs")
+    place.kill_broker()
     other = front.exec("touch", "/tmp/go")
     answers = {a["id"]: a["result"]["content"][0]["text"] for a in (front.hear(), front.hear())}
     assert set(answers) == {id_, other}
     assert "one\ntwo" in answers[id_]
 
 
-def test_a_start_whose_answer_was_lost_is_found_again(front, fake_place):
-    fake_place.fake.drop_next.append(("POST", "/v1/tools/sandbox_exec", "after"))
+def test_a_start_whose_answer_was_lost_is_found_again(front, place):
+    place.cut_next("sandbox_exec", "after")
     assert "first" in front.text(front.exec("sh", "-c", "echo x >> /tmp/count; echo first"))
     assert "1\n" in front.text(front.exec("sh", "-c", "grep -c x /tmp/count"))
 
 
-def test_a_start_that_never_arrived_is_made_again(front, fake_place):
-    fake_place.fake.drop_next.append(("POST", "/v1/tools/sandbox_exec", "before"))
+def test_a_start_that_never_arrived_is_made_again(front, place):
+    place.cut_next("sandbox_exec", "before")
     assert "first" in front.text(front.exec("sh", "-c", "echo x >> /tmp/count; echo first"))
     assert "1\n" in front.text(front.exec("sh", "-c", "grep -c x /tmp/count"))
 
 
-def test_what_may_not_be_done_twice_is_told(front, fake_place):
+def test_what_may_not_be_done_twice_is_told(front, place):
+    place.cut_next("run_python_code", "after")
     front.text(front.exec("true"))
-    fake_place.fake.drop_next.append(("POST", "/v1/tools/run_python_code", "after"))
     id_ = front.ask("tools/call", name="run_python_code", arguments={"code": "print(1)"})
     answer = front.hear()
     assert answer["id"] == id_ and answer["result"]["isError"]
     assert "may have been done or not" in answer["result"]["content"][0]["text"]
 
 
-def test_writing_a_file_is_done_again(front, fake_place):
-    fake_place.fake.drop_next.append(("POST", "/v1/tools/sandbox_write_file", "after"))
+def test_writing_a_file_is_done_again(front, place):
+    place.cut_next("sandbox_write_file", "after")
     id_ = front.ask("tools/call", name="sandbox_write_file",
                     arguments={"file_path": "/tmp/a", "content": "b"})
     assert "bytes_written: 1" in front.text(id_)
 
 
-def test_a_session_that_ended_is_told_and_replaced(front, fake_place):
+def test_a_session_that_ended_is_told_and_replaced(front, place):
     first = front.text(front.exec("echo", "a"))
-    for session in list(fake_place.fake.sessions.values()):
-        fake_place.fake.end(session)
+    for session in place.sessions():
+        place.bailey("session", "rm", session)
     id_ = front.exec("echo", "b")
     answer = front.hear()
     assert answer["id"] == id_ and answer["result"]["isError"]
-    assert "has ended" in answer["result"]["content"][0]["text"]
+    assert " ended at " in answer["result"]["content"][0]["text"]
     third = front.text(front.exec("echo", "c"))
     assert "c" in third and first.split("]")[0] != third.split("]")[0]
 
 
-def test_first_calls_beside_each_other_share_a_session(front, fake_place):
+def test_first_calls_beside_each_other_share_a_session(front, place):
     for number in range(8):
         front.exec("echo", str(number))
     for _ in range(8):
         assert not front.hear()["result"]["isError"]
-    assert len(fake_place.fake.sessions) == 1
+    assert len(place.sessions()) == 1
 
 
-def test_the_end_of_input_ends_everything(front, fake_place):
+def test_the_end_of_input_ends_everything(front, place):
     front.exec("sh", "-c", "sleep 1000; echo late")
-    support.wait_until(lambda: is_running(fake_place.fake, "late"), "the command runs")
+    support.wait_until(lambda: place.is_running("late"), "the command runs")
     out, _ = front.end()
     assert out == b"" and front.process.returncode == 0
-    assert fake_place.fake.sessions == {}
+    assert place.sessions() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_everything(front, fake_place, number):
+def test_a_signal_ends_everything(front, place, number):
     front.exec("sh", "-c", "sleep 1000; echo late")
-    support.wait_until(lambda: is_running(fake_place.fake, "late"), "the command runs")
+    support.wait_until(lambda: place.is_running("late"), "the command runs")
     front.process.send_signal(number)
     assert front.process.wait(support.PATIENCE) == 128 + number
-    assert fake_place.fake.sessions == {}
+    assert place.sessions() == []
 
 
-def test_a_signal_is_heard_while_nobody_reads(front, fake_place):
+def test_a_killed_command_leaves_nothing(front, place):
+    """SIGKILL: only the end of its connection tells the daemon."""
+    front.exec("sh", "-c", "sleep 1000; echo late")
+    support.wait_until(lambda: place.is_running("late"), "the command runs")
+    front.process.kill()
+    support.wait_until(lambda: place.sessions() == [], "the session was deleted")
+
+
+def test_a_stopped_daemon_stays_stopped(front, place):
+    """Somebody stops the daemon beneath an idle front: only the next line starts one again."""
+    front.text(front.exec("true"))
+    assert place.bailey("daemon", "stop").returncode == 0
+    out, err = front.end()
+    assert (out, err) == (b"", b"")
+    assert place.bailey("daemon", "status").returncode == 3
+
+
+def test_a_line_starts_a_daemon_again(front, place):
+    front.text(front.exec("true"))
+    assert place.bailey("daemon", "stop").returncode == 0
+    front.ask("ping")
+    assert front.hear()["result"] == {}
+
+
+def test_a_signal_is_heard_while_nobody_reads(front, place):
     """The pipe is full of answers: the front must not be stuck in a write."""
     assert front.process.stdout.fileno() >= 0
     for _ in range(2000):
@@ -192,16 +210,16 @@ def test_a_signal_is_heard_while_nobody_reads(front, fake_place):
     assert front.process.wait(support.PATIENCE) == 128 + signal.SIGTERM
 
 
-def test_a_named_session_stays_and_its_commands_end(fake_place):
-    front = Front(fake_place, "--session", "mine")
+def test_a_named_session_stays_and_its_commands_end(place):
+    front = Front(place, "--session", "mine")
     front.exec("sh", "-c", "sleep 1000; echo late")
-    support.wait_until(lambda: is_running(fake_place.fake, "late"), "the command runs")
+    support.wait_until(lambda: place.is_running("late"), "the command runs")
     front.end()
-    assert fake_place.sessions() == ["mine"]
-    support.wait_until(lambda: not is_running(fake_place.fake, "late"), "the command was killed")
+    assert place.sessions() == ["mine"]
+    support.wait_until(lambda: not place.is_running("late"), "the command was killed")
 
 
-def test_a_parent_that_is_gone_is_noticed(fake_place):
+def test_a_parent_that_is_gone_is_noticed(place):
     """Its input and output stay open in our hands: only the parent tells."""
     its_input, ours = os.pipe()
     answers, its_output = os.pipe()
@@ -210,7 +228,7 @@ def test_a_parent_that_is_gone_is_noticed(fake_place):
                "print(p.pid, flush=True)\n"
                "sys.stdin.read()\n")
     starter = subprocess.Popen([sys.executable, "-c", program, str(its_input), str(its_output),
-                                str(support.BAILEY), "mcp"], env=fake_place.env,
+                                str(support.BAILEY), "mcp"], env=place.env,
                                pass_fds=[its_input, its_output], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     pid = int(starter.stdout.readline())
@@ -227,8 +245,8 @@ def test_a_parent_that_is_gone_is_noticed(fake_place):
         os.close(fd)
 
 
-def test_structured_content_is_a_switch(fake_place):
-    front = Front(fake_place, "--structured")
+def test_structured_content_is_a_switch(place):
+    front = Front(place, "--structured")
     front.exec("echo", "both")
     result = front.hear()["result"]
     assert result["structuredContent"]["stdout"] == "both\n"
@@ -236,14 +254,12 @@ def test_structured_content_is_a_switch(fake_place):
     front.end()
 
 
-def test_bad_options(fake_place):
-    done = fake_place.bailey("mcp", "--session", "x" * 200)
+def test_bad_options(place):
+    done = place.bailey("mcp", "--session", "x" * 200)
     assert done.returncode == 125 and done.stdout == "" and "--session" in done.stderr
 
 
 def test_output_that_was_cut_can_be_read_whole(place):
-    if place.fake:
-        pytest.skip("the daemon is the fake one")
     front = Front(place)
     text = front.text(front.exec("sh", "-c", "i=0; while [ $i -lt 9000 ]; do echo $i; i=$((i+1)); done"))
     uri = text.split("[whole stdout] ")[1].split("\n")[0]
@@ -258,8 +274,6 @@ def test_output_that_was_cut_can_be_read_whole(place):
 
 def test_the_real_broker_may_be_killed(place):
     """kill -9 of the broker in the middle of two calls: both get their answers."""
-    if place.fake:
-        pytest.skip("the daemon is the fake one")
     front = Front(place)
     wait = "while [ ! -e /tmp/%s ]; do sleep 0.02; done; echo %s"
     first = front.exec("sh", "-c", "echo one; touch /tmp/runs; " + wait % ("go", "two"))

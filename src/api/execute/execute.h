@@ -21,19 +21,14 @@
 
 typedef struct json_t json_t;
 struct http_request;
-struct http_route;
-struct rest_call;
-struct rest_route;
+struct door_call;
 
-/* What is remembered between calls; part of the REST door, which serves this one too. */
+/* What is remembered between calls. */
 struct execute {
     unsigned count; /* calls under way */
     bool was_asked; /* which version the interpreter has */
     char version[64];
 };
-
-/* Routes of the server; their handlers' ctx is the struct rest. */
-const struct http_route *execute_routes(size_t *ret_count);
 
 /* Takes over `json`; NULL: no memory. */
 void execute_reply(struct http_request *http, unsigned status, const char *const *headers,
@@ -43,18 +38,10 @@ void execute_reply(struct http_request *http, unsigned status, const char *const
 void execute_fail(struct http_request *http, unsigned status, const char *header, const char *code,
                   const char *text);
 
-void execute_start(struct rest_call *call);  /* POST /execute */
-bool execute_admit(struct rest_call *call);  /* its head; false: it was answered */
-void execute_health(struct rest_call *call); /* GET /health */
-
-/* Whether a path is this door's; a request for it that fits no row is answered by these. */
-bool execute_has(const char *path);
-void execute_no_route(struct http_request *http, bool is_path, const char *allow);
-void execute_refuse(struct http_request *http, unsigned status, const char *why);
-
-/* A request that names a sandbox of E2B belongs to another door, whatever its path. */
-bool execute_is_elsewhere(const struct http_request *http);
-void execute_elsewhere(struct http_request *http);
+void execute_start(struct door_call *call); /* POST /execute */
+int execute_admit(struct door_call *call, struct error *err);
+void execute_refuse(struct door_call *call, const struct error *err);
+void execute_health(struct door_call *call); /* GET /health */
 
 /* ---- what a body says (order.c); pure ---- */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/execute/execute.h"
-#include "api/rest/rest_private.h"
+#include "api/front/door.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -18,29 +18,31 @@
 #define QUESTION_MS 10000
 
 struct asking {
-    struct rest *rest;
+    struct front *front;
+    struct execute *execute;
     struct http_request *http;
     struct run *run;
 };
 
-static void reply(struct rest *rest, struct http_request *http)
+static void reply(const struct front *front, const struct execute *execute,
+                  struct http_request *http)
 {
-    const struct config *config = session_manager_config(rest->manager);
-    const char *version = rest->execute.version[0] ? rest->execute.version : "unknown";
+    const struct config *config = session_manager_config(front->manager);
+    const char *version = execute->version[0] ? execute->version : "unknown";
     uint64_t now_ms = clock_wall_ms();
 
     execute_reply(http, 200, NULL,
                   json_pack("{s:s, s:s, s:o, s:i, s:i, s:I}", "status", "healthy", "mode", "python",
                             "runtime_version", text_to_json(version, strlen(version)), "capacity",
-                            (int)config->max_concurrent, "current_load", (int)rest->execute.count,
+                            (int)config->max_concurrent, "current_load", (int)execute->count,
                             "uptime_seconds",
-                            (json_int_t)((now_ms - MIN(now_ms, rest->started_ms)) / 1000)));
+                            (json_int_t)((now_ms - MIN(now_ms, front->started_ms)) / 1000)));
 }
 
 static void on_told(void *ctx, struct result *result)
 {
     struct asking *asking = ctx;
-    struct execute *execute = &asking->rest->execute;
+    struct execute *execute = asking->execute;
     size_t length = strcspn(buf_text(&result->out.kept), "\n");
 
     if (result->exit_code == 0 && !result->error.code && length < sizeof(execute->version))
@@ -48,7 +50,7 @@ static void on_told(void *ctx, struct result *result)
                    buf_text(&result->out.kept));
     execute->was_asked = execute->version[0] != '\0'; /* else the next one asks again */
     result_free(result);
-    reply(asking->rest, asking->http);
+    reply(asking->front, execute, asking->http);
     free(asking);
 }
 
@@ -56,33 +58,35 @@ static void on_gone(void *ctx)
 {
     struct asking *asking = ctx;
 
-    asking->rest->execute.was_asked = false; /* the next one asks again */
+    asking->execute->was_asked = false; /* the next one asks again */
     session_manager_run_cancel(asking->run);
     free(asking);
 }
 
-void execute_health(struct rest_call *call)
+void execute_health(struct door_call *call)
 {
-    struct run_spec spec = {.language = "python",
+    struct run_spec spec = {.caller = &call->caller,
+                            .language = "python",
                             .code = QUESTION,
                             .code_length = sizeof(QUESTION) - 1,
                             .timeout_ms = QUESTION_MS,
                             .keeps_nothing = true};
+    struct execute *execute = call->door;
     struct asking *asking = NULL;
     struct error ignored = {0};
 
-    if (!call->rest->execute.was_asked)
+    if (!execute->was_asked)
         asking = calloc(1, sizeof(*asking));
     if (asking) {
-        call->rest->execute.was_asked = true;
-        *asking = (struct asking){.rest = call->rest, .http = call->http};
-        if (session_manager_run(call->rest->manager, &spec, on_told, asking, &asking->run,
+        execute->was_asked = true;
+        *asking = (struct asking){.front = call->front, .execute = execute, .http = call->http};
+        if (session_manager_run(call->front->manager, &spec, on_told, asking, &asking->run,
                                 &ignored) == 0) {
             http_on_gone(call->http, on_gone, asking);
             return;
         }
-        call->rest->execute.was_asked = false;
+        execute->was_asked = false;
         free(asking);
     }
-    reply(call->rest, call->http);
+    reply(call->front, execute, call->http);
 }

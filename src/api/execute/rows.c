@@ -1,112 +1,128 @@
-/* rows.c - the addresses of this door, as the OpenAPI document shows them. */
+/* rows.c - the addresses of POST /execute, as the OpenAPI document shows them, and this door's row.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
 #include "api/execute/execute.h"
-#include "api/rest/rest_private.h"
-#include "api/rest/schemas.h"
+#include "api/front/door.h"
+#include "api/front/openapi.h"
+#include "api/front/reply.h"
+#include "api/front/row_text.h"
 #include "base/cleanup.h"
 
-#define MAP_OF_TEXT "{\"type\":\"object\",\"additionalProperties\":" S_STRING "}"
-#define NUMBER "{\"type\":\"integer\"}"
-
-/* Members that are not here are passed over, so none of these is closed. */
-#define SHAPE(members, required) \
-    "{\"type\":\"object\",\"properties\":{" members "},\"required\":[" required "]}"
+/* clang-format off */
+#define NUMBER JSON({"type":"integer"})
 
 /* A member that is null is as one that is not there. */
 #define OR_NULL(schema) "{\"anyOf\":[" schema ",{\"type\":\"null\"}]}"
 
-/* clang-format off */
+/* Members that are not here are passed over. */
 #define B_EXECUTE                                                                              \
-    SHAPE(MEMBER("code", S_NAME) ","                                                           \
-          MEMBER("timeout_seconds", OR_NULL(NUMBER)) ","                                       \
-          MEMBER("requirements", OR_NULL("{\"type\":\"array\",\"items\":" S_STRING             \
-                                         ",\"maxItems\":64}")) ","                             \
-          MEMBER("files", OR_NULL(MAP_OF_TEXT)) ","                                            \
-          MEMBER("language", OR_NULL("{\"type\":\"string\",\"enum\":[\"python\",\"javascript\"," \
-                                     "\"node\",\"bash\",\"shell\"]}")),                          \
-          "\"code\"")
-
+    OPEN_OBJECT(MEMBER("code", S_NAME)                                                         \
+                ALSO("timeout_seconds", OR_NULL(NUMBER))                                       \
+                ALSO("requirements", OR_NULL(ARRAY_UP_TO(S_STRING, 64)))                       \
+                ALSO("files", OR_NULL(S_ENV))                                                  \
+                ALSO("language", OR_NULL(JSON({"type":"string",                                \
+                     "enum":["python","javascript","node","bash","shell"]}))),                 \
+                "code")
 #define R_EXECUTE                                                                              \
-    SHAPE(MEMBER("status", "{\"type\":\"string\",\"enum\":[\"success\",\"error\"]}") ","           \
-          MEMBER("stdout", S_STRING) ","                                                       \
-          MEMBER("stderr", S_STRING) ","                                                       \
-          MEMBER("exit_code", NUMBER) ","                                                      \
-          MEMBER("execution_time_ms", NUMBER) ","                                              \
-          MEMBER("files_produced", MAP_OF_TEXT) ","                                            \
-          MEMBER("language", S_STRING) ","                                                     \
-          MEMBER("truncated", S_BOOLEAN) ","                                                   \
-          MEMBER("meta", "{\"type\":\"object\"}"),                                             \
-          "\"status\",\"stdout\",\"stderr\",\"exit_code\",\"execution_time_ms\",\"language\","     \
-          "\"truncated\",\"meta\"")
-
+    OPEN_OBJECT(MEMBER("status", JSON({"type":"string","enum":["success","error"]}))           \
+                ALSO("stdout", S_STRING)                                                       \
+                ALSO("stderr", S_STRING)                                                       \
+                ALSO("exit_code", NUMBER)                                                      \
+                ALSO("execution_time_ms", NUMBER)                                              \
+                ALSO("files_produced", S_ENV)                                                  \
+                ALSO("language", S_STRING)                                                     \
+                ALSO("truncated", S_BOOLEAN)                                                   \
+                ALSO("meta", S_ANY_OBJECT),                                                    \
+                "status", "stdout", "stderr", "exit_code", "execution_time_ms", "language",    \
+                "truncated", "meta")
 #define R_HEALTH                                                                               \
-    SHAPE(MEMBER("status", S_STRING) ","                                                       \
-          MEMBER("mode", S_STRING) ","                                                         \
-          MEMBER("runtime_version", S_STRING) ","                                              \
-          MEMBER("capacity", NUMBER) ","                                                       \
-          MEMBER("current_load", NUMBER) ","                                                   \
-          MEMBER("uptime_seconds", NUMBER),                                                    \
-          "\"status\",\"mode\",\"capacity\",\"current_load\",\"uptime_seconds\"")
+    OPEN_OBJECT(MEMBER("status", S_STRING)                                                     \
+                ALSO("mode", S_STRING)                                                         \
+                ALSO("runtime_version", S_STRING)                                              \
+                ALSO("capacity", NUMBER)                                                       \
+                ALSO("current_load", NUMBER)                                                   \
+                ALSO("uptime_seconds", NUMBER),                                                \
+                "status", "mode", "capacity", "current_load", "uptime_seconds")
 /* clang-format on */
 
-const struct rest_route execute_rows[] = {
-    {.method = "POST",
-     .path = "/execute",
-     .name = "execute",
-     .summary = "Runs code in a box of its own: packages and files in, the result and its files "
-                "out",
-     .body = BODY_JSON,
-     .request = B_EXECUTE,
-     .status = 200,
-     .type = TYPE_JSON,
-     .reply = R_EXECUTE,
-     .errors = "",
-     .scope = SCOPE_RUN,
-     .handle = execute_start},
-    {.method = "GET",
-     .path = "/health",
-     .name = "executeHealth",
-     .summary = "Whether POST /execute works, and how busy it is",
-     .body = BODY_NONE,
-     .status = 200,
-     .type = TYPE_JSON,
-     .reply = R_HEALTH,
-     .errors = "",
-     .is_open = true,
-     .handle = execute_health},
+static const struct door_route routes[] = {
+    {
+        .method = "POST",
+        .path = "/execute",
+        .name = "execute",
+        .summary = "Runs code in a fresh box: packages and files in, the result and its files out",
+        .body = BODY_JSON,
+        .request = B_EXECUTE,
+        .request_max = LIMIT_EXECUTE_BODY,
+        .status = 200,
+        .type = TYPE_JSON,
+        .reply = R_EXECUTE,
+        .scope = SCOPE_RUN,
+        .handle = execute_start,
+    },
+    {
+        .method = "GET",
+        .path = "/health",
+        .name = "executeHealth",
+        .summary = "Whether POST /execute works, and how busy it is",
+        .status = 200,
+        .type = TYPE_JSON,
+        .reply = R_HEALTH,
+        .label = "health",
+        .is_open = true,
+        .handle = execute_health,
+    },
 };
-const size_t execute_row_count = ARRAY_SIZE(execute_rows);
+
+static int open_door(struct front *front, void **ret, struct error *err)
+{
+    (void)front;
+    *ret = calloc(1, sizeof(struct execute));
+    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+static void refuse(struct http_request *http, const struct door_refusal *refusal)
+{
+    execute_fail(http, refusal->status, refusal->header, refusal->code, refusal->text);
+}
+
+/* Errors of this door have a shape of their own. */
+static json_t *responses(const struct door_route *route)
+{
+    static const char *const errors[][2] = {
+        {"400", "the body is not JSON, or a member is wrong"},
+        {"401", "no key, or not one that is good"},
+        {"403", "the key does not have the scope `run`"},
+        {"413", "over a limit"},
+        {"415", "the Content-Type says that the body is not JSON"},
+        {"429", "too much at once, or a quota is used up"},
+        {"500", "anything else"},
+    };
+    json_t *all = json_pack("{s:{s:s, s:o}}", "200", "description", route->summary, "content",
+                            openapi_content(route));
+
+    for (size_t i = 0; all && route->body == BODY_JSON && i < ARRAY_SIZE(errors); i++)
+        json_object_set_new(all, errors[i][0],
+                            json_pack("{s:s, s:{s:{s:{s:s}}}}", "description", errors[i][1],
+                                      "content", TYPE_JSON, "schema", "$ref",
+                                      "#/components/schemas/ExecuteError"));
+    return all;
+}
 
 /* It has its own words for everything, so nothing is checked for it. */
-static void on_request(struct http_request *http, void *ctx)
-{
-    const struct rest_route *row = http_row(http);
-    struct rest_call call = {.rest = ctx, .http = http, .route = row};
-
-    if (row->is_open)
-        auth_enter(&call.rest->auth, http, &call.who);
-    row->handle(&call);
-}
-
-static bool on_admit(struct http_request *http, void *ctx)
-{
-    struct rest_call call = {.rest = ctx, .http = http, .route = http_row(http)};
-
-    return execute_admit(&call);
-}
-
-const struct http_route *execute_routes(size_t *ret_count)
-{
-    static const struct http_route routes[] = {
-        {.method = "POST",
-         .pattern = "/execute",
-         .body = HTTP_WHOLE_BODY,
-         .body_max = LIMIT_EXECUTE_BODY,
-         .handle = on_request,
-         .row = &execute_rows[0],
-         .admit = on_admit},
-        {.method = "GET", .pattern = "/health", .handle = on_request, .row = &execute_rows[1]},
-    };
-
-    *ret_count = ARRAY_SIZE(routes);
-    return routes;
-}
+const struct door_ops execute_door = {
+    .name = "execute",
+    .routes = routes,
+    .route_count = ARRAY_SIZE(routes),
+    .schemas = "\"ExecuteError\":" OPEN_OBJECT(MEMBER("error", S_STRING) ALSO("code", S_STRING),
+                                               "error", "code"),
+    .checks_itself = true,
+    .open = open_door,
+    .close = free,
+    .admit = execute_admit,
+    .fail = execute_refuse,
+    .refuse = refuse,
+    .responses = responses,
+};

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/auth.h"
 #include "api/execute/execute.h"
-#include "api/rest/rest_private.h"
+#include "api/front/reply.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -20,7 +19,7 @@
 #define RETRY_S 1
 
 struct calling {
-    struct rest *rest;
+    struct execute *execute;
     struct http_request *http;
     struct run *run;
     const char *language; /* static */
@@ -30,7 +29,7 @@ struct calling {
 
 static void calling_free(struct calling *calling)
 {
-    calling->rest->execute.count--;
+    calling->execute->count--;
     json_decref(calling->files);
     free(calling);
 }
@@ -113,18 +112,22 @@ static void on_gone(void *ctx)
 /* ---- the request ---- */
 
 /* Without a key only where that was said, and then with nothing but this. */
-static int admit(struct rest_call *call, struct error *err)
+int execute_admit(struct door_call *call, struct error *err)
 {
     bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
 
+    if (call->route->is_open) {
+        auth_enter(&call->front->auth, call->http, &call->caller.who);
+        return 0;
+    }
     if (http_is_local(call->http) || has_key ||
-        !session_manager_config(call->rest->manager)->execute_is_open)
-        return auth_admit(&call->rest->auth, call->http, SCOPE_RUN, &call->who, err);
-    call->who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
-    return auth_admit_as(&call->rest->auth, call->http, &call->who, err);
+        !session_manager_config(call->front->manager)->execute_is_open)
+        return auth_admit(&call->front->auth, call->http, SCOPE_RUN, &call->caller.who, err);
+    call->caller.who = (struct principal){.tenant = OPEN_TENANT, .scopes = SCOPE_BIT(SCOPE_RUN)};
+    return auth_admit_as(&call->front->auth, call->http, &call->caller.who, err);
 }
 
-static void refuse(struct rest_call *call, const struct error *err)
+void execute_refuse(struct door_call *call, const struct error *err)
 {
     static const struct {
         const char *code;
@@ -142,7 +145,7 @@ static void refuse(struct rest_call *call, const struct error *err)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (str_equal(rows[i].code, err->code))
             status = rows[i].status;
-    rest_denied(call->rest, call->http, err);
+    front_denied(call->front, call->http, err);
     if (status == 429) {
         str_format(retry, sizeof(retry), "Retry-After: %u",
                    err->retry_s > 0 ? err->retry_s : RETRY_S);
@@ -153,16 +156,6 @@ static void refuse(struct rest_call *call, const struct error *err)
     execute_fail(call->http, status, header, err->code ? err->code : ERROR_ENGINE, err->text);
 }
 
-bool execute_admit(struct rest_call *call)
-{
-    struct error err = {0};
-    int r = admit(call, &err);
-
-    if (r < 0)
-        refuse(call, &err);
-    return r == 0;
-}
-
 /* It was never begun, and that is not the caller's doing: an answer like any other. */
 static bool is_install_trouble(const struct error *err)
 {
@@ -170,13 +163,14 @@ static bool is_install_trouble(const struct error *err)
            str_equal(err->code, ERROR_INSTALL_FAILED) || str_equal(err->code, ERROR_NO_NETWORK);
 }
 
-static int begin(struct calling *calling, const struct rest_call *call,
+static int begin(struct calling *calling, const struct door_call *call,
                  const struct execute_order *order, struct error *err)
 {
-    const struct config *config = session_manager_config(call->rest->manager);
+    const struct config *config = session_manager_config(call->front->manager);
     struct run_spec spec = {
+        .caller = &call->caller,
         .language = order->language,
-        .tenant = call->who.tenant,
+        .tenant = call->caller.who.tenant,
         .name = execute_script(order->language),
         .code = order->code,
         .code_length = order->code_length,
@@ -194,38 +188,39 @@ static int begin(struct calling *calling, const struct rest_call *call,
     calling->files = json_object();
     if (!env || !calling->files)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    return session_manager_run(call->rest->manager, &spec, on_done, calling, &calling->run, err);
+    return session_manager_run(call->front->manager, &spec, on_done, calling, &calling->run, err);
 }
 
-static void start(struct rest_call *call, const struct execute_order *order)
+static void start(struct door_call *call, const struct execute_order *order)
 {
+    struct execute *execute = call->door;
     struct calling *calling = calloc(1, sizeof(*calling));
     struct result result;
     struct error err = {0};
 
     if (!calling) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
-        refuse(call, &err);
+        execute_refuse(call, &err);
         return;
     }
     *calling =
-        (struct calling){.rest = call->rest, .http = call->http, .language = order->language};
-    call->rest->execute.count++;
+        (struct calling){.execute = execute, .http = call->http, .language = order->language};
+    execute->count++;
     if (begin(calling, call, order, &err) == 0) {
         http_on_gone(call->http, on_gone, calling);
         return;
     }
     if (is_install_trouble(&err)) {
-        rest_denied(call->rest, call->http, &err);
-        result_init(&result, &session_manager_config(call->rest->manager)->limits);
-        result.runtime = session_manager_config(call->rest->manager)->type;
+        front_denied(call->front, call->http, &err);
+        result_init(&result, &session_manager_config(call->front->manager)->limits);
+        result.runtime = session_manager_config(call->front->manager)->type;
         result.error = err;
         id_make(result.execution_id, "exec");
         on_done(calling, &result);
         return;
     }
     calling_free(calling);
-    refuse(call, &err);
+    execute_refuse(call, &err);
 }
 
 static bool is_enabled(const struct config *config, const char *language)
@@ -241,36 +236,35 @@ static int check_type(const struct http_request *http, struct error *err)
 {
     const char *type = http_header(http, "Content-Type");
 
-    if (rest_is_json_type(type) || strncasecmp(type, "text/plain", strlen("text/plain")) == 0)
+    if (front_is_json_type(type) || strncasecmp(type, "text/plain", strlen("text/plain")) == 0)
         return 0;
     return error_set(err, -EINVAL, ERROR_MEDIA_TYPE,
                      "Content-Type: the body has to be JSON: send it as " TYPE_JSON);
 }
 
-void execute_start(struct rest_call *call)
+void execute_start(struct door_call *call)
 {
-    const struct config *config = session_manager_config(call->rest->manager);
+    const struct execute *execute = call->door;
+    const struct config *config = session_manager_config(call->front->manager);
     CLEANUP(execute_order_free) struct execute_order order = {0};
     struct error err = {0};
     size_t length;
     const char *text = http_body(call->http, &length);
-    int r = admit(call, &err);
+    int r = check_type(call->http, &err);
 
-    if (r == 0)
-        r = check_type(call->http, &err);
     if (r == 0)
         r = execute_order_read(text ? text : "", length, &order, &err);
     if (r == 0 && !is_enabled(config, order.language))
         r = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
                       "language: %s is switched off here (SANDBOX_SUPPORTED_LANGUAGES)",
                       order.language);
-    if (r == 0 && call->rest->execute.count >= config->max_concurrent)
+    if (r == 0 && execute->count >= config->max_concurrent)
         r = error_set(&err, -EAGAIN, ERROR_BUSY,
                       "%u calls are under way, which is the most at once here "
                       "(SANDBOX_MAX_CONCURRENT): try again",
-                      call->rest->execute.count);
+                      execute->count);
     if (r < 0)
-        refuse(call, &err);
+        execute_refuse(call, &err);
     else
         start(call, &order);
 }

@@ -14,24 +14,27 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "tool/reply.h"
 
 #define TEXT_MAX (4 * LIMIT_OUTPUT_MAX)
 #define FILES_MAX (4 * LIMIT_TOOL_OUTPUTS)
 
 struct file {
-    const char *name; /* of the reply */
-    const char *mime;
+    char *name;
+    const char *mime; /* static, or `own_mime` */
+    char *own_mime;
     char path[LIMIT_PATH_BYTES + 1];
-    json_int_t bytes;
-    bool is_picture; /* may be shown */
-    json_t *picture; /* its block, when it was fetched */
+    json_int_t bytes; /* -1: not known */
+    bool is_picture;  /* may be shown */
+    json_t *picture;  /* its block, when it was fetched */
 };
 
 struct mcp_content {
-    json_t *reply;
     char *session;
     struct buf text;
     bool is_error;
+    json_t *cell;       /* values of a cell, for its pictures; NULL: none */
+    json_t *structured; /* the reply as JSON; NULL: it is not wanted */
     struct file *files;
     size_t file_count;
     size_t at;            /* the next file that may have to be fetched */
@@ -45,70 +48,82 @@ static bool is_picture(const char *mime)
     return str_equal(mime, "image/png") || str_equal(mime, "image/jpeg");
 }
 
-static void add_file(struct mcp_content *content, json_t *output)
+static int add_file(struct mcp_content *content, const char *name, const char *mime,
+                    json_int_t bytes)
 {
     struct file *file = &content->files[content->file_count];
-    const char *name =
-        json_is_object(output) ? mcp_text(output, "name") : json_string_value(output);
-    const char *mime = mcp_text(output, "mime");
-    json_t *bytes = json_object_get(output, "bytes");
 
-    if (!name || mcp_text(output, "skipped") ||
-        str_format(file->path, sizeof(file->path), MCP_OUTPUT_FOLDER "%s", name) < 0)
-        return;
-    file->name = name;
-    file->mime = mime ? mime : mcp_mime(name);
-    file->bytes = json_is_integer(bytes) ? json_integer_value(bytes) : -1;
-    file->is_picture = is_picture(file->mime);
-    content->file_count++;
-}
-
-/* A body that is no JSON object is text for the model, as run_python_code's is. */
-static int take_text(struct mcp_content *content, const char *body, size_t length)
-{
-    json_t *text = content->reply;
-    uint64_t invalid = 0;
-
-    if (json_is_string(text))
-        return text_clean(&content->text, json_string_value(text), json_string_length(text), false,
-                          &invalid);
-    return text_clean(&content->text, body, length, false, &invalid);
-}
-
-static int take_object(struct mcp_content *content)
-{
-    json_t *list = json_object_get(content->reply, "output_files"), *output;
-    size_t index;
-
-    if (!list)
-        list = json_object_get(json_object_get(content->reply, "meta"), "output_files");
-    if (mcp_reply_text(content->reply, content->session, &content->text, &content->is_error) < 0)
-        return -ENOMEM;
-    if (!content->session || json_array_size(list) == 0)
+    if (str_format(file->path, sizeof(file->path), MCP_OUTPUT_FOLDER "%s", name) < 0)
         return 0;
-    content->files = calloc(MIN(json_array_size(list), (size_t)FILES_MAX), sizeof(struct file));
-    if (!content->files)
+    file->name = strdup(name);
+    file->own_mime = mime ? strdup(mime) : NULL;
+    content->file_count++;
+    if (!file->name || (mime && !file->own_mime))
         return -ENOMEM;
-    json_array_foreach(list, index, output)
-    {
-        if (content->file_count < MIN(json_array_size(list), (size_t)FILES_MAX))
-            add_file(content, output);
-    }
+    file->mime = mime ? file->own_mime : mcp_mime(name);
+    file->bytes = bytes;
+    file->is_picture = is_picture(file->mime);
     return 0;
 }
 
-int mcp_content_new(const char *session, const char *body, size_t length, struct mcp_content **ret)
+/* The outputs of a command, which the reply has as JSON values. */
+static int add_outputs(struct mcp_content *content, json_t *outputs)
+{
+    json_t *output;
+    size_t index;
+    int r = 0;
+
+    json_array_foreach(outputs, index, output)
+    {
+        const char *name = mcp_text(output, "name");
+        json_t *bytes = json_object_get(output, "bytes");
+
+        if (r == 0 && name && !mcp_text(output, "skipped") && content->file_count < FILES_MAX)
+            r = add_file(content, name, mcp_text(output, "mime"),
+                         json_is_integer(bytes) ? json_integer_value(bytes) : -1);
+    }
+    return r;
+}
+
+/* Those that were fetched. */
+static int add_result_files(struct mcp_content *content, const struct result *result)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < result->file_count && content->file_count < FILES_MAX; i++) {
+        const struct output_file *file = &result->files[i];
+
+        if (file->path && !file->skipped)
+            r = add_file(content, file->name, NULL, (json_int_t)file->bytes);
+    }
+    return r;
+}
+
+static int add_files(struct mcp_content *content, const struct tool_reply *reply)
+{
+    if (!content->session ||
+        (reply->kind != TOOL_REPLY_COMMAND && reply->kind != TOOL_REPLY_RESULT))
+        return 0;
+    content->files = calloc(FILES_MAX, sizeof(struct file));
+    if (!content->files)
+        return -ENOMEM;
+    return reply->kind == TOOL_REPLY_COMMAND ? add_outputs(content, reply->outputs)
+                                             : add_result_files(content, &reply->result);
+}
+
+int mcp_content_new(const char *session, const struct tool_reply *reply, bool is_structured,
+                    struct mcp_content **ret)
 {
     CLEANUP(mcp_content_freep) struct mcp_content *content = calloc(1, sizeof(*content));
-    int r;
 
     if (!content || (session && !(content->session = strdup(session))))
         return -ENOMEM;
     content->text = BUF_INIT(TEXT_MAX);
-    if (!mcp_is_too_deep(body, length))
-        content->reply = json_loadb(body, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    r = json_is_object(content->reply) ? take_object(content) : take_text(content, body, length);
-    if (r < 0)
+    content->is_error = mcp_reply_is_error(reply);
+    content->cell = json_incref(reply->cell);
+    if (is_structured && !(content->structured = tool_reply_json(reply)))
+        return -ENOMEM;
+    if (mcp_reply_text(reply, session, &content->text) < 0 || add_files(content, reply) < 0)
         return -ENOMEM;
     *ret = ptr_take(&content);
     return 0;
@@ -118,10 +133,14 @@ void mcp_content_freep(struct mcp_content **content)
 {
     if (!*content)
         return;
-    for (size_t i = 0; i < (*content)->file_count; i++)
+    for (size_t i = 0; i < (*content)->file_count; i++) {
         json_decref((*content)->files[i].picture);
+        free((*content)->files[i].name);
+        free((*content)->files[i].own_mime);
+    }
     free((*content)->files);
-    json_decref((*content)->reply);
+    json_decref((*content)->cell);
+    json_decref((*content)->structured);
     buf_free(&(*content)->text);
     free((*content)->session);
     free(*content);
@@ -199,7 +218,7 @@ static void append_block(json_t *blocks, json_t *block)
 /* Clients that see structuredContent drop the text: all of it is in there again. */
 static void add_structured(struct mcp_content *content, json_t *result)
 {
-    json_t *structured = json_is_object(content->reply) ? json_copy(content->reply) : json_object();
+    json_t *structured = ptr_take(&content->structured);
 
     if (json_array_size(json_object_get(structured, "results")) > 0)
         json_object_set_new(structured, "results",
@@ -211,14 +230,14 @@ static void add_structured(struct mcp_content *content, json_t *result)
     json_object_set_new(result, "structuredContent", structured);
 }
 
-json_t *mcp_content_result(struct mcp_content *content, bool has_links, bool is_structured)
+json_t *mcp_content_result(struct mcp_content *content, bool has_links)
 {
     json_t *blocks = json_array(), *result;
 
     for (size_t i = 0; i < content->file_count && !has_links; i++)
         append_link_text(content, &content->files[i]);
     append_block(blocks, text_block(buf_text(&content->text), content->text.length));
-    mcp_values_pictures(content->reply, blocks, &content->picture_count, &content->picture_text);
+    mcp_values_pictures(content->cell, blocks, &content->picture_count, &content->picture_text);
     for (size_t i = 0; i < content->file_count; i++) {
         append_block(blocks, content->files[i].picture);
         content->files[i].picture = NULL;
@@ -226,7 +245,7 @@ json_t *mcp_content_result(struct mcp_content *content, bool has_links, bool is_
     for (size_t i = 0; i < content->file_count && has_links; i++)
         append_block(blocks, link_block(content, &content->files[i]));
     result = json_pack("{s:o,s:b}", "content", blocks, "isError", content->is_error);
-    if (result && is_structured)
+    if (result && content->structured)
         add_structured(content, result);
     return result;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/mcp/mcp_http_private.h"
+#include "api/mcp/pipe.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -46,7 +47,7 @@ void mcp_http_refuse(struct http_request *http, unsigned status, const char *hea
                why);
 }
 
-static void refuse_admission(struct http_request *http, const struct error *err)
+void mcp_http_fail(struct http_request *http, const struct error *err)
 {
     char retry[48];
 
@@ -79,7 +80,7 @@ static const char *short_header(struct http_request *http, const char *name,
 struct post {
     struct mcp_http *door;
     struct http_request *http;
-    struct principal who;
+    const struct caller *caller;
     json_t *message;
     json_t *id;                    /* of a request; borrowed, NULL: none */
     const char *version, *session; /* that the headers name; NULL: none */
@@ -88,7 +89,7 @@ struct post {
 
 static struct mcp_stream *begin(struct post *post, struct mcp_dialog *dialog)
 {
-    struct mcp_stream *stream = mcp_stream_new(post->door, dialog, &post->who, post->http);
+    struct mcp_stream *stream = mcp_stream_new(post->door, dialog, post->caller, post->http);
 
     if (stream &&
         mcp_peer_new(post->door->spec.server, &mcp_stream_ops, stream, &stream->peer, NULL) < 0) {
@@ -169,13 +170,13 @@ static void post_initialize(struct post *post)
     struct error err = {0};
     unsigned status;
 
-    if (mcp_dialog_new(post->door, &post->who, &dialog, &status, &err) < 0) {
+    if (mcp_dialog_new(post->door, post->caller, &dialog, &status, &err) < 0) {
         mcp_refuse(post->http, status, post->id, MCP_INTERNAL, "Retry-After: 60", "%s", err.text);
         return;
     }
     stream = begin(post, dialog);
     if (!stream) {
-        mcp_dialog_end(post->door, dialog);
+        mcp_dialog_end(post->door, dialog, post->caller);
         return;
     }
     stream->opens_dialog = true;
@@ -183,7 +184,7 @@ static void post_initialize(struct post *post)
     mcp_peer_take(stream->peer, post->message, clock_now_ms());
     str_copy(dialog->version, sizeof(dialog->version), stream->peer->version);
     if (stream->has_failed)
-        mcp_dialog_end(post->door, dialog);
+        mcp_dialog_end(post->door, dialog, post->caller);
 }
 
 /* A request that was cancelled: nothing more is said. */
@@ -235,7 +236,7 @@ static void post_legacy(struct post *post)
                    "2026-07-28 (MCP-Protocol-Version and params._meta)");
         return;
     }
-    dialog = mcp_dialog_find(post->door, &post->who, post->session);
+    dialog = mcp_dialog_find(post->door, &post->caller->who, post->session);
     if (!dialog) {
         refuse_unknown(post->http, post->id);
     } else if (!is_request) {
@@ -264,25 +265,6 @@ static void refuse_text(struct post *post, const char *text, size_t length)
         mcp_refuse(ptr_take(&stream->http), 400, NULL, MCP_PARSE_ERROR, NULL,
                    "the body is empty: it has to be one message of JSON-RPC");
     stream->is_over = true;
-}
-
-static bool admit(struct mcp_http *door, struct http_request *http, struct principal *ret)
-{
-    struct error err = {0};
-
-    if (door->spec.ops->admit(door->spec.host, http, ret, &err) == 0)
-        return true;
-    refuse_admission(http, &err);
-    return false;
-}
-
-/* With the head of the request; its handler asks again, and is told the same. */
-static bool on_admit(struct http_request *http, void *ctx)
-{
-    struct principal who;
-
-    (void)ctx;
-    return admit(*(struct mcp_http *const *)http_row(http), http, &who);
 }
 
 /* What the headers promise; false: it was refused. */
@@ -321,18 +303,17 @@ static void take_post(struct post *post)
         post_legacy(post);
 }
 
-static void on_post(struct http_request *http, void *ctx)
+static void on_post(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
     CLEANUP(json_decrefp) json_t *message = NULL;
-    struct post post = {.door = *(struct mcp_http *const *)http_row(http), .http = http};
+    struct post post = {.door = door, .http = http, .caller = caller};
     char version[MCP_HEADER_MAX], session[MCP_HEADER_MAX];
     const char *text;
     size_t length;
 
-    (void)ctx;
     post.version = short_header(http, "MCP-Protocol-Version", version);
     post.session = short_header(http, "Mcp-Session-Id", session);
-    if (!admit(post.door, http, &post.who) || !check_types(&post))
+    if (!check_types(&post))
         return;
     text = http_body(http, &length);
     if (!mcp_is_too_deep(text, length))
@@ -369,7 +350,7 @@ static struct mcp_dialog *named_dialog(struct mcp_http *door, struct http_reques
 
 /* The stream for what no request asked for: there is one, and the newest reader has it. */
 static void show_unasked(struct mcp_http *door, struct mcp_dialog *dialog,
-                         struct http_request *http)
+                         const struct caller *caller, struct http_request *http)
 {
     struct mcp_stream *stream;
 
@@ -378,7 +359,7 @@ static void show_unasked(struct mcp_http *door, struct mcp_dialog *dialog,
         if (old->dialog == dialog && !old->peer && !old->is_over)
             mcp_stream_free(old);
     }
-    stream = mcp_stream_new(door, dialog, &dialog->who, NULL);
+    stream = mcp_stream_new(door, dialog, caller, NULL);
     if (!stream) {
         mcp_refuse(http, 503, NULL, MCP_INTERNAL, NULL, "out of memory");
         return;
@@ -402,19 +383,13 @@ static void resume(struct mcp_http *door, struct mcp_dialog *dialog, struct http
         mcp_stream_show(stream, http, (int64_t)event);
 }
 
-static void on_get(struct http_request *http, void *ctx)
+static void on_get(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
-    struct mcp_http *door = *(struct mcp_http *const *)http_row(http);
     const char *accept = http_header(http, "Accept");
     char number[MCP_HEADER_MAX];
     const char *last = short_header(http, "Last-Event-ID", number);
-    struct mcp_dialog *dialog;
-    struct principal who;
+    struct mcp_dialog *dialog = named_dialog(door, http, &caller->who);
 
-    (void)ctx;
-    if (!admit(door, http, &who))
-        return;
-    dialog = named_dialog(door, http, &who);
     if (!dialog)
         return;
     if (!accept || !strcasestr(accept, "text/event-stream"))
@@ -423,23 +398,29 @@ static void on_get(struct http_request *http, void *ctx)
     else if (last && last[0])
         resume(door, dialog, http, last);
     else
-        show_unasked(door, dialog, http);
+        show_unasked(door, dialog, caller, http);
 }
 
-static void on_delete(struct http_request *http, void *ctx)
+static void on_delete(struct mcp_http *door, struct http_request *http, const struct caller *caller)
 {
-    struct mcp_http *door = *(struct mcp_http *const *)http_row(http);
-    struct mcp_dialog *dialog;
-    struct principal who;
+    struct mcp_dialog *dialog = named_dialog(door, http, &caller->who);
 
-    (void)ctx;
-    if (!admit(door, http, &who))
-        return;
-    dialog = named_dialog(door, http, &who);
     if (!dialog)
         return;
-    mcp_dialog_end(door, dialog);
+    mcp_dialog_end(door, dialog, caller);
     http_reply(http, 204, NULL, NULL, NULL, 0);
+}
+
+void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct caller *caller)
+{
+    if (str_equal(http_path(http), MCP_PIPE_PATH))
+        mcp_pipe_open(door, http, caller);
+    else if (str_equal(http_method(http), "POST"))
+        on_post(door, http, caller);
+    else if (str_equal(http_method(http), "DELETE"))
+        on_delete(door, http, caller);
+    else
+        on_get(door, http, caller);
 }
 
 /* ---- the sweep ---- */
@@ -482,21 +463,8 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
         free(door);
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     }
-    door->self = door;
-    door->routes[0] = (struct http_route){"POST",  MCP_HTTP_PATH, HTTP_WHOLE_BODY, LIMIT_MCP_LINE,
-                                          on_post, &door->self,   on_admit};
-    door->routes[1] =
-        (struct http_route){"GET", MCP_HTTP_PATH, HTTP_NO_BODY, 0, on_get, &door->self, on_admit};
-    door->routes[2] = (struct http_route){"DELETE",  MCP_HTTP_PATH, HTTP_NO_BODY, 0,
-                                          on_delete, &door->self,   on_admit};
     *ret = door;
     return 0;
-}
-
-const struct http_route *mcp_http_routes(struct mcp_http *door, size_t *ret_count)
-{
-    *ret_count = MCP_ROWS;
-    return door->routes;
 }
 
 size_t mcp_http_sessions(const struct mcp_http *door)
@@ -509,10 +477,11 @@ void mcp_http_free(struct mcp_http *door)
     if (!door)
         return;
     door->is_closing = true;
+    mcp_pipes_free(door);
     while (door->streams)
         mcp_stream_free(door->streams);
     while (door->dialogs)
-        mcp_dialog_end(door, door->dialogs);
+        mcp_dialog_end(door, door->dialogs, NULL);
     door->spec.reactor->ops->timer_remove(door->timer);
     free(door);
 }

@@ -13,7 +13,7 @@ static bool is_same(const struct principal *a, const struct principal *b)
            str_equal(a->key, b->key);
 }
 
-void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog)
+void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const struct caller *caller)
 {
     struct mcp_dialog **at = &door->dialogs;
 
@@ -29,18 +29,18 @@ void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog)
     *at = dialog->next;
     door->dialog_count--;
     if (dialog->own[0] && !door->is_closing) /* a broker that goes leaves its sessions */
-        door->spec.ops->left(door->spec.host, &dialog->who, dialog->own);
+        door->spec.ops->left(door->spec.host, &dialog->who, caller, dialog->own, NULL, NULL);
     free(dialog);
 }
 
 /* Room for one more of this key: the one that was idle longest goes. */
-static bool make_room(struct mcp_http *door, const struct principal *who)
+static bool make_room(struct mcp_http *door, const struct caller *caller)
 {
     struct mcp_dialog *oldest = NULL;
     size_t count = 0;
 
     for (struct mcp_dialog *dialog = door->dialogs; dialog; dialog = dialog->next) {
-        if (!is_same(&dialog->who, who))
+        if (!is_same(&dialog->who, &caller->who))
             continue;
         count++;
         if ((!oldest || dialog->used_ms <= oldest->used_ms) && dialog->live_count == 0)
@@ -49,18 +49,18 @@ static bool make_room(struct mcp_http *door, const struct principal *who)
     if (count < LIMIT_MCP_KEY_SESSIONS)
         return true;
     if (oldest)
-        mcp_dialog_end(door, oldest);
+        mcp_dialog_end(door, oldest, caller);
     return oldest;
 }
 
-int mcp_dialog_new(struct mcp_http *door, const struct principal *who, struct mcp_dialog **ret,
+int mcp_dialog_new(struct mcp_http *door, const struct caller *caller, struct mcp_dialog **ret,
                    unsigned *ret_status, struct error *err)
 {
     struct mcp_dialog *dialog;
     int r;
 
     *ret_status = 429;
-    if (!make_room(door, who))
+    if (!make_room(door, caller))
         return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
                          "this key has %d conversations that are busy: end one of them (DELETE)",
                          LIMIT_MCP_KEY_SESSIONS);
@@ -74,7 +74,7 @@ int mcp_dialog_new(struct mcp_http *door, const struct principal *who, struct mc
         free(dialog);
         return error_set(err, r, ERROR_ENGINE, "no id for a conversation: %s", strerror(-r));
     }
-    dialog->who = *who;
+    dialog->who = caller->who;
     dialog->used_ms = clock_now_ms();
     str_copy(dialog->version, sizeof(dialog->version), MCP_LEGACY_NEWEST);
     dialog->next = door->dialogs;
@@ -136,6 +136,6 @@ void mcp_dialogs_expire(struct mcp_http *door, uint64_t now_ms)
         if (dialog->live_count > 0)
             dialog->used_ms = now_ms;
         else if (now_ms - MIN(dialog->used_ms, now_ms) >= MCP_IDLE_MS)
-            mcp_dialog_end(door, dialog);
+            mcp_dialog_end(door, dialog, NULL);
     }
 }

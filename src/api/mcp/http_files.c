@@ -9,12 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/http_host.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "model/text.h"
 #include "session/session.h"
 #include "session/session_manager.h"
 #include "tool/file_path.h"
@@ -25,21 +24,20 @@
 int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *work,
                     struct error *err)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
     CLEANUP(json_decrefp) json_t *json = NULL;
     struct mcp_engine *host = ctx;
     const char *own = asker->own && (*asker->own)[0] ? *asker->own : NULL;
     struct session *session;
     struct error gone = {0};
 
-    if (!own || auth_session(host->auth, &asker->who, own, true, &session, &gone) < 0) {
-        mcp_work_listed(work, NULL, "", 0); /* nothing was run yet */
+    if (!own || auth_session(host->auth, &asker->caller.who, own, true, &session, &gone) < 0) {
+        mcp_work_listed(work, NULL, NULL); /* nothing was run yet */
         return 0;
     }
     json = session_outputs_json(session);
-    if (!json || text_of_json(json, JSON_COMPACT, &text) < 0)
+    if (!json)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    mcp_work_listed(work, own, buf_text(&text), text.length);
+    mcp_work_listed(work, own, json_object_get(json, "outputs"));
     return 0;
 }
 
@@ -50,7 +48,7 @@ struct reading {
     struct session *session; /* alive: a box is asked */
     struct box *box;
     uint32_t op; /* 0: none */
-    bool waits_for_box, is_too_large, is_list_cut, has_entries;
+    bool waits_for_box, is_too_large, is_list_cut;
     size_t maximum;
     char path[LIMIT_PATH_BYTES + 1];
     struct buf data;
@@ -84,16 +82,10 @@ static void reading_done(struct reading *reading, enum mcp_read_kind kind)
     mcp_work_read(work, kind, buf_text(&data), data.length);
 }
 
-/* With the error as REST has it. */
 static void reading_missing(struct reading *reading, const struct error *err)
 {
-    CLEANUP(json_decrefp)
-    json_t *json = json_pack("{s:{s:s,s:o}}", "error", "code", err->code ? err->code : ERROR_ENGINE,
-                             "message", text_to_json(err->text, strlen(err->text)));
-
     buf_clear(&reading->data);
-    if (json)
-        text_of_json(json, JSON_COMPACT, &reading->data);
+    buf_append_text(&reading->data, err->text);
     reading_done(reading, MCP_READ_MISSING);
 }
 
@@ -120,24 +112,24 @@ static bool read_saved(struct reading *reading, struct session *session)
     return true;
 }
 
+/* A folder as lines: a slash behind folders, sizes behind files. */
 static void on_entry(void *ctx, const struct box_entry *entry)
 {
     struct reading *reading = ctx;
-    const char *type = S_ISREG(entry->mode)   ? "file"
-                       : S_ISDIR(entry->mode) ? "folder"
-                       : S_ISLNK(entry->mode) ? "symlink"
-                                              : "other";
-    CLEANUP(json_decrefp)
-    json_t *json =
-        json_pack("{s:o,s:s,s:I}", "name", text_to_json(entry->name, strlen(entry->name)), "type",
-                  type, "bytes", (json_int_t)(entry->bytes & INT64_MAX));
-    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    struct buf *lines = &reading->data;
+    int r = reading->is_list_cut ? -EFBIG : 0;
 
-    if (reading->is_list_cut || !json || text_of_json(json, JSON_COMPACT, &text) < 0 ||
-        text.length + 64 > reading->data.maximum - reading->data.length ||
-        buf_printf(&reading->data, "%s%s", reading->has_entries ? "," : "", buf_text(&text)) < 0)
-        reading->is_list_cut = true;
-    reading->has_entries = true;
+    if (strlen(entry->name) + 64 > lines->maximum - lines->length)
+        r = -EFBIG; /* room for the last line */
+    if (r == 0 && S_ISREG(entry->mode))
+        r = buf_printf(lines, "%s\t%llu\n", entry->name,
+                       (unsigned long long)(entry->bytes & INT64_MAX));
+    else if (r == 0 && S_ISDIR(entry->mode))
+        r = buf_printf(lines, "%s/\n", entry->name);
+    else if (r == 0)
+        r = buf_printf(lines, "%s\t(%s)\n", entry->name,
+                       S_ISLNK(entry->mode) ? "symlink" : "other");
+    reading->is_list_cut |= r < 0;
 }
 
 static void on_listed(void *ctx, const struct error *err)
@@ -152,7 +144,8 @@ static void on_listed(void *ctx, const struct error *err)
         reading_missing(reading, &told);
         return;
     }
-    buf_printf(&reading->data, "],\"truncated\":%s}", reading->is_list_cut ? "true" : "false");
+    if (reading->is_list_cut)
+        buf_append_text(&reading->data, "...\n");
     reading_done(reading, MCP_READ_FOLDER);
 }
 
@@ -162,8 +155,7 @@ static void read_folder(struct reading *reading)
     struct error err = {0}, told = {0};
 
     buf_clear(&reading->data);
-    if (buf_append_text(&reading->data, "{\"entries\":[") == 0 &&
-        box_list(reading->box, reading->path, 1, &events, reading, &reading->op, &err) == 0)
+    if (box_list(reading->box, reading->path, 1, &events, reading, &reading->op, &err) == 0)
         return;
     reading->op = 0;
     file_error(&err, reading->path, &told);
@@ -284,6 +276,6 @@ int mcp_engine_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     };
     str_copy(reading->path, sizeof(reading->path), path);
     mcp_work_attach(work, reading);
-    begin(reading, ctx, &asker->who, session);
+    begin(reading, ctx, &asker->caller.who, session);
     return 0;
 }

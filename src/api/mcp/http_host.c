@@ -5,13 +5,13 @@
 #include "api/mcp/http_host.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/mcp_http.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "model/text.h"
 #include "session/session.h"
 #include "session/session_manager.h"
 #include "tool/call.h"
@@ -33,14 +33,6 @@ void mcp_engine_free(struct mcp_engine *host)
     free(host);
 }
 
-static int host_admit(void *ctx, struct http_request *http, struct principal *ret,
-                      struct error *err)
-{
-    struct mcp_engine *host = ctx;
-
-    return auth_admit(host->auth, http, SCOPE_RUN, ret, err);
-}
-
 /* ---- calls ---- */
 
 struct call {
@@ -52,51 +44,55 @@ struct call {
 };
 
 /* A session that is gone is not asked again: the next call gets a new one. */
-static void forget_session(struct call *call, json_t *reply)
+static void forget_session(struct call *call, const struct tool_reply *reply)
 {
-    const char *code = json_string_value(json_object_get(reply, "code"));
+    const char *code = reply ? tool_reply_error(reply) : NULL;
 
     if (call->own && str_equal(*call->own, call->word) &&
         (str_equal(code, ERROR_SESSION_ENDED) || str_equal(code, ERROR_SESSION_NOT_FOUND)))
         (*call->own)[0] = '\0';
 }
 
-static void on_done(void *ctx, json_t *reply)
+static void on_done(void *ctx, const struct tool_reply *reply)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
     struct call *call = ctx;
     struct mcp_work *work = call->task.work;
-    const char *session = json_string_value(json_object_get(reply, "session_id"));
-    bool is_written = reply && text_of_json(reply, JSON_COMPACT, &text) == 0;
 
     forget_session(call, reply);
     free(call);
-    if (is_written)
-        mcp_work_called(work, session, buf_text(&text), text.length);
+    if (reply)
+        mcp_work_called(work, reply->session_id[0] ? reply->session_id : NULL, reply);
     else
         mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
 }
 
-static void end_session(struct mcp_engine *host, const struct principal *who, const char *id)
+static void end_session(struct mcp_engine *host, const struct principal *who,
+                        const struct caller *caller, const char *id, void (*done)(void *ctx),
+                        void *ctx)
 {
     struct session *found;
     struct error ignored;
 
     if (auth_session(host->auth, who, id, false, &found, &ignored) == 0)
-        session_end(found, "deleted", NULL, NULL);
+        session_end_by(found, caller, "deleted", done, ctx);
+    else if (done)
+        done(ctx);
 }
 
 static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_left)
 {
     struct call *call = (struct call *)task;
     const char *made = tool_call_made(call->call);
+    struct execution *execution = tool_call_execution(call->call);
     char id[ID_MAX] = "";
 
     if (made && is_left)
         str_copy(id, sizeof(id), made);
+    if (execution && call->asker->keeps_commands && is_left)
+        execution_signal(execution, SIGKILL, NULL); /* leaving it would not end it */
     tool_cancel(call->call);
     if (id[0])
-        end_session(host, &call->asker->who, id);
+        end_session(host, &call->asker->caller.who, &call->asker->caller, id, NULL, NULL);
     free(call);
 }
 
@@ -108,22 +104,94 @@ static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, s
 
     if ((*asker->own)[0])
         return 0;
-    r = session_manager_create(host->manager, &(struct session_spec){.tenant = asker->who.tenant},
-                               &session, err);
+    r = session_manager_create(
+        host->manager,
+        &(struct session_spec){.caller = &asker->caller, .tenant = asker->caller.who.tenant},
+        &session, err);
     if (r == 0)
         str_copy(*asker->own, sizeof(*asker->own), session_id(session));
     return r;
 }
 
-static int host_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *work,
-                     const struct mcp_tool *tool, const char *session, json_t *arguments,
+/* The command that this call started before its answer was lost; NULL: it never began. */
+static struct execution *find_lost(struct mcp_engine *host, struct mcp_asker *asker,
+                                   const char *session, json_t *arguments, uint64_t lost_ms)
+{
+    struct execution *execution;
+    struct session *found;
+    struct error ignored;
+
+    if (!session ||
+        auth_session(host->auth, &asker->caller.who, session, false, &found, &ignored) < 0)
+        return NULL;
+    execution =
+        session_find_command(found, json_object_get(arguments, "command"), lost_ms, asker->found);
+    if (execution)
+        asker->found = execution_number(execution);
+    return execution;
+}
+
+/*
+ * A call whose answer was lost. A command that runs or ran is waited for, what can be done twice is
+ * done again; else the model is told. 1: the call is to go on with *tool and *arguments.
+ */
+static int recover(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
+                   const struct tool_row **tool, const char *session, json_t **arguments,
+                   struct error *err)
+{
+    bool is_background = json_is_true(json_object_get(*arguments, "background"));
+    struct execution *execution;
+    char id[ID_MAX + 24];
+
+    if ((*tool)->is_idempotent || (*tool)->is_read_only)
+        return 1;
+    if (!(*tool)->is_found_again)
+        return error_set(err, -EIO, ERROR_ENGINE,
+                         "The answer of %s was lost: the daemon's broker went away. It may have "
+                         "been done or not; look at the files before calling it again",
+                         (*tool)->name);
+    execution = find_lost(host, asker, session, *arguments, mcp_work_lost_ms(work));
+    if (!execution || is_background)
+        return 1;
+    str_format(id, sizeof(id), "%s.%u", session_id(execution_session(execution)),
+               execution_number(execution));
+    *tool = tool_of(TOOL_SANDBOX_WAIT);
+    *arguments = json_pack("{s:s, s:i}", "execution_id", id, "timeout", LIMIT_EXEC_TIMEOUT_S);
+    return *arguments ? 1 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
+                 const struct tool_row *tool, const char *session, json_t *arguments,
+                 struct error *err)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    struct execution *execution;
+    struct tool_call *started;
+
+    if (!call)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    *call = (struct call){
+        .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
+    str_copy(call->word, sizeof(call->word), session ? session : "");
+    mcp_work_attach(work, call);
+    tool_start(host->tools, &asker->caller, tool, arguments, call->word[0] ? call->word : NULL,
+               on_done, call, &started);
+    if (!started)
+        return 0; /* it was answered, and `call` is gone */
+    call->call = started;
+    execution = tool_call_execution(started);
+    if (execution && asker->keeps_commands && tool->is_found_again)
+        execution_set_background(execution);
+    return 0;
+}
+
+static int host_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
+                     const struct tool_row *tool, const char *session, json_t *arguments,
                      struct error *err)
 {
     struct mcp_engine *host = ctx;
-    const struct tool_row *row = tool_find(tool->name);
-    struct call *call;
-    struct tool_call *started;
-    int r;
+    json_t *given = arguments;
+    int r = 1;
 
     if (!session && tool->needs_session && asker->own) {
         r = own_session(host, asker, err);
@@ -131,20 +199,13 @@ static int host_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *
             return r;
         session = *asker->own;
     }
-    call = calloc(1, sizeof(*call));
-    if (!call || !row) {
-        free(call);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    }
-    *call = (struct call){
-        .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
-    str_copy(call->word, sizeof(call->word), session ? session : "");
-    mcp_work_attach(work, call);
-    tool_start(host->tools, &asker->who, row, arguments, call->word[0] ? call->word : NULL, on_done,
-               call, &started);
-    if (started)
-        call->call = started; /* else it was answered, and `call` is gone */
-    return 0;
+    if (mcp_work_lost_ms(work))
+        r = recover(host, asker, work, &tool, session, &arguments, err);
+    if (r >= 0)
+        r = start(host, asker, work, tool, session, arguments, err);
+    if (arguments != given)
+        json_decref(arguments);
+    return r;
 }
 
 static void host_cancel(void *ctx, struct mcp_work *work, bool is_left)
@@ -178,17 +239,27 @@ static void host_look(void *ctx, struct mcp_work *work)
     }
 }
 
-static void host_left(void *ctx, const struct principal *who, const char *session)
+static void host_left(void *ctx, const struct principal *who, const struct caller *caller,
+                      const char *session, void (*done)(void *ctx), void *done_ctx)
 {
-    end_session(ctx, who, session);
+    end_session(ctx, who, caller, session, done, done_ctx);
+}
+
+static void host_speak(void *ctx, const struct caller *caller, const char *session)
+{
+    (void)ctx;
+    if (caller)
+        auth_speak(caller, session);
+    else
+        auth_leave();
 }
 
 const struct mcp_http_ops mcp_engine_ops = {
-    .admit = host_admit,
     .call = host_call,
     .list = mcp_engine_list,
     .read = mcp_engine_read,
     .cancel = host_cancel,
     .look = host_look,
     .left = host_left,
+    .speak = host_speak,
 };

@@ -294,7 +294,7 @@ void mcp_stream_send(void *ctx, const char *message, size_t length, int kind)
         http_reply_more(stream->reader->http);
 }
 
-static int on_call(void *ctx, struct mcp_work *work, const struct mcp_tool *tool,
+static int on_call(void *ctx, struct mcp_work *work, const struct tool_row *tool,
                    const char *session, json_t *arguments, struct error *err)
 {
     struct mcp_stream *stream = ctx;
@@ -353,7 +353,7 @@ void mcp_stream_move(struct mcp_stream *stream, struct mcp_stream **home)
 }
 
 struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dialog,
-                                  const struct principal *who, struct http_request *http)
+                                  const struct caller *caller, struct http_request *http)
 {
     struct mcp_stream *stream = calloc(1, sizeof(*stream));
 
@@ -361,7 +361,7 @@ struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dial
         return NULL;
     stream->door = door;
     stream->dialog = dialog;
-    stream->asker.who = *who;
+    stream->asker.caller = *caller;
     stream->opened_ms = clock_now_ms();
     if (dialog) {
         stream->asker.own = &dialog->own;

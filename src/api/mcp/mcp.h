@@ -1,8 +1,8 @@
 /*
  * mcp.h - the Model Context Protocol without transport: messages in, messages out, both eras.
  *
- * The host (the stdio front of the command line, later the broker) hands in each message as text,
- * gets each answer through `send`, and does what needs the world through the other ops. Nothing
+ * A transport (http.c for /mcp, pipe.c for `bailey mcp`) hands in each message and gets each answer
+ * through `send`; the host (http_host.c) does what needs the engine, through the other ops. Nothing
  * here blocks, reads a clock or touches a descriptor. One thread. Which era a message belongs to is
  * decided for each message alone. Input is hostile: any bytes are answered or ignored.
  *
@@ -21,33 +21,21 @@
 #include "base/error.h"
 
 typedef struct json_t json_t;
+struct tool_reply;
+struct tool_row;
 
 struct mcp_server; /* what all connections share: constant after it was made */
 struct mcp_peer;   /* one connection */
 struct mcp_work;   /* a request of it that waits for the host */
 
-/* A tool as this door shows it. Strings are borrowed for the server's life. */
-struct mcp_tool {
-    const char *name;
-    const char *title;
-    const char *description;
-    const char *schema; /* JSON Schema of the parameters; `session` is put into it */
-    bool needs_session; /* a call without `session` uses the connection's own */
-    bool is_core;       /* clients that load tools late are asked to load this one at once */
-    bool is_read_only, is_destructive, is_idempotent, is_open_world;
-};
-
 struct mcp_settings {
-    const struct mcp_tool *tools;
+    const struct tool_row *tools; /* borrowed for the server's life */
     size_t tool_count;
     const char *prompt; /* the text of the one prompt, copied; NULL: there is none */
     bool is_structured; /* results carry structuredContent that repeats all of their text */
     bool has_fixtures;  /* those of the conformance suite; only tests set it */
     bool is_http;       /* without a conversation a call that names no session makes a new one */
 };
-
-/* The rows of tool/ as this door shows them; tool_count of them, to be freed. NULL: no memory. */
-struct mcp_tool *mcp_tool_rows(void);
 
 int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret, struct error *err);
 void mcp_server_freep(struct mcp_server **server);
@@ -63,7 +51,7 @@ struct mcp_ops {
      */
     void (*send)(void *ctx, const char *message, size_t length, int kind);
     /* A tool call; `arguments` without `session`, which is NULL when it was left out. */
-    int (*call)(void *ctx, struct mcp_work *work, const struct mcp_tool *tool, const char *session,
+    int (*call)(void *ctx, struct mcp_work *work, const struct tool_row *tool, const char *session,
                 json_t *arguments, struct error *err);
     /* The outputs of the connection's own session. */
     int (*list)(void *ctx, struct mcp_work *work, struct error *err);
@@ -91,6 +79,9 @@ uint64_t mcp_peer_tick(struct mcp_peer *peer, uint64_t now_ms);
 /* The id of the connection's own session, once it is known: for completion. Copied. */
 void mcp_peer_session(struct mcp_peer *peer, const char *session);
 
+/* When its message came first, if the answer was lost (ms since 1970); 0: it is new. */
+uint64_t mcp_work_lost_ms(const struct mcp_work *work);
+
 /* The host's own pointer at a work. */
 void mcp_work_attach(struct mcp_work *work, void *thing);
 void *mcp_work_attached(const struct mcp_work *work);
@@ -99,16 +90,16 @@ void *mcp_work_attached(const struct mcp_work *work);
 void mcp_work_printed(struct mcp_work *work, const char *text, size_t length);
 
 /*
- * The answers. `body` is that of REST (docs/rest.md), also when it is an error; one that is not
- * JSON is taken as text. `session` is the one that was used, NULL when there was none.
+ * The answers. `session` is the one that was used, NULL when there was none; `outputs` an array as
+ * docs/rest.md has it. All of it is borrowed.
  */
-void mcp_work_called(struct mcp_work *work, const char *session, const char *body, size_t length);
-void mcp_work_listed(struct mcp_work *work, const char *session, const char *body, size_t length);
+void mcp_work_called(struct mcp_work *work, const char *session, const struct tool_reply *reply);
+void mcp_work_listed(struct mcp_work *work, const char *session, json_t *outputs);
 
 enum mcp_read_kind {
     MCP_READ_FILE,      /* data: its bytes */
-    MCP_READ_FOLDER,    /* data: REST's listing */
-    MCP_READ_MISSING,   /* no such file, session or box; data: the error of REST, or nothing */
+    MCP_READ_FOLDER,    /* data: lines of text: a name, "\t" and its bytes, or "/" of a folder */
+    MCP_READ_MISSING,   /* no such file, session or box; data: why, or nothing */
     MCP_READ_TOO_LARGE, /* over the maximum */
 };
 void mcp_work_read(struct mcp_work *work, enum mcp_read_kind kind, const void *data, size_t length);

@@ -1,7 +1,7 @@
 /*
- * mcp_http.h - MCP over streamable HTTP: rows of the path /mcp, conversations, streams; both eras.
+ * mcp_http.h - MCP over streamable HTTP: the path /mcp, conversations, streams; both eras.
  *
- * A door for http/server.h: its rows are handed to every server that has it. What needs the engine
+ * The front hall (door.c) lets a request in and hands it over. What needs the engine
  * is behind mcp_http_ops, so that the transport can be tried without one (http_host.c has the real
  * one). One thread, never blocks. Free it after the servers have stopped.
  *
@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/reactor.h"
 #include "http/server.h"
-#include "model/principal.h"
+#include "model/caller.h"
 
 struct mcp_http;
 
@@ -22,17 +22,18 @@ struct mcp_http;
 
 /* Who asks, and what the conversation has: handed to the host with each work. */
 struct mcp_asker {
-    struct principal who;
+    struct caller caller;
     /* The conversation's own session, empty before there is one; NULL: it can have none. */
     char (*own)[LIMIT_NAME + 1];
+    /* Commands outlive the call that started them: a client that was cut off finds them again. */
+    bool keeps_commands;
+    uint32_t found; /* the number of the last one that was found again */
 };
 
 struct mcp_http_ops {
-    /* As auth_admit(). */
-    int (*admit)(void *host, struct http_request *http, struct principal *ret, struct error *err);
     /* As mcp_ops have them; `asker` lives as long as the work. */
-    int (*call)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
-                const struct mcp_tool *tool, const char *session, json_t *arguments,
+    int (*call)(void *host, struct mcp_asker *asker, struct mcp_work *work,
+                const struct tool_row *tool, const char *session, json_t *arguments,
                 struct error *err);
     int (*list)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 struct error *err);
@@ -42,8 +43,13 @@ struct mcp_http_ops {
     void (*cancel)(void *host, struct mcp_work *work, bool is_left);
     /* Progress is due: tells mcp_work_printed() what there is. */
     void (*look)(void *host, struct mcp_work *work);
-    /* The conversation is over, and with it its own session. */
-    void (*left)(void *host, const struct principal *who, const char *session);
+    /* The conversation is over, and with it its own session; done() when that has ended. caller
+     * NULL: nobody asked for it. */
+    void (*left)(void *host, const struct principal *who, const struct caller *caller,
+                 const char *session, void (*done)(void *ctx), void *ctx);
+    /* A message behind its request: lines of the log name this caller. NULL: it is over. May be
+     * NULL. */
+    void (*speak)(void *host, const struct caller *caller, const char *session);
 };
 
 struct mcp_http_spec {
@@ -54,8 +60,10 @@ struct mcp_http_spec {
 };
 int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct error *err);
 void mcp_http_free(struct mcp_http *door); /* cancels what runs; NULL is fine */
-/* Good while the door lives. */
-const struct http_route *mcp_http_routes(struct mcp_http *door, size_t *ret_count);
+/* A request for MCP_HTTP_PATH, by POST, GET or DELETE, or for MCP_PIPE_PATH, that was let in. */
+void mcp_http_handle(struct mcp_http *door, struct http_request *http, const struct caller *caller);
+/* One that was not: an error of auth_admit(). */
+void mcp_http_fail(struct http_request *http, const struct error *err);
 /* What the server refuses by itself, in the protocol's shape; `header` may be NULL. */
 void mcp_http_refuse(struct http_request *http, unsigned status, const char *header,
                      const char *why);

@@ -19,8 +19,7 @@
 #include "api/mcp/mcp_http.h"
 #include "api/mcp/mcp_private.h"
 #include "base/id.h"
-
-#define MCP_ROWS 3
+#include "model/caller.h"
 
 /* One event as it goes over the wire. */
 struct mcp_event {
@@ -79,10 +78,9 @@ struct mcp_dialog {
 
 struct mcp_http {
     struct mcp_http_spec spec;
-    struct http_route routes[MCP_ROWS];
-    struct mcp_http *self; /* what the rows point at */
     struct mcp_dialog *dialogs;
     size_t dialog_count;
+    struct mcp_pipe *pipes;
     struct mcp_stream *streams; /* those that somebody waits for or reads */
     size_t bytes;
     uint64_t expire_ms; /* when conversations are looked at again */
@@ -113,7 +111,7 @@ bool mcp_event_id(const char *text, uint64_t *ret_stream, uint64_t *ret_event);
 
 /* NULL: no memory. It takes the request over: nobody else may answer it. */
 struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dialog,
-                                  const struct principal *who, struct http_request *http);
+                                  const struct caller *caller, struct http_request *http);
 void mcp_stream_free(struct mcp_stream *stream);
 /* One message of its peer; `kind` as in mcp_ops. */
 void mcp_stream_send(void *ctx, const char *message, size_t length, int kind);
@@ -130,9 +128,10 @@ extern const struct mcp_ops mcp_stream_ops;
 /* ---- http_dialog.c ---- */
 
 /* With a new id; errors are told with a status for HTTP. */
-int mcp_dialog_new(struct mcp_http *door, const struct principal *who, struct mcp_dialog **ret,
+int mcp_dialog_new(struct mcp_http *door, const struct caller *caller, struct mcp_dialog **ret,
                    unsigned *ret_status, struct error *err);
-void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog);
+/* caller NULL: nobody asked for it. */
+void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const struct caller *caller);
 /* Another key's is as unknown as one that never was: NULL. */
 struct mcp_dialog *mcp_dialog_find(struct mcp_http *door, const struct principal *who,
                                    const char *id);
@@ -141,6 +140,12 @@ struct mcp_stream *mcp_dialog_stream(struct mcp_http *door, const struct mcp_dia
 /* Makes room for what is kept: the oldest answers go. */
 void mcp_dialog_trim(struct mcp_http *door, struct mcp_dialog *dialog);
 void mcp_dialogs_expire(struct mcp_http *door, uint64_t now_ms);
+
+/* ---- pipe.c ---- */
+
+/* The request becomes a connection of `bailey mcp`, or is refused. */
+void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struct caller *caller);
+void mcp_pipes_free(struct mcp_http *door); /* nothing that runs is ended */
 
 /* ---- http.c ---- */
 

@@ -22,7 +22,6 @@
 #define MCP_MODERN "2026-07-28"
 #define MCP_LEGACY_NEWEST "2025-11-25"
 #define MCP_LEGACY_LINKS "2025-06-18" /* the first with resource_link and structuredContent */
-#define MCP_EXEC "sandbox_exec"
 #define MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define MCP_META_SERVER "io.modelcontextprotocol/serverInfo"
@@ -42,7 +41,7 @@ enum mcp_code {
 };
 
 struct mcp_server {
-    const struct mcp_tool *tools;
+    const struct tool_row *tools;
     size_t tool_count;
     bool is_structured, is_http, has_fixtures;
     char *prompt;
@@ -57,12 +56,16 @@ struct mcp_peer {
     char session[MCP_SESSION_SIZE];
     struct mcp_work *works;
     size_t work_count;
+    uint64_t sequence;  /* the transport's number of the message that is taken now; 0: none */
+    uint64_t lost_ms;   /* its answer was lost, and it was sent first at this time; 0: it is new */
+    uint64_t answering; /* inside send(): the number of the message that is answered */
 };
 
 /* Who asked, and how an answer has to look. */
 struct mcp_origin {
     json_t *id;
     bool is_modern;
+    uint64_t sequence, lost_ms; /* as the peer's, when the message came */
 };
 
 /* A request while it is dispatched; everything is borrowed. */
@@ -146,10 +149,9 @@ int mcp_uri_parse(const char *uri, char session[MCP_SESSION_SIZE], char path[LIM
 int mcp_uri_write(struct buf *uri, const char *session, const char *path);
 const char *mcp_mime(const char *name); /* by its ending; never NULL */
 
-/* values.c: what a cell answered with */
-bool mcp_is_cell_error(json_t *error); /* an exception of the code, not an error of the tool */
-int mcp_values_text(json_t *reply, struct buf *text);
-void mcp_values_pictures(json_t *reply, json_t *blocks, size_t *count, size_t *length);
+/* values.c: what a cell answered with, as execution_cell_json() has it; NULL: nothing */
+int mcp_values_text(json_t *cell, struct buf *text);
+void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length);
 json_t *mcp_values_within(json_t *results); /* new reference: without pictures, and bounded */
 
 /* reply_text.c */
@@ -158,17 +160,19 @@ int mcp_end_line(struct buf *text);
 
 /* content.c: a tool's reply as blocks. */
 struct mcp_content;
-int mcp_content_new(const char *session, const char *body, size_t length, struct mcp_content **ret);
+int mcp_content_new(const char *session, const struct tool_reply *reply, bool is_structured,
+                    struct mcp_content **ret);
 void mcp_content_freep(struct mcp_content **content);
 /* The path of the next picture to fetch, and how large it may be; NULL: there is none. */
 const char *mcp_content_wants(struct mcp_content *content, size_t *ret_maximum);
 void mcp_content_picture(struct mcp_content *content, const void *data, size_t length);
 /* The whole result; has_links: the era knows resource_link. NULL: no memory. */
-json_t *mcp_content_result(struct mcp_content *content, bool has_links, bool is_structured);
+json_t *mcp_content_result(struct mcp_content *content, bool has_links);
 /* A result of one text that is an error. */
 json_t *mcp_content_refusal(const char *text);
 
 /* reply_text.c: the words of block 1. */
-int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *ret_is_error);
+int mcp_reply_text(const struct tool_reply *reply, const char *session, struct buf *text);
+bool mcp_reply_is_error(const struct tool_reply *reply);
 
 #endif

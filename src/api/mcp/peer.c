@@ -66,6 +66,7 @@ void mcp_send_result(struct mcp_peer *peer, const struct mcp_origin *origin, jso
                             json_pack("{s:{s:s,s:s}}", MCP_META_SERVER, "name", "bailey", "version",
                                       BAILEY_VERSION));
     }
+    peer->answering = origin->sequence;
     send_message(
         peer, json_pack("{s:s,s:O,s:o}", "jsonrpc", "2.0", "id", origin->id, "result", result), 0);
 }
@@ -102,6 +103,7 @@ void mcp_send_error(struct mcp_peer *peer, const struct mcp_origin *origin, enum
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    peer->answering = origin->sequence;
     send_message(peer, mcp_error_json(origin->id, code, data, text), code);
 }
 
@@ -188,7 +190,11 @@ static void answered(struct mcp_peer *peer, json_t *message)
 
 void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms)
 {
-    struct mcp_request request = {.peer = peer, .now_ms = now_ms};
+    struct mcp_request request = {
+        .peer = peer,
+        .origin = {.sequence = peer->sequence, .lost_ms = peer->lost_ms},
+        .now_ms = now_ms,
+    };
     json_t *id = json_object_get(message, "id");
     json_t *params = json_object_get(message, "params");
 
@@ -241,8 +247,9 @@ void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, ui
         return;
     if (mcp_is_too_deep(text, length)) {
         id = mcp_raw_id(text, length);
-        mcp_send_error(peer, &(struct mcp_origin){.id = id}, MCP_PARSE_ERROR, NULL,
-                       "the message nests deeper than %d levels", LIMIT_MCP_DEPTH);
+        mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
+                       MCP_PARSE_ERROR, NULL, "the message nests deeper than %d levels",
+                       LIMIT_MCP_DEPTH);
         return;
     }
     /* Of members with one name the last wins, as everywhere in JSON. */
@@ -252,16 +259,17 @@ void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, ui
         return;
     }
     id = mcp_raw_id(text, length);
-    mcp_send_error(peer, &(struct mcp_origin){.id = id}, MCP_PARSE_ERROR, NULL,
-                   "not JSON: byte %d: %s", where.position, where.text);
+    mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
+                   MCP_PARSE_ERROR, NULL, "not JSON: byte %d: %s", where.position, where.text);
 }
 
 void mcp_peer_too_long(struct mcp_peer *peer, const char *text, size_t length)
 {
     CLEANUP(json_decrefp) json_t *id = mcp_raw_id(text, length);
 
-    mcp_send_error(peer, &(struct mcp_origin){.id = id}, MCP_INVALID_REQUEST, NULL,
-                   "the message is longer than %llu MB", LIMIT_MCP_LINE / MIB);
+    mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
+                   MCP_INVALID_REQUEST, NULL, "the message is longer than %llu MB",
+                   LIMIT_MCP_LINE / MIB);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -1,9 +1,6 @@
 /*
  * reply_text.c - a tool's reply as the text a model reads: one line of facts, what was printed, the
  * error output under a marker, what to do next. Pure.
- *
- * Takes every shape that a tool answers with (docs/rest.md, docs/result.md): the reply of
- * sandbox_exec, the one result with `meta`, {success, ...} of the file tools, an error of REST.
  */
 #include <string.h>
 
@@ -11,32 +8,11 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "tool/reply.h"
 
-/* A fact has one of two places: beside the output, or in `meta`. */
-static json_t *fact(json_t *reply, const char *name)
+/* Appends bytes without NULs, which no client shows. */
+static int append_bytes(struct buf *text, const char *from, size_t left)
 {
-    json_t *value = json_object_get(reply, name);
-
-    return value && !json_is_null(value) ? value
-                                         : json_object_get(json_object_get(reply, "meta"), name);
-}
-
-static bool is_set(json_t *reply, const char *name)
-{
-    return json_is_true(fact(reply, name));
-}
-
-static bool has_run(json_t *reply)
-{
-    return json_is_string(json_object_get(reply, "stdout")) ||
-           json_is_integer(json_object_get(reply, "exit_code"));
-}
-
-/* Appends text of any kind without NULs, which no client shows. */
-int mcp_append_clean(struct buf *text, json_t *value)
-{
-    const char *from = json_string_value(value);
-    size_t left = json_string_length(value);
     int failed = 0;
 
     while (left > 0 && failed == 0) {
@@ -50,6 +26,19 @@ int mcp_append_clean(struct buf *text, json_t *value)
     return failed;
 }
 
+int mcp_append_clean(struct buf *text, json_t *value)
+{
+    return append_bytes(text, json_string_value(value), json_string_length(value));
+}
+
+/* A text of ours that may quote a guest's bytes. */
+static int append_words(struct buf *text, const char *words)
+{
+    uint64_t invalid = 0;
+
+    return text_clean(text, words, strlen(words), false, &invalid);
+}
+
 /* The text stands on lines of its own. */
 int mcp_end_line(struct buf *text)
 {
@@ -57,173 +46,182 @@ int mcp_end_line(struct buf *text)
                                                                     : 0;
 }
 
-static int append_cut(json_t *reply, const char *stream, struct buf *text)
+/* The one result has more facts than the other kinds show. */
+static bool is_result(const struct tool_reply *reply)
 {
-    char name[32];
-    json_t *bytes;
-
-    str_format(name, sizeof(name), "%s_truncated", stream);
-    if (!is_set(reply, name))
-        return 0;
-    str_format(name, sizeof(name), "%s_bytes", stream);
-    bytes = fact(reply, name);
-    if (!json_is_integer(bytes))
-        return buf_printf(text, ", %s was cut", stream);
-    return buf_printf(text, ", %s was cut (%lld bytes in all)", stream,
-                      (long long)json_integer_value(bytes));
+    return reply->kind == TOOL_REPLY_RESULT;
 }
 
-static int append_ending(json_t *reply, struct buf *text)
+static const struct capture *stream_of(const struct tool_reply *reply, int stream)
 {
-    json_t *signal = fact(reply, "signal");
-    json_int_t code = json_integer_value(json_object_get(reply, "exit_code"));
+    return stream == 1 ? &reply->result.out : &reply->result.err;
+}
 
-    if (is_set(reply, "running"))
+static const char *stream_name(int stream)
+{
+    return stream == 1 ? "stdout" : "stderr";
+}
+
+static int append_cut(const struct tool_reply *reply, int stream, struct buf *text)
+{
+    const struct capture *capture = stream_of(reply, stream);
+
+    if (!capture->is_truncated)
+        return 0;
+    if (!is_result(reply))
+        return buf_printf(text, ", %s was cut", stream_name(stream));
+    return buf_printf(text, ", %s was cut (%llu bytes in all)", stream_name(stream),
+                      (unsigned long long)capture->total_bytes);
+}
+
+static int append_ending(const struct tool_reply *reply, struct buf *text)
+{
+    const struct result *result = &reply->result;
+
+    if (reply->kind == TOOL_REPLY_RUNNING)
         return buf_append_text(text, "still running");
-    if (is_set(reply, "timed_out"))
+    if (result->timed_out)
         return buf_append_text(text, "timed out");
-    if (is_set(reply, "oom_killed"))
+    if (result->oom_killed && reply->kind != TOOL_REPLY_TEXT)
         return buf_append_text(text, "out of memory, killed");
-    if (json_is_string(signal))
-        return buf_printf(text, "signal %s, exit code %lld", json_string_value(signal),
-                          (long long)code);
-    if (json_is_integer(signal))
-        return buf_printf(text, "signal %lld, exit code %lld",
-                          (long long)json_integer_value(signal), (long long)code);
-    return buf_printf(text, "exit code %lld", (long long)code);
+    if (result->signal && is_result(reply))
+        return buf_printf(text, "signal %d, exit code %d", result->signal, result->exit_code);
+    return buf_printf(text, "exit code %d", result->exit_code);
 }
 
 /* [exit code 0, 12 ms, session s_1] */
-static int append_header(json_t *reply, const char *session, struct buf *text)
+static int append_header(const struct tool_reply *reply, const char *session, struct buf *text)
 {
-    json_t *seconds = fact(reply, "execution_time");
-    json_t *execution = fact(reply, "execution_id");
     int failed = buf_append_text(text, "[");
 
-    if (!json_is_number(seconds))
-        seconds = fact(reply, "duration");
     failed |= append_ending(reply, text);
-    if (json_is_number(seconds))
-        failed |= buf_printf(text, ", %.0f ms", json_number_value(seconds) * 1000.0);
-    failed |= append_cut(reply, "stdout", text);
-    failed |= append_cut(reply, "stderr", text);
-    if (is_set(reply, "disk_full"))
+    if (reply->kind != TOOL_REPLY_RUNNING)
+        failed |= buf_printf(text, ", %.0f ms", (double)reply->result.duration_ns / 1e6);
+    for (int stream = 1; stream <= 2 && reply->kind != TOOL_REPLY_TEXT; stream++)
+        failed |= append_cut(reply, stream, text);
+    if (reply->result.disk_full && (is_result(reply) || reply->kind == TOOL_REPLY_COMMAND))
         failed |= buf_append_text(text, ", the disk was full");
     if (session)
         failed |= buf_printf(text, ", session %s", session);
-    if (json_is_string(execution) && (is_set(reply, "running") || !has_run(reply)))
-        failed |= buf_printf(text, ", execution_id %s", json_string_value(execution));
+    if (reply->kind == TOOL_REPLY_RUNNING)
+        failed |= buf_printf(text, ", execution_id %s", reply->execution_id);
     return failed | buf_append_text(text, "]\n");
 }
 
 /* Where the rest of an output is that was cut: sandbox://s_1/.log/3/stdout */
-static int append_log(json_t *reply, const char *stream, const char *session, struct buf *text)
+static int append_log(const struct tool_reply *reply, int stream, const char *session,
+                      struct buf *text)
 {
-    const char *execution = json_string_value(fact(reply, "execution_id"));
-    const char *number = execution ? strrchr(execution, '.') : NULL;
-    char flag[32];
+    const char *execution = is_result(reply) ? reply->result.execution_id : reply->execution_id;
+    const char *number = strrchr(execution, '.');
     int failed;
 
-    str_format(flag, sizeof(flag), "%s_truncated", stream);
-    if (!is_set(reply, flag) || !number || !session || !str_starts(execution, session))
+    if (!stream_of(reply, stream)->is_truncated || !number || !session ||
+        !str_starts(execution, session))
         return 0;
     failed = mcp_end_line(text);
-    return failed | buf_printf(text, "[whole %s] " MCP_SCHEME "%s" MCP_LOG_FOLDER "%s/%s", stream,
-                               session, number + 1, stream);
+    return failed | buf_printf(text, "[whole %s] " MCP_SCHEME "%s" MCP_LOG_FOLDER "%s/%s",
+                               stream_name(stream), session, number + 1, stream_name(stream));
 }
 
-static int append_run(json_t *reply, const char *session, struct buf *text)
+/* What was printed: stdout, then stderr under a marker. */
+static int append_output(const struct tool_reply *reply, const char *session, struct buf *text)
 {
-    json_t *err = json_object_get(reply, "stderr");
-    json_t *error = fact(reply, "error");
-    int failed = append_header(reply, session, text);
+    CLEANUP(buf_free) struct buf printed = BUF_INIT(SIZE_MAX / 2); /* bounded when captured */
+    int failed;
 
-    failed |= mcp_append_clean(text, json_object_get(reply, "stdout"));
-    failed |= mcp_append_clean(text, json_object_get(reply, "output")); /* of run_python_code */
-    if (json_string_length(err) > 0) {
+    if (reply->kind == TOOL_REPLY_TEXT) {
+        uint64_t invalid = 0;
+
+        failed = text_clean(&printed, buf_text(&reply->text), reply->text.length, false, &invalid);
+        return failed | append_bytes(text, buf_text(&printed), printed.length);
+    }
+    failed = result_stdout(&reply->result, &printed);
+    failed |= append_bytes(text, buf_text(&printed), printed.length);
+    failed |= result_stderr(&reply->result, &printed);
+    if (printed.length > 0) {
         failed |= mcp_end_line(text);
         failed |= buf_append_text(text, "[stderr]\n");
-        failed |= mcp_append_clean(text, err);
+        failed |= append_bytes(text, buf_text(&printed), printed.length);
     }
-    failed |= append_log(reply, "stdout", session, text);
-    failed |= append_log(reply, "stderr", session, text);
-    failed |= mcp_values_text(reply, text);
-    if (mcp_is_cell_error(error))
-        error = json_object_get(json_object_get(reply, "meta"), "error");
-    if (json_is_object(error))
-        error = json_object_get(error, "message");
-    if (json_is_string(error)) {
+    failed |= append_log(reply, 1, session, text);
+    return failed | append_log(reply, 2, session, text);
+}
+
+static int append_run(const struct tool_reply *reply, const char *session, struct buf *text)
+{
+    int failed = append_header(reply, session, text);
+
+    failed |= append_output(reply, session, text);
+    failed |= mcp_values_text(reply->cell, text);
+    if (reply->result.error.code) {
         failed |= mcp_end_line(text);
         failed |= buf_append_text(text, "Error: ");
-        failed |= mcp_append_clean(text, error);
+        failed |= append_words(text, reply->result.error.text);
     }
     return failed;
 }
 
 /* A reply that has no output of its own: its words, then its facts as name: value. */
-static int append_facts(json_t *reply, const char *session, struct buf *text)
+static int append_facts(const struct tool_reply *reply, const char *session, struct buf *text)
 {
-    static const char *const names[] = {"file_path", "bytes_written", "execution_id", "field",
-                                        "nearest",   "retry_after_s", "reason",       "ended_at"};
-    json_t *error = json_object_get(reply, "error");
-    json_t *facts = json_is_object(error) ? error : reply;
-    json_t *message = json_is_object(error) ? json_object_get(error, "message") : error;
     int failed = 0;
 
-    if (json_is_string(message)) {
+    if (reply->kind == TOOL_REPLY_FAILED) {
         failed |= buf_append_text(text, "Error: ");
-        failed |= mcp_append_clean(text, message);
+        failed |= append_words(text, reply->error.text);
         failed |= mcp_end_line(text);
     }
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        json_t *value = json_object_get(facts, names[i]);
-
-        if (json_is_string(value))
-            failed |= buf_printf(text, "%s: %s\n", names[i], json_string_value(value));
-        else if (json_is_integer(value))
-            failed |=
-                buf_printf(text, "%s: %lld\n", names[i], (long long)json_integer_value(value));
+    if (reply->kind == TOOL_REPLY_FILE)
+        failed |= buf_printf(text, "file_path: %s\nbytes_written: %llu\n", reply->file_path,
+                             (unsigned long long)reply->bytes_written);
+    if (reply->kind == TOOL_REPLY_STARTED)
+        failed |= buf_printf(text, "execution_id: %s\n", reply->execution_id);
+    if (reply->field[0]) {
+        failed |= buf_append_text(text, "field: ");
+        failed |= append_words(text, reply->field);
+        failed |= buf_append_text(text, "\n");
     }
+    if (reply->nearest[0])
+        failed |= buf_printf(text, "nearest: %s\n", reply->nearest);
+    if (reply->retry_s)
+        failed |= buf_printf(text, "retry_after_s: %u\n", reply->retry_s);
     if (session)
         failed |= buf_printf(text, "session: %s\n", session);
     return failed;
 }
 
-/*
- * Whether the tool could not do its job. A command that failed is no error of the tool: with an
- * exit code, success:false only repeats that.
- */
-static bool is_error(json_t *reply)
+static int append_last(struct buf *text, const char *label, const char *words)
 {
-    json_t *error = fact(reply, "error");
-
-    if (mcp_is_cell_error(error)) /* an exception of the code */
-        error = json_object_get(json_object_get(reply, "meta"), "error");
-    return (error && !json_is_null(error)) || is_set(reply, "timed_out") ||
-           (json_is_false(json_object_get(reply, "success")) && !has_run(reply));
-}
-
-int mcp_reply_text(json_t *reply, const char *session, struct buf *text, bool *ret_is_error)
-{
-    static const struct {
-        const char *name, *label;
-    } last[] = {{"session_note", "note"}, {"note", "note"}, {"state", "note"}, {"hint", "hint"}};
     int failed;
 
-    *ret_is_error = is_error(reply);
-    if (has_run(reply))
-        failed = append_run(reply, session, text);
-    else
-        failed = append_facts(reply, session, text);
-    for (size_t i = 0; i < ARRAY_SIZE(last); i++) {
-        json_t *value = json_object_get(reply, last[i].name);
+    if (!words || !words[0])
+        return 0;
+    failed = mcp_end_line(text);
+    failed |= buf_printf(text, "[%s] ", label);
+    return failed | append_words(text, words);
+}
 
-        if (!json_is_string(value) ||
-            (str_equal(last[i].name, "note") && json_object_get(reply, "output")))
-            continue; /* the output of run_python_code has it already */
-        failed |= mcp_end_line(text);
-        failed |= buf_printf(text, "[%s] ", last[i].label);
-        failed |= mcp_append_clean(text, value);
-    }
+/*
+ * Whether the tool could not do its job. A command that failed is no error of the tool: its exit
+ * code says so.
+ */
+bool mcp_reply_is_error(const struct tool_reply *reply)
+{
+    return reply->kind == TOOL_REPLY_FAILED ||
+           (reply->has_result && reply->kind != TOOL_REPLY_RUNNING &&
+            (reply->result.error.code || reply->result.timed_out));
+}
+
+int mcp_reply_text(const struct tool_reply *reply, const char *session, struct buf *text)
+{
+    int failed =
+        reply->has_result ? append_run(reply, session, text) : append_facts(reply, session, text);
+
+    failed |= append_last(text, "note", reply->session_note);
+    if (reply->kind != TOOL_REPLY_TEXT) /* whose text has it already */
+        failed |= append_last(text, "note", json_string_value(reply->note));
+    failed |= append_last(text, "note", reply->state);
+    failed |= append_last(text, "hint", reply->hint);
     return failed < 0 ? -1 : 0;
 }

@@ -60,17 +60,14 @@ static json_t *list_item(const char *session, json_t *output)
                      json_integer_value(json_object_get(output, "bytes")));
 }
 
-void mcp_work_listed(struct mcp_work *work, const char *session, const char *body, size_t length)
+void mcp_work_listed(struct mcp_work *work, const char *session, json_t *outputs)
 {
-    CLEANUP(json_decrefp) json_t *reply = NULL;
     json_t *list = json_array(), *output;
     size_t index;
 
     if (work->peer->server->has_fixtures) /* first, and one that can be read */
         mcp_fixtures_list("resources", list);
-    if (!mcp_is_too_deep(body, length))
-        reply = json_loadb(body, length, 0, NULL);
-    json_array_foreach(json_object_get(reply, "outputs"), index, output)
+    json_array_foreach(outputs, index, output)
     {
         json_t *item = session ? list_item(session, output) : NULL;
 
@@ -148,51 +145,23 @@ static json_t *file_contents(const char *uri, const char *data, size_t length)
                      text.length);
 }
 
-/* A folder as lines: a slash behind folders, sizes behind files. */
-static json_t *folder_contents(const char *uri, const char *data, size_t length)
+static json_t *folder_contents(const char *uri, const char *lines, size_t length)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_MCP_RESOURCE);
-    CLEANUP(json_decrefp) json_t *listing = json_loadb(data, length, 0, NULL);
-    json_t *entry;
-    size_t index;
-    int failed = 0;
-
-    json_array_foreach(json_object_get(listing, "entries"), index, entry)
-    {
-        const char *name = mcp_text(entry, "name"), *type = mcp_text(entry, "type");
-
-        if (!name || failed < 0)
-            continue;
-        if (str_equal(type, "file"))
-            failed = buf_printf(&text, "%s\t%lld\n", name,
-                                (long long)json_integer_value(json_object_get(entry, "bytes")));
-        else if (str_equal(type, "folder"))
-            failed = buf_printf(&text, "%s/\n", name);
-        else
-            failed = buf_printf(&text, "%s\t(%s)\n", name, type ? type : "other");
-    }
-    if (json_is_true(json_object_get(listing, "truncated")) || failed == -EFBIG)
-        failed = buf_append_text(&text, "...\n");
     return json_pack("{s:s,s:s,s:o}", "uri", uri, "mimeType", "inode/directory", "text",
-                     text_to_json(buf_text(&text), text.length));
-}
-
-/* The words of REST's error, or our own. */
-static void send_rest_missing(struct mcp_work *work, const char *data, size_t length)
-{
-    CLEANUP(json_decrefp) json_t *body = data ? json_loadb(data, length, 0, NULL) : NULL;
-    const char *message = mcp_text(json_object_get(body, "error"), "message");
-
-    send_missing(work->peer, &work->origin, work->uri, message ? message : "there is no such file");
+                     text_to_json(lines, length));
 }
 
 void mcp_resource_done(struct mcp_work *work, enum mcp_read_kind kind, const void *data,
                        size_t length)
 {
     json_t *contents = NULL;
+    char why[ERROR_TEXT_MAX] = "there is no such file";
 
     if (kind == MCP_READ_MISSING) {
-        send_rest_missing(work, data, length);
+        if (length > 0)
+            str_format(why, sizeof(why), "%.*s", (int)MIN(length, sizeof(why) - 1),
+                       (const char *)data);
+        send_missing(work->peer, &work->origin, work->uri, why);
     } else if (kind == MCP_READ_TOO_LARGE) {
         mcp_send_error(
             work->peer, &work->origin, MCP_INTERNAL, json_pack("{s:s}", "uri", work->uri),

@@ -8,12 +8,12 @@
 #include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "tool/tool.h"
 
 #define TOOLS_TTL_MS (5 * 60 * 1000L) /* the list changes only with the program */
-#define EXEC_TIMEOUT_S 50             /* clients give up at 60 */
 #define NAMES_MAX 32
 
-static json_t *session_schema(const struct mcp_tool *tool, bool is_http)
+static json_t *session_schema(const struct tool_row *tool, bool is_http)
 {
     const char *text =
         !tool->needs_session
@@ -27,7 +27,7 @@ static json_t *session_schema(const struct mcp_tool *tool, bool is_http)
 }
 
 /* The row's schema as this door shows it. */
-static json_t *tool_schema(const struct mcp_tool *tool, bool is_http)
+static json_t *tool_schema(const struct tool_row *tool, bool is_http)
 {
     json_t *schema = json_loads(tool->schema, JSON_REJECT_DUPLICATES, NULL);
     json_t *properties = json_object_get(schema, "properties");
@@ -38,12 +38,12 @@ static json_t *tool_schema(const struct mcp_tool *tool, bool is_http)
         json_decref(schema);
         return NULL;
     }
-    if (str_equal(tool->name, MCP_EXEC) && json_is_object(timeout)) {
-        json_object_set_new(timeout, "default", json_integer(EXEC_TIMEOUT_S));
+    if (tool->mcp_timeout_s && json_is_object(timeout)) {
+        json_object_set_new(timeout, "default", json_integer(tool->mcp_timeout_s));
         json_object_set_new(timeout, "description",
-                            json_sprintf("seconds it may run, 1 to %d; %d when left out. For "
+                            json_sprintf("seconds it may run, 1 to %d; %u when left out. For "
                                          "longer work: background, then sandbox_wait",
-                                         LIMIT_EXEC_TIMEOUT_S, EXEC_TIMEOUT_S));
+                                         LIMIT_EXEC_TIMEOUT_S, tool->mcp_timeout_s));
     }
     json_object_set_new(properties, "session", session_schema(tool, is_http));
     /* Not every model's door takes this keyword; here it says nothing that a client needs. */
@@ -54,7 +54,7 @@ static json_t *tool_schema(const struct mcp_tool *tool, bool is_http)
     return schema;
 }
 
-static json_t *tool_shape(const struct mcp_tool *tool, bool is_http)
+static json_t *tool_shape(const struct tool_row *tool, bool is_http)
 {
     json_t *shape;
 
@@ -95,7 +95,7 @@ void mcp_tools_list(struct mcp_request *request)
                         TOOLS_TTL_MS);
 }
 
-static const struct mcp_tool *find_tool(struct mcp_request *request)
+static const struct tool_row *find_tool(struct mcp_request *request)
 {
     const struct mcp_server *server = request->peer->server;
     const char *name = mcp_text(request->params, "name");
@@ -122,14 +122,14 @@ static const struct mcp_tool *find_tool(struct mcp_request *request)
 }
 
 /* What the tool gets: without `session`, and with this door's timeout. NULL: no memory. */
-static json_t *tool_arguments(const struct mcp_tool *tool, json_t *given)
+static json_t *tool_arguments(const struct tool_row *tool, json_t *given)
 {
     json_t *arguments = given ? json_copy(given) : json_object();
 
     json_object_del(arguments, "session");
-    if (str_equal(tool->name, MCP_EXEC) && !json_object_get(arguments, "timeout") &&
+    if (tool->mcp_timeout_s && !json_object_get(arguments, "timeout") &&
         !json_is_true(json_object_get(arguments, "background")))
-        json_object_set_new(arguments, "timeout", json_integer(EXEC_TIMEOUT_S));
+        json_object_set_new(arguments, "timeout", json_integer(tool->mcp_timeout_s));
     return arguments;
 }
 
@@ -146,7 +146,7 @@ static bool take_session(json_t *given, const char **ret_session)
 
 void mcp_tools_call(struct mcp_request *request)
 {
-    const struct mcp_tool *tool = find_tool(request);
+    const struct tool_row *tool = find_tool(request);
     json_t *given = json_object_get(request->params, "arguments");
     CLEANUP(json_decrefp) json_t *arguments = NULL;
     const char *session;
@@ -178,11 +178,16 @@ void mcp_tools_call(struct mcp_request *request)
     mcp_work_failed(work, &err);
 }
 
+/* Whether the era knows resource_link and structuredContent. */
+static bool has_links(const struct mcp_work *work)
+{
+    return work->origin.is_modern || strcmp(work->peer->version, MCP_LEGACY_LINKS) >= 0;
+}
+
 /* Fetches the next picture, or answers when there is none. */
 static void finish_call(struct mcp_work *work)
 {
     struct mcp_peer *peer = work->peer;
-    bool has_links = work->origin.is_modern || strcmp(peer->version, MCP_LEGACY_LINKS) >= 0;
     const char *path;
     size_t maximum;
 
@@ -191,9 +196,7 @@ static void finish_call(struct mcp_work *work)
             return;
         mcp_content_picture(work->content, NULL, 0);
     }
-    mcp_send_result(
-        peer, &work->origin,
-        mcp_content_result(work->content, has_links, has_links && peer->server->is_structured));
+    mcp_send_result(peer, &work->origin, mcp_content_result(work->content, has_links(work)));
     mcp_work_free(work);
 }
 
@@ -203,10 +206,12 @@ void mcp_call_read(struct mcp_work *work, enum mcp_read_kind kind, const void *d
     finish_call(work);
 }
 
-void mcp_work_called(struct mcp_work *work, const char *session, const char *body, size_t length)
+void mcp_work_called(struct mcp_work *work, const char *session, const struct tool_reply *reply)
 {
+    bool is_structured = has_links(work) && work->peer->server->is_structured;
+
     str_copy(work->session, sizeof(work->session), session ? session : "");
-    if (mcp_content_new(session, body, length, &work->content) < 0)
+    if (mcp_content_new(session, reply, is_structured, &work->content) < 0)
         mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
     else
         finish_call(work);

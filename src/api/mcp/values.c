@@ -28,7 +28,7 @@ static bool is_readable(const char *mime)
     return false;
 }
 
-bool mcp_is_cell_error(json_t *error)
+static bool is_exception(json_t *error)
 {
     return json_is_object(error) && json_object_get(error, "traceback");
 }
@@ -64,18 +64,18 @@ static int append_value(json_t *value, struct buf *text)
     return failed | append_others(data, text);
 }
 
-int mcp_values_text(json_t *reply, struct buf *text)
+int mcp_values_text(json_t *cell, struct buf *text)
 {
-    json_t *error = json_object_get(reply, "error");
+    json_t *error = json_object_get(cell, "error");
     json_t *value;
     size_t i;
     int failed = 0;
 
-    json_array_foreach(json_object_get(reply, "results"), i, value)
+    json_array_foreach(json_object_get(cell, "results"), i, value)
     {
         failed |= append_value(value, text);
     }
-    if (!mcp_is_cell_error(error))
+    if (!is_exception(error))
         return failed;
     failed |= mcp_end_line(text);
     failed |= buf_append_text(text, "[error]\n");
@@ -95,13 +95,13 @@ static bool is_base64(json_t *value)
                json_string_length(value);
 }
 
-void mcp_values_pictures(json_t *reply, json_t *blocks, size_t *count, size_t *length)
+void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length)
 {
     json_t *value, *picture;
     const char *mime;
     size_t i;
 
-    json_array_foreach(json_object_get(reply, "results"), i, value)
+    json_array_foreach(json_object_get(cell, "results"), i, value)
     {
         json_object_foreach(json_object_get(value, "data"), mime, picture)
         {

@@ -23,8 +23,8 @@ struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_k
     }
     work->peer = request->peer;
     work->kind = kind;
-    work->origin.id = json_incref(request->origin.id);
-    work->origin.is_modern = request->origin.is_modern;
+    work->origin = request->origin;
+    json_incref(work->origin.id);
     if (json_is_string(token) || json_is_integer(token))
         work->progress_token = json_incref(token);
     work->began_ms = request->now_ms;
@@ -62,6 +62,11 @@ void mcp_work_cancel(struct mcp_peer *peer, json_t *id)
         peer->ops->cancel(peer->ctx, work);
         mcp_work_free(work);
     }
+}
+
+uint64_t mcp_work_lost_ms(const struct mcp_work *work)
+{
+    return work->origin.lost_ms;
 }
 
 void mcp_work_attach(struct mcp_work *work, void *thing)

@@ -18,8 +18,8 @@ static json_t *row_json(const struct output_row *row)
 {
     char created[40], expires[40], url[ID_MAX + 32];
 
-    rest_time(row->created_ms, created, sizeof(created));
-    rest_time(row->expires_ms, expires, sizeof(expires));
+    front_time(row->created_ms, created, sizeof(created));
+    front_time(row->expires_ms, expires, sizeof(expires));
     str_format(url, sizeof(url), "/v1/artifacts/%s", row->id);
     return json_pack("{s:s, s:s, s:o, s:s, s:s, s:I, s:s, s:s?, s:b, s:s}", "id", row->id,
                      "session_id", row->session, "name", text_to_json(row->name, strlen(row->name)),
@@ -29,63 +29,64 @@ static json_t *row_json(const struct output_row *row)
 }
 
 /* The one of {id}; false: it was answered. */
-static bool find(const struct rest_call *call, struct output_row *row)
+static bool find(const struct door_call *call, struct output_row *row)
 {
     const char *id = http_param(call->http, "id");
     struct error err = {0};
-    int r = artifact_find(call->rest->manager, id, row, &err);
+    int r = artifact_find(call->front->manager, id, row, &err);
 
-    if (r == 0 && !call->who.is_local && !str_equal(call->who.tenant, row->tenant))
+    if (r == 0 && !call->caller.who.is_local && !str_equal(call->caller.who.tenant, row->tenant))
         r = error_set(&err, -ENOENT, ERROR_NO_ROUTE, "there is no output '%.*s'", ID_MAX, id);
     if (r < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     return r == 0;
 }
 
-static void send(const struct rest_call *call, const struct output_row *row)
+static void send(const struct door_call *call, const struct output_row *row)
 {
     struct error err = {0};
-    int fd = artifact_open(call->rest->manager, row->id, &err);
+    int fd = artifact_open(call->front->manager, row->id, &err);
 
     if (fd < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else
         rest_download(
             call->http, fd,
             &(struct download_spec){.name = row->name, .type = row->type, .etag = row->sha256});
 }
 
-static int check_link(const struct rest_call *call, struct error *err)
+static int check_link(const struct door_call *call, struct error *err)
 {
     uint8_t secret[SHA256_BYTES];
-    int r = artifacts_secret(call->rest->manager, secret, err);
+    int r = artifacts_secret(call->front->manager, secret, err);
 
     if (r == 0)
-        r = link_check(secret, http_param(call->http, "id"), rest_query_text(call, "expires"),
-                       rest_query_text(call, "signature"), clock_wall_ms() / 1000, err);
+        r = link_check(secret, http_param(call->http, "id"), front_query_text(call, "expires"),
+                       front_query_text(call, "signature"), clock_wall_ms() / 1000, err);
     explicit_bzero(secret, sizeof(secret));
     return r;
 }
 
 /* The row is open: a link is a key of its own; without one auth.c is asked here. */
-void artifacts_get(struct rest_call *call)
+void artifacts_get(struct door_call *call)
 {
-    bool is_link = rest_query_text(call, "signature") || rest_query_text(call, "expires");
+    bool is_link = front_query_text(call, "signature") || front_query_text(call, "expires");
     struct output_row row;
     struct error err = {0};
-    int r = is_link ? check_link(call, &err)
-                    : auth_admit(&call->rest->auth, call->http, SCOPE_FILES, &call->who, &err);
+    int r = is_link
+                ? check_link(call, &err)
+                : auth_admit(&call->front->auth, call->http, SCOPE_FILES, &call->caller.who, &err);
 
     if (r == 0 && is_link)
-        r = artifact_find(call->rest->manager, http_param(call->http, "id"), &row, &err);
+        r = artifact_find(call->front->manager, http_param(call->http, "id"), &row, &err);
     if (r == 0 && is_link && !http_is_local(call->http)) { /* its bytes are its tenant's */
         struct principal who = {0};
 
         str_copy(who.tenant, sizeof(who.tenant), row.tenant);
-        r = auth_admit_as(&call->rest->auth, call->http, &who, &err);
+        r = auth_admit_as(&call->front->auth, call->http, &who, &err);
     }
     if (r < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else if (is_link || find(call, &row))
         send(call, &row);
 }
@@ -95,32 +96,32 @@ static void add_row(void *ctx, const struct output_row *row)
     json_array_append_new(ctx, row_json(row));
 }
 
-void artifacts_list_all(struct rest_call *call)
+void artifacts_list_all(struct door_call *call)
 {
     json_t *list = json_array();
     struct error err = {0};
 
-    if (artifacts_list(call->rest->manager, auth_tenant(&call->who), rest_query_bool(call, "kept"),
-                       add_row, list, &err) < 0) {
+    if (artifacts_list(call->front->manager, auth_tenant(&call->caller.who),
+                       front_query_bool(call, "kept"), add_row, list, &err) < 0) {
         json_decref(list);
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
-    rest_reply(call->http, 200, json_pack("{s:o}", "artifacts", list));
+    front_reply(call->http, 200, json_pack("{s:o}", "artifacts", list));
 }
 
-void artifacts_info(struct rest_call *call)
+void artifacts_info(struct door_call *call)
 {
     struct output_row row;
 
     if (find(call, &row))
-        rest_reply(call->http, 200, row_json(&row));
+        front_reply(call->http, 200, row_json(&row));
 }
 
-void artifacts_link(struct rest_call *call)
+void artifacts_link(struct door_call *call)
 {
     json_t *seconds = json_object_get(call->body, "seconds");
-    uint64_t most_ms = session_manager_config(call->rest->manager)->link_ms;
+    uint64_t most_ms = session_manager_config(call->front->manager)->link_ms;
     uint64_t ms = seconds ? (uint64_t)(json_number_value(seconds) * 1000.0) : most_ms;
     uint64_t expires_s = (clock_wall_ms() + MIN(ms, most_ms)) / 1000;
     uint8_t secret[SHA256_BYTES];
@@ -130,17 +131,17 @@ void artifacts_link(struct rest_call *call)
 
     if (!find(call, &row))
         return;
-    if (artifacts_secret(call->rest->manager, secret, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (artifacts_secret(call->front->manager, secret, &err) < 0) {
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
     link_make(secret, row.id, expires_s, text);
     explicit_bzero(secret, sizeof(secret));
-    rest_time(expires_s * 1000, expires, sizeof(expires));
-    rest_reply(call->http, 201, json_pack("{s:s, s:s}", "url", text, "expires_at", expires));
+    front_time(expires_s * 1000, expires, sizeof(expires));
+    front_reply(call->http, 201, json_pack("{s:s, s:s}", "url", text, "expires_at", expires));
 }
 
-void artifacts_keep(struct rest_call *call)
+void artifacts_keep(struct door_call *call)
 {
     json_t *keep = json_object_get(call->body, "keep");
     struct output_row row;
@@ -148,21 +149,21 @@ void artifacts_keep(struct rest_call *call)
 
     if (!find(call, &row))
         return;
-    if (artifact_keep(call->rest->manager, &row, !json_is_false(keep), &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (artifact_keep(call->front->manager, &row, !json_is_false(keep), &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, row_json(&row));
+        front_reply(call->http, 200, row_json(&row));
 }
 
-void artifacts_delete(struct rest_call *call)
+void artifacts_delete(struct door_call *call)
 {
     struct output_row row;
     struct error err = {0};
 
     if (!find(call, &row))
         return;
-    if (artifact_remove(call->rest->manager, row.id, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (artifact_remove(call->front->manager, row.id, &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, json_object());
+        front_reply(call->http, 200, json_object());
 }

@@ -13,7 +13,7 @@
 #define PIECE (256 * KIB) /* made at once for a client */
 
 struct listing {
-    struct rest_stream stream;
+    struct front_stream stream;
     struct session_manager *manager;
     struct audit_reader *reader;
     struct reactor *reactor;
@@ -31,7 +31,7 @@ static void on_more(void *ctx)
 static void on_fill(void *ctx)
 {
     struct listing *listing = ctx;
-    struct rest_stream *stream = &listing->stream;
+    struct front_stream *stream = &listing->stream;
     const char *line;
     size_t length;
     int r = 1;
@@ -85,18 +85,18 @@ static bool read_since(const char *text, char ret[40])
     return true;
 }
 
-static struct listing *listing_new(struct rest_call *call, const struct audit_filter *filter,
+static struct listing *listing_new(struct door_call *call, const struct audit_filter *filter,
                                    uint64_t tail, struct error *err)
 {
     struct listing *listing = calloc(1, sizeof(*listing));
-    struct session_manager *manager = call->rest->manager;
+    struct session_manager *manager = call->front->manager;
 
     if (!listing)
         return NULL;
     *listing = (struct listing){
         .manager = manager,
-        .reactor = call->rest->reactor,
-        .follows = rest_query_bool(call, "follow"),
+        .reactor = call->front->reactor,
+        .follows = front_query_bool(call, "follow"),
         .stream = {.http = call->http,
                    .text = BUF_INIT(PIECE + LIMIT_AUDIT_LINE),
                    .fill = on_fill,
@@ -113,29 +113,29 @@ static struct listing *listing_new(struct rest_call *call, const struct audit_fi
     return NULL;
 }
 
-void audit_get(struct rest_call *call)
+void audit_get(struct door_call *call)
 {
-    const char *given = rest_query_text(call, "since");
+    const char *given = front_query_text(call, "since");
     char since[40];
     struct audit_filter filter = {
-        .session = rest_query_text(call, "session"),
-        .tenant = rest_query_text(call, "tenant"),
-        .action = rest_query_text(call, "action"),
+        .session = front_query_text(call, "session"),
+        .tenant = front_query_text(call, "tenant"),
+        .action = front_query_text(call, "action"),
         .since = given ? since : NULL,
     };
     struct error err = {0};
     struct listing *listing;
 
     if (given && !read_since(given, since)) {
-        rest_fail_field(call->http, "since",
-                        "'since' has to be a time in UTC, such as 2026-11-15T08:15:04Z");
+        front_fail_field(call->http, "since",
+                         "'since' has to be a time in UTC, such as 2026-11-15T08:15:04Z");
         return;
     }
-    listing = listing_new(call, &filter, rest_query_u64(call, "tail", UINT64_MAX), &err);
+    listing = listing_new(call, &filter, front_query_u64(call, "tail", UINT64_MAX), &err);
     if (listing)
-        rest_stream_start(&listing->stream, 200, TYPE_LINES, rest_event_headers, -1);
+        front_stream_start(&listing->stream, 200, TYPE_LINES, front_event_headers, -1);
     else if (err.code)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
 }

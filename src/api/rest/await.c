@@ -1,57 +1,25 @@
 /* await.c - a request that waits for an execution's end and answers with the one result. */
+#include "session/await.h"
+
 #include "api/rest/rest_private.h"
-#include "base/str.h"
-#include "tool/outputs.h"
 
 struct waiting {
-    struct rest *rest;
     struct http_request *http;
-    struct rest_following following;
-    struct execution_watcher *watcher;
-    bool is_collecting;
+    struct execution_await await;
 };
 
 static void waiting_free(struct waiting *waiting)
 {
-    if (waiting->is_collecting)
-        session_collect_cancel(waiting->following.exec_stream.session, waiting);
-    if (waiting->watcher)
-        execution_unwatch(waiting->watcher, true);
+    execution_await_end(&waiting->await);
     free(waiting);
 }
 
-static void on_collected(void *ctx, const struct session_output *changed, size_t count,
-                         uint64_t total, const struct error *err)
+static void on_done(void *ctx, struct execution_outcome *outcome)
 {
     struct waiting *waiting = ctx;
-    const struct exec_stream_spec *following = &waiting->following.exec_stream;
-    struct result result;
 
-    waiting->is_collecting = false;
-    execution_result(following->execution,
-                     session_manager_config(waiting->rest->manager)->limits.output_bytes, &result);
-    str_copy(result.session_id, sizeof(result.session_id), session_id(following->session));
-    outputs_to_result(following->session, changed, count, total, err, &result);
-    rest_reply(waiting->http, 200, execution_reply(following->execution, &result));
-    result_free(&result);
+    front_reply(waiting->http, 200, execution_reply(waiting->await.execution, &outcome->result));
     waiting_free(waiting);
-}
-
-static void on_more(void *ctx)
-{
-    struct waiting *waiting = ctx;
-
-    if (waiting->is_collecting || !execution_has_ended(waiting->following.exec_stream.execution))
-        return;
-    if (!waiting->following.exec_stream.collects ||
-        session_state(waiting->following.exec_stream.session) != SESSION_READY ||
-        !session_has_output(waiting->following.exec_stream.session,
-                            waiting->following.exec_stream.execution)) {
-        on_collected(waiting, NULL, 0, 0, NULL);
-        return;
-    }
-    waiting->is_collecting = true;
-    session_collect(waiting->following.exec_stream.session, on_collected, waiting);
 }
 
 static void on_gone(void *ctx)
@@ -59,22 +27,23 @@ static void on_gone(void *ctx)
     waiting_free(ctx);
 }
 
-void rest_await(struct rest_call *call, const struct rest_following *following)
+void rest_await(struct door_call *call, const struct rest_following *following)
 {
-    static const struct execution_watch_events events = {.more = on_more};
     struct waiting *waiting = calloc(1, sizeof(*waiting));
+    const struct execution_await_spec spec = {.collects = following->exec_stream.collects,
+                                              .timeout_ms = UINT64_MAX,
+                                              .done = on_done,
+                                              .ctx = waiting};
 
-    if (waiting) {
-        *waiting =
-            (struct waiting){.rest = call->rest, .http = call->http, .following = *following};
-        waiting->watcher =
-            execution_watch(following->exec_stream.execution, false, &events, waiting);
-    }
-    if (!waiting || !waiting->watcher) {
-        free(waiting);
-        rest_fail_memory(call->http);
+    if (!waiting) {
+        front_fail_memory(call->http);
         return;
     }
+    waiting->http = call->http;
     http_on_gone(call->http, on_gone, waiting);
-    on_more(waiting); /* it may have failed at once */
+    if (execution_await(&waiting->await, following->exec_stream.execution, &spec, NULL) < 0) {
+        http_on_gone(call->http, NULL, NULL);
+        front_fail_memory(call->http);
+        free(waiting);
+    }
 }

@@ -2,7 +2,7 @@
 #include "api/rest/rest_private.h"
 #include "api/start.h"
 
-void code_start(struct rest_call *call)
+void code_start(struct door_call *call)
 {
     struct schema_problem problem = {0};
     struct execution *execution;
@@ -10,13 +10,13 @@ void code_start(struct rest_call *call)
     struct error err = {0};
 
     if (!start_cell_check(call->body, &problem)) {
-        rest_fail_problem(call, &problem);
+        front_fail_problem(call, &problem);
         return;
     }
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
-    if (start_cell(session, call->body, &execution, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (start_cell(session, &call->caller, call->body, &execution, &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else
         rest_answer_started(call, session, execution);
 }
@@ -28,20 +28,20 @@ static void add_context(void *ctx, struct context *context)
     json_array_append_new(ctx, context_json(context));
 }
 
-void contexts_list(struct rest_call *call)
+void contexts_list(struct door_call *call)
 {
     struct session *session;
     json_t *contexts;
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
     contexts = json_array();
     if (contexts)
         session_each_context(session, add_context, contexts);
-    rest_reply(call->http, 200, contexts ? json_pack("{s:o}", "contexts", contexts) : NULL);
+    front_reply(call->http, 200, contexts ? json_pack("{s:o}", "contexts", contexts) : NULL);
 }
 
-void contexts_create(struct rest_call *call)
+void contexts_create(struct door_call *call)
 {
     struct context_spec spec = {
         .language = json_string_value(json_object_get(call->body, "language")),
@@ -52,39 +52,39 @@ void contexts_create(struct rest_call *call)
     struct session *session;
     struct error err = {0};
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
     if (session_create_context(session, &spec, &context, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 201, context_json(context));
+        front_reply(call->http, 201, context_json(context));
 }
 
 /* The context of {context}; false: it was answered. */
-static bool find_context(const struct rest_call *call, struct context **ret)
+static bool find_context(const struct door_call *call, struct context **ret)
 {
     struct session *session;
     struct error err = {0};
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return false;
     if (session_find_context(session, http_param(call->http, "context"), NULL, ret, &err) == 0)
         return true;
-    rest_fail(call->rest, call->http, &err, NULL);
+    front_fail(call->front, call->http, &err, NULL);
     return false;
 }
 
-void contexts_restart(struct rest_call *call)
+void contexts_restart(struct door_call *call)
 {
     struct context *context;
 
     if (!find_context(call, &context))
         return;
     context_restart(context);
-    rest_reply(call->http, 200, context_json(context));
+    front_reply(call->http, 200, context_json(context));
 }
 
-void contexts_interrupt(struct rest_call *call)
+void contexts_interrupt(struct door_call *call)
 {
     struct context *context;
     struct error err = {0};
@@ -92,12 +92,12 @@ void contexts_interrupt(struct rest_call *call)
     if (!find_context(call, &context))
         return;
     if (context_interrupt(context, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, context_json(context));
+        front_reply(call->http, 200, context_json(context));
 }
 
-void contexts_delete(struct rest_call *call)
+void contexts_delete(struct door_call *call)
 {
     struct context *context;
     json_t *json;
@@ -106,5 +106,5 @@ void contexts_delete(struct rest_call *call)
         return;
     json = context_json(context);
     context_remove(context);
-    rest_reply(call->http, 200, json);
+    front_reply(call->http, 200, json);
 }

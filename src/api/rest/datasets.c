@@ -8,16 +8,17 @@
 #include "model/caller.h"
 #include "model/text.h"
 
-void datasets_list(struct rest_call *call)
+void datasets_list(struct door_call *call)
 {
     struct session *session;
 
-    if (rest_session(call, true, &session))
-        rest_reply(call->http, 200, json_pack("{s:o}", "datasets", session_datasets_json(session)));
+    if (front_session(call, true, &session))
+        front_reply(call->http, 200,
+                    json_pack("{s:o}", "datasets", session_datasets_json(session)));
 }
 
 struct upload {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;
     struct dataset_upload *into;
     struct caller caller;
@@ -38,7 +39,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     struct error err = {0};
 
     if (dataset_write(upload->into, data, length, &err) < 0) {
-        rest_fail(upload->rest, upload->http, &err, NULL);
+        front_fail(upload->front, upload->http, &err, NULL);
         upload_free(upload);
         return length;
     }
@@ -56,22 +57,22 @@ static void on_end(void *ctx)
 
     if (r == 0)
         r = dataset_file_name(upload->name, file, sizeof(file), &err);
-    rest_file_over(upload->rest, upload->http,
+    rest_file_over(upload->front, upload->http,
                    &(struct rest_file_over){.caller = &upload->caller,
                                             .session = upload->session,
                                             .change = "dataset",
                                             .path = upload->name,
                                             .bytes = upload->bytes,
                                             .error = r < 0 ? err.code : NULL});
-    rest_file_bytes(upload->rest, "in", upload->bytes);
+    rest_file_bytes(upload->front, "in", upload->bytes);
     if (r < 0)
-        rest_fail(upload->rest, upload->http, &err, NULL);
+        front_fail(upload->front, upload->http, &err, NULL);
     else
-        rest_reply(upload->http, 201,
-                   json_pack("{s:o, s:o, s:I}", "name",
-                             text_to_json(upload->name, strlen(upload->name)), "path",
-                             json_sprintf("/tmp/data/%s", file), "bytes",
-                             (json_int_t)upload->bytes));
+        front_reply(upload->http, 201,
+                    json_pack("{s:o, s:o, s:I}", "name",
+                              text_to_json(upload->name, strlen(upload->name)), "path",
+                              json_sprintf("/tmp/data/%s", file), "bytes",
+                              (json_int_t)upload->bytes));
     upload_free(upload);
 }
 
@@ -80,7 +81,7 @@ static void on_gone(void *ctx)
     upload_free(ctx);
 }
 
-void datasets_put(struct rest_call *call)
+void datasets_put(struct door_call *call)
 {
     static const struct http_body_events events = {.data = on_data, .end = on_end};
     const char *name = http_param(call->http, "name");
@@ -88,25 +89,25 @@ void datasets_put(struct rest_call *call)
     struct upload *upload;
     struct error err = {0};
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
     upload = calloc(1, sizeof(*upload));
     if (!upload) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    upload->rest = call->rest;
+    upload->front = call->front;
     upload->http = call->http;
-    rest_caller(call, &upload->caller);
+    upload->caller = call->caller;
     str_copy(upload->session, sizeof(upload->session), session_id(session));
     if (!str_copy(upload->name, sizeof(upload->name), name)) {
-        rest_fail_field(call->http, "name", "'name' is too long: at most %d bytes", LIMIT_NAME);
+        front_fail_field(call->http, "name", "'name' is too long: at most %d bytes", LIMIT_NAME);
         upload_free(upload);
         return;
     }
     if (dataset_begin(session, name, &upload->into, &err) < 0) {
         upload->into = NULL;
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         upload_free(upload);
         return;
     }

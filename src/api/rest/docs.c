@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "api/rest/openapi.h"
+#include "api/front/openapi.h"
 #include "api/rest/rest_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
@@ -18,12 +18,12 @@
 #define DOCUMENT_MAX (4 * MIB)
 #define HASH_TEXT 64
 
-void docs_openapi(struct rest_call *call)
+void docs_openapi(struct door_call *call)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(DOCUMENT_MAX);
 
-    if (openapi_write(&text) < 0)
-        rest_fail_memory(call->http);
+    if (openapi_write(&call->front->doors, &text) < 0)
+        front_fail_memory(call->http);
     else
         http_reply(call->http, 200, TYPE_JSON, NULL, buf_text(&text), text.length);
 }
@@ -45,7 +45,7 @@ static void hash_between(const char *page, const char *start, const char *end, c
         str_copy(text, HASH_TEXT, buf_text(&encoded));
 }
 
-void docs_page(struct rest_call *call)
+void docs_page(struct door_call *call)
 {
     const char *page = (const char *)web_docs_html;
     char script[HASH_TEXT], style[HASH_TEXT], policy[400];

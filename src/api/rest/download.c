@@ -16,7 +16,7 @@
 #define HEADER_MAX 160
 
 struct sending {
-    struct rest_stream stream;
+    struct front_stream stream;
     int fd;
     uint64_t at, left;
 };
@@ -114,8 +114,8 @@ static void refuse_range(struct http_request *http, uint64_t size)
     str_format(range, sizeof(range), "Content-Range: bytes */%llu", (unsigned long long)size);
     error_set(&err, -ERANGE, ERROR_RANGE, "Range: it has only %llu bytes",
               (unsigned long long)size);
-    rest_reply_with(http, rest_error_status(err.code), headers,
-                    rest_error_json(http_ctx(http), &err, json_pack("{s:s}", "field", "Range")));
+    front_reply_with(http, front_error_status(err.code), headers,
+                     front_error_json(http_ctx(http), &err, json_pack("{s:s}", "field", "Range")));
 }
 
 void rest_download(struct http_request *http, int fd, const struct download_spec *spec)
@@ -130,7 +130,7 @@ void rest_download(struct http_request *http, int fd, const struct download_spec
     if (!sending || fstat(fd, &status) < 0) {
         close(fd);
         free(sending);
-        rest_fail_memory(http);
+        front_fail_memory(http);
         return;
     }
     str_format(quoted, sizeof(quoted), "\"%s\"", spec->etag ? spec->etag : "");
@@ -153,5 +153,5 @@ void rest_download(struct http_request *http, int fd, const struct download_spec
             refuse_range(http, (uint64_t)status.st_size);
         return;
     }
-    rest_stream_start(&sending->stream, code, spec->type, headers, (int64_t)sending->left);
+    front_stream_start(&sending->stream, code, spec->type, headers, (int64_t)sending->left);
 }

@@ -9,7 +9,7 @@
 #define PIECE_MAX (256 * KIB) /* events made at once for a client */
 
 struct listener {
-    struct rest_stream stream;
+    struct front_stream stream;
     struct bus_reader *reader;
     bool is_one;    /* of one session: its end is the stream's */
     bool was_ended; /* that session had ended before: what is kept, then the end */
@@ -32,7 +32,7 @@ static void on_fill(void *ctx)
         char id[32];
 
         str_format(id, sizeof(id), "%" PRIu64, event.id);
-        rest_stream_event(&listener->stream, id, event_name(event.type), bus_event_json(&event));
+        front_stream_event(&listener->stream, id, event_name(event.type), bus_event_json(&event));
         listener->stream.is_over = listener->is_one && event.type == EVENT_SESSION_ENDED;
     }
     if (listener->was_ended && listener->stream.text.length == 0)
@@ -47,14 +47,15 @@ static void on_freed(void *ctx)
     free(listener);
 }
 
-static void listen_to(struct rest_call *call, struct session *session)
+static void listen_to(struct door_call *call, struct session *session)
 {
     const char *last = http_header(call->http, "Last-Event-ID");
     struct listener *listener;
     uint64_t last_id = 0;
 
     if (last && str_to_u64(last, &last_id) < 0) {
-        rest_fail_field(call->http, "Last-Event-ID", "the header Last-Event-ID has to be a number");
+        front_fail_field(call->http, "Last-Event-ID",
+                         "the header Last-Event-ID has to be a number");
         return;
     }
     if (last && last_id == 0)
@@ -62,32 +63,32 @@ static void listen_to(struct rest_call *call, struct session *session)
     listener = calloc(1, sizeof(*listener));
     if (listener)
         listener->reader =
-            bus_subscribe(session_manager_bus(call->rest->manager), auth_tenant(&call->who),
+            bus_subscribe(session_manager_bus(call->front->manager), auth_tenant(&call->caller.who),
                           session ? session_id(session) : NULL, last_id, on_notify, listener);
     if (!listener || !listener->reader) {
         free(listener);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     listener->is_one = session != NULL;
     listener->was_ended = session && session_state(session) == SESSION_ENDED;
-    listener->stream = (struct rest_stream){.http = call->http,
-                                            .text = BUF_INIT(64 * MIB),
-                                            .fill = on_fill,
-                                            .freed = on_freed,
-                                            .ctx = listener};
-    rest_stream_start(&listener->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+    listener->stream = (struct front_stream){.http = call->http,
+                                             .text = BUF_INIT(64 * MIB),
+                                             .fill = on_fill,
+                                             .freed = on_freed,
+                                             .ctx = listener};
+    front_stream_start(&listener->stream, 200, TYPE_EVENTS, front_event_headers, -1);
 }
 
-void events_all(struct rest_call *call)
+void events_all(struct door_call *call)
 {
     listen_to(call, NULL);
 }
 
-void events_session(struct rest_call *call)
+void events_session(struct door_call *call)
 {
     struct session *session;
 
-    if (rest_session(call, true, &session))
+    if (front_session(call, true, &session))
         listen_to(call, session);
 }

@@ -4,7 +4,7 @@
 #include "api/rest/rest_private.h"
 #include "api/start.h"
 
-void exec_start(struct rest_call *call)
+void exec_start(struct door_call *call)
 {
     struct schema_problem problem = {0};
     struct execution *execution;
@@ -12,13 +12,13 @@ void exec_start(struct rest_call *call)
     struct error err = {0};
 
     if (!start_command_check(call->body, &problem)) {
-        rest_fail_problem(call, &problem);
+        front_fail_problem(call, &problem);
         return;
     }
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
-    if (start_command(session, call->body, &execution, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (start_command(session, &call->caller, call->body, &execution, &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else
         rest_answer_started(call, session, execution);
 }

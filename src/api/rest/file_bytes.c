@@ -24,7 +24,7 @@
  */
 struct download {
     struct file_call *file;
-    struct rest_stream stream;
+    struct front_stream stream;
     bool is_stopped;  /* the box has bytes that we did not take */
     bool has_started; /* the reply has begun */
     bool is_inside;   /* fill() is under way */
@@ -64,7 +64,7 @@ static void download_begin(struct download *download)
 
     download->has_started = true;
     rest_download_headers(download->file->path, disposition, headers);
-    rest_stream_start(&download->stream, 200, TYPE_BYTES, headers, -1);
+    front_stream_start(&download->stream, 200, TYPE_BYTES, headers, -1);
 }
 
 static size_t on_data(void *ctx, const void *data, size_t length)
@@ -76,7 +76,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
 
     if (taken > 0 && buf_append(&download->stream.text, data, taken) < 0)
         taken = 0; /* no memory now: it is tried again when something has gone out */
-    rest_file_bytes(file->rest, "out", taken);
+    rest_file_bytes(file->front, "out", taken);
     download->is_stopped = taken < length;
     if (!download->has_started)
         download_begin(download); /* may free everything, when the client left just now */
@@ -111,15 +111,15 @@ static int begin_get(struct file_call *file, struct error *err)
     return box_get(file->box, file->path, file->offset, file->bytes, &events, file, &file->op, err);
 }
 
-void files_get(struct rest_call *call)
+void files_get(struct door_call *call)
 {
-    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct file_call *file = file_call_new(call, front_query_text(call, "path"));
     struct download *download = file ? calloc(1, sizeof(*download)) : NULL;
 
     if (!file)
         return;
     if (!download) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         file_call_free(file);
         return;
     }
@@ -134,8 +134,8 @@ void files_get(struct rest_call *call)
     };
     file->own = download;
     file->free = download_free;
-    file->offset = rest_query_u64(call, "offset", 0);
-    file->bytes = rest_query_u64(call, "length", 0);
+    file->offset = front_query_u64(call, "offset", 0);
+    file->bytes = front_query_u64(call, "length", 0);
     file_call_start(file, begin_get);
 }
 
@@ -156,7 +156,7 @@ static size_t on_body(void *ctx, const void *data, size_t length)
         done += (size_t)taken;
     }
     file->bytes += done;
-    rest_file_bytes(file->rest, "in", done);
+    rest_file_bytes(file->front, "in", done);
     return done;
 }
 
@@ -199,15 +199,15 @@ static int begin_put(struct file_call *file, struct error *err)
     return r;
 }
 
-void files_put(struct rest_call *call)
+void files_put(struct door_call *call)
 {
-    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct file_call *file = file_call_new(call, front_query_text(call, "path"));
 
-    if (!file || !file_call_mode(file, rest_query_text(call, "mode")))
+    if (!file || !file_call_mode(file, front_query_text(call, "mode")))
         return;
-    file->is_new = rest_query_bool(call, "new");
+    file->is_new = front_query_bool(call, "new");
     file->is_in_place = json_object_get(call->query, "offset") != NULL;
-    file->offset = rest_query_u64(call, "offset", 0);
+    file->offset = front_query_u64(call, "offset", 0);
     file->change = "written";
     file_call_start(file, begin_put);
 }

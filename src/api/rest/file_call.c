@@ -4,10 +4,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/file_change.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
-#include "observe/bus.h"
+#include "observe/audit.h"
+#include "observe/metrics.h"
 #include "tool/file_path.h"
 
 void file_call_free(struct file_call *file)
@@ -33,27 +35,27 @@ bool file_call_path(struct file_call *file, const char *field, const char *path,
 
     if (file_path_for_rest(path, strlen(path), ret, &err) == 0)
         return true;
-    rest_fail(file->rest, file->http, &err, json_pack("{s:s}", "field", field));
+    front_fail(file->front, file->http, &err, json_pack("{s:s}", "field", field));
     file_call_free(file);
     return false;
 }
 
-struct file_call *file_call_new(struct rest_call *call, const char *path)
+struct file_call *file_call_new(struct door_call *call, const char *path)
 {
     struct session *session;
     struct file_call *file;
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return NULL;
     file = calloc(1, sizeof(*file));
     if (!file) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return NULL;
     }
-    file->rest = call->rest;
+    file->front = call->front;
     file->http = call->http;
     file->session = session;
-    rest_caller(call, &file->caller);
+    file->caller = call->caller;
     return file_call_path(file, "path", path, file->path) ? file : NULL;
 }
 
@@ -69,7 +71,7 @@ bool file_call_mode(struct file_call *file, const char *text)
         file->mode = mode;
         return true;
     }
-    rest_fail_field(file->http, "mode", "'mode' has to be octal, such as \"0644\"");
+    front_fail_field(file->http, "mode", "'mode' has to be octal, such as \"0644\"");
     file_call_free(file);
     return false;
 }
@@ -82,7 +84,7 @@ static void on_box(void *ctx, struct box *box, const struct error *failed)
     file->waits_for_box = false;
     file->box = box;
     if (!box) {
-        rest_fail(file->rest, file->http, failed, NULL);
+        front_fail(file->front, file->http, failed, NULL);
         file_call_free(file);
     } else if (file->begin(file, &err) < 0) {
         file->op = 0;
@@ -99,20 +101,11 @@ void file_call_start(struct file_call *file,
     session_box(file->session, on_box, file);
 }
 
-void file_change_publish(struct session *session, const char *kind, const char *path,
-                         bool is_folder)
-{
-    bus_publish(session_manager_bus(session_manager_of(session)), EVENT_FILE_CHANGED,
-                session_tenant(session), session_id(session),
-                json_pack("{s:s, s:o, s:s}", "kind", kind, "path", text_to_json(path, strlen(path)),
-                          "type", is_folder ? "folder" : "file"));
-}
-
 void file_call_over(struct file_call *file, const struct error *err)
 {
     bool is_put = http_body_length(file->http) != 0 && file->change;
 
-    rest_file_over(file->rest, file->http,
+    rest_file_over(file->front, file->http,
                    &(struct rest_file_over){
                        .caller = &file->caller,
                        .session = session_id(file->session),
@@ -131,13 +124,13 @@ void file_call_end(struct file_call *file, const struct error *err, json_t *repl
     file_call_over(file, err && err->num < 0 ? err : NULL);
     if (err && err->num < 0) {
         file_error(err, file->path, &told);
-        rest_fail(file->rest, file->http, &told, NULL);
+        front_fail(file->front, file->http, &told, NULL);
         json_decref(reply);
     } else {
         if (file->change)
             file_change_publish(file->session, file->change, file->to[0] ? file->to : file->path,
                                 S_ISDIR(file->mode));
-        rest_reply(file->http, 200, reply);
+        front_reply(file->http, 200, reply);
     }
     file_call_free(file);
 }
@@ -151,8 +144,34 @@ json_t *file_entry_json(const struct box_entry *entry, const char *name)
                                               : "other";
 
     str_format(mode, sizeof(mode), "%04o", entry->mode & 07777);
-    rest_time(entry->time_ns / 1000000, modified, sizeof(modified));
+    front_time(entry->time_ns / 1000000, modified, sizeof(modified));
     return json_pack("{s:o, s:s, s:I, s:s, s:s}", "name", text_to_json(name, strlen(name)), "type",
                      type, "bytes", (json_int_t)(entry->bytes & INT64_MAX), "mode", mode,
                      "modified_at", modified);
+}
+
+/* ---- what is said of it ---- */
+
+void rest_file_bytes(struct front *front, const char *direction, uint64_t bytes)
+{
+    metrics_add(session_manager_metrics(front->manager), METRIC_FILE_BYTES, &direction, bytes);
+}
+
+void rest_file_over(struct front *front, const struct http_request *http,
+                    const struct rest_file_over *over)
+{
+    const struct door_route *route = front_route(http);
+    const char *const values[] = {route ? route->name : "other", over->error ? "error" : "ok"};
+    json_t *fields;
+
+    metrics_add(session_manager_metrics(front->manager), METRIC_FILE_OPERATIONS, values, 1);
+    if (!over->change)
+        return;
+    fields = json_pack("{s:s, s:s, s:o, s:I, s:s, s:s*}", "session_id", over->session, "change",
+                       over->change, "path", text_to_json(over->path, strlen(over->path)), "bytes",
+                       (json_int_t)over->bytes, "result", over->error ? "error" : "ok", "error",
+                       over->error);
+    caller_describe(over->caller, fields);
+    if (fields)
+        audit_write(session_manager_audit(front->manager), "file", fields);
 }

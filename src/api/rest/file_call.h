@@ -14,7 +14,7 @@
 #include "model/caller.h"
 
 struct file_call {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;
     struct session *session;
     struct caller caller;
@@ -33,7 +33,7 @@ struct file_call {
 };
 
 /* NULL: it was answered. `path` is the member's or argument's value. */
-struct file_call *file_call_new(struct rest_call *call, const char *path);
+struct file_call *file_call_new(struct door_call *call, const char *path);
 /* Another path of the same call; false: it was answered and the call is gone. */
 bool file_call_path(struct file_call *file, const char *field, const char *path,
                     char ret[LIMIT_PATH_BYTES + 1]);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/file_change.h"
 #include "api/rest/file_call.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -12,29 +13,17 @@
 
 struct watching {
     struct file_call *file;
-    struct rest_stream stream;
+    struct front_stream stream;
     bool has_started;
     bool is_lossy; /* some were lost: told once there is room */
 };
 
-static const char *const kinds[_CHANGE_KIND_MAX] = {
-    [CHANGE_CREATED] = "created",       [CHANGE_WRITTEN] = "written",
-    [CHANGE_REMOVED] = "removed",       [CHANGE_RENAMED_FROM] = "renamed_from",
-    [CHANGE_RENAMED_TO] = "renamed_to", [CHANGE_ATTRIBUTES] = "attributes",
-    [CHANGE_OVERFLOW] = "overflow",
-};
-
-const char *file_change_name(unsigned kind)
-{
-    return kind < _CHANGE_KIND_MAX ? kinds[kind] : NULL;
-}
-
 static void tell(struct watching *watching, const char *kind, const char *path, bool is_folder)
 {
-    rest_stream_event(&watching->stream, NULL, "change",
-                      json_pack("{s:s, s:o, s:s}", "kind", kind, "path",
-                                text_to_json(path, strlen(path)), "type",
-                                is_folder ? "folder" : "file"));
+    front_stream_event(&watching->stream, NULL, "change",
+                       json_pack("{s:s, s:o, s:s}", "kind", kind, "path",
+                                 text_to_json(path, strlen(path)), "type",
+                                 is_folder ? "folder" : "file"));
 }
 
 static void watching_fill(void *ctx)
@@ -44,7 +33,7 @@ static void watching_fill(void *ctx)
     if (!watching->is_lossy)
         return;
     watching->is_lossy = false;
-    tell(watching, kinds[CHANGE_OVERFLOW], watching->file->path, true);
+    tell(watching, file_change_name(CHANGE_OVERFLOW), watching->file->path, true);
 }
 
 static void watching_freed(void *ctx)
@@ -70,9 +59,9 @@ static void on_ready(void *ctx)
     if (watching->has_started)
         return;
     watching->has_started = true;
-    rest_stream_event(&watching->stream, NULL, "ready",
-                      json_pack("{s:o}", "path", text_to_json(file->path, strlen(file->path))));
-    rest_stream_start(&watching->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+    front_stream_event(&watching->stream, NULL, "ready",
+                       json_pack("{s:o}", "path", text_to_json(file->path, strlen(file->path))));
+    front_stream_start(&watching->stream, 200, TYPE_EVENTS, front_event_headers, -1);
 }
 
 static void on_changed(void *ctx, const struct box_change *change)
@@ -87,9 +76,9 @@ static void on_changed(void *ctx, const struct box_change *change)
     if (watching->stream.text.length > PENDING_MAX)
         watching->is_lossy = true;
     else
-        tell(watching, kinds[change->kind], path, change->is_folder);
+        tell(watching, file_change_name(change->kind), path, change->is_folder);
     if (change->kind != CHANGE_OVERFLOW)
-        file_change_publish(file->session, kinds[change->kind], path, change->is_folder);
+        file_change_publish(file->session, file_change_name(change->kind), path, change->is_folder);
     http_reply_more(watching->stream.http);
 }
 
@@ -119,15 +108,15 @@ static int begin_watch(struct file_call *file, struct error *err)
     return box_watch(file->box, file->path, file->is_tree, &events, file, &file->op, err);
 }
 
-void files_watch(struct rest_call *call)
+void files_watch(struct door_call *call)
 {
-    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct file_call *file = file_call_new(call, front_query_text(call, "path"));
     struct watching *watching = file ? calloc(1, sizeof(*watching)) : NULL;
 
     if (!file)
         return;
     if (!watching) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         file_call_free(file);
         return;
     }
@@ -141,6 +130,6 @@ void files_watch(struct rest_call *call)
     };
     file->own = watching;
     file->free = watching_free;
-    file->is_tree = rest_query_bool(call, "recursive");
+    file->is_tree = front_query_bool(call, "recursive");
     file_call_start(file, begin_watch);
 }

@@ -19,7 +19,7 @@ static void on_done(void *ctx, const struct error *err)
 }
 static const struct done_events done_events = {.done = on_done};
 
-static const char *member(const struct rest_call *call, const char *name)
+static const char *member(const struct door_call *call, const char *name)
 {
     return json_string_value(json_object_get(call->body, name));
 }
@@ -29,13 +29,13 @@ static int begin_delete(struct file_call *file, struct error *err)
     return box_remove(file->box, file->path, file->is_tree, &done_events, file, &file->op, err);
 }
 
-void files_delete(struct rest_call *call)
+void files_delete(struct door_call *call)
 {
-    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct file_call *file = file_call_new(call, front_query_text(call, "path"));
 
     if (!file)
         return;
-    file->is_tree = rest_query_bool(call, "recursive");
+    file->is_tree = front_query_bool(call, "recursive");
     file->change = "removed";
     file_call_start(file, begin_delete);
 }
@@ -45,7 +45,7 @@ static int begin_mkdir(struct file_call *file, struct error *err)
     return box_mkdir(file->box, file->path, file->mode & 07777, &done_events, file, &file->op, err);
 }
 
-void files_mkdir(struct rest_call *call)
+void files_mkdir(struct door_call *call)
 {
     struct file_call *file = file_call_new(call, member(call, "path"));
 
@@ -64,7 +64,7 @@ static int begin_move(struct file_call *file, struct error *err)
     return box_move(file->box, file->path, file->to, &done_events, file, &file->op, err);
 }
 
-void files_move(struct rest_call *call)
+void files_move(struct door_call *call)
 {
     struct file_call *file = file_call_new(call, member(call, "from"));
 
@@ -79,7 +79,7 @@ static int begin_chmod(struct file_call *file, struct error *err)
     return box_chmod(file->box, file->path, file->mode, &done_events, file, &file->op, err);
 }
 
-void files_chmod(struct rest_call *call)
+void files_chmod(struct door_call *call)
 {
     struct file_call *file = file_call_new(call, member(call, "path"));
 
@@ -120,9 +120,9 @@ static int begin_stat(struct file_call *file, struct error *err)
     return box_stat(file->box, file->path, &events, file, &file->op, err);
 }
 
-void files_stat(struct rest_call *call)
+void files_stat(struct door_call *call)
 {
-    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct file_call *file = file_call_new(call, front_query_text(call, "path"));
 
     if (!file)
         return;
@@ -146,7 +146,7 @@ static void on_list_entry(void *ctx, const struct box_entry *entry)
 
     if (listing->is_cut)
         return;
-    if (!json || text_of_json(json, REST_JSON, &text) < 0 ||
+    if (!json || text_of_json(json, FRONT_JSON, &text) < 0 ||
         text.length + 64 > listing->text.maximum - listing->text.length)
         listing->is_cut = true;
     else
@@ -171,7 +171,7 @@ static void on_list_done(void *ctx, const struct error *err)
     if (buf_append_text(&reply, "{\"entries\":[") < 0 ||
         buf_append(&reply, buf_text(&listing->text), listing->text.length) < 0 ||
         buf_printf(&reply, "],\"truncated\":%s}\n", listing->is_cut ? "true" : "false") < 0)
-        rest_fail_memory(file->http);
+        front_fail_memory(file->http);
     else
         http_reply(file->http, 200, TYPE_JSON, NULL, buf_text(&reply), reply.length);
     file_call_free(file);
@@ -192,21 +192,21 @@ static int begin_list(struct file_call *file, struct error *err)
     return box_list(file->box, file->path, (unsigned)file->bytes, &events, file, &file->op, err);
 }
 
-void files_list(struct rest_call *call)
+void files_list(struct door_call *call)
 {
-    struct file_call *file = file_call_new(call, rest_query_text(call, "path"));
+    struct file_call *file = file_call_new(call, front_query_text(call, "path"));
     struct listing *listing = file ? calloc(1, sizeof(*listing)) : NULL;
 
     if (!file)
         return;
     if (!listing) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         file_call_free(file);
         return;
     }
     listing->text = BUF_INIT(LIST_MAX);
     file->own = listing;
     file->free = list_free;
-    file->bytes = rest_query_u64(call, "depth", 1);
+    file->bytes = front_query_u64(call, "depth", 1);
     file_call_start(file, begin_list);
 }

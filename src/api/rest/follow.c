@@ -12,7 +12,7 @@
 #define TEXT_MAX (6 * LIMIT_OUTPUT_MAX + MIB)
 
 struct follower {
-    struct rest_stream stream;
+    struct front_stream stream;
     struct exec_stream *exec_stream;
     bool is_owner;
 };
@@ -21,7 +21,7 @@ static void on_event(void *ctx, const char *id, const char *name, json_t *data)
 {
     struct follower *follower = ctx;
 
-    rest_stream_event(&follower->stream, id, name, data);
+    front_stream_event(&follower->stream, id, name, data);
 }
 
 static void on_ready(void *ctx)
@@ -48,12 +48,12 @@ static void on_freed(void *ctx)
     free(follower);
 }
 
-void rest_follow(struct rest_call *call, const struct rest_following *following)
+void rest_follow(struct door_call *call, const struct rest_following *following)
 {
     static const struct exec_stream_events events = {.event = on_event, .ready = on_ready};
     struct follower *follower = calloc(1, sizeof(*follower));
     char name[ID_MAX + 64]; /* for a client that loses us before the first event */
-    const char *headers[] = {rest_event_headers[0], name, NULL};
+    const char *headers[] = {front_event_headers[0], name, NULL};
 
     if (follower) {
         *follower = (struct follower){
@@ -68,11 +68,11 @@ void rest_follow(struct rest_call *call, const struct rest_following *following)
     }
     if (!follower || !follower->exec_stream) {
         free(follower);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     str_format(name, sizeof(name), "Bailey-Execution: %s.%u",
                session_id(following->exec_stream.session),
                (unsigned)execution_number(following->exec_stream.execution));
-    rest_stream_start(&follower->stream, 200, TYPE_EVENTS, headers, -1);
+    front_stream_start(&follower->stream, 200, TYPE_EVENTS, headers, -1);
 }

@@ -3,9 +3,9 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-void info_health(struct rest_call *call)
+void info_health(struct door_call *call)
 {
-    rest_reply(call->http, 200, json_pack("{s:s}", "status", "ok"));
+    front_reply(call->http, 200, json_pack("{s:s}", "status", "ok"));
 }
 
 /* The languages that are switched on and have an interpreter. */
@@ -39,28 +39,28 @@ static json_t *libraries(void)
     return json_pack("{s:s}", "libmicrohttpd", http_library_version());
 }
 
-void info_get(struct rest_call *call)
+void info_get(struct door_call *call)
 {
-    const struct rest_info *info = &call->rest->info;
-    const struct config *config = session_manager_config(call->rest->manager);
-    struct session_manager *manager = call->rest->manager;
-    const char *tenant = auth_tenant(&call->who); /* the host's own is its owner's to know */
+    const struct front_info *info = &call->front->info;
+    const struct config *config = session_manager_config(call->front->manager);
+    struct session_manager *manager = call->front->manager;
+    const char *tenant = auth_tenant(&call->caller.who); /* the host's own is its owner's to know */
     unsigned most = config->max_sessions;
     char started[40];
 
     if (tenant && config->quota.sessions && !str_equal(tenant, TENANT_LOCAL))
         most = (unsigned)MIN((uint64_t)most, config->quota.sessions);
 
-    rest_time(call->rest->started_ms, started, sizeof(started));
-    rest_reply(call->http, 200,
-               json_pack("{s:s, s:o*, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
-                         "version", BAILEY_VERSION, "libraries", tenant ? NULL : libraries(),
-                         "launcher_pid", tenant ? 0 : info->launcher_pid, "broker_pid",
-                         tenant ? 0 : info->broker_pid, "generation", (int)info->generation,
-                         "socket", tenant ? NULL : info->socket, "state",
-                         tenant ? NULL : info->state, "started_at", started, "sessions",
-                         (int)(tenant ? session_manager_session_count_of(manager, tenant)
-                                      : session_manager_session_count(manager)),
-                         "max_sessions", (int)most, "limits", limits_json(&config->limits),
-                         "languages", languages(call->rest->manager), "runtime", config->type));
+    front_time(call->front->started_ms, started, sizeof(started));
+    front_reply(call->http, 200,
+                json_pack("{s:s, s:o*, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
+                          "version", BAILEY_VERSION, "libraries", tenant ? NULL : libraries(),
+                          "launcher_pid", tenant ? 0 : info->launcher_pid, "broker_pid",
+                          tenant ? 0 : info->broker_pid, "generation", (int)info->generation,
+                          "socket", tenant ? NULL : info->socket, "state",
+                          tenant ? NULL : info->state, "started_at", started, "sessions",
+                          (int)(tenant ? session_manager_session_count_of(manager, tenant)
+                                       : session_manager_session_count(manager)),
+                          "max_sessions", (int)most, "limits", limits_json(&config->limits),
+                          "languages", languages(call->front->manager), "runtime", config->type));
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/active_requests.h"
+#include "api/front/active_requests.h"
 #include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,7 +21,7 @@ static json_t *time_or_null(uint64_t ms)
 {
     char text[40];
 
-    rest_time(ms, text, sizeof(text));
+    front_time(ms, text, sizeof(text));
     return ms ? json_string(text) : json_null();
 }
 
@@ -47,16 +47,16 @@ static json_t *key_json(const struct key_row *row, const char *text)
 }
 
 /* Who changed which key, and how; never its text. */
-static void note_change(const struct rest_call *call, const char *change, const char *id,
+static void note_change(const struct door_call *call, const char *change, const char *id,
                         const struct key_row *row)
 {
     json_t *fields = json_pack("{s:s, s:o, s:s*, s:o*}", "change", change, "key_id",
                                text_to_json(id, strlen(id)), "key_tenant", row ? row->tenant : NULL,
                                "scopes", row ? scopes_json(row->scopes) : NULL);
 
-    caller_describe(session_manager_caller(call->rest->manager), fields);
+    caller_describe(&call->caller, fields);
     if (fields)
-        audit_write(session_manager_audit(call->rest->manager), "key", fields);
+        audit_write(session_manager_audit(call->front->manager), "key", fields);
 }
 
 /* ---- listed ---- */
@@ -66,15 +66,15 @@ static void add_key(void *ctx, const struct key_row *row)
     json_array_append_new(ctx, key_json(row, NULL));
 }
 
-void keys_list(struct rest_call *call)
+void keys_list(struct door_call *call)
 {
     CLEANUP(json_decrefp) json_t *keys = json_array();
     struct error err = {0};
 
-    if (keys && keys_each(call->rest->auth.index, add_key, keys, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (keys && keys_each(call->front->auth.index, add_key, keys, &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, keys ? json_pack("{s:O}", "keys", keys) : NULL);
+        front_reply(call->http, 200, keys ? json_pack("{s:O}", "keys", keys) : NULL);
 }
 
 /* ---- made ---- */
@@ -97,7 +97,7 @@ static uint32_t read_scopes(json_t *list)
 }
 
 /* False: it was answered. */
-static bool read_key(struct rest_call *call, struct key_row *row)
+static bool read_key(struct door_call *call, struct key_row *row)
 {
     const char *tenant = json_string_value(json_object_get(call->body, "tenant"));
     const char *name = json_string_value(json_object_get(call->body, "name"));
@@ -107,27 +107,27 @@ static bool read_key(struct rest_call *call, struct key_row *row)
     if (expires_s > 0)
         row->expires_ms = clock_wall_ms() + (uint64_t)(expires_s * 1000.0 + 0.5);
     if (tenant && tenant_check(tenant) < 0) {
-        rest_fail_field(call->http, "tenant",
-                        "'tenant' has to be 1 to %d small letters, digits and '-', and does not "
-                        "begin with '-'",
-                        TENANT_MAX - 1);
+        front_fail_field(call->http, "tenant",
+                         "'tenant' has to be 1 to %d small letters, digits and '-', and does not "
+                         "begin with '-'",
+                         TENANT_MAX - 1);
         return false;
     }
     if (str_equal(tenant, TENANT_LOCAL)) {
-        rest_fail_field(call->http, "tenant",
-                        "'tenant': '" TENANT_LOCAL "' is the owner's own, who comes over the "
-                        "daemon's socket without a key: take another name");
+        front_fail_field(call->http, "tenant",
+                         "'tenant': '" TENANT_LOCAL "' is the owner's own, who comes over the "
+                         "daemon's socket without a key: take another name");
         return false;
     }
     if (name && !str_copy(row->name, sizeof(row->name), name)) {
-        rest_fail_field(call->http, "name", "'name' has to be at most %d bytes", KEY_NAME_MAX - 1);
+        front_fail_field(call->http, "name", "'name' has to be at most %d bytes", KEY_NAME_MAX - 1);
         return false;
     }
     str_copy(row->tenant, sizeof(row->tenant), tenant ? tenant : TENANT_FALLBACK);
     return true;
 }
 
-void keys_create(struct rest_call *call)
+void keys_create(struct door_call *call)
 {
     char text[KEY_TEXT_MAX];
     struct error err = {0};
@@ -135,12 +135,12 @@ void keys_create(struct rest_call *call)
 
     if (!read_key(call, &row))
         return;
-    if (keys_add(call->rest->auth.index, &row, text, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (keys_add(call->front->auth.index, &row, text, &err) < 0) {
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
     note_change(call, "new", row.id, &row);
-    rest_reply(call->http, 201, key_json(&row, text));
+    front_reply(call->http, 201, key_json(&row, text));
     explicit_bzero(text, sizeof(text));
 }
 
@@ -159,35 +159,35 @@ static void look_at(void *ctx, const struct key_row *row)
         looking->row = *row;
 }
 
-void keys_rotate_one(struct rest_call *call)
+void keys_rotate_one(struct door_call *call)
 {
     struct looking looking = {.id = http_param(call->http, "id")};
     double grace_s = json_number_value(json_object_get(call->body, "grace_s"));
-    struct index *index = call->rest->auth.index;
+    struct index *index = call->front->auth.index;
     char text[KEY_TEXT_MAX];
     struct error err = {0};
 
     if (keys_rotate(index, looking.id, (uint64_t)(grace_s * 1000.0 + 0.5), text, &err) < 0 ||
         keys_each(index, look_at, &looking, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
-    active_requests_key_changed(call->rest->auth.active_requests, looking.id);
+    active_requests_key_changed(call->front->auth.active_requests, looking.id);
     note_change(call, "rotate", looking.id, &looking.row);
-    rest_reply(call->http, 200, key_json(&looking.row, text));
+    front_reply(call->http, 200, key_json(&looking.row, text));
     explicit_bzero(text, sizeof(text));
 }
 
-void keys_delete(struct rest_call *call)
+void keys_delete(struct door_call *call)
 {
     const char *id = http_param(call->http, "id");
     struct error err = {0};
 
-    if (keys_remove(call->rest->auth.index, id, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (keys_remove(call->front->auth.index, id, &err) < 0) {
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
-    active_requests_key_changed(call->rest->auth.active_requests, id);
+    active_requests_key_changed(call->front->auth.active_requests, id);
     note_change(call, "rm", id, NULL);
-    rest_reply(call->http, 200, json_pack("{s:s}", "id", id));
+    front_reply(call->http, 200, json_pack("{s:s}", "id", id));
 }

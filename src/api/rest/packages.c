@@ -12,19 +12,20 @@
 #include "model/text.h"
 #include "session/installer.h"
 
-void packages_list(struct rest_call *call)
+void packages_list(struct door_call *call)
 {
     struct session *session;
 
-    if (rest_session(call, false, &session))
-        rest_reply(call->http, 200, json_pack("{s:o}", "packages", session_packages_json(session)));
+    if (front_session(call, false, &session))
+        front_reply(call->http, 200,
+                    json_pack("{s:o}", "packages", session_packages_json(session)));
 }
 
 struct installing {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;         /* NULL: it is a stream now */
     struct installation *installation; /* NULL: it is over */
-    struct rest_stream stream;
+    struct front_stream stream;
 };
 
 static void installing_free(void *ctx)
@@ -42,8 +43,8 @@ static void on_progress(void *ctx, const char *line)
 
     if (installing->http)
         return;
-    rest_stream_event(&installing->stream, NULL, "progress",
-                      json_pack("{s:o}", "line", text_to_json(line, strlen(line))));
+    front_stream_event(&installing->stream, NULL, "progress",
+                       json_pack("{s:o}", "line", text_to_json(line, strlen(line))));
     http_reply_more(installing->stream.http);
 }
 
@@ -57,19 +58,19 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
         reply = json_pack("{s:O, s:s, s:I}", "installed", end->added, "layer", end->layer, "ms",
                           (json_int_t)end->ms);
     if (!installing->http) {
-        rest_stream_event(&installing->stream, NULL, reply ? "installed" : "error",
-                          reply ? reply
-                                : json_pack("{s:{s:s, s:o}}", "error", "code",
-                                            err->code ? err->code : ERROR_ENGINE, "message",
-                                            text_to_json(err->text, strlen(err->text))));
+        front_stream_event(&installing->stream, NULL, reply ? "installed" : "error",
+                           reply ? reply
+                                 : json_pack("{s:{s:s, s:o}}", "error", "code",
+                                             err->code ? err->code : ERROR_ENGINE, "message",
+                                             text_to_json(err->text, strlen(err->text))));
         installing->stream.is_over = true;
         http_reply_more(installing->stream.http);
         return;
     }
     if (err->num == 0)
-        rest_reply(installing->http, 200, reply);
+        front_reply(installing->http, 200, reply);
     else
-        rest_fail(installing->rest, installing->http, err, NULL);
+        front_fail(installing->front, installing->http, err, NULL);
     installing_free(installing);
 }
 
@@ -92,7 +93,7 @@ static char **read_names(json_t *list)
     return ptr_take(&names);
 }
 
-static int start(struct rest_call *call, struct session *session, struct installing *installing,
+static int start(struct door_call *call, struct session *session, struct installing *installing,
                  struct error *err)
 {
     static const struct install_events events = {.progress = on_progress, .done = on_installed};
@@ -100,28 +101,28 @@ static int start(struct rest_call *call, struct session *session, struct install
 
     if (!names)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    return session_install(session, (const char *const *)names, &events, installing,
+    return session_install(session, &call->caller, (const char *const *)names, &events, installing,
                            &installing->installation, err);
 }
 
-void packages_install(struct rest_call *call)
+void packages_install(struct door_call *call)
 {
     struct installing *installing;
     struct session *session;
     struct error err = {0};
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
     installing = calloc(1, sizeof(*installing));
     if (!installing) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    installing->rest = call->rest;
+    installing->front = call->front;
     installing->http = call->http;
     if (start(call, session, installing, &err) < 0) {
         installing->installation = NULL;
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         installing_free(installing);
         return;
     }
@@ -130,10 +131,10 @@ void packages_install(struct rest_call *call)
         return;
     }
     installing->http = NULL;
-    installing->stream = (struct rest_stream){.http = call->http,
-                                              .text = BUF_INIT(64 * MIB),
-                                              .fill = on_fill,
-                                              .freed = installing_free,
-                                              .ctx = installing};
-    rest_stream_start(&installing->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+    installing->stream = (struct front_stream){.http = call->http,
+                                               .text = BUF_INIT(64 * MIB),
+                                               .fill = on_fill,
+                                               .freed = installing_free,
+                                               .ctx = installing};
+    front_stream_start(&installing->stream, 200, TYPE_EVENTS, front_event_headers, -1);
 }

@@ -10,23 +10,23 @@ static void add_process(void *ctx, struct execution *execution)
     json_array_append_new(ctx, execution_json(execution));
 }
 
-void processes_list(struct rest_call *call)
+void processes_list(struct door_call *call)
 {
     struct session *session;
     json_t *processes;
 
-    if (!rest_session(call, true, &session))
+    if (!front_session(call, true, &session))
         return;
     processes = json_array();
     if (processes)
         session_each_execution(session, add_process, processes);
-    rest_reply(call->http, 200, processes ? json_pack("{s:o}", "processes", processes) : NULL);
+    front_reply(call->http, 200, processes ? json_pack("{s:o}", "processes", processes) : NULL);
 }
 
 /* ---- ?wait=SECONDS ---- */
 
 struct waiting {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;
     struct execution *execution;
     struct execution_watcher *watcher;
@@ -35,7 +35,7 @@ struct waiting {
 
 static void waiting_free(struct waiting *waiting)
 {
-    waiting->rest->reactor->ops->timer_remove(waiting->timer);
+    waiting->front->reactor->ops->timer_remove(waiting->timer);
     if (waiting->watcher)
         execution_unwatch(waiting->watcher, false);
     free(waiting);
@@ -45,7 +45,7 @@ static void on_due(void *ctx)
 {
     struct waiting *waiting = ctx;
 
-    rest_reply(waiting->http, 200, execution_json(waiting->execution));
+    front_reply(waiting->http, 200, execution_json(waiting->execution));
     waiting_free(waiting);
 }
 
@@ -62,42 +62,42 @@ static void on_gone(void *ctx)
     waiting_free(ctx);
 }
 
-static void wait_for(struct rest_call *call, struct execution *execution, uint64_t wait_ms)
+static void wait_for(struct door_call *call, struct execution *execution, uint64_t wait_ms)
 {
     static const struct execution_watch_events events = {.more = on_more};
     struct waiting *waiting = calloc(1, sizeof(*waiting));
 
     if (!waiting) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    *waiting = (struct waiting){.rest = call->rest, .http = call->http, .execution = execution};
+    *waiting = (struct waiting){.front = call->front, .http = call->http, .execution = execution};
     waiting->watcher = execution_watch(execution, false, &events, waiting);
-    waiting->timer = reactor_timer(call->rest->reactor, on_due, waiting);
+    waiting->timer = reactor_timer(call->front->reactor, on_due, waiting);
     if (!waiting->watcher || !waiting->timer) {
         waiting_free(waiting);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    call->rest->reactor->ops->timer_set(waiting->timer, wait_ms);
+    call->front->reactor->ops->timer_set(waiting->timer, wait_ms);
     http_on_gone(call->http, on_gone, waiting);
 }
 
-void processes_get(struct rest_call *call)
+void processes_get(struct door_call *call)
 {
     json_t *wait = json_object_get(call->query, "wait");
     struct execution *execution;
     struct session *session;
 
-    if (!rest_execution(call, &session, &execution))
+    if (!front_execution(call, &session, &execution))
         return;
     if (wait && json_number_value(wait) > 0 && !execution_has_ended(execution))
         wait_for(call, execution, (uint64_t)(json_number_value(wait) * 1000.0 + 0.5));
     else
-        rest_reply(call->http, 200, execution_json(execution));
+        front_reply(call->http, 200, execution_json(execution));
 }
 
-void processes_events(struct rest_call *call)
+void processes_events(struct door_call *call)
 {
     struct rest_following following = {0};
     struct exec_stream_spec *exec_stream = &following.exec_stream;
@@ -105,20 +105,20 @@ void processes_events(struct rest_call *call)
     uint64_t first;
     int r;
 
-    if (!rest_execution(call, &exec_stream->session, &exec_stream->execution))
+    if (!front_execution(call, &exec_stream->session, &exec_stream->execution))
         return;
     r = exec_stream_resume(exec_stream, http_header(call->http, "Last-Event-ID"), &first, &err);
     if (r == -EINVAL)
-        rest_fail_field(call->http, "Last-Event-ID", "Last-Event-ID: %s", err.text);
+        front_fail_field(call->http, "Last-Event-ID", "Last-Event-ID: %s", err.text);
     else if (r < 0)
-        rest_fail(call->rest, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
+        front_fail(call->front, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
     else
         rest_follow(call, &following);
 }
 
 /* ---- signal, resize ---- */
 
-void processes_signal(struct rest_call *call)
+void processes_signal(struct door_call *call)
 {
     int number = start_signal(json_object_get(call->body, "signal"));
     struct execution *execution;
@@ -126,31 +126,31 @@ void processes_signal(struct rest_call *call)
     struct error err = {0};
 
     if (number == 0) {
-        rest_fail_field(call->http, "signal",
-                        "'signal' has to be a name such as TERM, or a number from 1 to %d",
-                        NSIG - 1);
+        front_fail_field(call->http, "signal",
+                         "'signal' has to be a name such as TERM, or a number from 1 to %d",
+                         NSIG - 1);
         return;
     }
-    if (!rest_execution(call, &session, &execution))
+    if (!front_execution(call, &session, &execution))
         return;
     if (execution_signal(execution, number, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, execution_json(execution));
+        front_reply(call->http, 200, execution_json(execution));
 }
 
-void processes_resize(struct rest_call *call)
+void processes_resize(struct door_call *call)
 {
     struct execution *execution;
     struct session *session;
     struct error err = {0};
 
-    if (!rest_execution(call, &session, &execution))
+    if (!front_execution(call, &session, &execution))
         return;
     if (execution_resize(
             execution, (unsigned)json_number_value(json_object_get(call->body, "rows")),
             (unsigned)json_number_value(json_object_get(call->body, "columns")), &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, execution_json(execution));
+        front_reply(call->http, 200, execution_json(execution));
 }

@@ -4,9 +4,9 @@
 #include "api/rest/rest_private.h"
 #include "base/str.h"
 
-void reload_post(struct rest_call *call)
+void reload_post(struct door_call *call)
 {
-    const struct rest_info *info = &call->rest->info;
+    const struct front_info *info = &call->front->info;
     struct error err = {0};
     json_t *reply = NULL;
     int r;
@@ -19,8 +19,8 @@ void reload_post(struct rest_call *call)
     if (r < 0) {
         if (str_equal(err.code, ERROR_BAD_CONFIG))
             err.code = ERROR_BAD_INPUT; /* the caller's, not the one in use */
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
-    rest_reply(call->http, 200, reply);
+    front_reply(call->http, 200, reply);
 }

@@ -23,7 +23,7 @@ struct waiting {
     struct http_request *http;
     struct run *run; /* NULL: it has ended */
     json_t *body;    /* the run may point into it */
-    struct rest_stream stream;
+    struct front_stream stream;
     bool is_held[2]; /* the stream waits for the client */
 };
 
@@ -39,7 +39,7 @@ static void on_done(void *ctx, struct result *result)
 {
     struct waiting *waiting = ctx;
 
-    rest_reply(waiting->http, 200, result_to_json(result));
+    front_reply(waiting->http, 200, result_to_json(result));
     result_free(result);
     waiting_free(waiting);
 }
@@ -79,8 +79,8 @@ static size_t on_output(void *ctx, int stream, const void *data, size_t length)
     }
     for (size_t left = length, count; left > 0; at += count, left -= count) {
         count = MIN(left, (size_t)PIECE);
-        rest_stream_event(&waiting->stream, NULL, stream == 1 ? "stdout" : "stderr",
-                          piece_json(at, count));
+        front_stream_event(&waiting->stream, NULL, stream == 1 ? "stdout" : "stderr",
+                           piece_json(at, count));
     }
     http_reply_more(waiting->stream.http);
     return length;
@@ -91,7 +91,7 @@ static void on_exit_event(void *ctx, struct result *result)
     struct waiting *waiting = ctx;
 
     waiting->run = NULL;
-    rest_stream_event(&waiting->stream, NULL, "exit", result_to_json(result));
+    front_stream_event(&waiting->stream, NULL, "exit", result_to_json(result));
     result_free(result);
     waiting->stream.is_over = true;
     http_reply_more(waiting->stream.http);
@@ -120,10 +120,10 @@ static void on_freed(void *ctx)
 static void start_events(struct waiting *waiting)
 {
     char name[ID_MAX + 32]; /* for a client that wants to end it */
-    const char *headers[] = {rest_event_headers[0], name, NULL};
+    const char *headers[] = {front_event_headers[0], name, NULL};
 
     str_format(name, sizeof(name), "Bailey-Execution: %s", session_manager_run_id(waiting->run));
-    rest_stream_start(&waiting->stream, 200, TYPE_EVENTS, headers, -1);
+    front_stream_start(&waiting->stream, 200, TYPE_EVENTS, headers, -1);
 }
 
 /* ---- the request ---- */
@@ -144,24 +144,24 @@ static bool is_name(const char *name)
 }
 
 /* Would it run here as its caller would run it? */
-static int check_like(struct rest_call *call, const struct run_spec *spec, const char *like,
+static int check_like(struct door_call *call, const struct run_spec *spec, const char *like,
                       struct error *err)
 {
     CLEANUP(buf_free) struct buf ours = BUF_INIT(SHAPE_MAX);
     const struct session_language *language =
-        session_manager_language(call->rest->manager, spec->language);
+        session_manager_language(call->front->manager, spec->language);
     struct session_template found_template = {0};
     const char *differs;
     char name[64];
     int r =
-        session_manager_template(call->rest->manager, spec->template_name, &found_template, err);
-    struct shape shape = {.state = call->rest->info.state,
+        session_manager_template(call->front->manager, spec->template_name, &found_template, err);
+    struct shape shape = {.state = call->front->info.state,
                           .fingerprint = language ? language->fingerprint : NULL,
                           .layer = found_template.layer};
 
     if (r < 0)
         return r;
-    if (shape_text(&shape, session_manager_config(call->rest->manager), &ours) < 0)
+    if (shape_text(&shape, session_manager_config(call->front->manager), &ours) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     differs = shape_difference(buf_text(&ours), like, name);
     return differs ? error_set(err, -EPERM, ERROR_RUN_DIFFERS,
@@ -170,33 +170,33 @@ static int check_like(struct rest_call *call, const struct run_spec *spec, const
 }
 
 /* What the schema cannot say; false: it was answered. */
-static bool check(struct rest_call *call, const struct run_spec *spec)
+static bool check(struct door_call *call, const struct run_spec *spec)
 {
     json_t *like = json_object_get(call->body, "like");
     struct error err = {0};
 
     if (spec->code[strspn(spec->code, " \t\r\n\f\v")] == '\0') {
-        rest_fail_field(call->http, "code", "'code' is empty: there is nothing to run");
+        front_fail_field(call->http, "code", "'code' is empty: there is nothing to run");
         return false;
     }
     if (spec->name && !is_name(spec->name)) {
-        rest_fail_field(call->http, "name",
-                        "'name' has to be one name of at most %d bytes without '/' that does not "
-                        "begin with '-'",
-                        NAME_MAX_BYTES);
+        front_fail_field(call->http, "name",
+                         "'name' has to be one name of at most %d bytes without '/' that does not "
+                         "begin with '-'",
+                         NAME_MAX_BYTES);
         return false;
     }
     if (spec->code_length > LIMIT_CODE_BYTES)
         error_set(&err, -EFBIG, ERROR_TOO_LARGE, "'code' is larger than %llu MB",
                   LIMIT_CODE_BYTES / MIB);
-    else if (!is_enabled(session_manager_config(call->rest->manager), spec->language))
+    else if (!is_enabled(session_manager_config(call->front->manager), spec->language))
         error_set(&err, -EPERM, ERROR_NO_INTERPRETER,
                   "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
                   spec->language);
     else if (like)
         check_like(call, spec, json_string_value(like), &err);
     if (err.num < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     return err.num == 0 && rest_check_env(call->http, spec->env);
 }
 
@@ -208,6 +208,7 @@ static void read_spec(json_t *body, struct run_spec *spec)
     json_t *timeout = json_object_get(body, "timeout");
 
     *spec = (struct run_spec){
+        .keeper = body,
         .template_name = json_string_value(json_object_get(body, "template")),
         .language = language ? json_string_value(language) : "python",
         .code = json_string_value(code),
@@ -224,7 +225,7 @@ static void read_spec(json_t *body, struct run_spec *spec)
         spec->timeout_ms = 1; /* 0 would mean: as configured */
 }
 
-void run_start(struct rest_call *call)
+void run_start(struct door_call *call)
 {
     bool wants_events = rest_wants_events(call->http);
     struct waiting *waiting;
@@ -232,12 +233,13 @@ void run_start(struct rest_call *call)
     struct error err = {0};
 
     read_spec(call->body, &spec);
-    spec.tenant = call->who.tenant;
+    spec.caller = &call->caller;
+    spec.tenant = call->caller.who.tenant;
     if (!check(call, &spec))
         return;
     waiting = malloc(sizeof(*waiting));
     if (!waiting) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     *waiting = (struct waiting){.http = call->http,
@@ -248,9 +250,9 @@ void run_start(struct rest_call *call)
                                            .freed = on_freed,
                                            .ctx = waiting}};
     spec.sink = wants_events ? on_output : NULL;
-    if (session_manager_run(call->rest->manager, &spec, wants_events ? on_exit_event : on_done,
+    if (session_manager_run(call->front->manager, &spec, wants_events ? on_exit_event : on_done,
                             waiting, &waiting->run, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         waiting_free(waiting);
     } else if (wants_events) {
         start_events(waiting);
@@ -259,18 +261,18 @@ void run_start(struct rest_call *call)
     }
 }
 
-void run_stop(struct rest_call *call)
+void run_stop(struct door_call *call)
 {
     const char *id = http_param(call->http, "execution");
-    struct run *run = session_manager_run_find(call->rest->manager, id);
-    const char *tenant = auth_tenant(&call->who);
+    struct run *run = session_manager_run_find(call->front->manager, id);
+    const char *tenant = auth_tenant(&call->caller.who);
     struct error err = {0};
 
     if (!run || (tenant && !str_equal(session_manager_run_tenant(run), tenant))) {
         error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND, "no run '%.60s' is under way", id);
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
     session_manager_run_stop(run);
-    rest_reply(call->http, 202, json_object());
+    front_reply(call->http, 202, json_object());
 }

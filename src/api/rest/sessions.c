@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/rest/rest_private.h"
+#include "api/start.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -10,7 +11,7 @@
 /* ---- made ---- */
 
 /* Which one of content, content_base64 and path a dataset has; false: it was answered. */
-static bool check_dataset(struct rest_call *call, json_t *dataset, const char *field,
+static bool check_dataset(struct door_call *call, json_t *dataset, const char *field,
                           char names[LIMIT_DATASETS][LIMIT_NAME + 8], size_t index)
 {
     static const char *const sources[] = {"content", "content_base64", "path"};
@@ -20,13 +21,13 @@ static bool check_dataset(struct rest_call *call, json_t *dataset, const char *f
     for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
         count += json_object_get(dataset, sources[i]) != NULL;
     if (count != 1) {
-        rest_fail_field(call->http, field,
-                        "'%s' has to have exactly one of content, content_base64 and path", field);
+        front_fail_field(call->http, field,
+                         "'%s' has to have exactly one of content, content_base64 and path", field);
         return false;
     }
     if (dataset_file_name(json_string_value(json_object_get(dataset, "name")), names[index],
                           sizeof(names[index]), &err) < 0) {
-        rest_fail(call->rest, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));
+        front_fail(call->front, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));
         return false;
     }
     for (size_t i = 0; i < index; i++) {
@@ -34,14 +35,14 @@ static bool check_dataset(struct rest_call *call, json_t *dataset, const char *f
             continue;
         error_set(&err, -EEXIST, ERROR_DATASET_TAKEN,
                   "two datasets would both be /tmp/data/%s: give them other names", names[i]);
-        rest_fail(call->rest, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));
+        front_fail(call->front, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));
         return false;
     }
     return true;
 }
 
 /* Before anything is made: names that clash are said first. */
-static bool check_datasets(struct rest_call *call, json_t *datasets)
+static bool check_datasets(struct door_call *call, json_t *datasets)
 {
     CLEANUP(freep) char(*names)[LIMIT_NAME + 8] = NULL;
     json_t *one;
@@ -51,7 +52,7 @@ static bool check_datasets(struct rest_call *call, json_t *datasets)
         return true;
     names = calloc(LIMIT_DATASETS, sizeof(*names));
     if (!names) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return false;
     }
     json_array_foreach(datasets, i, one)
@@ -83,7 +84,8 @@ static int give_bytes(struct session *session, const char *name, const void *dat
 
 /* A session on its way: its datasets are given one after the other, then it is answered. */
 struct creating {
-    struct rest *rest;
+    struct front *front;
+    struct caller caller;
     struct http_request *http;
     char id[ID_MAX];
     json_t *datasets;              /* NULL: none */
@@ -103,15 +105,15 @@ static void give_up(struct creating *creating)
     struct session *session;
     struct error ignored;
 
-    if (session_manager_find(creating->rest->manager, creating->id, &session, &ignored) == 0)
-        session_end(session, "deleted", NULL, NULL);
+    if (session_manager_find(creating->front->manager, creating->id, &session, &ignored) == 0)
+        session_end_by(session, &creating->caller, "deleted", NULL, NULL);
 }
 
 static void creating_fail(struct creating *creating, const struct error *err)
 {
     give_up(creating);
-    rest_fail(creating->rest, creating->http, err,
-              json_pack("{s:o}", "field", json_sprintf("datasets[%zu]", creating->at)));
+    front_fail(creating->front, creating->http, err,
+               json_pack("{s:o}", "field", json_sprintf("datasets[%zu]", creating->at)));
     creating_free(creating);
 }
 
@@ -157,7 +159,7 @@ static void create_next(struct creating *creating)
 {
     struct session *session;
     struct error err = {0};
-    int r = session_manager_find(creating->rest->manager, creating->id, &session, &err);
+    int r = session_manager_find(creating->front->manager, creating->id, &session, &err);
 
     for (; r == 0 && creating->at < json_array_size(creating->datasets); creating->at++) {
         r = give_dataset(creating, session, json_array_get(creating->datasets, creating->at), &err);
@@ -172,9 +174,9 @@ static void create_next(struct creating *creating)
     }
     if (json_array_size(creating->datasets) > 0 && session_complete(session, &err) < 0) {
         give_up(creating);
-        rest_fail(creating->rest, creating->http, &err, NULL);
+        front_fail(creating->front, creating->http, &err, NULL);
     } else {
-        rest_reply(creating->http, 201, session_json(session));
+        front_reply(creating->http, 201, session_json(session));
     }
     creating_free(creating);
 }
@@ -188,16 +190,27 @@ static void on_client_gone(void *ctx)
     creating_free(creating);
 }
 
+bool rest_check_env(struct http_request *http, json_t *env)
+{
+    struct schema_problem problem = {0};
+
+    if (start_env_check(env, &problem))
+        return true;
+    front_fail_field(http, problem.field, "%s", problem.err.text);
+    return false;
+}
+
 static uint64_t millis(json_t *seconds)
 {
     return (uint64_t)(json_number_value(seconds) * 1000.0 + 0.5);
 }
 
-void sessions_create(struct rest_call *call)
+void sessions_create(struct door_call *call)
 {
     json_t *datasets = json_object_get(call->body, "datasets");
     struct session_spec spec = {
-        .tenant = call->who.tenant,
+        .caller = &call->caller,
+        .tenant = call->caller.who.tenant,
         .template_name = json_string_value(json_object_get(call->body, "template")),
         .name = json_string_value(json_object_get(call->body, "name")),
         .env = json_object_get(call->body, "env"),
@@ -213,17 +226,21 @@ void sessions_create(struct rest_call *call)
         return;
     creating = calloc(1, sizeof(*creating));
     if (!creating) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     *creating = (struct creating){
-        .rest = call->rest, .http = call->http, .datasets = json_incref(datasets)};
-    if (session_manager_create(call->rest->manager, &spec, &session, &err) < 0) {
+        .front = call->front,
+        .caller = call->caller,
+        .http = call->http,
+        .datasets = json_incref(datasets),
+    };
+    if (session_manager_create(call->front->manager, &spec, &session, &err) < 0) {
         /* Of what is left to be wrong only the name is a member. */
-        rest_fail(call->rest, call->http, &err,
-                  str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
-                      ? json_pack("{s:s}", "field", "name")
-                      : NULL);
+        front_fail(call->front, call->http, &err,
+                   str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
+                       ? json_pack("{s:s}", "field", "name")
+                       : NULL);
         creating_free(creating);
         return;
     }
@@ -247,39 +264,39 @@ static void add_session(void *ctx, struct session *session)
         json_array_append_new(listing->sessions, session_json(session));
 }
 
-void sessions_list(struct rest_call *call)
+void sessions_list(struct door_call *call)
 {
-    struct listing listing = {.tenant = auth_tenant(&call->who), .sessions = json_array()};
+    struct listing listing = {.tenant = auth_tenant(&call->caller.who), .sessions = json_array()};
 
     if (listing.sessions)
-        session_manager_each(call->rest->manager, rest_query_bool(call, "all"), add_session,
+        session_manager_each(call->front->manager, front_query_bool(call, "all"), add_session,
                              &listing);
-    rest_reply(call->http, 200,
-               listing.sessions ? json_pack("{s:o}", "sessions", listing.sessions) : NULL);
+    front_reply(call->http, 200,
+                listing.sessions ? json_pack("{s:o}", "sessions", listing.sessions) : NULL);
 }
 
-void sessions_get(struct rest_call *call)
+void sessions_get(struct door_call *call)
 {
     struct session *session;
 
-    if (rest_session(call, true, &session))
-        rest_reply(call->http, 200, session_json(session));
+    if (front_session(call, true, &session))
+        front_reply(call->http, 200, session_json(session));
 }
 
-void sessions_extend(struct rest_call *call)
+void sessions_extend(struct door_call *call)
 {
     struct session *session;
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
     session_extend(session, millis(json_object_get(call->body, "seconds")));
-    rest_reply(call->http, 200, session_json(session));
+    front_reply(call->http, 200, session_json(session));
 }
 
 /* ---- ended ---- */
 
 struct leaving {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http; /* NULL: the client left; the session ends all the same */
     char id[ID_MAX];
 };
@@ -291,10 +308,10 @@ static void on_ended(void *ctx)
     struct error err = {0};
 
     if (leaving->http &&
-        session_manager_find_any(leaving->rest->manager, leaving->id, &session, &err) == 0)
-        rest_reply(leaving->http, 200, session_json(session));
+        session_manager_find_any(leaving->front->manager, leaving->id, &session, &err) == 0)
+        front_reply(leaving->http, 200, session_json(session));
     else if (leaving->http)
-        rest_fail(leaving->rest, leaving->http, &err, NULL);
+        front_fail(leaving->front, leaving->http, &err, NULL);
     free(leaving);
 }
 
@@ -303,20 +320,20 @@ static void on_gone(void *ctx)
     ((struct leaving *)ctx)->http = NULL;
 }
 
-void sessions_delete(struct rest_call *call)
+void sessions_delete(struct door_call *call)
 {
     struct leaving *leaving;
     struct session *session;
 
-    if (!rest_session(call, false, &session))
+    if (!front_session(call, false, &session))
         return;
     leaving = malloc(sizeof(*leaving));
     if (!leaving) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    *leaving = (struct leaving){.rest = call->rest, .http = call->http};
+    *leaving = (struct leaving){.front = call->front, .http = call->http};
     str_copy(leaving->id, sizeof(leaving->id), session_id(session));
     http_on_gone(call->http, on_gone, leaving);
-    session_end(session, "deleted", on_ended, leaving);
+    session_end_by(session, &call->caller, "deleted", on_ended, leaving);
 }

@@ -11,7 +11,7 @@ bool rest_wants_events(const struct http_request *http)
     return accept && strstr(accept, TYPE_EVENTS);
 }
 
-void rest_answer_started(struct rest_call *call, struct session *session,
+void rest_answer_started(struct door_call *call, struct session *session,
                          struct execution *execution)
 {
     const struct rest_following following = {
@@ -24,7 +24,7 @@ void rest_answer_started(struct rest_call *call, struct session *session,
     if (rest_wants_events(call->http))
         rest_follow(call, &following);
     else if (json_is_true(json_object_get(call->body, "background")))
-        rest_reply(call->http, 202, execution_json(execution));
+        front_reply(call->http, 202, execution_json(execution));
     else
         rest_await(call, &following);
 }

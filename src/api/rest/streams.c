@@ -17,7 +17,7 @@ static const struct execution_watch_events no_events = {.more = ignore};
 /* ---- output ---- */
 
 struct output {
-    struct rest_stream stream;
+    struct front_stream stream;
     struct execution *execution;
     struct execution_watcher *watcher;
     int number; /* 1 or 2 */
@@ -51,7 +51,7 @@ static void output_freed(void *ctx)
     free(output);
 }
 
-static void output_send(struct rest_call *call, struct execution *execution, int number,
+static void output_send(struct door_call *call, struct execution *execution, int number,
                         uint64_t offset, uint64_t end)
 {
     struct output *output = calloc(1, sizeof(*output));
@@ -80,31 +80,31 @@ static void output_send(struct rest_call *call, struct execution *execution, int
     }
     if (!output || !output->watcher) {
         free(output);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    rest_stream_start(&output->stream, 200, TYPE_BYTES, headers, (int64_t)(end - offset));
+    front_stream_start(&output->stream, 200, TYPE_BYTES, headers, (int64_t)(end - offset));
 }
 
-void processes_output(struct rest_call *call)
+void processes_output(struct door_call *call)
 {
-    const char *stream = rest_query_text(call, "stream");
-    uint64_t offset = rest_query_u64(call, "offset", 0);
-    uint64_t length = rest_query_u64(call, "length", INT64_MAX);
+    const char *stream = front_query_text(call, "stream");
+    uint64_t offset = front_query_u64(call, "offset", 0);
+    uint64_t length = front_query_u64(call, "length", INT64_MAX);
     int number = str_equal(stream, "stderr") ? 2 : 1;
     struct execution *execution;
     struct session *session;
     struct error err = {0};
     uint64_t first, written;
 
-    if (!rest_execution(call, &session, &execution))
+    if (!front_execution(call, &session, &execution))
         return;
     first = execution_first(execution, number);
     written = execution_written(execution, number);
     if (offset < first) {
         error_set(&err, -ERANGE, ERROR_OFFSET_GONE,
                   "output before offset %" PRIu64 " is not kept any more", first);
-        rest_fail(call->rest, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
+        front_fail(call->front, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
         return;
     }
     length = offset < written ? MIN(length, written - offset) : 0;
@@ -114,7 +114,7 @@ void processes_output(struct rest_call *call)
 /* ---- input ---- */
 
 struct input {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;
     struct execution *execution;
     struct execution_watcher *watcher;
@@ -132,7 +132,8 @@ static void input_free(struct input *input)
 
 static void input_fail(struct input *input, const struct error *err)
 {
-    rest_fail(input->rest, input->http, err, json_pack("{s:I}", "bytes", (json_int_t)input->bytes));
+    front_fail(input->front, input->http, err,
+               json_pack("{s:I}", "bytes", (json_int_t)input->bytes));
     input_free(input);
 }
 
@@ -171,7 +172,7 @@ static void input_end(void *ctx)
         input_fail(input, &err);
         return;
     }
-    rest_reply(input->http, 200, json_pack("{s:I}", "bytes", (json_int_t)input->bytes));
+    front_reply(input->http, 200, json_pack("{s:I}", "bytes", (json_int_t)input->bytes));
     input_free(input);
 }
 
@@ -180,7 +181,7 @@ static void input_gone(void *ctx)
     input_free(ctx);
 }
 
-void processes_stdin(struct rest_call *call)
+void processes_stdin(struct door_call *call)
 {
     static const struct http_body_events events = {.data = input_data, .end = input_end};
     struct execution *execution;
@@ -188,24 +189,24 @@ void processes_stdin(struct rest_call *call)
     struct error err = {0};
     struct input *input;
 
-    if (!rest_execution(call, &session, &execution))
+    if (!front_execution(call, &session, &execution))
         return;
     /* Also an empty body has to hear that nobody reads. */
     if (execution_has_ended(execution)) {
         error_set(&err, -EPIPE, ERROR_EXECUTION_ENDED, "the process has ended: it takes no input");
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
     input = calloc(1, sizeof(*input));
     if (input)
-        *input = (struct input){.rest = call->rest,
+        *input = (struct input){.front = call->front,
                                 .http = call->http,
                                 .execution = execution,
-                                .ends = rest_query_bool(call, "end"),
+                                .ends = front_query_bool(call, "end"),
                                 .watcher = execution_watch(execution, false, &no_events, input)};
     if (!input || !input->watcher) {
         free(input);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     http_on_gone(call->http, input_gone, input);

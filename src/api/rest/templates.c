@@ -14,55 +14,55 @@
 #include "session/template.h"
 
 /* How many sessions have it is nobody's business but the owner's. */
-static void hide_users(const struct rest_call *call, json_t *template)
+static void hide_users(const struct door_call *call, json_t *template)
 {
-    if (auth_tenant(&call->who))
+    if (auth_tenant(&call->caller.who))
         json_object_del(template, "used_by");
 }
 
-void templates_list(struct rest_call *call)
+void templates_list(struct door_call *call)
 {
-    json_t *list = template_list_json(call->rest->manager), *template;
+    json_t *list = template_list_json(call->front->manager), *template;
     size_t i;
 
     json_array_foreach(list, i, template)
     {
         hide_users(call, template);
     }
-    rest_reply(call->http, 200, json_pack("{s:o}", "templates", list));
+    front_reply(call->http, 200, json_pack("{s:o}", "templates", list));
 }
 
-void templates_get(struct rest_call *call)
+void templates_get(struct door_call *call)
 {
     struct error err = {0};
     json_t *json;
 
-    if (template_json(call->rest->manager, http_param(call->http, "name"), &json, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (template_json(call->front->manager, http_param(call->http, "name"), &json, &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else {
         hide_users(call, json);
-        rest_reply(call->http, 200, json);
+        front_reply(call->http, 200, json);
     }
 }
 
-void templates_delete(struct rest_call *call)
+void templates_delete(struct door_call *call)
 {
     const char *name = http_param(call->http, "name");
     struct error err = {0};
 
-    if (template_remove(call->rest->manager, name, &err) < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (template_remove(call->front->manager, name, &err) < 0)
+        front_fail(call->front, call->http, &err, NULL);
     else
-        rest_reply(call->http, 200, json_pack("{s:s}", "name", name));
+        front_reply(call->http, 200, json_pack("{s:s}", "name", name));
 }
 
 /* ---- building ---- */
 
 struct building {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;    /* NULL: it is a stream now */
     struct template_build *build; /* NULL: it is over */
-    struct rest_stream stream;
+    struct front_stream stream;
 };
 
 static void building_free(void *ctx)
@@ -80,8 +80,8 @@ static void on_progress(void *ctx, const char *line)
 
     if (building->http)
         return;
-    rest_stream_event(&building->stream, NULL, "progress",
-                      json_pack("{s:o}", "line", text_to_json(line, strlen(line))));
+    front_stream_event(&building->stream, NULL, "progress",
+                       json_pack("{s:o}", "line", text_to_json(line, strlen(line))));
     http_reply_more(building->stream.http);
 }
 
@@ -97,16 +97,16 @@ static void on_built(void *ctx, json_t *template, const struct error *err)
 
     building->build = NULL;
     if (!building->http) {
-        rest_stream_event(&building->stream, NULL, template ? "built" : "error",
-                          template ? json_incref(template) : error_json(err));
+        front_stream_event(&building->stream, NULL, template ? "built" : "error",
+                           template ? json_incref(template) : error_json(err));
         building->stream.is_over = true;
         http_reply_more(building->stream.http);
         return;
     }
     if (template)
-        rest_reply(building->http, 200, json_incref(template));
+        front_reply(building->http, 200, json_incref(template));
     else
-        rest_fail(building->rest, building->http, err, NULL);
+        front_fail(building->front, building->http, err, NULL);
     building_free(building);
 }
 
@@ -115,7 +115,7 @@ static void on_fill(void *ctx)
     (void)ctx; /* events come when there are some */
 }
 
-void templates_build(struct rest_call *call)
+void templates_build(struct door_call *call)
 {
     static const struct template_build_events events = {.progress = on_progress, .done = on_built};
     const char *accept = http_header(call->http, "Accept");
@@ -123,15 +123,15 @@ void templates_build(struct rest_call *call)
     struct error err = {0};
 
     if (!building) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    building->rest = call->rest;
+    building->front = call->front;
     building->http = call->http;
-    if (template_build(call->rest->manager, call->body, &events, building, &building->build, &err) <
-        0) {
+    if (template_build(call->front->manager, call->body, &events, building, &building->build,
+                       &err) < 0) {
         building->build = NULL;
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         building_free(building);
         return;
     }
@@ -140,18 +140,18 @@ void templates_build(struct rest_call *call)
         return;
     }
     building->http = NULL;
-    building->stream = (struct rest_stream){.http = call->http,
-                                            .text = BUF_INIT(64 * MIB),
-                                            .fill = on_fill,
-                                            .freed = building_free,
-                                            .ctx = building};
-    rest_stream_start(&building->stream, 200, TYPE_EVENTS, rest_event_headers, -1);
+    building->stream = (struct front_stream){.http = call->http,
+                                             .text = BUF_INIT(64 * MIB),
+                                             .fill = on_fill,
+                                             .freed = building_free,
+                                             .ctx = building};
+    front_stream_start(&building->stream, 200, TYPE_EVENTS, front_event_headers, -1);
 }
 
 /* ---- verifying ---- */
 
 struct verifying {
-    struct rest *rest;
+    struct front *front;
     struct http_request *http;
     struct template_verify *verify;
     char name[LIMIT_NAME + 1];
@@ -161,10 +161,10 @@ static void on_verified(void *ctx, const struct error *err)
 {
     struct verifying *verifying = ctx;
 
-    rest_reply(verifying->http, 200,
-               json_pack("{s:s, s:b, s:o}", "name", verifying->name, "intact", err->num == 0,
-                         "problem",
-                         err->num == 0 ? json_null() : text_to_json(err->text, strlen(err->text))));
+    front_reply(
+        verifying->http, 200,
+        json_pack("{s:s, s:b, s:o}", "name", verifying->name, "intact", err->num == 0, "problem",
+                  err->num == 0 ? json_null() : text_to_json(err->text, strlen(err->text))));
     free(verifying);
 }
 
@@ -176,21 +176,21 @@ static void on_gone(void *ctx)
     free(verifying);
 }
 
-void templates_verify(struct rest_call *call)
+void templates_verify(struct door_call *call)
 {
     struct verifying *verifying = calloc(1, sizeof(*verifying));
     struct error err = {0};
 
     if (!verifying) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    verifying->rest = call->rest;
+    verifying->front = call->front;
     verifying->http = call->http;
     str_copy(verifying->name, sizeof(verifying->name), http_param(call->http, "name"));
-    if (template_verify(call->rest->manager, http_param(call->http, "name"), on_verified, verifying,
-                        &verifying->verify, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+    if (template_verify(call->front->manager, http_param(call->http, "name"), on_verified,
+                        verifying, &verifying->verify, &err) < 0) {
+        front_fail(call->front, call->http, &err, NULL);
         free(verifying);
         return;
     }

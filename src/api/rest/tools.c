@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "tool/call.h"
 
-void tools_list(struct rest_call *call)
+void tools_list(struct door_call *call)
 {
     json_t *tools = json_array();
 
@@ -17,7 +17,7 @@ void tools_list(struct rest_call *call)
             tools = NULL;
         }
     }
-    rest_reply(call->http, 200, tools ? json_pack("{s:o}", "tools", tools) : NULL);
+    front_reply(call->http, 200, tools ? json_pack("{s:o}", "tools", tools) : NULL);
 }
 
 /* A request that waits for its tool. */
@@ -26,11 +26,11 @@ struct waiting {
     struct tool_call *call;
 };
 
-static void on_done(void *ctx, json_t *reply)
+static void on_done(void *ctx, const struct tool_reply *reply)
 {
     struct waiting *waiting = ctx;
 
-    rest_reply(waiting->http, 200, json_incref(reply));
+    front_reply(waiting->http, 200, reply ? tool_reply_json(reply) : NULL);
     free(waiting);
 }
 
@@ -42,7 +42,7 @@ static void on_gone(void *ctx)
     free(waiting);
 }
 
-static void unknown_tool(struct rest_call *call, const char *name)
+static void unknown_tool(struct door_call *call, const char *name)
 {
     const char *nearest = tool_nearest(name);
     struct error err = {0};
@@ -53,10 +53,10 @@ static void unknown_tool(struct rest_call *call, const char *name)
     else
         error_set(&err, -ENOENT, ERROR_UNKNOWN_TOOL,
                   "unknown tool '%.60s'; GET /v1/tools lists them", name);
-    rest_fail(call->rest, call->http, &err, json_pack("{s:s?}", "nearest", nearest));
+    front_fail(call->front, call->http, &err, json_pack("{s:s?}", "nearest", nearest));
 }
 
-void tools_call(struct rest_call *call)
+void tools_call(struct door_call *call)
 {
     const char *name = http_param(call->http, "name");
     const struct tool_row *row = tool_find(name);
@@ -69,12 +69,12 @@ void tools_call(struct rest_call *call)
     }
     waiting = malloc(sizeof(*waiting));
     if (!waiting) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     *waiting = (struct waiting){.http = call->http};
-    tool_start(call->rest->tools, &call->who, row, call->body, rest_query_text(call, "session"),
-               on_done, waiting, &started);
+    tool_start(call->front->tools, &call->caller, row, call->body,
+               front_query_text(call, "session"), on_done, waiting, &started);
     if (!started)
         return; /* it was answered, and `waiting` is gone */
     waiting->call = started;

@@ -13,9 +13,9 @@ static void on_seen(void *ctx, json_t *state)
     struct looking *looking = ctx;
 
     if (state)
-        rest_reply(looking->http, 200, state);
+        front_reply(looking->http, 200, state);
     else
-        rest_fail_memory(looking->http);
+        front_fail_memory(looking->http);
     free(looking);
 }
 
@@ -27,15 +27,15 @@ static void on_gone(void *ctx)
     free(looking);
 }
 
-void warm_get(struct rest_call *call)
+void warm_get(struct door_call *call)
 {
     struct looking *looking = calloc(1, sizeof(*looking));
 
     if (!looking) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    *looking = (struct looking){.manager = call->rest->manager, .http = call->http};
+    *looking = (struct looking){.manager = call->front->manager, .http = call->http};
     http_on_gone(call->http, on_gone, looking);
     session_manager_look(looking->manager, on_seen, looking);
 }

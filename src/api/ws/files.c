@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/file_change.h"
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -140,7 +141,7 @@ static void on_box(void *ctx, struct box *box, const struct error *failed)
 /* What a scope of its own protects over REST is protected here. */
 static bool may_watch(struct ws_request *request, struct error *err)
 {
-    const struct principal *who = &request->peer->who;
+    const struct principal *who = &request->peer->caller.who;
 
     if (who->is_local || who->scopes & SCOPE_BIT(SCOPE_FILES))
         return true;

@@ -8,38 +8,14 @@
 #include "observe/metrics.h"
 
 #define PROTOCOL "bailey.v1"
-#define KEY "bailey.key."
 
-struct wanted_key {
-    char *key;
-    size_t size;
-};
-
-static bool take_key(void *ctx, const char *word, size_t length)
+void ws_count(struct front *front, int number)
 {
-    struct wanted_key *wanted = ctx;
-    size_t before = strlen(KEY);
-
-    if (length <= before || strncmp(word, KEY, before) != 0 || length - before >= wanted->size)
-        return false;
-    str_format(wanted->key, wanted->size, "%.*s", (int)(length - before), word + before);
-    return true;
-}
-
-bool ws_protocol_key(const char *protocols, char *key, size_t size)
-{
-    struct wanted_key wanted = {key, size};
-
-    return ws_list_each(protocols, take_key, &wanted);
-}
-
-void ws_count(struct rest *rest, int number)
-{
-    metrics_move(session_manager_metrics(rest->manager), METRIC_STREAMS, &(const char *){"ws"},
+    metrics_move(session_manager_metrics(front->manager), METRIC_STREAMS, &(const char *){"ws"},
                  number);
 }
 
-bool ws_is_asked(struct rest_call *call)
+bool ws_is_asked(struct door_call *call)
 {
     const char *version = http_header(call->http, "Sec-WebSocket-Version");
     int wants = http_wants_websocket(call->http);
@@ -55,11 +31,11 @@ bool ws_is_asked(struct rest_call *call)
                   "the request is no WebSocket's handshake: Connection, Sec-WebSocket-Key or "
                   "Sec-WebSocket-Version is missing or malformed, or there is a body");
     if (err.num < 0)
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
     return err.num == 0;
 }
 
-bool ws_open(struct rest_call *call, size_t message_max, const struct websocket_events *events,
+bool ws_open(struct door_call *call, size_t message_max, const struct websocket_events *events,
              void *ctx, struct websocket **ret)
 {
     const char *protocols = http_header(call->http, "Sec-WebSocket-Protocol");
@@ -76,6 +52,6 @@ bool ws_open(struct rest_call *call, size_t message_max, const struct websocket_
                      },
                      ret, &err) == 0)
         return true;
-    rest_fail(call->rest, call->http, &err, NULL);
+    front_fail(call->front, call->http, &err, NULL);
     return false;
 }

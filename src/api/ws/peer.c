@@ -38,7 +38,7 @@ void ws_say(struct ws_peer *peer, json_t *message, bool is_reply)
 {
     size_t before = peer->out.length;
 
-    if (!message || text_of_json(message, REST_JSON, &peer->out) < 0 ||
+    if (!message || text_of_json(message, FRONT_JSON, &peer->out) < 0 ||
         buf_append(&peer->out, "\n", 1) < 0) {
         /* Half of it, or a hole behind which more follows, would be taken for the whole. */
         peer->out.length = before;
@@ -105,7 +105,7 @@ void ws_ready(struct ws_subscription *subscription)
     struct ws_peer *peer = subscription->peer;
 
     subscription->is_ready = true;
-    peer->rest->reactor->ops->timer_set(peer->timer, 0);
+    peer->front->reactor->ops->timer_set(peer->timer, 0);
 }
 
 /* The first that has something; it is the last one next time. */
@@ -150,7 +150,7 @@ static void pump(struct ws_peer *peer)
             end(subscription, state == WS_BROKEN);
     }
     if (peer->out.length == 0 && websocket_has_room(peer->socket))
-        peer->rest->reactor->ops->timer_set(peer->timer, 0); /* the others first */
+        peer->front->reactor->ops->timer_set(peer->timer, 0); /* the others first */
 }
 
 /* ---- life ---- */
@@ -169,12 +169,12 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
 {
     struct ws_peer *peer = ctx;
 
-    auth_speak(&peer->rest->auth, &peer->caller, peer->session);
+    auth_speak(&peer->caller, peer->session);
     if (is_text)
         ws_message(peer, data, length);
     else
         websocket_close(peer->socket, 1003, "this address takes text messages");
-    auth_leave(&peer->rest->auth);
+    auth_leave();
 }
 
 static void peer_free(struct ws_peer *peer, bool is_clean)
@@ -183,8 +183,8 @@ static void peer_free(struct ws_peer *peer, bool is_clean)
         ws_drop(peer->subscriptions, is_clean);
     ws_inputs_free(peer);
     if (peer->is_open)
-        ws_count(peer->rest, -1);
-    peer->rest->reactor->ops->timer_remove(peer->timer);
+        ws_count(peer->front, -1);
+    peer->front->reactor->ops->timer_remove(peer->timer);
     buf_free(&peer->out);
     free(peer);
 }
@@ -194,7 +194,7 @@ static void on_closed(void *ctx, unsigned status)
     peer_free(ctx, status == 1000);
 }
 
-static void open_peer(struct rest_call *call, struct session *session)
+static void open_peer(struct door_call *call, struct session *session)
 {
     static const struct websocket_events events = {
         .message = on_message, .drained = on_drained, .closed = on_closed};
@@ -202,17 +202,17 @@ static void open_peer(struct rest_call *call, struct session *session)
 
     if (peer)
         *peer = (struct ws_peer){
-            .rest = call->rest,
-            .who = call->who,
-            .timer = reactor_timer(call->rest->reactor, on_due, peer),
+            .front = call->front,
+            .schemas = call->door,
+            .caller = call->caller,
+            .timer = reactor_timer(call->front->reactor, on_due, peer),
             .out = BUF_INIT(OUT_MAX),
         };
     if (!peer || !peer->timer) {
         free(peer);
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
-    rest_caller(call, &peer->caller);
     if (session)
         str_copy(peer->session, sizeof(peer->session), session_id(session));
     if (!ws_open(call, LIMIT_REQUEST_JSON, &events, peer, &peer->socket)) {
@@ -220,18 +220,18 @@ static void open_peer(struct rest_call *call, struct session *session)
         return;
     }
     peer->is_open = true;
-    ws_count(peer->rest, 1);
+    ws_count(peer->front, 1);
 }
 
-void ws_all(struct rest_call *call)
+void ws_all(struct door_call *call)
 {
     open_peer(call, NULL);
 }
 
-void ws_session(struct rest_call *call)
+void ws_session(struct door_call *call)
 {
     struct session *session;
 
-    if (rest_session(call, true, &session))
+    if (front_session(call, true, &session))
         open_peer(call, session);
 }

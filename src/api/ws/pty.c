@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "api/rest/schemas.h"
 #include "api/start.h"
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
@@ -24,7 +23,8 @@
 #define SAID_MAX (64 * KIB) /* of one text message */
 
 struct pty {
-    struct rest *rest;
+    struct front *front;
+    const struct ws_schemas *schemas;
     struct websocket *socket;
     struct execution *execution;
     struct execution_watcher *watcher;
@@ -43,7 +43,7 @@ static void say(struct pty *pty, const char *type, json_t *members)
     CLEANUP(json_decrefp) json_t *message = json_pack("{s:s}", "type", type);
 
     if (!members || !message || json_object_update_missing(message, members) < 0 ||
-        text_of_json(message, REST_JSON, &text) < 0 ||
+        text_of_json(message, FRONT_JSON, &text) < 0 ||
         websocket_send(pty->socket, true, text.data, text.length) < 0)
         websocket_close(pty->socket, 1011, "a message was lost");
     json_decref(members);
@@ -85,14 +85,14 @@ static void pump(void *ctx)
         has_more = send_piece(pty);
     execution_watch_at(pty->watcher, pty->offset);
     if (has_more && !pty->is_over)
-        pty->rest->reactor->ops->timer_set(pty->timer, 0); /* the others first */
+        pty->front->reactor->ops->timer_set(pty->timer, 0); /* the others first */
 }
 
 static void on_more(void *ctx)
 {
     struct pty *pty = ctx;
 
-    pty->rest->reactor->ops->timer_set(pty->timer, 0);
+    pty->front->reactor->ops->timer_set(pty->timer, 0);
 }
 
 /* ---- in ---- */
@@ -136,7 +136,7 @@ static void control(struct pty *pty, json_t *message, struct schema_problem *pro
         return;
     }
     json_object_del(message, "type");
-    if (!schema_check_text(is_resize ? B_RESIZE : B_SIGNAL, message, problem))
+    if (!schema_check(is_resize ? pty->schemas->resize : pty->schemas->signal, message, problem))
         return;
     if (is_resize) {
         execution_resize(
@@ -162,7 +162,7 @@ static void on_text(struct pty *pty, const char *text, size_t length)
     else if (message)
         control(pty, message, &problem);
     if (problem.err.num < 0 && websocket_has_room(pty->socket)) /* else it does not listen */
-        say(pty, "error", rest_error_json(pty->rest, &problem.err, rest_problem_json(&problem)));
+        say(pty, "error", front_error_json(pty->front, &problem.err, front_problem_json(&problem)));
 }
 
 static void on_message(void *ctx, bool is_text, const void *data, size_t length)
@@ -186,12 +186,12 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
 static void pty_free(struct pty *pty, bool ends_it)
 {
     if (pty->socket) /* it was opened */
-        ws_count(pty->rest, -1);
+        ws_count(pty->front, -1);
     if (pty->waits)
         execution_stdin_wait(pty->execution, NULL, pty);
     if (pty->watcher)
         execution_unwatch(pty->watcher, ends_it);
-    pty->rest->reactor->ops->timer_remove(pty->timer);
+    pty->front->reactor->ops->timer_remove(pty->timer);
     buf_free(&pty->input);
     free(pty);
 }
@@ -202,45 +202,46 @@ static void on_closed(void *ctx, unsigned status)
 }
 
 /* A new terminal. */
-static int start(struct rest_call *call, struct session *session, struct execution **ret,
+static int start(struct door_call *call, struct session *session, struct execution **ret,
                  struct error *err)
 {
-    const char *command = rest_query_text(call, "command");
+    const char *command = front_query_text(call, "command");
     const char *argv[] = {"/bin/sh", "-c", command ? command : SHELL, NULL};
     CLEANUP(json_decrefp) json_t *env = json_pack("{s:s}", "TERM", TERM);
 
     return session_exec(session,
                         &(struct execution_spec){
+                            .caller = &call->caller,
                             .argv = argv,
                             .env = env,
                             .stdin_open = true,
                             .is_pty = true,
-                            .rows = (unsigned)rest_query_u64(call, "rows", ROWS),
-                            .columns = (unsigned)rest_query_u64(call, "columns", COLUMNS),
+                            .rows = (unsigned)front_query_u64(call, "rows", ROWS),
+                            .columns = (unsigned)front_query_u64(call, "columns", COLUMNS),
                         },
                         ret, err);
 }
 
 /* One that is there, from an offset on. */
-static int attach(struct rest_call *call, struct session *session, struct execution **ret,
+static int attach(struct door_call *call, struct session *session, struct execution **ret,
                   struct error *err)
 {
     CLEANUP(json_decrefp) json_t *json = NULL;
-    int r = session_find_execution(session, rest_query_text(call, "execution"), ret, err);
+    int r = session_find_execution(session, front_query_text(call, "execution"), ret, err);
 
     if (r < 0)
         return r;
     json = execution_json(*ret);
     if (!json_is_true(json_object_get(json, "pty")))
         return error_set(err, -ENOTTY, ERROR_NOT_A_TERMINAL, "that execution has no terminal");
-    if (rest_query_u64(call, "offset", execution_first(*ret, 1)) < execution_first(*ret, 1))
+    if (front_query_u64(call, "offset", execution_first(*ret, 1)) < execution_first(*ret, 1))
         return error_set(err, -ERANGE, ERROR_OFFSET_GONE,
                          "output before offset %" PRIu64 " is not kept any more",
                          execution_first(*ret, 1));
     return 0;
 }
 
-static struct pty *pty_new(struct rest_call *call, struct execution *execution)
+static struct pty *pty_new(struct door_call *call, struct execution *execution)
 {
     static const struct execution_watch_events events = {.more = on_more};
     struct pty *pty = calloc(1, sizeof(*pty));
@@ -248,11 +249,12 @@ static struct pty *pty_new(struct rest_call *call, struct execution *execution)
     if (!pty)
         return NULL;
     *pty = (struct pty){
-        .rest = call->rest,
+        .front = call->front,
+        .schemas = call->door,
         .execution = execution,
         .watcher = execution_watch(execution, true, &events, pty),
-        .timer = reactor_timer(call->rest->reactor, pump, pty),
-        .offset = {rest_query_u64(call, "offset", execution_first(execution, 1))},
+        .timer = reactor_timer(call->front->reactor, pump, pty),
+        .offset = {front_query_u64(call, "offset", execution_first(execution, 1))},
         .input = BUF_INIT(2 * LIMIT_WS_PTY),
     };
     if (pty->watcher && pty->timer)
@@ -261,33 +263,33 @@ static struct pty *pty_new(struct rest_call *call, struct execution *execution)
     return NULL;
 }
 
-void ws_pty(struct rest_call *call)
+void ws_pty(struct door_call *call)
 {
     static const struct websocket_events events = {
         .message = on_message, .drained = pump, .closed = on_closed};
-    bool is_new = !rest_query_text(call, "execution");
+    bool is_new = !front_query_text(call, "execution");
     struct execution *execution;
     CLEANUP(json_decrefp) json_t *json = NULL;
     struct session *session;
     struct error err = {0};
     struct pty *pty;
 
-    if (!rest_session(call, false, &session) || !ws_is_asked(call))
+    if (!front_session(call, false, &session) || !ws_is_asked(call))
         return;
     if ((is_new ? start : attach)(call, session, &execution, &err) < 0) {
-        rest_fail(call->rest, call->http, &err, NULL);
+        front_fail(call->front, call->http, &err, NULL);
         return;
     }
     pty = pty_new(call, execution);
     if (!pty) {
-        rest_fail_memory(call->http);
+        front_fail_memory(call->http);
         return;
     }
     if (!ws_open(call, LIMIT_WS_PTY, &events, pty, &pty->socket)) {
         pty_free(pty, is_new);
         return;
     }
-    ws_count(pty->rest, 1);
+    ws_count(pty->front, 1);
     execution_watch_at(pty->watcher, pty->offset);
     json = execution_json(execution);
     say(pty, "started",

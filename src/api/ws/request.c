@@ -1,8 +1,10 @@
 /* request.c - messages of a client against the table of what it may ask, and the answers. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "api/rest/schemas.h"
+#include "api/front/row_text.h"
+#include "api/start.h"
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -10,40 +12,120 @@
 #include "session/refusal_log.h"
 #include "session/tenant.h"
 
-#define S_WORD "{\"type\":[\"string\",\"integer\"]}"
-#define S_LAST_ID S_WORD
-
 /* clang-format off */
-#define M_SUBSCRIBE \
-    OBJECT(MEMBER("what", "{\"type\":\"string\",\"enum\":[\"events\",\"execution\",\"files\"]}") "," \
-           MEMBER("last_id", S_LAST_ID) "," MEMBER("execution", S_WORD) "," \
-           MEMBER("path", S_STRING) "," MEMBER("recursive", S_BOOLEAN), "\"what\"")
-#define M_STDIN \
-    OBJECT(MEMBER("execution", S_WORD) "," MEMBER("data", S_TEXT) "," \
-           MEMBER("encoding", "{\"type\":\"string\",\"enum\":[\"utf8\",\"base64\"]}") "," \
-           MEMBER("end", S_BOOLEAN), "\"execution\"")
-#define M_SIGNAL \
-    OBJECT(MEMBER("execution", S_WORD) "," MEMBER("signal", S_WORD), \
-           "\"execution\",\"signal\"")
-#define M_RESIZE \
-    OBJECT(MEMBER("execution", S_WORD) "," MEMBER("rows", S_SIZE) "," MEMBER("columns", S_SIZE), \
-           "\"execution\",\"rows\",\"columns\"")
-#define M_INTERRUPT OBJECT(MEMBER("context", S_NAME) "," MEMBER("language", S_LANGUAGE), "")
-#define M_UNSUBSCRIBE OBJECT(MEMBER("subscription", S_COUNT), "\"subscription\"")
+#define S_WORD JSON({"type":["string","integer"]})
+#define M_SUBSCRIBE                                                                         \
+    OBJECT(MEMBER("what", JSON({"type":"string","enum":["events","execution","files"]}))    \
+           ALSO("last_id", S_WORD)                                                          \
+           ALSO("execution", S_WORD)                                                        \
+           ALSO("path", S_STRING)                                                           \
+           ALSO("recursive", S_BOOLEAN),                                                    \
+           "what")
+#define M_STDIN                                                                             \
+    OBJECT(MEMBER("execution", S_WORD)                                                      \
+           ALSO("data", S_TEXT)                                                             \
+           ALSO("encoding", JSON({"type":"string","enum":["utf8","base64"]}))               \
+           ALSO("end", S_BOOLEAN),                                                          \
+           "execution")
+#define M_SIGNAL OBJECT(MEMBER("execution", S_WORD) ALSO("signal", S_WORD), "execution", "signal")
+#define M_RESIZE                                                                            \
+    OBJECT(MEMBER("execution", S_WORD) ALSO("rows", S_SIZE) ALSO("columns", S_SIZE),        \
+           "execution", "rows", "columns")
+#define M_INTERRUPT OBJECT(MEMBER("context", S_NAME) ALSO("language", S_LANGUAGE))
+#define M_UNSUBSCRIBE OBJECT(MEMBER("subscription", S_COUNT), "subscription")
 /* clang-format on */
 
 const struct ws_row ws_rows[] = {
-    {"subscribe", M_SUBSCRIBE, SCOPE_SESSIONS, true, ws_subscribe_any},
-    {"unsubscribe", M_UNSUBSCRIBE, SCOPE_SESSIONS, false, ws_unsubscribe},
-    {"exec", B_EXEC, SCOPE_SESSIONS, true, ws_exec},
-    {"cell", B_CODE, SCOPE_SESSIONS, true, ws_cell},
-    {"stdin", M_STDIN, SCOPE_SESSIONS, false, ws_stdin},
-    {"signal", M_SIGNAL, SCOPE_SESSIONS, true, ws_signal},
-    {"resize", M_RESIZE, SCOPE_SESSIONS, false, ws_resize},
-    {"interrupt", M_INTERRUPT, SCOPE_SESSIONS, true, ws_interrupt},
-    {"ping", OBJECT("", ""), SCOPE_SESSIONS, false, ws_ping},
+    {
+        .type = "subscribe",
+        .schema = M_SUBSCRIBE,
+        .scope = SCOPE_SESSIONS,
+        .is_counted = true,
+        .handle = ws_subscribe_any,
+    },
+    {
+        .type = "unsubscribe",
+        .schema = M_UNSUBSCRIBE,
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_unsubscribe,
+    },
+    {
+        .type = "exec",
+        .schema = START_COMMAND_SCHEMA,
+        .scope = SCOPE_SESSIONS,
+        .is_counted = true,
+        .handle = ws_exec,
+    },
+    {
+        .type = "cell",
+        .schema = START_CELL_SCHEMA,
+        .scope = SCOPE_SESSIONS,
+        .is_counted = true,
+        .handle = ws_cell,
+    },
+    {
+        .type = "stdin",
+        .schema = M_STDIN,
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_stdin,
+    },
+    {
+        .type = "signal",
+        .schema = M_SIGNAL,
+        .scope = SCOPE_SESSIONS,
+        .is_counted = true,
+        .handle = ws_signal,
+    },
+    {
+        .type = "resize",
+        .schema = M_RESIZE,
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_resize,
+    },
+    {
+        .type = "interrupt",
+        .schema = M_INTERRUPT,
+        .scope = SCOPE_SESSIONS,
+        .is_counted = true,
+        .handle = ws_interrupt,
+    },
+    {
+        .type = "ping",
+        .schema = OBJECT(""),
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_ping,
+    },
 };
 const size_t ws_row_count = ARRAY_SIZE(ws_rows);
+_Static_assert(ARRAY_SIZE(ws_rows) <= WS_ROWS_MAX, "more kinds of messages than there is room for");
+
+int ws_compile(struct front *front, void **ret, struct error *err)
+{
+    struct ws_schemas *schemas = calloc(1, sizeof(*schemas));
+    int r = schemas ? 0 : -ENOMEM;
+
+    (void)front;
+    *ret = schemas;
+    for (size_t i = 0; i < ws_row_count && r == 0; i++)
+        r = schema_compile(ws_rows[i].schema, &schemas->rows[i]);
+    if (r == 0)
+        r = schema_compile(START_RESIZE_SCHEMA, &schemas->resize);
+    if (r == 0)
+        r = schema_compile(START_SIGNAL_SCHEMA, &schemas->signal);
+    return r < 0 ? error_set(err, r, ERROR_ENGINE, "compiling the schemas of WebSocket messages")
+                 : 0;
+}
+
+void ws_forget(void *ctx)
+{
+    struct ws_schemas *schemas = ctx;
+
+    for (size_t i = 0; i < ws_row_count; i++)
+        schema_free(schemas->rows[i]);
+    schema_free(schemas->resize);
+    schema_free(schemas->signal);
+    free(schemas);
+}
 
 /* ---- answers ---- */
 
@@ -63,14 +145,14 @@ void ws_reply(struct ws_peer *peer, json_t *id, json_t *members)
 
 void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *extra)
 {
-    json_t *message = rest_error_json(peer->rest, err, extra);
+    json_t *message = front_error_json(peer->front, err, extra);
 
     if (refusal_is(err))
-        refusal_log_add(peer->rest->manager, &(struct refusal){.caller = &peer->caller,
-                                                               .err = err,
-                                                               .method = "WS",
-                                                               .path = "/v1/ws",
-                                                               .session = peer->session});
+        refusal_log_add(peer->front->manager, &(struct refusal){.caller = &peer->caller,
+                                                                .err = err,
+                                                                .method = "WS",
+                                                                .path = "/v1/ws",
+                                                                .session = peer->session});
     if (message) {
         json_object_set_new(message, "type", json_string("error"));
         json_object_set(message, "id", id ? id : json_null());
@@ -80,7 +162,7 @@ void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *
 
 void ws_fail_problem(struct ws_peer *peer, json_t *id, const struct schema_problem *problem)
 {
-    ws_fail(peer, id, &problem->err, rest_problem_json(problem));
+    ws_fail(peer, id, &problem->err, front_problem_json(problem));
 }
 
 /* ---- what a message names ---- */
@@ -103,7 +185,7 @@ static bool find_session(struct ws_request *request, const char *word, bool with
         fail_field(request, "session", "'session' is missing: this address has none of its own");
         return false;
     }
-    if (auth_session(&peer->rest->auth, &peer->who, word, with_ended, ret, &err) == 0)
+    if (auth_session(&peer->front->auth, &peer->caller.who, word, with_ended, ret, &err) == 0)
         return true;
     ws_fail(peer, request->id, &err, NULL);
     return false;
@@ -181,17 +263,17 @@ static void fail_type(struct ws_request *request, const char *type)
 static bool is_admitted(struct ws_request *request, const struct ws_row *row)
 {
     struct ws_peer *peer = request->peer;
-    struct tenants *tenants = session_manager_tenants(peer->rest->manager);
+    struct tenants *tenants = session_manager_tenants(peer->front->manager);
     struct error err = {0};
 
-    if (peer->who.is_local)
+    if (peer->caller.who.is_local)
         return true;
-    if (!(peer->who.scopes & SCOPE_BIT(row->scope)))
+    if (!(peer->caller.who.scopes & SCOPE_BIT(row->scope)))
         error_set(&err, -EPERM, ERROR_FORBIDDEN, "this key does not have the scope '%s'",
                   scope_name(row->scope));
     else if (row->is_counted &&
-             tenant_take(tenants, peer->who.tenant, QUOTA_REQUESTS, 1, &err) == 0)
-        tenant_take(tenants, peer->who.tenant, QUOTA_BYTES, 0, &err);
+             tenant_take(tenants, peer->caller.who.tenant, QUOTA_REQUESTS, 1, &err) == 0)
+        tenant_take(tenants, peer->caller.who.tenant, QUOTA_BYTES, 0, &err);
     if (err.num < 0)
         ws_fail(peer, request->id, &err, NULL);
     return err.num == 0;
@@ -230,7 +312,7 @@ static void dispatch(struct ws_request *request)
         return;
     if (!row)
         fail_type(request, json_string_value(type));
-    else if (!schema_check_text(row->schema, request->body, &problem))
+    else if (!schema_check(request->peer->schemas->rows[row - ws_rows], request->body, &problem))
         ws_fail_problem(request->peer, request->id, &problem);
     else if (is_admitted(request, row))
         row->handle(request);

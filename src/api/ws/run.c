@@ -28,8 +28,8 @@ static void answer_started(struct ws_request *request, struct session *session,
 
 static void start(struct ws_request *request,
                   bool (*check)(json_t *body, struct schema_problem *problem),
-                  int (*begin)(struct session *session, json_t *body, struct execution **ret,
-                               struct error *err))
+                  int (*begin)(struct session *session, const struct caller *caller, json_t *body,
+                               struct execution **ret, struct error *err))
 {
     struct schema_problem problem = {0};
     struct execution *execution;
@@ -42,7 +42,7 @@ static void start(struct ws_request *request,
     }
     if (!ws_find_session(request, false, &session))
         return;
-    if (begin(session, request->body, &execution, &err) < 0)
+    if (begin(session, &request->peer->caller, request->body, &execution, &err) < 0)
         ws_fail(request->peer, request->id, &err, NULL);
     else
         answer_started(request, session, execution);

@@ -90,9 +90,9 @@ static void listen_to(struct ws_request *request)
     if (listening)
         *listening = (struct listening){
             .base = {.is_ready = true, .more = listening_more, .free = listening_free},
-            .reader = bus_subscribe(session_manager_bus(peer->rest->manager),
-                                    auth_tenant(&peer->who), session ? session_id(session) : NULL,
-                                    last_id, listening_notify, listening),
+            .reader = bus_subscribe(
+                session_manager_bus(peer->front->manager), auth_tenant(&peer->caller.who),
+                session ? session_id(session) : NULL, last_id, listening_notify, listening),
             .is_one = session != NULL,
             .was_ended = session && session_state(session) == SESSION_ENDED,
         };

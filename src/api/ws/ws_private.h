@@ -13,14 +13,31 @@
 
 #include <jansson.h>
 
-#include "api/rest/rest_private.h"
-#include "api/ws/ws.h"
+#include "api/exec_stream.h"
+#include "api/front/door.h"
+#include "api/front/reply.h"
 #include "http/websocket.h"
 #include "model/caller.h"
 #include "tool/schema.h"
 
 struct ws_peer;
 struct ws_input;
+
+extern const struct door_ops ws_door; /* rows.c */
+
+/* ---- the door (request.c) ---- */
+
+#define WS_ROWS_MAX 16
+struct ws_schemas {
+    struct schema *rows[WS_ROWS_MAX]; /* of messages, in the order of ws_rows */
+    struct schema *resize, *signal;   /* of a terminal's */
+};
+int ws_compile(struct front *front, void **ret, struct error *err);
+void ws_forget(void *schemas);
+
+void ws_all(struct door_call *call);     /* GET /v1/ws */
+void ws_session(struct door_call *call); /* GET /v1/sessions/{id}/ws */
+void ws_pty(struct door_call *call);     /* GET /v1/sessions/{id}/pty/ws */
 
 enum ws_more {
     WS_MORE,   /* something was said, and there may be more */
@@ -40,9 +57,9 @@ struct ws_subscription {
 };
 
 struct ws_peer {
-    struct rest *rest;
-    struct principal who;
-    struct caller caller; /* the request that it came from */
+    struct front *front;
+    const struct ws_schemas *schemas;
+    struct caller caller; /* whose, and by which request it came */
     bool is_open;
     char session[ID_MAX]; /* of its address; empty: it is everybody's */
     struct websocket *socket;
@@ -59,12 +76,12 @@ struct ws_peer {
 
 /* ---- open.c ---- */
 
-void ws_count(struct rest *rest, int number); /* streams more, or less */
+void ws_count(struct front *front, int number); /* streams more, or less */
 
 /* Whether the request is a WebSocket's; false: it was answered. */
-bool ws_is_asked(struct rest_call *call);
+bool ws_is_asked(struct door_call *call);
 /* False: it was answered. */
-bool ws_open(struct rest_call *call, size_t message_max, const struct websocket_events *events,
+bool ws_open(struct door_call *call, size_t message_max, const struct websocket_events *events,
              void *ctx, struct websocket **ret);
 
 /* ---- peer.c ---- */

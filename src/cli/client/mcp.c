@@ -1,34 +1,67 @@
 /*
  * mcp.c - `bailey mcp`: the Model Context Protocol on standard input and output, a message a line.
  *
- * Standard output carries nothing but protocol. Reading goes on while calls run. It leaves when its
- * input ends, on SIGINT, SIGTERM and SIGHUP, when nobody reads its output, and when its parent is
- * gone: what it runs is cancelled then, and the session that it made is deleted.
+ * Theory of operation. The protocol is spoken by the daemon's broker (api/mcp/pipe.h); this command
+ * carries lines to it and back. It keeps each line until the broker has settled it: when the
+ * connection is lost, it connects again (a daemon that ended is started again) and sends them once
+ * more, marked as such.
+ *
+ * Standard output carries nothing but protocol. It leaves when its input ends, on SIGINT, SIGTERM
+ * and SIGHUP, when nobody reads its output, and when its parent is gone: what it runs is cancelled
+ * then, and the session that was made for it is deleted.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "api/mcp/pipe.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/str.h"
+#include "cli/client/client.h"
 #include "cli/client/commands.h"
-#include "cli/client/mcp_host.h"
+#include "cli/client/daemon.h"
+#include "cli/client/mcp_link.h"
 #include "cli/client_request.h"
 #include "cli/message.h"
 #include "cli/signals.h"
-#include "tool/prompt.h"
-#include "tool/tool.h"
+#include "model/text.h"
 
 #define READ_STEP (64 * KIB)
-#define PARENT_MS 2000 /* between two looks at the parent */
+#define PARENT_MS 2000       /* between two looks at the parent */
+#define RETRY_MS 100         /* between two attempts to connect again */
+#define END_PATIENCE_MS 3000 /* for the broker to end what was begun */
+#define UNSENT_MAX MIB       /* more is not read while the broker takes nothing */
+#define INTERNAL_ERROR (-32603)
+
+/* A line that the broker has not settled yet. */
+struct line {
+    struct line *next;
+    uint64_t sequence;
+    uint64_t began_ms; /* wall clock */
+    bool is_long;      /* only the beginning of one that is too long */
+    bool was_sent;
+    size_t length;
+    char text[];
+};
 
 struct front {
-    struct mcp_host host;
-    struct mcp_peer *peer;
+    struct client client;
+    const char *config_file;
+    const char *name; /* --session; NULL: one is made at first use and deleted at the end */
+    bool is_structured;
+    struct mcp_link link;
+    struct line *lines, **last;
+    uint64_t sequence;
+    char version[16], own[LIMIT_NAME + 1]; /* for the next connection; empty: not known */
+    uint64_t retry_ms;                     /* the next attempt to connect; 0: none is due */
+    uint64_t give_up_ms;
     struct buf input;
     bool is_skipping; /* the rest of a line that was too long */
     struct buf output;
@@ -36,7 +69,10 @@ struct front {
     int signal; /* that came */
     pid_t parent;
     bool is_over;
+    bool is_silent; /* nothing is written any more */
 };
+
+/* ---- standard output ---- */
 
 /* Looks whether anybody wants us. */
 static void check_wanted(struct front *front)
@@ -76,12 +112,10 @@ static void write_all(struct front *front, const char *data, size_t length)
     }
 }
 
-static void front_send(void *ctx, const char *message, size_t length, int kind)
+static void write_message(struct front *front, const char *message, size_t length)
 {
-    /* The host is the first member: the ops have one pointer for both. */
-    struct front *front = ctx;
-
-    (void)kind;
+    if (front->is_silent)
+        return;
     buf_clear(&front->output);
     if (buf_append(&front->output, message, length) < 0 ||
         buf_append_text(&front->output, "\n") < 0) {
@@ -92,6 +126,198 @@ static void front_send(void *ctx, const char *message, size_t length, int kind)
     write_all(front, front->output.data, front->output.length);
     if (front->output.capacity > MIB)
         buf_free(&front->output);
+}
+
+/* ---- lines that are not settled ---- */
+
+static void settle(struct front *front, uint64_t sequence)
+{
+    for (struct line **at = &front->lines; *at; at = &(*at)->next) {
+        struct line *line = *at;
+
+        if (line->sequence != sequence)
+            continue;
+        *at = line->next;
+        if (front->last == &line->next)
+            front->last = at;
+        free(line);
+        return;
+    }
+}
+
+/* The broker cannot be had: every request gets that as its answer. */
+static void fail_all(struct front *front, const struct error *err)
+{
+    if (!front->is_silent)
+        message_print("%s", err->text);
+    while (front->lines && !front->is_over) {
+        struct line *line = front->lines;
+        CLEANUP(json_freep)
+        json_t *message = json_loadb(line->text, line->length, JSON_ALLOW_NUL, NULL);
+        json_t *id = json_object_get(message, "id");
+        CLEANUP(json_freep) json_t *answer = NULL;
+        CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+
+        if (id)
+            answer =
+                json_pack("{s:s,s:O,s:{s:i,s:o}}", "jsonrpc", "2.0", "id", id, "error", "code",
+                          INTERNAL_ERROR, "message", text_to_json(err->text, strlen(err->text)));
+        if (answer && text_of_json(answer, JSON_COMPACT, &text) == 0)
+            write_message(front, text.data, text.length);
+        settle(front, line->sequence);
+    }
+}
+
+/* ---- the connection ---- */
+
+static void lose(struct front *front)
+{
+    mcp_link_close(&front->link);
+    front->retry_ms = clock_now_ms();
+    front->give_up_ms = front->retry_ms + RECONNECT_PATIENCE_MS;
+}
+
+static void send_line(struct front *front, struct line *line)
+{
+    char head[MCP_PIPE_HEAD_MAX];
+
+    if (line->was_sent && !line->is_long)
+        str_format(head, sizeof(head), "r %" PRIu64 " %" PRIu64, line->sequence, line->began_ms);
+    else
+        str_format(head, sizeof(head), "%c %" PRIu64, line->is_long ? 'l' : 'm', line->sequence);
+    line->was_sent = true;
+    if (mcp_link_send(&front->link, head, line->text, line->length) < 0)
+        lose(front);
+}
+
+static int write_target(const struct front *front, struct buf *target)
+{
+    int r = buf_append_text(target, MCP_PIPE_PATH);
+
+    if (r == 0 && front->name)
+        r = client_query(target, "session", front->name, NULL);
+    if (r == 0 && front->is_structured)
+        r = client_query(target, "structured", "1", NULL);
+    if (r == 0 && front->version[0])
+        r = client_query(target, "version", front->version, NULL);
+    if (r == 0 && front->own[0])
+        r = client_query(target, "own", front->own, NULL);
+    return r;
+}
+
+static bool is_away(int result)
+{
+    return result == -ECONNREFUSED || result == -ENOENT || result == -ECONNRESET ||
+           result == -EPIPE;
+}
+
+/*
+ * One attempt. A broker comes back by itself. A daemon that ended, or never was, is started for a
+ * line that waits, and for nothing else: somebody may have stopped it.
+ */
+static void connect_now(struct front *front)
+{
+    CLEANUP(buf_free) struct buf target = PATH_BUF;
+    struct error err = {0};
+    bool is_alive = client_is_alive(&front->client);
+    int r = 0;
+
+    if (!is_alive && !front->lines) {
+        front->retry_ms = 0; /* the next line connects */
+        return;
+    }
+    if (!is_alive)
+        r = daemon_reach(&front->client.paths, front->config_file, true, &err);
+    if (r == 0 && (r = write_target(front, &target)) < 0)
+        error_set(&err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0)
+        r = mcp_link_open(&front->link, front->client.paths.socket, buf_text(&target), &err);
+    if (r == 0) {
+        front->retry_ms = 0;
+        for (struct line *line = front->lines; line && front->link.fd >= 0; line = line->next)
+            send_line(front, line);
+    } else if (is_away(r) && clock_now_ms() < front->give_up_ms) {
+        front->retry_ms = clock_now_ms() + RETRY_MS;
+    } else {
+        front->retry_ms = 0;
+        fail_all(front, &err);
+    }
+}
+
+/* "s VERSION OWN" */
+static void take_state(struct front *front, const char *words)
+{
+    const char *blank = strchrnul(words, ' ');
+
+    str_format(front->version, sizeof(front->version), "%.*s", (int)(blank - words), words);
+    str_copy(front->own, sizeof(front->own), *blank && !str_equal(blank, " -") ? blank + 1 : "");
+}
+
+static void take_frame(struct front *front, const char *data, size_t length)
+{
+    const char *end = memchr(data, '\n', MIN(length, (size_t)MCP_PIPE_HEAD_MAX));
+    char head[MCP_PIPE_HEAD_MAX] = "";
+    uint64_t sequence = 0;
+
+    if (!end)
+        return;
+    str_format(head, sizeof(head), "%.*s", (int)(end - data), data);
+    end++;
+    if (str_starts(head, "s "))
+        take_state(front, head + 2);
+    if (head[0] == 'a' || head[0] == 'n')
+        write_message(front, end, length - (size_t)(end - data));
+    if ((head[0] == 'a' || head[0] == 'd') && head[1] && str_to_u64(head + 2, &sequence) == 0)
+        settle(front, sequence);
+}
+
+static void take_frames(struct front *front)
+{
+    int r = mcp_link_receive(&front->link);
+    const char *data;
+    size_t length;
+
+    while (!front->is_over && mcp_link_next(&front->link, &data, &length) > 0)
+        take_frame(front, data, length);
+    if (r < 0 || (!front->is_over && mcp_link_next(&front->link, &data, &length) < 0))
+        lose(front);
+}
+
+/* ---- standard input ---- */
+
+static bool is_blank(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!memchr(" \t\r\n", text[i], 4))
+            return false;
+    return true;
+}
+
+static void take_line(struct front *front, const char *text, size_t length, bool is_long)
+{
+    struct line *line;
+
+    if (is_blank(text, length))
+        return;
+    line = malloc(sizeof(*line) + length);
+    if (!line) {
+        message_print("out of memory reading a message");
+        front->is_over = true;
+        return;
+    }
+    *line = (struct line){.sequence = ++front->sequence,
+                          .began_ms = clock_wall_ms(),
+                          .is_long = is_long,
+                          .length = length};
+    memcpy(line->text, text, length);
+    *front->last = line;
+    front->last = &line->next;
+    if (front->link.fd >= 0)
+        send_line(front, line);
+    else if (front->retry_ms == 0) {
+        front->give_up_ms = clock_now_ms() + RECONNECT_PATIENCE_MS;
+        connect_now(front);
+    }
 }
 
 /* Hands on every whole line; what is left of the last one stays. */
@@ -106,7 +332,7 @@ static void take_lines(struct front *front)
         if (!end)
             break;
         if (!front->is_skipping)
-            mcp_peer_message(front->peer, line, (size_t)(end - line), clock_now_ms());
+            take_line(front, line, (size_t)(end - line), false);
         front->is_skipping = false;
         at += (size_t)(end - line) + 1;
     }
@@ -130,7 +356,7 @@ static void take_input(struct front *front)
     r = buf_append(&front->input, piece, (size_t)count);
     if (r < 0) { /* no line is that long */
         if (!front->is_skipping)
-            mcp_peer_too_long(front->peer, buf_text(&front->input), front->input.length);
+            take_line(front, front->input.data, MIN(front->input.length, (size_t)READ_STEP), true);
         buf_free(&front->input);
         front->is_skipping = true;
         r = buf_append(&front->input, piece, (size_t)count);
@@ -141,69 +367,102 @@ static void take_input(struct front *front)
         buf_clear(&front->input);
 }
 
-static void serve(struct front *front)
-{
-    while (!front->is_over) {
-        struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                               {.fd = front->signal_fd, .events = POLLIN}};
-        uint64_t now_ms = clock_now_ms();
-        uint64_t until_ms = MIN(mcp_peer_tick(front->peer, now_ms), now_ms + PARENT_MS);
+/* ---- the command ---- */
 
-        rest_wait(&front->host.rest, fds, ARRAY_SIZE(fds), until_ms);
-        if (fds[0].revents)
-            take_input(front);
-        check_wanted(front);
-    }
+static int timeout_ms(const struct front *front, uint64_t until_ms)
+{
+    uint64_t now_ms = clock_now_ms();
+    uint64_t wake_ms = MIN(until_ms, now_ms + PARENT_MS);
+
+    if (front->retry_ms)
+        wake_ms = MIN(wake_ms, front->retry_ms);
+    return wake_ms > now_ms ? (int)(wake_ms - now_ms) : 0;
 }
 
-static int begin(struct front *front, const struct invocation *invocation,
-                 struct mcp_settings *settings, struct buf *prompt, struct error *err)
+/* Moves the bytes between the broker and us once; `reads`: new lines are taken too. */
+static void turn(struct front *front, bool reads, uint64_t until_ms)
 {
-    struct rest *rest = &front->host.rest;
+    bool is_full = front->link.out.length > UNSENT_MAX;
+    struct pollfd fds[] = {
+        {.fd = reads && !is_full ? STDIN_FILENO : -1, .events = POLLIN},
+        {.fd = front->signal_fd, .events = POLLIN},
+        {.fd = front->link.fd,
+         .events = (short)(POLLIN | (mcp_link_wants_write(&front->link) ? POLLOUT : 0))},
+    };
+
+    poll(fds, ARRAY_SIZE(fds), timeout_ms(front, until_ms));
+    if (front->link.fd >= 0 && fds[2].revents & POLLOUT && mcp_link_flush(&front->link) < 0)
+        lose(front);
+    if (front->link.fd >= 0 && fds[2].revents & ~POLLOUT)
+        take_frames(front);
+    if (front->retry_ms && front->retry_ms <= clock_now_ms())
+        connect_now(front);
+    if (fds[0].revents)
+        take_input(front);
+}
+
+/* The broker ends what runs and the session of our own, and then the connection. */
+static void end_all(struct front *front)
+{
+    uint64_t until_ms = clock_now_ms() + END_PATIENCE_MS;
+    bool was_said = false;
+
+    while (front->lines)
+        settle(front, front->lines->sequence);
+    if (front->link.fd < 0 && front->own[0])
+        front->retry_ms = clock_now_ms();
+    front->give_up_ms = until_ms;
+    while ((front->link.fd >= 0 || front->retry_ms) && clock_now_ms() < until_ms) {
+        if (front->link.fd >= 0 && !was_said) {
+            was_said = true;
+            if (mcp_link_send(&front->link, "e", NULL, 0) < 0)
+                break;
+        }
+        front->is_over = false; /* what still comes is read, and not written */
+        turn(front, false, until_ms);
+        if (was_said && front->link.fd < 0)
+            break;
+    }
+    mcp_link_close(&front->link);
+}
+
+static int begin(struct front *front, const struct invocation *invocation, struct error *err)
+{
     int r;
 
-    option_given(&invocation->parsed, "session", &front->host.name);
-    option_given(&invocation->parsed, "config", &rest->config_file);
-    settings->is_structured = option_given(&invocation->parsed, "structured", NULL);
-    if (front->host.name && (!front->host.name[0] || strlen(front->host.name) > LIMIT_NAME))
+    option_given(&invocation->parsed, "session", &front->name);
+    option_given(&invocation->parsed, "config", &front->config_file);
+    front->is_structured = option_given(&invocation->parsed, "structured", NULL);
+    if (front->name && (!front->name[0] || strlen(front->name) > LIMIT_NAME))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "--session: a name has 1 to %d bytes",
                          LIMIT_NAME);
-    r = client_open(&rest->client, rest->config_file, invocation->env, CLIENT_NO_CALL, err);
-    if (r < 0)
-        return r;
-    if (prompt_write(&rest->client.config, prompt) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    settings->prompt = buf_text(prompt);
-    return signals_open(&front->signal_fd, err);
+    r = client_open(&front->client, front->config_file, invocation->env, CLIENT_NO_CALL, err);
+    return r < 0 ? r : signals_open(&front->signal_fd, err);
 }
 
 int mcp_run(const struct invocation *invocation)
 {
-    static const struct mcp_ops ops = {front_send, host_call, host_list, host_read, host_cancel};
-    CLEANUP(buf_free) struct buf prompt = BUF_INIT(PROMPT_MAX);
-    CLEANUP(mcp_server_freep) struct mcp_server *server = NULL;
-    CLEANUP(freep) struct mcp_tool *tools = mcp_tool_rows();
-    struct mcp_settings settings = {.tools = tools, .tool_count = tool_count};
-    struct front front = {.input = BUF_INIT(LIMIT_MCP_LINE),
+    struct front front = {.link = {.fd = -1},
+                          .input = BUF_INIT(LIMIT_MCP_LINE),
                           .output = BUF_INIT(LIMIT_MCP_ANSWER + 1),
                           .signal_fd = -1,
                           .parent = getppid()};
     struct error err = {0};
     int status = 0;
 
-    if (!tools)
-        status = message_bad_input(&(struct error){.code = ERROR_ENGINE, .text = "out of memory"});
-    else if (begin(&front, invocation, &settings, &prompt, &err) < 0 ||
-             mcp_server_new(&settings, &server, &err) < 0 ||
-             mcp_peer_new(server, &ops, &front, &front.peer, &err) < 0)
+    front.last = &front.lines;
+    if (begin(&front, invocation, &err) < 0) {
         status = message_bad_input(&err);
-    if (front.peer) {
-        front.host.peer = front.peer;
-        serve(&front);
+    } else {
+        while (!front.is_over) {
+            turn(&front, true, UINT64_MAX);
+            check_wanted(&front);
+        }
         status = front.signal ? 128 + front.signal : 0;
-        mcp_peer_freep(&front.peer);
+        front.is_silent = true;
+        end_all(&front);
     }
-    host_end(&front.host);
+    client_close(&front.client);
     buf_free(&front.input);
     buf_free(&front.output);
     fd_closep(&front.signal_fd);

@@ -1,7 +1,8 @@
 /* openapi.c - `bailey openapi`: the document of the REST API, from the server's own rows. */
 #include <stdint.h>
 
-#include "api/rest/openapi.h"
+#include "api/doors.h"
+#include "api/front/openapi.h"
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "cli/client/commands.h"
@@ -10,9 +11,11 @@
 int openapi_run(const struct invocation *invocation)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
+    struct door_list doors;
 
     (void)invocation;
-    if (openapi_write(&text) < 0) {
+    doors_list(&doors);
+    if (openapi_write(&doors, &text) < 0) {
         message_print("out of memory printing the document");
         return STATUS_BAD_INPUT;
     }

@@ -16,12 +16,13 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "tool/tool.h"
 
 #define MODERN                                                \
     "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":" \
     "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}"
 
-static const struct mcp_tool tools[] = {
+static const struct tool_row tools[] = {
     {.name = "sandbox_exec",
      .title = "Run a command",
      .description = "Runs a command",
@@ -29,7 +30,8 @@ static const struct mcp_tool tools[] = {
                "\"type\":\"string\"}},\"timeout\":{\"type\":\"number\",\"default\":60}},"
                "\"required\":[\"command\"],\"additionalProperties\":false}",
      .needs_session = true,
-     .is_core = true},
+     .is_core = true,
+     .mcp_timeout_s = 50},
     {.name = "run_python_code",
      .title = "Run Python",
      .description = "Runs Python",
@@ -69,7 +71,7 @@ static int refuse(struct error *err)
     return error_set(err, -5, ERROR_NO_DAEMON, "nobody is there");
 }
 
-static int fake_call(void *ctx, struct mcp_work *work, const struct mcp_tool *tool,
+static int fake_call(void *ctx, struct mcp_work *work, const struct tool_row *tool,
                      const char *session, json_t *arguments, struct error *err)
 {
     (void)ctx;

@@ -3,6 +3,7 @@
  * cancellation, progress by a clock of our own.
  */
 #include "api/mcp_host.h"
+#include "api/mcp_reply.h"
 
 /* ---- eras ---- */
 
@@ -311,9 +312,9 @@ static void answers_come_in_any_order(void **state)
     call_with("\"two\"", "\"name\":\"sandbox_exec\"");
     say("{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\"}");
     assert_int_equal(number_at(heard(), "id"), 3);
-    mcp_work_called(host.works[1], "s_1", reply, strlen(reply));
+    answer_with(host.works[1], "s_1", reply);
     assert_string_equal(text_at(heard(), "id"), "two");
-    mcp_work_called(host.works[0], "s_1", reply, strlen(reply));
+    answer_with(host.works[0], "s_1", reply);
     assert_int_equal(number_at(heard(), "id"), 1);
 }
 

@@ -3,15 +3,13 @@
  * and links, and the tools of the real table as this door shows them.
  */
 #include "api/mcp_host.h"
-
-#include "tool/tool.h"
+#include "api/mcp_reply.h"
 
 /* Calls sandbox_exec and answers with `reply`; pictures are left to the caller. */
 static void call_and_reply(const char *reply)
 {
     call_with("1", "\"name\":\"sandbox_exec\"");
-    mcp_work_called(host.works[(host.work_count - 1) % ARRAY_SIZE(host.works)], "s_1", reply,
-                    strlen(reply));
+    answer_with(host.works[(host.work_count - 1) % ARRAY_SIZE(host.works)], "s_1", reply);
 }
 
 static void output_is_readable(void **state)
@@ -25,7 +23,7 @@ static void output_is_readable(void **state)
     result = at(heard(), "result");
     assert_string_equal(text_at(result, "content|0|text"),
                         "[exit code 3, 12 ms, stdout was cut (99999 bytes in all), session s_1]\n"
-                        "out\n[stderr]\nbad\n[hint] Fix it.");
+                        "out\n... (output truncated)\n[stderr]\nbad\n[hint] Fix it.");
     assert_true(json_is_false(at(result, "isError")));
     assert_int_equal(json_array_size(at(result, "content")), 1);
     assert_null(at(result, "structuredContent"));
@@ -38,11 +36,11 @@ static void endings_are_named(void **state)
         bool is_error;
     } rows[] = {
         {"{\"exit_code\":-1,\"stdout\":\"part\",\"stderr\":\"\",\"timed_out\":true}",
-         "[timed out, session s_1]\npart", true},
+         "[timed out, 0 ms, session s_1]\npart", true},
         {"{\"exit_code\":137,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{\"signal\":9}}",
-         "[signal 9, exit code 137, session s_1]", false},
+         "[signal 9, exit code 137, 0 ms, session s_1]", false},
         {"{\"exit_code\":137,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{\"oom_killed\":true}}",
-         "[out of memory, killed, session s_1]", false},
+         "[out of memory, killed, 0 ms, session s_1]", false},
         {"{\"running\":true,\"stdout\":\"so far\",\"execution_id\":\"s_1.4\"}",
          "[still running, session s_1, execution_id s_1.4]\nso far", false},
         {"{\"exit_code\":1,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{\"error\":{\"code\":"
@@ -66,7 +64,7 @@ static void endings_are_named(void **state)
          "[note] a new one\n[note] fresh", false},
         {"{\"exit_code\":0,\"stdout\":\"cut\",\"stdout_truncated\":true,\"execution_id\":\"s_1."
          "7\"}",
-         "cut\n[whole stdout] sandbox://s_1/.log/7/stdout", false},
+         "cut\n... (output truncated)\n[whole stdout] sandbox://s_1/.log/7/stdout", false},
         {"plain words", "plain words", false},
         {"\"a string\"", "a string", false},
         {"{\"exit_code\":0,\"stdout\":\"a\\u0000b\",\"stderr\":\"\"}", "ab", false},
@@ -215,22 +213,17 @@ static void check_property(const char *tool, const char *name, json_t *property)
 
 static void the_real_tools_are_portable(void **state)
 {
-    struct mcp_tool *rows = calloc(tool_count, sizeof(*rows));
     json_t *list, *tool, *property;
     const char *name;
     size_t index;
 
     (void)state;
     end(NULL);
-    for (size_t i = 0; i < tool_count; i++)
-        rows[i] = (struct mcp_tool){.name = tool_table[i].name,
-                                    .title = tool_table[i].name,
-                                    .description = tool_table[i].description,
-                                    .schema = tool_table[i].schema};
     host = (struct host){.sent = json_array()};
-    assert_int_equal(mcp_server_new(&(struct mcp_settings){.tools = rows, .tool_count = tool_count},
-                                    &server, NULL),
-                     0);
+    assert_int_equal(
+        mcp_server_new(&(struct mcp_settings){.tools = tool_table, .tool_count = tool_count},
+                       &server, NULL),
+        0);
     assert_int_equal(mcp_peer_new(server, &ops, NULL, &peer, NULL), 0);
     say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}");
     list = at(heard(), "result|tools");
@@ -245,7 +238,6 @@ static void the_real_tools_are_portable(void **state)
             check_property(text_at(tool, "name"), name, property);
         }
     }
-    free(rows);
 }
 
 int main(void)

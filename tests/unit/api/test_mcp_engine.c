@@ -5,7 +5,7 @@
  */
 #include "session/engine_fixture.h"
 
-#include "api/auth.h"
+#include "api/front/auth.h"
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "tool/call.h"
@@ -13,7 +13,6 @@
 
 static struct scene {
     struct engine_fixture *fixture;
-    struct mcp_tool *rows;
     struct mcp_server *server;
     struct mcp_engine *host;
     struct mcp_peer *peer;
@@ -36,7 +35,7 @@ static void on_send(void *ctx, const char *message, size_t length, int kind)
     scene.count++;
 }
 
-static int on_call(void *ctx, struct mcp_work *work, const struct mcp_tool *tool,
+static int on_call(void *ctx, struct mcp_work *work, const struct tool_row *tool,
                    const char *session, json_t *arguments, struct error *err)
 {
     (void)ctx;
@@ -68,15 +67,16 @@ static int open_scene(void **state)
 {
     struct error err = {0};
 
-    scene = (struct scene){.rows = mcp_tool_rows()};
+    scene = (struct scene){0};
     fixture_open(state);
     scene.fixture = *state;
     scene.auth = (struct auth){.manager = scene.fixture->manager, .index = scene.fixture->index};
     scene.tools = tools_new(scene.fixture->manager, &scene.fixture->loop.reactor);
     scene.host = mcp_engine_new(scene.fixture->manager, scene.tools, &scene.auth);
-    scene.asker = (struct mcp_asker){.who = {.tenant = "acme", .key = "1"}, .own = &scene.own};
+    scene.asker =
+        (struct mcp_asker){.caller = {.who = {.tenant = "acme", .key = "1"}}, .own = &scene.own};
     assert_int_equal(
-        mcp_server_new(&(struct mcp_settings){.tools = scene.rows, .tool_count = tool_count},
+        mcp_server_new(&(struct mcp_settings){.tools = tool_table, .tool_count = tool_count},
                        &scene.server, &err) |
             mcp_peer_new(scene.server, &ops, NULL, &scene.peer, &err),
         0);
@@ -89,7 +89,6 @@ static int close_scene(void **state)
     mcp_server_freep(&scene.server);
     mcp_engine_free(scene.host);
     tools_free(scene.tools);
-    free(scene.rows);
     json_decref(scene.said);
     return fixture_close(state);
 }
@@ -169,7 +168,7 @@ static void a_conversation_goes_on_in_its_session(void **state)
     assert_non_null(strstr(run("cat f", NULL), "one"));
     assert_string_equal(scene.own, first);
     /* one that has ended is told once, then there is a new one */
-    mcp_engine_ops.left(scene.host, &scene.asker.who, first);
+    mcp_engine_ops.left(scene.host, &scene.asker.caller.who, NULL, first, NULL, NULL);
     UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 0);
     told = json_object_get(asked("tools/call", exec_params("true", NULL)), "result");
     assert_ptr_equal(json_object_get(told, "isError"), json_true());
@@ -220,7 +219,7 @@ static void what_was_saved_outlives_the_session(void **state)
     (void)state;
     run("mkdir -p ../tmp/output; echo kept > ../tmp/output/f.txt", NULL);
     str_copy(session, sizeof(session), scene.own);
-    mcp_engine_ops.left(scene.host, &scene.asker.who, session);
+    mcp_engine_ops.left(scene.host, &scene.asker.caller.who, NULL, session, NULL, NULL);
     UNTIL(scene.fixture, session_manager_session_count(scene.fixture->manager) == 0);
     assert_string_equal(member(contents_of(read_uri(session, "f.txt")), "text"), "kept\n");
     assert_non_null(json_object_get(read_uri(session, "tmp/f.txt"), "error"));
@@ -298,7 +297,8 @@ static void another_tenants_session_is_as_unknown_as_none(void **state)
     (void)state;
     run("mkdir -p ../tmp/output; echo secret > ../tmp/output/f.txt", NULL);
     str_copy(session, sizeof(session), scene.own);
-    scene.asker = (struct mcp_asker){.who = {.tenant = "other", .key = "2"}, .own = &other};
+    scene.asker =
+        (struct mcp_asker){.caller = {.who = {.tenant = "other", .key = "2"}}, .own = &other};
     str_copy(real, sizeof(real),
              member(json_object_get(read_uri(session, "f.txt"), "error"), "message"));
     str_copy(
@@ -307,7 +307,8 @@ static void another_tenants_session_is_as_unknown_as_none(void **state)
                "message"));
     assert_int_equal(strlen(real), strlen(never)); /* but for the id */
     assert_null(strstr(run("cat ../tmp/output/f.txt", session), "secret"));
-    mcp_engine_ops.left(scene.host, &scene.asker.who, session); /* not its to end */
+    mcp_engine_ops.left(scene.host, &scene.asker.caller.who, NULL, session, NULL,
+                        NULL); /* not its to end */
     assert_int_equal(session_manager_session_count(scene.fixture->manager), 1);
 }
 

@@ -5,7 +5,9 @@
  * The fake engine's one tool does what its command says: "now" answers at once, "wait" when a later
  * "release" comes, "tell" says something before its answer.
  */
+#include "api/mcp_reply.h"
 #include "http/serving.h"
+#include "tool/tool.h"
 
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
@@ -18,7 +20,7 @@
     "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}"
 #define MODERN_HEADERS(method) "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " method "\r\n"
 
-static const struct mcp_tool rows[] = {
+static const struct tool_row rows[] = {
     {.name = "sandbox_exec",
      .title = "Run a command",
      .description = "Runs a command",
@@ -37,12 +39,10 @@ static struct mcp_server *mcp;
 static struct mcp_http *door;
 
 /* The header X-Key says who it is. */
-static int fake_admit(void *ctx, struct http_request *http, struct principal *ret,
-                      struct error *err)
+static int fake_admit(struct http_request *http, struct principal *ret, struct error *err)
 {
     const char *key = http_header(http, "X-Key");
 
-    (void)ctx;
     *ret = principal_local;
     if (str_equal(key, "bad"))
         return error_set(err, -EACCES, ERROR_ENGINE, "no such key");
@@ -66,11 +66,11 @@ static void answer(struct mcp_work *work, const char *text)
 
     str_format(body, sizeof(body), "{\"exit_code\":0,\"stdout\":\"%s\",\"session_id\":\"s_1\"}",
                text);
-    mcp_work_called(work, "s_1", body, strlen(body));
+    answer_with(work, "s_1", body);
 }
 
-static int fake_call(void *ctx, const struct mcp_asker *asker, struct mcp_work *work,
-                     const struct mcp_tool *tool, const char *session, json_t *arguments,
+static int fake_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
+                     const struct tool_row *tool, const char *session, json_t *arguments,
                      struct error *err)
 {
     const char *command = json_string_value(json_object_get(arguments, "command"));
@@ -103,7 +103,7 @@ static int fake_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *
     (void)ctx;
     (void)asker;
     (void)err;
-    mcp_work_listed(work, NULL, "", 0);
+    mcp_work_listed(work, NULL, NULL);
     return 0;
 }
 
@@ -137,16 +137,19 @@ static void fake_look(void *ctx, struct mcp_work *work)
     mcp_work_printed(work, "line\n", 5);
 }
 
-static void fake_left(void *ctx, const struct principal *who, const char *session)
+static void fake_left(void *ctx, const struct principal *who, const struct caller *caller,
+                      const char *session, void (*done)(void *ctx), void *done_ctx)
 {
     (void)ctx;
+    (void)caller;
     (void)who;
     must(str_equal(session, "s_1"), "the conversation's own session");
+    (void)done;
+    (void)done_ctx;
     host.left++;
 }
 
 static const struct mcp_http_ops fake_ops = {
-    .admit = fake_admit,
     .call = fake_call,
     .list = fake_list,
     .read = fake_read,
@@ -162,7 +165,41 @@ static void no_route(struct http_request *request, bool is_path, const char *all
     http_reply(request, is_path ? 405 : 404, NULL, NULL, "", 0);
 }
 
-/* The door needs the reactor, and the server the door's rows: a loop without rows comes first. */
+/* As the front hall does it: before the body, and again when it is there. */
+static bool on_admit(struct http_request *request, void *ctx)
+{
+    struct principal who;
+    struct error err = {0};
+
+    (void)ctx;
+    if (fake_admit(request, &who, &err) == 0)
+        return true;
+    mcp_http_fail(request, &err);
+    return false;
+}
+
+static void on_request(struct http_request *request, void *ctx)
+{
+    struct caller caller = {.request = "req_1"};
+    struct error err = {0};
+
+    (void)ctx;
+    fake_admit(request, &caller.who, &err);
+    mcp_http_handle(door, request, &caller);
+}
+
+static const struct http_route routes[] = {
+    {.method = "POST",
+     .pattern = MCP_HTTP_PATH,
+     .body = HTTP_WHOLE_BODY,
+     .body_max = LIMIT_MCP_LINE,
+     .handle = on_request,
+     .admit = on_admit},
+    {.method = "GET", .pattern = MCP_HTTP_PATH, .handle = on_request, .admit = on_admit},
+    {.method = "DELETE", .pattern = MCP_HTTP_PATH, .handle = on_request, .admit = on_admit},
+};
+
+/* The door needs the reactor, which is the server's: a loop without rows comes first. */
 static int set_up(void **state)
 {
     const struct mcp_settings settings = {
@@ -178,7 +215,8 @@ static int set_up(void **state)
         mcp_http_new(&(struct mcp_http_spec){.reactor = reactor, .server = mcp, .ops = &fake_ops},
                      &door, &err) < 0)
         return -1;
-    spec.routes = mcp_http_routes(door, &spec.route_count);
+    spec.routes = routes;
+    spec.route_count = ARRAY_SIZE(routes);
     spec.listen_fd = listen_fd;
     return http_server_start(reactor, &spec, &server, &err);
 }

@@ -54,9 +54,7 @@ static void uris_name_files(void **state)
 
 static void reading_gives_text_bytes_or_a_listing(void **state)
 {
-    static const char listing[] =
-        "{\"entries\":[{\"name\":\"a\",\"type\":\"file\",\"bytes\":3},{\"name\":\"d\",\"type\":"
-        "\"folder\",\"bytes\":0}],\"truncated\":false}";
+    static const char listing[] = "a\t3\nd/\n";
     json_t *answer;
 
     (void)state;
@@ -97,7 +95,7 @@ static void a_missing_resource_is_an_error(void **state)
     assert_int_equal(number_at(answer, "error|code"), -32602);
     assert_string_equal(text_at(answer, "error|data|uri"), "sandbox://s/gone");
     read_uri("sandbox://s/gone", false);
-    mcp_work_read(host.works[1], MCP_READ_MISSING, "{\"error\":{\"message\":\"s ended\"}}", 31);
+    mcp_work_read(host.works[1], MCP_READ_MISSING, "s ended", 7);
     answer = heard();
     assert_int_equal(number_at(answer, "error|code"), -32002);
     assert_non_null(strstr(text_at(answer, "error|message"), "s ended"));
@@ -107,14 +105,16 @@ static void a_missing_resource_is_an_error(void **state)
 
 static void outputs_are_listed(void **state)
 {
-    static const char body[] =
-        "{\"outputs\":[{\"name\":\"a b.png\",\"bytes\":12,\"mime\":\"image/png\",\"skipped\":null},"
-        "{\"name\":\"l\",\"skipped\":\"symlink\"},{\"name\":\"m.json\",\"bytes\":2}]}";
+    CLEANUP(json_decrefp)
+    json_t *outputs =
+        json_loads("[{\"name\":\"a b.png\",\"bytes\":12,\"mime\":\"image/png\",\"skipped\":null},"
+                   "{\"name\":\"l\",\"skipped\":\"symlink\"},{\"name\":\"m.json\",\"bytes\":2}]",
+                   0, NULL);
     json_t *answer;
 
     (void)state;
     say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\",\"params\":{" MODERN "}}}");
-    mcp_work_listed(host.works[0], "s_1", body, strlen(body));
+    mcp_work_listed(host.works[0], "s_1", outputs);
     answer = at(heard(), "result");
     assert_int_equal(json_array_size(at(answer, "resources")), 2);
     assert_string_equal(text_at(answer, "resources|0|uri"), "sandbox://s_1/tmp/output/a%20b.png");
@@ -122,7 +122,7 @@ static void outputs_are_listed(void **state)
     assert_string_equal(text_at(answer, "resources|1|mimeType"), "application/json");
     assert_string_equal(text_at(answer, "cacheScope"), "private");
     say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\"}");
-    mcp_work_listed(host.works[1], NULL, "", 0);
+    mcp_work_listed(host.works[1], NULL, NULL);
     assert_int_equal(json_array_size(at(heard(), "result|resources")), 0);
     say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/templates/list\"}");
     assert_string_equal(text_at(heard(), "result|resourceTemplates|0|uriTemplate"),

@@ -34,7 +34,11 @@ static const char *find(const char *method, const char *text, const char *name, 
     if (r < 0) {
         snprintf(answer, sizeof(answer), "%s", r == -EINVAL ? "400" : "414");
     } else {
-        route_find(routes, ARRAY_SIZE(routes), method, &target, &match);
+        struct route_table *table;
+
+        assert_int_equal(route_compile(routes, ARRAY_SIZE(routes), &table), 0);
+        route_find(table, method, &target, &match);
+        route_table_free(table);
         if (param && route_param(&match, name))
             strcpy(param, route_param(&match, name));
         if (match.route)
@@ -196,12 +200,30 @@ static void test_nearest(void **state)
     assert_int_equal(strlen(nearest(text)), ROUTE_SUGGEST_MAX - 1);
 }
 
+static void test_paths_of_a_pattern(void **state)
+{
+    (void)state;
+    assert_true(route_has_path("/execute", "/execute"));
+    assert_false(route_has_path("/execute", "/executed"));
+    assert_false(route_has_path("/execute", "/execute/"));
+    assert_false(route_has_path("/execute", ""));
+    assert_true(route_has_path("/v1/sessions/{id}/files", "/v1/sessions/s_1/files"));
+    assert_false(route_has_path("/v1/sessions/{id}/files", "/v1/sessions//files"));
+    assert_false(route_has_path("/v1/sessions/{id}", "/v1/sessions"));
+    assert_true(route_has_path("/outputs/{name*}", "/outputs/a/b/c"));
+    assert_false(route_has_path("/outputs/{name*}", "/outputs/"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_no_row),
-        cmocka_unit_test(test_escapes),  cmocka_unit_test(test_query),
-        cmocka_unit_test(test_ceilings), cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_paths_of_a_pattern),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_no_row),
+        cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_query),
+        cmocka_unit_test(test_ceilings),
+        cmocka_unit_test(test_encode),
         cmocka_unit_test(test_nearest),
     };
 

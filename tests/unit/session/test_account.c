@@ -83,7 +83,8 @@ static void on_done(void *ctx, struct result *result)
 static void run(struct engine_fixture *fixture, const char *code, uint64_t timeout_ms,
                 struct told *told)
 {
-    struct run_spec spec = {.language = "bash",
+    struct run_spec spec = {.caller = &caller,
+                            .language = "bash",
                             .tenant = "acme",
                             .code = code,
                             .code_length = strlen(code),
@@ -92,11 +93,8 @@ static void run(struct engine_fixture *fixture, const char *code, uint64_t timeo
     struct run *started;
 
     *told = (struct told){0};
-    session_manager_set_caller(fixture->manager, &caller);
     assert_int_equal(session_manager_run(fixture->manager, &spec, on_done, told, &started, &err),
                      0);
-    session_manager_set_caller(fixture->manager,
-                               NULL); /* as a door does when its handler has returned */
     UNTIL(fixture, told->done);
 }
 
@@ -178,6 +176,34 @@ static void test_code_that_is_never_kept(void **state)
     json_decref(json);
 }
 
+/* Who asked for it, also when it ends long behind the request; nobody where nobody did. */
+static void test_a_session(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct session_spec spec = {.caller = &caller, .tenant = "acme", .name = "theirs"};
+    struct session *session;
+    struct error err = {0};
+    json_t *json;
+
+    assert_int_equal(session_manager_create(fixture->manager, &spec, &session, &err), 0);
+    json = line_of(fixture, "session.created");
+    assert_member(json, "request_id", "req-7");
+    json_decref(json);
+    session_end_by(session, &caller, "deleted", NULL, NULL);
+    UNTIL(fixture, session_manager_session_count(fixture->manager) == 0 &&
+                       strstr(audit_text(fixture), "session.ended"));
+    json = line_of(fixture, "session.ended");
+    assert_member(json, "request_id", "req-7");
+    assert_member(json, "trace_id", TRACE);
+    json_decref(json);
+    session = fixture_session(fixture, "ours");
+    session_end(session, "idle", NULL, NULL);
+    UNTIL(fixture, strstr(audit_text(fixture), "\"idle\""));
+    json = line_of(fixture, "session.ended");
+    assert_member(json, "request_id", NULL);
+    json_decref(json);
+}
+
 static void test_a_command(void **state)
 {
     struct engine_fixture *fixture = *state;
@@ -186,9 +212,8 @@ static void test_a_command(void **state)
     struct result result;
     json_t *json;
 
-    session_manager_set_caller(fixture->manager, &caller);
-    execution = fixture_exec(session, "echo one; exit 5", NULL);
-    session_manager_set_caller(fixture->manager, NULL);
+    execution =
+        fixture_exec(session, "echo one; exit 5", &(struct execution_spec){.caller = &caller});
     UNTIL(fixture, execution_has_ended(execution));
     json = line_of(fixture, "exec");
     assert_member(json, "session_id", session_id(session));
@@ -263,8 +288,9 @@ int main(void)
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, fixture_open_observed, fixture_close_observed)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_run),     TEST(test_how_runs_end),     TEST(test_code_that_is_never_kept),
-        TEST(test_a_command), TEST(test_without_a_caller), TEST(test_gauges),
+        TEST(test_a_run),     TEST(test_how_runs_end), TEST(test_code_that_is_never_kept),
+        TEST(test_a_session), TEST(test_a_command),    TEST(test_without_a_caller),
+        TEST(test_gauges),
     };
 
     return cmocka_run_group_tests(tests, fixture_reaper, NULL);

@@ -361,14 +361,14 @@ static void test_session(void **state)
     json_t *json;
 
     str_copy(id, sizeof(id), session_id(session));
-    assert_int_equal(session_install(session, good, &events, &told, &installation, &err), 0);
+    assert_int_equal(session_install(session, NULL, good, &events, &told, &installation, &err), 0);
     UNTIL(fixture, told.done);
     assert_int_equal(told.err.num, 0);
     snprintf(name, sizeof(name), "packages/%s/pkg/one.py", id);
     assert_true(exists(name));
     press.layer = TWO;
     told = (struct told){0};
-    assert_int_equal(session_install(session, more, &events, &told, &installation, &err), 0);
+    assert_int_equal(session_install(session, NULL, more, &events, &told, &installation, &err), 0);
     UNTIL(fixture, told.done);
     assert_false(exists(name)); /* the folder is as the newest layer is */
     snprintf(name, sizeof(name), "packages/%s/pkg/two.py", id);
@@ -398,14 +398,15 @@ static void test_session_refused(void **state)
     struct told told = {0};
     struct error err = {0};
 
-    assert_true(session_install(session, wrong, &events, &told, &installation, &err) < 0);
+    assert_true(session_install(session, NULL, wrong, &events, &told, &installation, &err) < 0);
     assert_ptr_equal(err.code, ERROR_BAD_INPUT);
-    assert_true(session_install(session, nothing, &events, &told, &installation, &err) < 0);
-    assert_true(session_install(session, refused_before, &events, &told, &installation, &err) < 0);
+    assert_true(session_install(session, NULL, nothing, &events, &told, &installation, &err) < 0);
+    assert_true(
+        session_install(session, NULL, refused_before, &events, &told, &installation, &err) < 0);
     strv_free(fixture->config.install_deny);
     fixture->config.install_deny = strv_new();
     strv_push(&fixture->config.install_deny, "G_O.OD");
-    assert_true(session_install(session, bad, &events, &told, &installation, &err) < 0);
+    assert_true(session_install(session, NULL, bad, &events, &told, &installation, &err) < 0);
     assert_ptr_equal(err.code, ERROR_INSTALL_DENIED);
     assert_int_equal(told.done, 0);
 }
@@ -419,7 +420,7 @@ static void test_session_ends_meanwhile(void **state)
     struct told told = {0};
     struct error err = {0};
 
-    assert_int_equal(session_install(session, slow, &events, &told, &installation, &err), 0);
+    assert_int_equal(session_install(session, NULL, slow, &events, &told, &installation, &err), 0);
     UNTIL(fixture, told.lines[0]);
     session_end(session, "deleted", NULL, NULL);
     UNTIL(fixture, told.done);
@@ -434,8 +435,8 @@ static void test_session_one_after_the_other(void **state)
     struct installation *first, *second;
     struct told told[2] = {0};
 
-    assert_int_equal(session_install(session, slow, &events, &told[0], &first, NULL), 0);
-    assert_int_equal(session_install(session, good, &events, &told[1], &second, NULL), 0);
+    assert_int_equal(session_install(session, NULL, slow, &events, &told[0], &first, NULL), 0);
+    assert_int_equal(session_install(session, NULL, good, &events, &told[1], &second, NULL), 0);
     installer_cancel(first);
     UNTIL(press.fixture, told[1].done && told[1].err.num == 0);
 }

@@ -1,0 +1,32 @@
+/* doors.c - the table of doors: one row each. */
+#include "api/doors.h"
+
+#include "api/front/door.h"
+#include "base/cleanup.h"
+
+/* The first refuses what is nobody's; rows are looked through in this order. */
+#define DOORS(DOOR)    \
+    DOOR(rest_door)    \
+    DOOR(ws_door)      \
+    DOOR(mcp_door)     \
+    DOOR(execute_door) \
+    DOOR(e2b_door)
+
+#define DECLARE(door) extern const struct door_ops door;
+#define ADDRESS(door) &(door),
+
+DOORS(DECLARE)
+
+static const struct door_ops *const table[] = {DOORS(ADDRESS)};
+_Static_assert(ARRAY_SIZE(table) < FRONT_DOORS_MAX, "more doors than there is room for");
+
+void doors_list(struct door_list *ret)
+{
+    const struct door_ops *const *extra = extra_doors;
+
+    *ret = (struct door_list){.count = 0};
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+        ret->rows[ret->count++] = table[i];
+    for (; extra && *extra && ret->count < FRONT_DOORS_MAX; extra++)
+        ret->rows[ret->count++] = *extra;
+}

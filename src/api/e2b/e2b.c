@@ -1,0 +1,40 @@
+/*
+ * e2b.c - requests for a sandbox of E2B: there is no door for those yet, and they are told so in
+ * E2B's own shape. Its header decides, whatever the path: /execute and /health are others' too.
+ */
+#include <string.h>
+
+#include "api/front/door.h"
+#include "api/front/reply.h"
+#include "base/cleanup.h"
+#include "model/text.h"
+
+#define SHOWN 100
+
+extern const struct door_ops e2b_door;
+
+static bool claims(const struct http_request *http)
+{
+    return http_header(http, "E2b-Sandbox-Id") != NULL;
+}
+
+static void refuse(struct http_request *http, const struct door_refusal *refusal)
+{
+    static const char why[] =
+        "this request names a sandbox of E2B (E2b-Sandbox-Id), and this "
+        "server has no door for those yet; without that header it is answered";
+    const char *id = http_header(http, "E2b-Sandbox-Id");
+    bool is_asked = refusal->status == 404;
+
+    id = id ? id : "";
+    front_reply(http, refusal->status,
+                json_pack("{s:o, s:s, s:i}", "sandboxId",
+                          text_to_json(id, MIN(strlen(id), (size_t)SHOWN)), "message",
+                          is_asked ? why : refusal->text, "code", (int)refusal->status));
+}
+
+const struct door_ops e2b_door = {
+    .name = "e2b",
+    .claims = claims,
+    .refuse = refuse,
+};

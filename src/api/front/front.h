@@ -1,0 +1,55 @@
+/*
+ * front.h - the front hall: every server of the daemon, and behind them the doors of api/doors.h.
+ *
+ * Owns the servers, one for each address, authentication, the log and the counts of requests, what
+ * the doors have open and the tool calls under way. Started once by the broker. One thread, never
+ * blocks but where session.h does.
+ *
+ * Runs in: broker
+ */
+#ifndef BAILEY_API_FRONT_FRONT_H
+#define BAILEY_API_FRONT_FRONT_H
+
+#include "base/error.h"
+#include "base/reactor.h"
+#include "http/server.h"
+
+struct door_ops;
+struct session_manager;
+struct front;
+typedef struct json_t json_t;
+
+#define FRONT_ADDRESSES_MAX 16 /* beside the socket */
+#define FRONT_DOORS_MAX 16
+
+/* In the order in which their rows are looked through. The first one refuses what is nobody's. */
+struct door_list {
+    const struct door_ops *rows[FRONT_DOORS_MAX];
+    size_t count;
+};
+
+/* What GET /v1/info tells beside the engine's own; borrowed. */
+struct front_info {
+    const char *socket, *state;
+    int launcher_pid, broker_pid; /* as the host sees them; 0: unknown */
+    unsigned generation;
+    /* POST /v1/reload: `body` fits its row; *ret is a new reference. NULL: it is refused. */
+    int (*reload)(void *ctx, json_t *body, json_t **ret, struct error *err);
+    void *reload_ctx;
+    bool has_fixtures; /* those of MCP's conformance suite: only tests ask for them */
+};
+
+/* listen_fd is borrowed. */
+int front_serve(struct reactor *reactor, struct session_manager *manager, int listen_fd,
+                const struct front_info *info, const struct door_list *doors, struct front **ret,
+                struct error *err);
+/* One more address with the same doors; `tls` and `browsers` as http/server.h has them. */
+int front_listen(struct front *front, int listen_fd, const struct http_tls *tls,
+                 const struct http_browsers *browsers, struct error *err);
+/* For new connections of every address that was opened with TLS. */
+int front_set_tls(struct front *front, const struct http_tls *tls, struct error *err);
+struct http_server *front_server(struct front *front); /* of the socket: the number of clients */
+void front_quiesce(struct front *front);               /* no new connections; NULL is fine */
+void front_stop(struct front *front);                  /* every request is gone; NULL is fine */
+
+#endif

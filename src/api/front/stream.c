@@ -1,0 +1,78 @@
+/* stream.c - replies made while they are sent, and events in them. */
+#include <string.h>
+
+#include "api/front/reply.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "http/sse.h"
+#include "model/text.h"
+#include "observe/metrics.h"
+
+const char *const front_event_headers[] = {"Cache-Control: no-store", NULL};
+
+static long on_more(void *ctx, void *data, size_t size)
+{
+    struct front_stream *stream = ctx;
+    size_t length;
+
+    if (stream->text.length <= stream->low && !stream->is_over && !stream->is_broken)
+        stream->fill(stream->ctx);
+    if (stream->is_broken)
+        return HTTP_ABORT;
+    length = MIN(size, stream->text.length);
+    if (length == 0)
+        return stream->is_over ? HTTP_END : 0;
+    memcpy(data, stream->text.data, length);
+    buf_consume(&stream->text, length);
+    return (long)length;
+}
+
+static void on_freed(void *ctx)
+{
+    struct front_stream *stream = ctx;
+
+    buf_free(&stream->text);
+    metrics_move(stream->counted, METRIC_STREAMS, &(const char *){"sse"}, -1); /* NULL: not one */
+    stream->freed(stream->ctx);
+}
+
+/* An end that its client can tell from others; of what has another shape only the end. */
+static void on_stop(void *ctx, const struct error *why)
+{
+    struct front_stream *stream = ctx;
+
+    if (!stream->is_endless || stream->is_over)
+        return;
+    if (stream->counted)
+        front_stream_event(stream, NULL, "closed",
+                           json_pack("{s:s, s:s, s:s*}", "code", why->code, "message", why->text,
+                                     "quota", why->quota));
+    stream->is_over = stream->was_stopped = true;
+    http_reply_more(stream->http);
+}
+
+void front_stream_start(struct front_stream *stream, unsigned status, const char *type,
+                        const char *const *headers, int64_t length)
+{
+    static const struct http_source source = {.more = on_more, .freed = on_freed, .stop = on_stop};
+
+    /* Bytes that end without all of them being there would be taken for the whole. */
+    stream->is_endless = str_equal(type, TYPE_EVENTS) || str_equal(type, TYPE_LINES);
+    if (str_equal(type, TYPE_EVENTS))
+        stream->counted = ((const struct front *)http_ctx(stream->http))->auth.metrics;
+    metrics_move(stream->counted, METRIC_STREAMS, &(const char *){"sse"}, 1);
+    http_reply_stream(stream->http, status, type, headers, length, &source, stream);
+}
+
+void front_stream_event(struct front_stream *stream, const char *id, const char *event,
+                        json_t *data)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(stream->text.maximum);
+
+    if (stream->was_stopped)
+        ; /* nothing comes behind the last word */
+    else if (!data || text_of_json(data, FRONT_JSON, &text) < 0 ||
+             sse_write(&stream->text, id, event, buf_text(&text), text.length) < 0)
+        stream->is_broken = true;
+    json_decref(data);
+}

@@ -1,0 +1,31 @@
+/*
+ * pipe.h - what `bailey mcp` and the broker say to each other: MCP's messages over a WebSocket on
+ * the daemon's socket (GET /mcp/pipe). The command carries lines; the host is the broker's.
+ *
+ * Each WebSocket message is binary: one line of words, '\n', and the text of an MCP message.
+ *
+ *   to the broker
+ *     "m SEQ"         a message; SEQ is a number of the command's own, rising from 1
+ *     "r SEQ BEGAN"   the same message once more, after a connection was lost: it may have been
+ *                     done. BEGAN: when it was sent first, in milliseconds since 1970
+ *     "l SEQ"         a message that is too long; only its beginning
+ *     "e"             the end of input: what runs is cancelled, the session of its own is deleted,
+ *                     then the broker closes
+ *   to the command
+ *     "a SEQ"         the answer to a message
+ *     "d SEQ"         the message is done and has no answer: a notification, or it was cancelled
+ *     "n"             a message that answers nothing (progress)
+ *     "s VERSION OWN" what the next connection names in its query (version, own): the protocol
+ *                     version that was agreed on, and the session of its own ("-": none yet)
+ *
+ * Query of the address: session=NAME (not deleted at the end), structured=1, version, own.
+ *
+ * Runs in: broker, commands
+ */
+#ifndef BAILEY_API_MCP_PIPE_H
+#define BAILEY_API_MCP_PIPE_H
+
+#define MCP_PIPE_PATH "/mcp/pipe"
+#define MCP_PIPE_HEAD_MAX 256 /* bytes of the line of words */
+
+#endif

@@ -1,0 +1,54 @@
+/* rows.c - the addresses that become WebSockets (docs/websocket.md), and this door's row. */
+#include "api/front/row_text.h"
+#include "api/ws/ws_private.h"
+#include "base/cleanup.h"
+
+static const struct door_route routes[] = {
+    {
+        .method = "GET",
+        .path = "/v1/ws",
+        .name = "openAll",
+        .summary = "A WebSocket for everything that streams: events of all sessions, commands, "
+                   "cells, files; see docs/websocket.md",
+        .status = 101,
+        .errors = "upgrade_required",
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_all,
+    },
+    {
+        .method = "GET",
+        .path = "/v1/sessions/{id}/ws",
+        .name = "openSession",
+        .summary = "The same, for one session",
+        .params = {SESSION_ID},
+        .status = 101,
+        .errors = "session_not_found session_ambiguous upgrade_required",
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_session,
+    },
+    {
+        .method = "GET",
+        .path = "/v1/sessions/{id}/pty/ws",
+        .name = "openTerminal",
+        .summary = "A WebSocket that is a terminal: binary messages are its bytes, text messages "
+                   "are about it",
+        .params = {SESSION_ID, QUERY("rows", S_SIZE, "default 24"),
+                   QUERY("columns", S_SIZE, "default 80"),
+                   QUERY("command", S_NAME, "for /bin/sh -c; default a shell"),
+                   QUERY("execution", S_NAME, "one that is there already, instead of a new one"),
+                   QUERY("offset", S_COUNT, "of it: output from here on")},
+        .status = 101,
+        .errors = BOX_ERRORS " execution_not_found not_a_terminal offset_gone upgrade_required",
+        .scope = SCOPE_SESSIONS,
+        .handle = ws_pty,
+    },
+};
+
+const struct door_ops ws_door = {
+    .name = "ws",
+    .label = "rest", /* one API over two transports: counted together */
+    .routes = routes,
+    .route_count = ARRAY_SIZE(routes),
+    .open = ws_compile,
+    .close = ws_forget,
+};
