@@ -26,7 +26,7 @@ COMMANDS := run exec tool session code context install shell cp ls cat rm output
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
 .PHONY: all build run test test-docker test-sanitize test-distros \
-	test-browser check-style format coverage bench \
+	test-browser check-style check-clients format coverage bench \
 	fuzz soak load install install-files deb clean help
 
 all: build
@@ -42,8 +42,9 @@ test: ## all tests, built with gcc; clang must compile everything too
 	@tools/setup test
 	@tools/build build
 	@CC=clang tools/build build-clang
-	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true
-	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey tools/run-tests build
+	@TARGETS="bailey $(ENGINE)" tools/build build-fault -Dfault=true -Dtest_rows=true -Dtest_provider=true
+	@BAILEY_FAULT=$(CURDIR)/build-fault/bailey BAILEY_PROVIDER=$(CURDIR)/build-fault/bailey \
+		tools/run-tests build
 
 test-docker: ## the Docker runtime and the conformance suite on each runtime, with a private dockerd
 	@tools/setup test
@@ -61,6 +62,9 @@ test-distros: ## make run, a smoke and the unit tests in fresh Debian 12 and 13 
 test-browser: build ## the pages of the server in a real browser (Chromium)
 	@tools/setup browser
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider tests/browser
+
+check-clients: build ## builds the Python and TypeScript packages and checks them as their registries would
+	@tools/check-clients
 
 check-style: ## format, include rule, documents; reports long files and functions
 	@tools/setup test

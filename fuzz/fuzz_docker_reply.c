@@ -18,7 +18,7 @@ static void check(int is_true)
         abort();
 }
 
-static struct docker_host_spec docker = {.image = "i:1", .host = "unix:///s"};
+static struct docker_spec docker = {.image = "i:1", .host = "unix:///s"};
 
 static void look_at(const json_t *json)
 {
@@ -33,7 +33,7 @@ static void look_at(const json_t *json)
                                   .disk_bytes = 64 * MIB,
                                   .pids = 64};
     struct api api = {.host = "unix:///s"};
-    struct container_facts facts = {0};
+    struct host_seen facts = {0};
     struct error err = {0};
 
     if (create_check(json, &spec, false, &facts, &err) == 0)

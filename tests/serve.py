@@ -135,6 +135,7 @@ class Daemon:
     """One that runs. `env` configures it; `room` keeps its folders for a second start."""
 
     def __init__(self, env=None, room=None, user=None):
+        user = support.usual(user)
         support.need_sessions(user)
         self.before = support.snapshot()
         self.room = room or support.Room(user)

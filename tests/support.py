@@ -47,7 +47,7 @@ class Room:
 
     def __init__(self, user=None):
         self.path = Path(tempfile.mkdtemp(prefix="room-", dir=base()))
-        self.user = user
+        self.user = usual(user)
         self.work, self.home, self.tmp = (self.path / n for n in ("work", "home", "tmp"))
         os.chmod(self.path, 0o755)
         for folder in (self.work, self.home, self.tmp):
@@ -78,7 +78,12 @@ class Room:
 
 rooms = []  # those of the running test; conftest.py empties it
 surroundings = {}  # what every call has in its environment meanwhile, as a suite that changes the runtime
+usual_user = None  # who calls are made by meanwhile, where a test names nobody; None: who runs the tests
 _base = None
+
+
+def usual(user):
+    return usual_user if user is None else user
 
 
 def base():
@@ -186,6 +191,7 @@ class Result(dict):
 
 def command(*args, user=None, deny=()):
     """The argv of a call: as `user` (a uid) through setpriv, with system calls denied."""
+    user = usual(user)
     argv = [str(reachable_binary() if user is not None or deny else BAILEY), *map(str, args)]
     if deny:
         argv = [str(denier()), *deny, "--", *argv]
@@ -232,6 +238,7 @@ _refusals = {}
 def session_refusal(user=None):
     """Why sessions do not work for this user here, from `bailey doctor`, which tries; None:
     sessions work. A plain container refuses them."""
+    user = usual(user)
     if user not in _refusals:
         _refusals[user] = bailey("doctor", "--json", user=user).json()["sessions"]["reason"]
     return _refusals[user]

@@ -63,7 +63,7 @@ const char ERROR_LINK_EXPIRED[] = "link_expired";
 const char ERROR_UPGRADE[] = "upgrade_required";
 const char ERROR_MEDIA_TYPE[] = "unsupported_media_type";
 const char ERROR_RANGE[] = "range_not_satisfiable";
-const char ERROR_DOCKER_UNAVAILABLE[] = "docker_unavailable";
+const char ERROR_PROVIDER_UNAVAILABLE[] = "provider_unavailable";
 const char ERROR_IMAGE_NOT_FOUND[] = "image_not_found";
 const char ERROR_IMAGE_UNUSABLE[] = "image_unusable";
 
@@ -129,7 +129,7 @@ static const char *const codes[] = {
     ERROR_UPGRADE,
     ERROR_MEDIA_TYPE,
     ERROR_RANGE,
-    ERROR_DOCKER_UNAVAILABLE,
+    ERROR_PROVIDER_UNAVAILABLE,
     ERROR_IMAGE_NOT_FOUND,
     ERROR_IMAGE_UNUSABLE,
 };
@@ -165,6 +165,7 @@ __attribute__((format(printf, 4, 0))) static void fill(struct error *err, int nu
     err->code = code;
     err->stage = NULL;
     err->quota = NULL;
+    err->provider = NULL;
     err->retry_s = 0;
     if (vsnprintf(err->text, sizeof(err->text), format, args) < 0)
         err->text[0] = '\0';

@@ -82,10 +82,10 @@ extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this i
 extern const char ERROR_RANGE[];         /* bytes that a file does not have */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
 
-/* Docker's */
-extern const char ERROR_DOCKER_UNAVAILABLE[]; /* no answer, a refusal, or too old a version */
-extern const char ERROR_IMAGE_NOT_FOUND[];    /* the image does not exist and cannot be pulled */
-extern const char ERROR_IMAGE_UNUSABLE[];     /* it is there, and no box can be made of it */
+/* of providers; error.provider names the row */
+extern const char ERROR_PROVIDER_UNAVAILABLE[]; /* it does not answer, not to us, or is too old */
+extern const char ERROR_IMAGE_NOT_FOUND[];      /* the image is not there and cannot be had */
+extern const char ERROR_IMAGE_UNUSABLE[];       /* it is there, and no box can be made of it */
 
 /* The constant for a code that came from outside; ERROR_ENGINE for an unknown one. */
 const char *error_code_find(const char *word);
@@ -102,7 +102,9 @@ struct error {
     const char *code;  /* one of the codes above; NULL while unset */
     const char *stage; /* static string; NULL unless a stage of bring-up failed */
     const char *quota; /* static string; NULL unless one is used up (ERROR_QUOTA) */
-    unsigned retry_s;  /* when a retry may succeed; 0: unknown */
+    /* static string: the name of a provider's row; NULL unless its fault (ERROR_PROVIDER_*) */
+    const char *provider;
+    unsigned retry_s; /* when a retry may succeed; 0: unknown */
     char text[ERROR_TEXT_MAX];
 };
 

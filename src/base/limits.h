@@ -220,10 +220,12 @@
 #define EGRESS_LEAVE_MS 2000        /* for a caller to read why it was refused */
 #define DOCKER_HELLO_MS 10000       /* a Docker that is there says which it is */
 #define DOCKER_CALL_MS 60000        /* one call of Docker's */
-#define DOCKER_PULL_MS 1800000      /* an image comes */
+#define HOST_MAKE_MS 1800000        /* a provider host may take so long for a box, */
+#define DOCKER_PULL_MS HOST_MAKE_MS /* because an image comes */
 #define DOCKER_PULL_TELL_MS 200     /* how far it is is told so often */
-#define DOCKER_BRINGUP_MS 30000     /* a container that was started says that it is ready */
-#define DOCKER_LEAVE_MS 10000       /* containers are removed before the provider host leaves */
+#define HOST_BRINGUP_MS 30000       /* a box that was started says that it is ready */
+#define HOST_ATTACH_MS 60000        /* the stream to it is opened */
+#define HOST_LEAVE_MS 10000         /* boxes are removed before the provider host leaves */
 #define DOCKER_LOOK_MS 250          /* a Docker that is not there is looked for: first pause, */
 #define DOCKER_LOOK_MAX_MS 4000     /* which doubles up to this one */
 #define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */

@@ -30,7 +30,7 @@
 #include "observe/bus.h"
 #include "observe/metrics.h"
 #include "runtime/mux.h"
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 #include "session/session_manager.h"
 #include "store/index.h"
 
@@ -215,10 +215,7 @@ static uint64_t idle_look_ms(const struct broker *broker)
 
 static void quit(struct broker *broker)
 {
-    if (config_is_docker(&broker->config))
-        mux_quit(broker->provider);
-    else
-        launched_quit(broker->provider);
+    mux_quit(broker->provider);
 }
 
 static void on_idle(void *ctx)
@@ -344,10 +341,7 @@ static void on_manager_ready(void *ctx)
         if (broker->idle)
             broker->reactor->ops->timer_set(broker->idle, idle_look_ms(broker));
     }
-    if (config_is_docker(&broker->config))
-        mux_say_ready(broker->provider);
-    else
-        launched_say_ready(broker->provider);
+    mux_say_ready(broker->provider);
 }
 
 static void on_ready(void *ctx, uint32_t generation)
@@ -459,6 +453,7 @@ static int start(struct broker *broker, struct error *err)
         .audit = broker->audit,
         .metrics = broker->metrics,
     };
+    struct mux_spec mux = {0};
     int r = confine_files(broker, err);
 
     broker->info = (struct front_info){
@@ -472,12 +467,14 @@ static int start(struct broker *broker, struct error *err)
     };
     if (r == 0)
         r = session_manager_new(&spec, &broker->manager, err);
-    if (r == 0 && config_is_docker(&broker->config))
-        r = mux_open(broker->reactor, LAUNCHER_CONTROL_FD, broker->config.falls_back,
-                     &launched_events, broker, &broker->provider, err);
-    else if (r == 0)
-        r = launched_open(broker->reactor, LAUNCHER_CONTROL_FD, &launched_events, broker,
-                          &broker->provider, err);
+    if (r ==
+        0) /* a broker is given checked settings; what it makes boxes with it looks up itself */
+        r = provider_find(broker->config.type, &mux.provider, err);
+    if (r == 0 && broker->config.falls_back)
+        r = provider_find(PROVIDER_LOCAL, &mux.fallback, err);
+    if (r == 0)
+        r = mux_open(broker->reactor, LAUNCHER_CONTROL_FD, &mux, &launched_events, broker,
+                     &broker->provider, err);
     if (r == 0)
         session_manager_set_provider(broker->manager, broker->provider);
     return r;
@@ -487,10 +484,7 @@ static void broker_free(struct broker *broker)
 {
     front_stop(broker->front);
     session_manager_free(broker->manager);
-    if (broker->provider && config_is_docker(&broker->config))
-        mux_close(broker->provider);
-    else
-        launched_close(broker->provider);
+    mux_close(broker->provider);
     if (broker->reactor) {
         broker->reactor->ops->timer_remove(broker->idle);
         uv_reactor_free(broker->reactor);

@@ -1,5 +1,5 @@
 /*
- * main.c - bailey-engine: the broker, the egress proxy or the Docker provider host when the daemon
+ * main.c - bailey-engine: the broker, the egress proxy or a provider host when the daemon
  * starts it, otherwise the commands that talk to a daemon. `bailey` executes it with its own
  * arguments.
  */
@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "broker/broker.h"
-#include "broker/docker.h"
+#include "broker/host.h"
 #include "egress/egress.h"
 #include "launcher/launcher.h"
 
@@ -19,8 +19,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && str_equal(argv[1], "broker"))
         return broker_main();
-    if (argc == 2 && str_equal(argv[1], "docker"))
-        return docker_main();
+    if (argc == 3 && str_equal(argv[1], "host"))
+        return host_main(argv[2]);
     if (argc == 2 && str_equal(argv[1], "egress"))
         return egress_main();
     if (argc == 2 && str_equal(argv[1], "probe")) /* its libraries were found, or it is not here */

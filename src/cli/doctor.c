@@ -22,6 +22,7 @@
 #include "cli/signals.h"
 #include "oneshot/built.h"
 #include "oneshot/oneshot.h"
+#include "runtime/provider.h"
 #include "template/template.h"
 
 #define TRIAL_TIMEOUT_MS 10000
@@ -148,8 +149,10 @@ static void try_interpreters(struct doctor *doctor, const struct config *config,
 
 bool doctor_is_fine(const struct doctor *doctor)
 {
-    if (doctor->is_docker)
-        return doctor_docker_is_fine(doctor);
+    if (doctor->type_err.code)
+        return false;
+    if (provider_can(doctor->provider, PROVIDER_HOSTED))
+        return doctor_provider_is_fine(doctor);
     return !doctor->box.error.code && doctor->box.exit_code == 0 &&
            isolation_of_layers(doctor->box.layers) >= doctor->wanted;
 }
@@ -193,8 +196,8 @@ void doctor_free(struct doctor *doctor)
     for (size_t i = 0; i < doctor->interpreter_count; i++)
         interpreter_free(&doctor->interpreters[i].found);
     doctor->interpreter_count = 0;
-    json_decref(doctor->docker);
-    doctor->docker = NULL;
+    json_decref(doctor->providers);
+    doctor->providers = NULL;
     result_free(&doctor->box);
 }
 
@@ -246,13 +249,14 @@ static int run_doctor(const struct invocation *invocation)
 
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
-        config_check(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
+        config_check_values(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
         signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
 
     outer_find(&doctor.outer);
-    doctor_ask_docker(&doctor, &config, request.config_file, invocation->env);
-    config.type = "local"; /* the boxes that are tried are this machine's */
+    provider_find(config.type, &doctor.provider, &doctor.type_err);
+    doctor_ask_providers(&doctor, &config, request.config_file, invocation->env);
+    config.type = PROVIDER_LOCAL; /* the boxes that are tried are this machine's */
     probe_layers(doctor.rows, &doctor.probe_err);
     find_interpreters(&doctor, &config);
     find_templates(&doctor, &config, invocation->env);

@@ -49,11 +49,13 @@ struct doctor {
     size_t interpreter_count;
     struct doctor_template templates[DOCTOR_TEMPLATES_MAX];
     size_t template_count;
-    bool is_docker; /* SANDBOX_TYPE */
-    json_t *docker; /* as bailey-engine describes it; NULL: not asked for */
+    const struct provider_row *provider; /* SANDBOX_TYPE */
+    struct error type_err;               /* .code set: that one cannot be used */
+    json_t *providers; /* reports by name, as bailey-engine made them; NULL: none was asked */
 };
 
-/* A box runs and reaches the wanted level; with SANDBOX_TYPE=docker: Docker has all it needs. */
+/* A box runs and reaches the wanted level; where boxes are made elsewhere: that provider has all it
+ * needs. */
 bool doctor_is_fine(const struct doctor *doctor);
 const char *doctor_level(const struct doctor *doctor); /* "strict", ... or "none" */
 
@@ -64,11 +66,12 @@ bool doctor_has_sessions(const struct doctor *doctor, char *reason, size_t size)
 json_t *doctor_json(const struct doctor *doctor); /* new reference; NULL: out of memory */
 int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to);
 
-/* doctor_docker.c: asks, by bailey-engine; is it all there; its lines. */
-void doctor_ask_docker(struct doctor *doctor, const struct config *config, const char *config_file,
-                       char *const *env);
-bool doctor_docker_is_fine(const struct doctor *doctor);
-int doctor_docker_text(const struct doctor *doctor, bool is_utf8, struct buf *to);
+/* doctor_provider.c: asks, by bailey-engine; has the configured one all; lines and members. */
+void doctor_ask_providers(struct doctor *doctor, const struct config *config,
+                          const char *config_file, char *const *env);
+bool doctor_provider_is_fine(const struct doctor *doctor);
+int doctor_providers_text(const struct doctor *doctor, bool is_utf8, struct buf *to);
+void doctor_providers_json(const struct doctor *doctor, json_t *to);
 
 void doctor_free(struct doctor *doctor);
 

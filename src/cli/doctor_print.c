@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/doctor.h"
+#include "runtime/provider.h"
 
 #define REASON_MAX 384
 
@@ -126,13 +127,16 @@ static json_t *sessions_json(const struct doctor *doctor)
 
 json_t *doctor_json(const struct doctor *doctor)
 {
-    return json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:O?}", "level",
-                     doctor_level(doctor), "minimum", isolation_name(doctor->wanted), "ok",
-                     doctor_is_fine(doctor), "container", outer_json(doctor), "sessions",
-                     sessions_json(doctor), "host", host_json(&doctor->host), "cgroup",
-                     doctor->host.cgroup, "layers", layers_json(doctor), "interpreters",
-                     interpreters_json(doctor), "templates", templates_json(doctor), "box",
-                     box_json(doctor), "docker", doctor->docker);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "level", doctor_level(doctor),
+        "minimum", isolation_name(doctor->wanted), "ok", doctor_is_fine(doctor), "container",
+        outer_json(doctor), "sessions", sessions_json(doctor), "host", host_json(&doctor->host),
+        "cgroup", doctor->host.cgroup, "layers", layers_json(doctor), "interpreters",
+        interpreters_json(doctor), "templates", templates_json(doctor), "box", box_json(doctor));
+
+    if (json)
+        doctor_providers_json(doctor, json);
+    return json;
 }
 
 static const char *mark(bool is_good, bool is_utf8)
@@ -178,11 +182,13 @@ static int verdict(const struct doctor *doctor, struct buf *to)
     const char *wanted = isolation_name(doctor->wanted);
     char lacking[256];
 
-    if (doctor->is_docker)
-        return buf_append_text(to, doctor_docker_is_fine(doctor)
-                                       ? "boxes are containers of Docker: it has all they need\n"
-                                       : "boxes are containers of Docker, and it is not ready: see "
-                                         "the remedies above\n");
+    if (doctor->type_err.code)
+        return buf_printf(to, "%s\n", doctor->type_err.text);
+    if (provider_can(doctor->provider, PROVIDER_HOSTED))
+        return buf_printf(to, "boxes are containers of %s%s\n", doctor->provider->title,
+                          doctor_provider_is_fine(doctor)
+                              ? ": it has all they need"
+                              : ", and it is not ready: see the remedies above");
     if (doctor->box.error.code)
         return buf_printf(to, "level: none; a box could not be run: %s\n", doctor->box.error.text);
     if (doctor_is_fine(doctor))
@@ -259,7 +265,7 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
     if (doctor->template_count == 0)
         failed |= buf_append_text(to, "  none is built; 'bailey template build data' builds one "
                                       "with Polars, NumPy and scikit-learn\n");
-    failed |= doctor_docker_text(doctor, is_utf8, to);
+    failed |= doctor_providers_text(doctor, is_utf8, to);
     failed |= buf_append_text(to, "\n");
     failed |= verdict(doctor, to);
     return failed < 0 ? failed : 0;

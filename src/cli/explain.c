@@ -59,9 +59,10 @@ static int explain_limits(const struct result *result, struct buf *to)
 }
 
 /* Names the source of the numbers if it is not the engine itself. */
-static int explain_usage(const struct usage *usage, struct buf *to)
+static int explain_usage(const struct result *result, struct buf *to)
 {
-    const char *by = usage_by_name(usage->by);
+    const struct usage *usage = &result->usage;
+    const char *by = usage_by_name(usage->by, result->runtime);
     char rss[CELL_MAX] = "?";
 
     if (!by)
@@ -91,7 +92,7 @@ int explain_result(const struct result *result, struct buf *to)
     failed |= buf_printf(to, "  %-10s %s\n", "layers", layers[0] ? layers : "none");
     failed |= buf_printf(to, "  %-10s %s\n", "missing", missing[0] ? missing : "nothing");
     failed |= explain_limits(result, to);
-    failed |= explain_usage(&result->usage, to);
+    failed |= explain_usage(result, to);
     failed |= buf_printf(to, "  %-10s %.1f ms\n", "took", (double)result->duration_ns / 1e6);
     return failed < 0 ? failed : 0;
 }

@@ -56,7 +56,7 @@ static int title(const char *name, const char *summary, struct buf *to)
 
 static int option_entry(const struct option_row *row, struct buf *to)
 {
-    char fallback[128];
+    char fallback[128], allowed[CONFIG_ALLOWED_MAX];
     int failed = buf_append_text(to, ".TP\n");
 
     if (row->letter)
@@ -73,9 +73,9 @@ static int option_entry(const struct option_row *row, struct buf *to)
     failed |= roff(row->help, to);
     failed |= roff(help_default(row, fallback, sizeof(fallback)), to);
     failed |= buf_append_text(to, ".\n");
-    if (row->is_config && config_table[row->key].allowed) {
+    if (row->is_config && config_allowed(row->key, allowed)) {
         failed |= buf_append_text(to, "Allowed: ");
-        failed |= roff(config_table[row->key].allowed, to);
+        failed |= roff(config_allowed(row->key, allowed), to);
         failed |= buf_append_text(to, ".\n");
     }
     if (row->is_config && config_table[row->key].env)
@@ -120,6 +120,8 @@ static int variables(struct buf *to)
 
     for (size_t i = 0; i < _KEY_MAX; i++) {
         const struct config_row *row = &config_table[i];
+        char list[CONFIG_ALLOWED_MAX];
+        const char *allowed = config_allowed((enum config_key)i, list);
 
         failed |= buf_append_text(to, ".TP\n\\fB");
         failed |= roff(row->env ? row->env : row->yaml, to);
@@ -131,9 +133,9 @@ static int variables(struct buf *to)
         }
         failed |= buf_append_text(to, "\n");
         failed |= roff(row->help ? row->help : "", to);
-        if (row->allowed) {
+        if (allowed) {
             failed |= buf_append_text(to, "; allowed: ");
-            failed |= roff(row->allowed, to);
+            failed |= roff(allowed, to);
         }
         if (row->fallback && row->fallback[0]) {
             failed |= buf_append_text(to, "; default: ");

@@ -27,6 +27,7 @@
 #include "cli/run_report.h"
 #include "cli/signals.h"
 #include "cli/source.h"
+#include "runtime/provider.h"
 #include "template/template.h"
 
 /* A checked request: what is left is to run it. */
@@ -120,7 +121,7 @@ static int execute(struct job *job)
     int status;
 
     log_set_level(job->config->log_level);
-    if (config_is_docker(job->config) && engine_program(engine, &err) < 0)
+    if (config_can(job->config, PROVIDER_HOSTED) && engine_program(engine, &err) < 0)
         return message_bad_input(&err);
     if (signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);

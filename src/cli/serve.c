@@ -33,6 +33,8 @@
 #include "launcher/launcher.h"
 #include "model/text.h"
 #include "oneshot/built.h"
+#include "runtime/host/hosted.h"
+#include "runtime/provider.h"
 #include "supervisor/supervisor.h"
 #include "sys/notify.h"
 
@@ -134,19 +136,19 @@ static json_t *find_language(struct preparation *made, const struct language_row
     struct interpreter *found = &made->interpreters[made->interpreter_count];
     char fingerprint[INTERPRETER_FINGERPRINT];
     struct error missing = {0};
+    bool is_boxes_own = config_can(&made->config, PROVIDER_OWN_FILESYSTEM);
 
-    if (config_is_docker(&made->config) && !made->config.falls_back)
+    if (is_boxes_own && !made->config.falls_back)
         return json_pack("{s:s}", "program", language->program);
     if (interpreter_find(language, &made->config, found, &missing) < 0)
-        return config_is_docker(&made->config)
-                   ? json_pack("{s:s}", "program", language->program)
-                   : json_pack("{s:o*}", "missing", text_json(missing.text));
+        return is_boxes_own ? json_pack("{s:s}", "program", language->program)
+                            : json_pack("{s:o*}", "missing", text_json(missing.text));
     made->interpreter_count++;
     for (size_t i = 0; i < found->bind_count; i++)
         add_bind(made, found->binds[i]);
     if (str_equal(language->name, "python"))
         made->python = found->path;
-    if (config_is_docker(&made->config))
+    if (is_boxes_own)
         return json_pack("{s:s, s:o*}", "program", language->program, "here",
                          text_json(found->path));
     interpreter_fingerprint(found, &made->config, fingerprint);
@@ -254,15 +256,15 @@ static int make_host_env(struct preparation *made, char *const *env, struct erro
     char id[ID_MAX + 32], name[ID_MAX], state[PATH_MAX + 32], identity[ID_MAX + 32];
     int failed;
 
-    if (!config_is_docker(&made->config))
+    if (!config_can(&made->config, PROVIDER_HOSTED))
         return 0;
     failed = paths_identity(&made->paths, name, err);
     if (failed < 0)
         return failed;
-    str_format(identity, sizeof(identity), "BAILEY_WALL_IDENTITY=%s", name);
+    str_format(identity, sizeof(identity), HOST_ENV_IDENTITY "=%s", name);
     id_make(name, "e");
-    str_format(id, sizeof(id), "BAILEY_WALL_ENGINE=%s", name);
-    failed = str_format(state, sizeof(state), "BAILEY_WALL_STATE=%s", made->paths.state);
+    str_format(id, sizeof(id), HOST_ENV_ENGINE "=%s", name);
+    failed = str_format(state, sizeof(state), HOST_ENV_STATE "=%s", made->paths.state);
     for (char **text = made->env; text && *text; text++)
         failed |= strv_push(&made->host_env, *text);
     for (; *env; env++)
@@ -335,8 +337,8 @@ static void find_layer(struct preparation *made)
     CLEANUP(built_free) struct built_template built = {0};
     struct error missing = {0};
 
-    if (config_is_docker(&made->config))
-        return; /* the image's business */
+    if (!config_can(&made->config, PROVIDER_CAN_LAYERS))
+        return;
     if (built_find(&made->config, made->paths.state, &built, &missing) < 0)
         log_warning("%s, continuing without it", missing.text);
     else if (built.layer)
@@ -444,14 +446,15 @@ static int serve(struct preparation *made, struct error *err)
             .settings = buf_text(&made->settings),
             .settings_length = made->settings.length,
             .broker_env = (const char *const *)made->env,
-            .host_env = (const char *const *)made->host_env,
+            .hosts = {{.name = config->type, .env = (const char *const *)made->host_env}},
+            .host_count = made->host_env ? 1 : 0,
             .dataset_folders = (const char *const *)config->dataset_folders,
             .listen = made->listen,
             .listen_fds = made->activation.tcp_fd,
             .listen_fd_count = made->activation.tcp_count,
             .python = made->python,
             .layer = made->layer[0] ? made->layer : NULL,
-            .has_zygotes = config->is_warm && !config_is_docker(config),
+            .has_zygotes = config->is_warm && config_can(config, PROVIDER_CAN_ZYGOTE),
             .log_level = config->log_level,
             .log_is_json = config->log_is_json,
             .egress = buf_text(&made->pip.egress),
@@ -468,7 +471,7 @@ static int serve(struct preparation *made, struct error *err)
                     .binds = made->binds,
                     .bind_count = made->bind_count,
                     .id_base = config->id_base},
-            .pool_size = config_is_docker(config) ? 0 : config->pool_size,
+            .pool_size = config_can(config, PROVIDER_HOSTED) ? 0 : config->pool_size,
             .pool_memory_bytes = config->pool_memory_bytes,
             .stop_grace_ms = (unsigned)config->stop_grace_ms,
             .socket_fd = MAX(made->activation.unix_fd, 0),

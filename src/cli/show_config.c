@@ -72,7 +72,7 @@ static int run_config(const struct invocation *invocation)
 
     if (options_take(&invocation->parsed, &request, &err) < 0 ||
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
-        options_configure(&invocation->parsed, &config, &err) < 0)
+        config_check_values(&config, &err) < 0)
         return message_bad_input(&err);
     if (request.is_json)
         return print_json(show_config_json(&config));

@@ -15,6 +15,7 @@
 #include "cli/paths.h"
 #include "cli/request.h"
 #include "cli/signals.h"
+#include "runtime/provider.h"
 #include "tool/tool.h"
 
 static int unknown_tool(const char *name)
@@ -97,7 +98,7 @@ static int run_tool(const struct invocation *invocation)
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
         paths_choose(&paths, &config, invocation->env, NULL, NULL, &err) < 0 ||
-        (config_is_docker(&config) && engine_program(engine, &err) < 0) ||
+        (config_can(&config, PROVIDER_HOSTED) && engine_program(engine, &err) < 0) ||
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
 

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "config/internal.h"
 #include "model/result.h"
+#include "runtime/provider.h"
 
 static int load_defaults(struct config *config, struct error *err)
 {
@@ -150,13 +151,7 @@ bool config_stores(const struct config *config, const struct result *result)
            (config->store_code == STORE_ON_ERROR && has_failed);
 }
 
-bool config_is_docker(const struct config *config)
-{
-    return str_equal(config->type, "docker");
-}
-
-static int copy_value(struct config *config, enum config_key from, enum config_key to,
-                      struct error *err)
+int config_copy(struct config *config, enum config_key from, enum config_key to, struct error *err)
 {
     const struct config_value *winner = &config->values[from];
     CLEANUP(freep) char *text = strdup(winner->text);
@@ -167,79 +162,41 @@ static int copy_value(struct config *config, enum config_key from, enum config_k
     return value_apply(config, to, text, winner->source, where, err);
 }
 
-/* Both keys become the one that wins: see config.h. */
-static int settle(struct config *config, enum config_key docker, enum config_key general,
-                  struct error *err)
-{
-    const struct config_value *values = config->values;
-    bool is_general =
-        values[general].source == FROM_FLAG ||
-        (values[docker].source == FROM_DEFAULT && values[general].source != FROM_DEFAULT);
-
-    return is_general ? copy_value(config, general, docker, err)
-                      : copy_value(config, docker, general, err);
-}
-
-static int bad_docker(const struct config *config, enum config_key key, struct error *err)
+int config_unusable(const struct config *config, enum config_key key, struct error *err)
 {
     const struct config_value *value = &config->values[key];
-    char quoted[VALUE_QUOTE_SIZE];
+    char quoted[VALUE_QUOTE_SIZE], allowed[CONFIG_ALLOWED_MAX];
 
     return error_set(err, -EINVAL, ERROR_BAD_CONFIG, "%s: '%s' cannot be used (allowed: %s)",
                      value->where ? value->where : config_table[key].env,
-                     value_quote(quoted, value->text), config_table[key].allowed);
+                     value_quote(quoted, value->text), config_allowed(key, allowed));
 }
 
-/* Who asks for TLS does not get plain HTTP. Docker's own client has a folder of its user's for it,
- * and a daemon has no user. */
-static int check_tls(const struct config *config, struct error *err)
+const char *config_allowed(enum config_key key, char text[CONFIG_ALLOWED_MAX])
 {
-    const char *host = config->docker.host, *cert = config->docker.cert_path;
-    bool has_files = (cert && cert[0]) || str_starts(host, "https://");
-
-    if (!config->docker.verifies_tls || str_starts(host, "unix://"))
-        return 0;
-    if (str_starts(host, "http://"))
-        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
-                         "DOCKER_TLS_VERIFY is set and DOCKER_HOST is without TLS: write tcp:// "
-                         "for http://, or unset DOCKER_TLS_VERIFY");
-    if (!has_files)
-        return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
-                         "DOCKER_TLS_VERIFY is set and DOCKER_CERT_PATH is not: set it to the "
-                         "folder with ca.pem, cert.pem and key.pem");
-    return 0;
+    return key == KEY_SANDBOX_TYPE ? provider_list(false, text) : config_table[key].allowed;
 }
 
-static int check_docker(struct config *config, struct error *err)
+const struct provider_row *config_provider(const struct config *config)
 {
-    static const char *const schemes[] = {"tcp://", "http://", "https://"};
-    const char *host = config->docker.host, *cert = config->docker.cert_path;
-    bool is_known = str_starts(host, "unix:///") && host[8];
-    int r;
-
-    for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
-        is_known = is_known || (str_starts(host, schemes[i]) && host[strlen(schemes[i])]);
-    for (const char *c = host; *c; c++)
-        is_known = is_known && (unsigned char)*c > ' ' && *c != 0x7f;
-    if (!is_known)
-        return bad_docker(config, KEY_DOCKER_HOST, err);
-    if (cert && cert[0] != '/') /* the daemon is in no particular folder */
-        return bad_docker(config, KEY_DOCKER_CERT_PATH, err);
-    r = check_tls(config, err);
-    if (r < 0)
-        return r;
-    r = settle(config, KEY_DOCKER_MEMORY, KEY_MEMORY, err);
-    return r < 0 ? r : settle(config, KEY_DOCKER_CPU, KEY_CPUS, err);
+    return provider_known(config->type);
 }
 
-int config_check(struct config *config, struct error *err)
+bool config_can(const struct config *config, uint32_t bits)
+{
+    return provider_can(config_provider(config), bits);
+}
+
+/* The row need not be of this build: whoever only shows the configuration shows this one too. */
+int config_check_values(struct config *config, struct error *err)
 {
     const struct config_value *values = config->values;
+    const struct provider_row *row = config_provider(config);
     char disk[32], memory[32];
-    int r = config_is_docker(config) ? check_docker(config, err) : 0;
+    int r = row && row->check ? row->check(config, err) : 0;
 
     if (r == 0 && values[KEY_DISK].source == FROM_DEFAULT &&
-        (values[KEY_MEMORY].source != FROM_DEFAULT || config_is_docker(config)))
+        !str_equal(values[KEY_MEMORY].text, config_table[KEY_MEMORY].fallback))
         r = follow_memory(config, err);
     if (r < 0)
         return r;
@@ -256,6 +213,14 @@ int config_check(struct config *config, struct error *err)
                          "%s: sandbox_url and sandbox_template (%s) exclude each other; remove one",
                          values[KEY_PROVIDER_URL].where, values[KEY_PROVIDER_TEMPLATE].where);
     return 0;
+}
+
+int config_check(struct config *config, struct error *err)
+{
+    const struct provider_row *row;
+    int r = provider_find(config->type, &row, err);
+
+    return r < 0 ? r : config_check_values(config, err);
 }
 
 void config_free(struct config *config)

@@ -124,7 +124,7 @@ struct config {
     char **languages;       /* strv */
     uint64_t id_base;
     const char *type;          /* "local"; borrowed from values[] */
-    bool falls_back;           /* to local boxes when Docker is not there */
+    bool falls_back;           /* to local boxes when the provider is not there */
     const char *root;          /* NULL: the host's /usr */
     const char *python;        /* NULL: look for one */
     const char *node;          /* the same for JavaScript */
@@ -175,20 +175,28 @@ struct config {
     } quota; /* of one tenant; 0: none */
 };
 
-bool config_is_docker(const struct config *config); /* SANDBOX_TYPE */
 /* Whether SANDBOX_STORE_CODE keeps a run that ended like this. */
 struct result;
 bool config_stores(const struct config *config, const struct result *result);
+struct provider_row;
+/* The row of SANDBOX_TYPE (runtime/provider.h), and whether it has all of these bits. Of a checked
+ * configuration it is never NULL. */
+const struct provider_row *config_provider(const struct config *config);
+bool config_can(const struct config *config, uint32_t bits);
 
 /* What a key is, for config, help, man pages and docs: all print from this table. */
 struct config_row {
     const char *env;      /* SANDBOX_TIMEOUT_SEC; NULL: only in the file */
     const char *yaml;     /* sandbox.timeout_sec */
     const char *fallback; /* the default's text; NULL: none */
-    const char *allowed;  /* "1 to 86400 seconds" - what an error says is allowed */
+    const char *allowed;  /* "1 to 86400 seconds"; NULL for SANDBOX_TYPE: config_allowed() knows */
     const char *help;
 };
 extern const struct config_row config_table[_KEY_MAX];
+
+/* What an error, help and man pages say is allowed: `text`, or the table's own. */
+#define CONFIG_ALLOWED_MAX 256
+const char *config_allowed(enum config_key key, char text[CONFIG_ALLOWED_MAX]);
 
 /*
  * Reads defaults, then the file, then the environment `env` (environ-like). `file` NULL: the first
@@ -216,11 +224,17 @@ int config_set(struct config *config, enum config_key key, const char *text, con
  * Call it after the last config_set(). A disk limit that nobody set becomes half of a memory limit
  * that somebody did, and stays a default.
  *
- * With SANDBOX_TYPE=docker memory and CPU have two keys: a flag wins, then an explicit DOCKER_*,
- * then an explicit SANDBOX_*, then Docker's default. Both keys, and `limits`, have the winner's
- * value and source then, so whoever is given them all as variables decides the same.
+ * What is particular to a provider is checked by its row (runtime/provider.h), and a SANDBOX_TYPE
+ * that is not in this build is refused: whoever makes boxes, or speaks to a daemon that does, calls
+ * config_check(). config_check_values() is for those who only show the configuration.
  */
 int config_check(struct config *config, struct error *err);
+int config_check_values(struct config *config, struct error *err);
+
+/* For the checks of a provider's row: key `to` takes value, source and place of key `from`; the
+ * error for a value that cannot be used. */
+int config_copy(struct config *config, enum config_key from, enum config_key to, struct error *err);
+int config_unusable(const struct config *config, enum config_key key, struct error *err);
 
 void config_free(struct config *config);
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "runtime/provider.h"
 
 static int add_text(struct buf *text, const char *name, const char *value)
 {
@@ -26,19 +27,6 @@ static int add_list(struct buf *text, const char *name, char *const *list)
     return r < 0 ? r : buf_append_text(text, "\n");
 }
 
-static int add_docker(struct buf *text, const struct config *config)
-{
-    int r = add_text(text, "docker_host", config->docker.host);
-
-    if (r == 0)
-        r = add_text(text, "docker_image", config->docker.image);
-    if (r == 0)
-        r = add_text(text, "docker_runtime", config->docker.runtime);
-    if (r == 0)
-        r = add_number(text, "docker_network", config->docker.has_network);
-    return r < 0 ? r : add_number(text, "fallback", config->falls_back);
-}
-
 int shape_text(const struct shape *shape, const struct config *config, struct buf *text)
 {
     const struct limits *limits = &config->limits;
@@ -56,14 +44,17 @@ int shape_text(const struct shape *shape, const struct config *config, struct bu
         {"cpus", limits->cpu_millis},           {"isolation", config->isolation},
         {"id_base", config->id_base},           {"warm", config->is_warm},
         {"auto_install", config->auto_install}, {"block_imports", config->block_imports}};
+    const struct provider_row *row = config_provider(config);
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(texts) && r == 0; i++)
         r = add_text(text, texts[i].name, texts[i].value);
     for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++)
         r = add_number(text, numbers[i].name, numbers[i].value);
-    if (r == 0 && config_is_docker(config))
-        r = add_docker(text, config);
+    if (r == 0 && row && row->shape)
+        r = row->shape(config, text);
+    if (r == 0 && row && row->unavailable) /* else nothing ever falls back */
+        r = add_number(text, "fallback", config->falls_back);
     return r < 0 ? r : add_list(text, "blocked_imports", config->blocked_imports);
 }
 

@@ -9,8 +9,7 @@
 #define TRUTH "true or false"
 
 const struct config_row config_table[_KEY_MAX] = {
-    [KEY_SANDBOX_TYPE] = {"SANDBOX_TYPE", "sandbox.type", "local",
-                          "local, docker, kubernetes, url, e2b", "how boxes are made"},
+    [KEY_SANDBOX_TYPE] = {"SANDBOX_TYPE", "sandbox.type", "local", NULL, "how boxes are made"},
     [KEY_TIMEOUT] = {"SANDBOX_TIMEOUT_SEC", "sandbox.timeout_sec", "30",
                      "more than 0, at most 86400 seconds; e.g. 30, 0.5, 5m",
                      "wall time of a one-shot run"},
@@ -29,7 +28,7 @@ const struct config_row config_table[_KEY_MAX] = {
                         "on_error, always, never",
                         "when code and result of a run are stored in artifacts/executions/"},
     [KEY_FALLBACK] = {"SANDBOX_FALLBACK", "sandbox.fallback", "none", "none, local",
-                      "the runtime to use when Docker is not available"},
+                      "the runtime to use when that of SANDBOX_TYPE is not available"},
     [KEY_LANGUAGES] = {"SANDBOX_SUPPORTED_LANGUAGES", "sandbox.supported_languages",
                        "python,javascript,bash",
                        "python, javascript, bash separated by commas; e.g. python,bash",

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "config/image_name.h"
 #include "config/internal.h"
+#include "runtime/provider.h"
 
 enum field_type { FIELD_NONE, FIELD_U64, FIELD_U32, FIELD_INT, FIELD_BOOL, FIELD_LIST, FIELD_TEXT };
 
@@ -292,7 +293,14 @@ static int parse_text(const struct rule *rule, const char *text, struct parsed *
     return strlen(text) <= LIMIT_PATH_BYTES ? 0 : -EINVAL;
 }
 
-static const char *const type_words[] = {"local", "docker", "kubernetes", "url", "e2b", NULL};
+/* Known is enough here: whether it is in this build is for config_check() to say. */
+static int parse_type(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    (void)rule;
+    (void)ret;
+    return provider_known(text) ? 0 : -EINVAL;
+}
+
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
     [STORE_ON_ERROR] = "on_error", [STORE_ALWAYS] = "always", [STORE_NEVER] = "never", NULL};
@@ -323,7 +331,7 @@ _Static_assert(sizeof(enum store_code) == sizeof(int), "stored as FIELD_INT");
     .maximum = LIMIT_CPU_MILLIS_MAX
 
 static const struct rule rules[_KEY_MAX] = {
-    [KEY_SANDBOX_TYPE] = {WORD(type_words), INTO(FIELD_TEXT, type)},
+    [KEY_SANDBOX_TYPE] = {.parse = parse_type, .noun = "known", INTO(FIELD_TEXT, type)},
     [KEY_TIMEOUT] = {SPAN, INTO(FIELD_U64, limits.timeout_ms)},
     [KEY_MAX_OUTPUT] = {.parse = parse_kilobytes,
                         .noun = "a number of KB",
@@ -497,10 +505,13 @@ static int refuse(const struct rule *rule, enum config_key key, const char *text
 {
     const struct config_row *row = &config_table[key];
     const char *code = source == FROM_FLAG ? ERROR_BAD_INPUT : ERROR_BAD_CONFIG;
-    const char *allowed = rule->allowed ? rule->allowed : row->allowed;
-    const char *nearest = rule->parse == parse_word ? str_nearest(text, rule->words) : NULL;
+    const char *names[PROVIDERS_MAX + 1];
+    const char *const *words = rule->parse == parse_type ? provider_names(names) : rule->words;
+    const char *nearest =
+        rule->parse == parse_word || rule->parse == parse_type ? str_nearest(text, words) : NULL;
     bool in_file = source == FROM_FILE;
-    char quoted[VALUE_QUOTE_SIZE];
+    char quoted[VALUE_QUOTE_SIZE], list[CONFIG_ALLOWED_MAX];
+    const char *allowed = rule->allowed ? rule->allowed : config_allowed(key, list);
 
     if (num == -ENOMEM)
         return error_set(err, num, ERROR_ENGINE, "reading the configuration: out of memory");

@@ -254,6 +254,8 @@ static const struct launcher_plan *read_plan(void)
         status.st_size < (off_t)sizeof(plan.magic) || status.st_size > (off_t)sizeof(plan) ||
         pread(LAUNCHER_PLAN_FD, &plan, (size_t)status.st_size, 0) != status.st_size)
         return NULL;
+    if (plan.has_provider_host && plan.host_count == 0)
+        plan.host_count = 1; /* of a program that knew one only, and no name for it */
     return memcmp(plan.magic, LAUNCHER_PLAN_MAGIC, sizeof(LAUNCHER_PLAN_MAGIC)) == 0 ? &plan : NULL;
 }
 
@@ -265,8 +267,8 @@ void launcher_close_on_exec(const struct launcher_plan *plan, bool closes)
         fcntl(fd, F_SETFD, flag);
     /* Without a provider host it is /dev/null, or something of a program from before there were
      * any. */
-    if (plan->has_provider_host || closes)
-        fcntl(LAUNCHER_PROVIDER_HOST_FD, F_SETFD, flag);
+    for (int i = 0; i < (closes ? LAUNCHER_HOSTS_MAX : (int)plan->host_count); i++)
+        fcntl(LAUNCHER_PROVIDER_HOST_FD + i, F_SETFD, flag);
     for (int i = 0; i < (int)plan->dataset_count; i++)
         fcntl(BROKER_DATASET_FD + i, F_SETFD, flag);
     for (int i = 0; i < (int)plan->tcp_count; i++)
@@ -297,7 +299,7 @@ static int launcher_start(struct launcher *launcher, struct error *err)
     if (r == 0)
         r = egress_open(launcher);
     if (r == 0)
-        r = provider_host_open(launcher);
+        r = provider_hosts_open(launcher);
     if (r == 0)
         r = installer_open(launcher);
     if (r < 0)

@@ -33,11 +33,13 @@
 #define BROKER_TCP_MAX 16
 
 /*
- * Descriptors of the provider host, by number, besides BROKER_LOG_FD. Its argv is {"bailey-engine",
- * "docker"}; its environment is `host_env` and nothing else. Over the rendezvous socket
- * (SOCK_SEQPACKET) come packets of one byte, HOST_SAYS_CHANNEL, with one descriptor: a control
- * channel (launcher/protocol.h) in place of the one before. Its end is the provider host's.
+ * Descriptors of a provider host, by number, besides BROKER_LOG_FD. Its argv is {"bailey-engine",
+ * "host", NAME of the provider's row}; its environment is `host_env` and nothing else. Over the
+ * rendezvous socket (SOCK_SEQPACKET) come packets of one byte, HOST_SAYS_CHANNEL, with one
+ * descriptor: a control channel (launcher/protocol.h) in place of the one before. Its end is the
+ * provider host's.
  */
+#define LAUNCHER_HOSTS_MAX 4 /* provider hosts of one daemon */
 #define HOST_RENDEZVOUS_FD 3
 #define HOST_WARDEN_FD 4 /* the program `bailey`, sealed */
 #define HOST_SAYS_CHANNEL 'c'

@@ -306,7 +306,7 @@ void broker_greet(struct launcher *launcher)
 
     launcher->greets_later = false;
     boxes_inventory(launcher);
-    provider_host_offer(launcher);
+    provider_hosts_offer(launcher);
     broker_send(launcher, &welcome, -1);
 }
 

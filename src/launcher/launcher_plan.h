@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "launcher/launcher.h"
 #include "launcher/protocol.h"
 #include "sys/cgroup.h"
 
@@ -45,8 +46,8 @@ enum state_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 #define LAUNCHER_SELF_FD 11      /* the sealed copy of `bailey` that is executed here */
 #define LAUNCHER_HANDOVER_FD 12  /* handover.h; /dev/null after a start from nothing */
 #define LAUNCHER_PROVIDER_HOST_FD \
-    13 /* the rendezvous socket with the provider host; or /dev/null */
-#define LAUNCHER_LAST_FD LAUNCHER_PROVIDER_HOST_FD
+    13 /* + index: the rendezvous socket with a provider host; or /dev/null */
+#define LAUNCHER_LAST_FD (LAUNCHER_PROVIDER_HOST_FD + LAUNCHER_HOSTS_MAX - 1)
 
 /* First byte of a message between supervisor and launcher; both trust each other. */
 #define LAUNCHER_SAYS_GO 'g'       /* supervisor: the id maps are written */
@@ -93,7 +94,9 @@ struct launcher_plan {
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
     uint32_t minimum;
-    bool has_provider_host; /* LAUNCHER_PROVIDER_HOST_FD */
+    bool has_provider_host; /* LAUNCHER_PROVIDER_HOST_FD, in a plan without the next two */
+    uint32_t host_count;    /* LAUNCHER_PROVIDER_HOST_FD + index */
+    char host_names[LAUNCHER_HOSTS_MAX][HOST_NAME_BYTES];
 };
 #define LAUNCHER_PLAN_MAGIC "bailey engine 1"
 

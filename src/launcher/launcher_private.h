@@ -102,7 +102,11 @@ struct launcher_note { /* a message that could not be sent yet */
 struct launcher {
     const struct launcher_plan *plan;
     struct loop loop;
-    struct loop_source supervisor, signals, timer, control, broker, egress, provider_host;
+    struct loop_source supervisor, signals, timer, control, broker, egress;
+    struct provider_host {
+        struct launcher *launcher;
+        struct loop_source source; /* fd -1: there is none */
+    } hosts[LAUNCHER_HOSTS_MAX];
     int folder_fd[LAUNCHER_FOLDER_COUNT];
 
     /* the broker */
@@ -287,9 +291,8 @@ void egress_add(struct launcher *launcher, struct managed_box *box); /* its list
 void egress_remove(struct launcher *launcher, uint32_t number);
 
 /* provider_host.c */
-int provider_host_open(struct launcher *launcher);
-void provider_host_offer(struct launcher *launcher); /* a channel between broker and provider host,
-                                                        if there is a provider host */
+int provider_hosts_open(struct launcher *launcher);
+void provider_hosts_offer(struct launcher *launcher); /* each gets a channel to the broker */
 
 /* launcher_trace.c */
 void trace_moment(struct managed_box *box, enum box_moment moment); /* now; NULL is fine */

@@ -240,8 +240,10 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
-    case LAUNCHER_PROVIDER_HOST:
     case _LAUNCHER_TYPE_MAX:
+        break;
+    case LAUNCHER_PROVIDER_HOST:
+        pack_text(&pack, message->host, sizeof(message->host));
         break;
     default:
         pack_warm(&pack, message);
@@ -299,6 +301,12 @@ static bool unpack_hash(struct unpack *unpack, char hash[HASH_TEXT_MAX])
         return false;
     return hash[0] == 0 || (strlen(hash) == HASH_TEXT_MAX - 1 &&
                             strspn(hash, "0123456789abcdef") == HASH_TEXT_MAX - 1);
+}
+
+static bool unpack_host(struct unpack *unpack, char host[HOST_NAME_BYTES])
+{
+    return unpack_text(unpack, host, HOST_NAME_BYTES) &&
+           strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(host);
 }
 
 static bool is_tier(uint8_t tier)
@@ -535,8 +543,9 @@ static bool unpack_fields(struct unpack *unpack, struct launcher_message *messag
     case LAUNCHER_QUIT:
     case LAUNCHER_LOOK:
     case LAUNCHER_SETTINGS:
-    case LAUNCHER_PROVIDER_HOST:
         return true;
+    case LAUNCHER_PROVIDER_HOST:
+        return unpack_host(unpack, message->host);
     case _LAUNCHER_TYPE_MAX:
         return false;
     default:

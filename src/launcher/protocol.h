@@ -20,7 +20,8 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 6
+#define LAUNCHER_VERSION 7
+#define HOST_NAME_BYTES 32 /* of a provider's name, with its NUL */
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
@@ -60,8 +61,8 @@ enum launcher_type {
     LAUNCHER_VERDICT,       /* what the egress proxy decided for a box */
     LAUNCHER_FAILED,        /* broker to launcher, HELLO or not: it cannot start, and why */
     LAUNCHER_SETTINGS,      /* broker to launcher: a sealed memfd, what the next broker is told */
-    LAUNCHER_PROVIDER_HOST, /* launcher to broker: a channel to the provider host, in place of any
-                      before */
+    LAUNCHER_PROVIDER_HOST, /* launcher to broker: a channel to a provider host, in place of any
+                               before of that name */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -158,15 +159,15 @@ struct launcher_refused {
 /* Why a box ended that nobody had asked to, as far as its provider knows. */
 enum launcher_why {
     WHY_UNKNOWN,
-    WHY_DOCKER_GONE, /* Docker died, or hung up */
-    WHY_NONSENSE,    /* what came from it were no frames */
+    WHY_PROVIDER_GONE, /* what makes its boxes died, or hung up */
+    WHY_NONSENSE,      /* what came from it were no frames */
     _WHY_MAX,
 };
 
 /* How much of what a box used its provider has seen. */
 enum launcher_counted {
     COUNTED_NOTHING, /* nobody outside of it can tell: the numbers are none */
-    COUNTED_SOME,    /* Docker's statistics of some moment */
+    COUNTED_SOME,    /* the provider's statistics of some moment */
     COUNTED_ALL,     /* the kernel's numbers */
     _COUNTED_MAX,
 };
@@ -198,7 +199,8 @@ struct launcher_message {
         struct launcher_state state;
         struct launcher_verdict verdict;
         struct error failed;
-        char layer[HASH_TEXT_MAX]; /* DEFAULT: empty, none; FORGET */
+        char layer[HASH_TEXT_MAX];  /* DEFAULT: empty, none; FORGET */
+        char host[HOST_NAME_BYTES]; /* PROVIDER_HOST: its provider's name, [a-z0-9_]+; or empty */
     };
 };
 

@@ -23,14 +23,15 @@
 #define STATUS_NOT_FOUND 127
 #define STATUS_CANCELLED 130
 
-const char *usage_by_name(enum usage_by by)
+const char *usage_by_name(enum usage_by by, const char *runtime)
 {
     static const char *const names[_USAGE_BY_MAX] = {
         [USAGE_BY_WARDEN] = "warden",
-        [USAGE_BY_DOCKER] = "docker",
         [USAGE_BY_ENGINE] = "engine",
     };
 
+    if (by == USAGE_BY_PROVIDER)
+        return runtime;
     return (unsigned)by < _USAGE_BY_MAX ? names[by] : NULL;
 }
 
@@ -184,10 +185,11 @@ int result_exit_status(const struct result *result)
     return result->exit_code;
 }
 
-void result_set_fallback(struct result *result, const char *why)
+void result_set_fallback(struct result *result, const char *from, const char *why)
 {
+    result->fallback_from = from;
     if (strv_push(&result->words, why) == 0)
         result->fallback = result->words[strv_length(result->words) - 1];
     else
-        result->fallback = "Docker daemon not available";
+        result->fallback = "the provider is not available";
 }

@@ -40,10 +40,10 @@ struct output_file {
 
 /* Who measured it: meta.usage.by. */
 enum usage_by {
-    USAGE_BY_NONE,   /* null, as the numbers: unknown */
-    USAGE_BY_WARDEN, /* "warden": inside the box, from wait4(2) */
-    USAGE_BY_DOCKER, /* "docker": its statistics, of some moment before the end */
-    USAGE_BY_ENGINE, /* "engine": the kernel's numbers, read outside of the box */
+    USAGE_BY_NONE,     /* null, as the numbers: unknown */
+    USAGE_BY_WARDEN,   /* "warden": inside the box, from wait4(2) */
+    USAGE_BY_PROVIDER, /* the runtime's name: its statistics, of some moment before the end */
+    USAGE_BY_ENGINE,   /* "engine": the kernel's numbers, read outside of the box */
     _USAGE_BY_MAX,
 };
 
@@ -52,13 +52,15 @@ struct usage {
     uint64_t max_rss_bytes; /* 0: not known, no program has none */
     enum usage_by by;
 };
-const char *usage_by_name(enum usage_by by); /* NULL: unknown */
+/* `runtime`: the word of USAGE_BY_PROVIDER. NULL: unknown. */
+const char *usage_by_name(enum usage_by by, const char *runtime);
 
 struct result {
     const char *runtime; /* "local"; static */
     const char *warm;    /* "pool", "zygote", "cold"; static; NULL: unknown */
     const char
         *fallback; /* why another runtime than the configured one was used; NULL: it was not */
+    const char *fallback_from; /* the configured runtime; static; NULL without `fallback` */
     char execution_id[ID_MAX];
     char session_id[ID_MAX];     /* empty: null */
     char trace_id[TRACE_ID_MAX]; /* of the request (traceparent); empty: there was none */
@@ -80,7 +82,7 @@ struct result {
         *install; /* object: members of meta about a missing module (docs/templates.md); or NULL */
     struct buf note;    /* lines of the engine, after stderr's text and outside its limit */
     struct error error; /* .code set: the run could not start or was ended by the engine */
-    char **words;       /* strv: owns `fallback`, and runtime, warm, error.code and error.stage of a
+    char **words;       /* strv: owns `fallback`, and the other static words of a
                            parsed result */
 };
 
@@ -90,11 +92,9 @@ struct result {
 void result_init(struct result *result, const struct limits *limits);
 void result_free(struct result *result);
 
-/*
- * It ran here instead of with the configured runtime: copied. Without memory for it the run
- * continues.
- */
-void result_set_fallback(struct result *result, const char *why);
+/* Another runtime than `from` (static) made the box; `why` is copied. Without memory for it the run
+ * continues. */
+void result_set_fallback(struct result *result, const char *from, const char *why);
 
 /* Appends to a captured stream: keeps up to the limit, counts everything. Never fails the run. */
 void capture_add(struct capture *capture, const void *data, size_t length, uint64_t limit);

@@ -171,9 +171,13 @@ static int take_fallback(struct result *result, json_t *json, struct error *err)
 {
     const char *reason = plain_text(json_object_get(json, "reason"));
 
-    if (!reason)
+    const char *from = plain_text(json_object_get(json, "from"));
+    int r;
+
+    if (!reason || !from)
         return wrong(err, "fallback", "an object with a reason");
-    return keep_word(result, reason, &result->fallback, err);
+    r = keep_word(result, reason, &result->fallback, err);
+    return r < 0 ? r : keep_word(result, from, &result->fallback_from, err);
 }
 
 static int take_id(const char *name, const json_t *json, char id[ID_MAX], struct error *err)
@@ -293,7 +297,7 @@ static int take_usage_by(struct result *result, json_t *json, struct error *err)
     if (!value && !json_is_null(json))
         return wrong(err, "usage.by", "a text or null");
     for (int by = 0; value && by < _USAGE_BY_MAX; by++) {
-        const char *name = usage_by_name(by);
+        const char *name = usage_by_name(by, result->runtime);
 
         if (name && str_equal(value, name))
             result->usage.by = by;
@@ -394,16 +398,20 @@ static int take_error(struct result *result, json_t *json, struct error *err)
     const char *message = plain_text(json_object_get(json, "message"));
     json_t *stage = json_object_get(json, "stage");
     json_t *number = json_object_get(json, "errno");
+    json_t *provider = json_object_get(json, "provider");
     size_t length;
     int r = 0;
 
-    if (!code || !message || (stage && !plain_text(stage)) || (number && !plain_text(number)))
+    if (!code || !message || (stage && !plain_text(stage)) || (number && !plain_text(number)) ||
+        (provider && !plain_text(provider)))
         return wrong(err, "error", "an object with a code and a message");
     result->error.code = known_code(code);
     if (!result->error.code)
         r = keep_word(result, code, &result->error.code, err);
     if (r == 0 && stage)
         r = keep_word(result, plain_text(stage), &result->error.stage, err);
+    if (r == 0 && provider)
+        r = keep_word(result, plain_text(provider), &result->error.provider, err);
     if (r == 0 && number)
         result->error.num = -errno_from_name(plain_text(number));
     length = utf8_floor(message, MIN(strlen(message), sizeof(result->error.text) - 1));

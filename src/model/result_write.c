@@ -203,7 +203,7 @@ static json_t *make_skipped_files(const struct writer *writer)
 
 static json_t *make_cpu_ms(const struct writer *writer)
 {
-    if (!usage_by_name(writer->result->usage.by))
+    if (!usage_by_name(writer->result->usage.by, writer->result->runtime))
         return json_null();
     return count(writer->result->usage.cpu_us / 1000 +
                  (writer->result->usage.cpu_us % 1000 >= 500));
@@ -213,13 +213,14 @@ static json_t *make_max_rss(const struct writer *writer)
 {
     const struct usage *usage = &writer->result->usage;
 
-    return usage_by_name(usage->by) && usage->max_rss_bytes ? count(usage->max_rss_bytes)
-                                                            : json_null();
+    return usage_by_name(usage->by, writer->result->runtime) && usage->max_rss_bytes
+               ? count(usage->max_rss_bytes)
+               : json_null();
 }
 
 static json_t *make_usage_by(const struct writer *writer)
 {
-    const char *name = usage_by_name(writer->result->usage.by);
+    const char *name = usage_by_name(writer->result->usage.by, writer->result->runtime);
 
     return name ? text(name) : json_null();
 }
@@ -292,6 +293,8 @@ static json_t *make_error(const struct error *error)
                  json_object_set_new(object, "message", text(error->text)) < 0;
     if (!failed && error->stage)
         failed = json_object_set_new(object, "stage", text(error->stage)) < 0;
+    if (!failed && error->provider)
+        failed = json_object_set_new(object, "provider", text(error->provider)) < 0;
     if (!failed && error->num)
         failed = json_object_set_new(object, "errno", text(error_name(abs(error->num)))) < 0;
     if (failed) {
@@ -368,11 +371,10 @@ static const struct row meta_rows[] = {
     {"isolation", .make = make_isolation},
 };
 
-/* There is one way only: from containers to this machine. */
 static json_t *make_fallback(const struct result *result)
 {
-    return json_pack("{s:s, s:o*, s:o*}", "from", "docker", "to", text(result->runtime), "reason",
-                     text(result->fallback));
+    return json_pack("{s:o*, s:o*, s:o*}", "from", text(result->fallback_from), "to",
+                     text(result->runtime), "reason", text(result->fallback));
 }
 
 static json_t *make_meta(const struct writer *writer)

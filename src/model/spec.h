@@ -33,7 +33,7 @@ enum limit_by {
     LIMIT_BY_AFFINITY,  /* "affinity (approximate)" */
     LIMIT_BY_TMPFS,     /* "tmpfs" */
     LIMIT_BY_ENGINE,    /* "engine" */
-    LIMIT_BY_CONTAINER, /* "container": Docker's, read back from it */
+    LIMIT_BY_CONTAINER, /* "container": the provider's, read back from it */
     _LIMIT_BY_MAX,
 };
 const char *limit_by_name(enum limit_by by);
@@ -55,7 +55,7 @@ struct box_spec {
     const char *layer; /* the host folder of a template's layer; NULL: the host's own Python */
     bool has_drivers;  /* a kernel may be started in it: its drivers are below /bailey */
 
-    /* of a container (runtime/docker/docker.h) */
+    /* where a provider host makes it (runtime/host/hosted.h) */
     const char *engine;            /* path of bailey-engine */
     const char *warden;            /* path of `bailey` */
     const char *const *engine_env; /* NULL-terminated "K=V": the effective configuration */

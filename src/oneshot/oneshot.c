@@ -14,11 +14,12 @@
 #include "base/str.h"
 #include "interpreter/language.h"
 #include "oneshot/built.h"
-#include "oneshot/container.h"
 #include "oneshot/drive.h"
 #include "oneshot/transfer.h"
+#include "runtime/host/hosted.h"
 #include "runtime/local/local.h"
 #include "runtime/outcome.h"
+#include "runtime/provider.h"
 #include "runtime/runtime.h"
 #include "session/import_report.h"
 #include "store/artifact.h"
@@ -33,7 +34,7 @@ struct run {
     struct built_template built;
     char **env; /* strv: the template's and the caller's */
     struct input_files *input_files;
-    struct runtime *runtime;
+    const struct provider_row *provider; /* that makes the box */
     struct box_facts facts;
     struct usage told; /* the warden's word about the program */
     struct drive drive;
@@ -45,7 +46,7 @@ struct run {
 static void run_free(struct run *run)
 {
     if (run->drive.box)
-        run->runtime->ops->destroy(run->drive.box, &run->facts);
+        run->provider->ops->destroy(run->drive.box, &run->facts);
     if (!run->is_elsewhere) {
         outcome_isolation(run->result, &run->facts);
         outcome_usage(run->result, &run->facts);
@@ -104,8 +105,8 @@ static int find_template(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
     struct interpreter *found = &run->interpreter;
-    bool is_docker = config_is_docker(shot->config); /* its image has what there is */
-    int r = is_docker ? 0 : built_find(shot->config, shot->state, &run->built, err);
+    bool has_layers = provider_can(run->provider, PROVIDER_CAN_LAYERS);
+    int r = has_layers ? built_find(shot->config, shot->state, &run->built, err) : 0;
 
     if (r < 0)
         return r;
@@ -132,13 +133,24 @@ static int find_template(struct run *run, struct error *err)
     return found->path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
 }
 
+/* Where the box has programs of its own, the interpreter is only a name. */
+static int find_interpreter(struct run *run, struct error *err)
+{
+    if (!provider_can(run->provider, PROVIDER_OWN_FILESYSTEM))
+        return interpreter_find(run->language, run->shot->config, &run->interpreter, err);
+    run->interpreter = (struct interpreter){.path = strdup(run->language->program)};
+    return run->interpreter.path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
 static int prepare(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
-    int r = check_out(shot->out, err);
+    int r = provider_find(shot->config->type, &run->provider, err);
 
     if (r == 0)
-        r = oneshot_container_check(shot->config, err);
+        r = check_out(shot->out, err);
+    if (r == 0 && run->provider->check_run)
+        r = run->provider->check_run(shot->config, err);
     if (r < 0)
         return r;
     if (shot->language) {
@@ -153,21 +165,16 @@ static int prepare(struct run *run, struct error *err)
         /* A name that begins like an option would be taken for one. */
         if (str_format(run->name, sizeof(run->name), "%s%s", name[0] == '-' ? "./" : "", name) < 0)
             return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the file's name is too long");
-        if (config_is_docker(shot->config))
-            r = oneshot_container_interpreter(run->language, &run->interpreter, err);
-        else
-            r = interpreter_find(run->language, shot->config, &run->interpreter, err);
+        r = find_interpreter(run, err);
         if (r < 0)
             return r;
-        if (shot->elsewhere && !config_is_docker(shot->config))
+        if (shot->elsewhere && !provider_can(run->provider, PROVIDER_OWN_FILESYSTEM))
             interpreter_fingerprint(&run->interpreter, shot->config, run->fingerprint);
     }
     r = find_template(run, err);
     if (r < 0)
         return r;
-    r = runtime_find(shot->config->type, &run->runtime, err);
-    if (r == 0)
-        r = make_argv(run, err);
+    r = make_argv(run, err);
     return r < 0 ? r : input_files_load(shot, &run->input_files, err);
 }
 
@@ -175,8 +182,9 @@ static int make_box(struct run *run, struct error *err)
 {
     struct box_bind binds[INTERPRETER_BINDS_MAX];
     const struct config *config = run->shot->config;
+    bool is_hosted = provider_can(run->provider, PROVIDER_HOSTED);
     CLEANUP(strv_freep)
-    char **engine_env = oneshot_container_env(config, run->shot->shows_progress);
+    char **host_env = is_hosted ? hosted_env(config, run->shot->shows_progress) : NULL;
     struct box_spec spec = {
         .limits = config->limits,
         .minimum = config->isolation,
@@ -187,36 +195,36 @@ static int make_box(struct run *run, struct error *err)
         .layer = run->built.layer,
         .engine = run->shot->engine,
         .warden = run->shot->warden,
-        .engine_env = (const char *const *)engine_env,
+        .engine_env = (const char *const *)host_env,
         .cancel_fd = run->shot->cancel_fd,
     };
 
-    if (config_is_docker(config) && !engine_env)
+    if (is_hosted && !host_env)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    run->result->runtime = run->provider->name;
     for (size_t i = 0; i < spec.bind_count; i++)
         binds[i] = (struct box_bind){.host = run->interpreter.binds[i]};
-    return run->runtime->ops->create(run->runtime, &spec, &run->drive.box, &run->facts, err);
+    return run->provider->ops->create(run->provider, &spec, &run->drive.box, &run->facts, err);
 }
 
-/* Docker is not there, and that is not to matter: the result says so. */
+/* The provider is not there, and that is not to matter: the result says so. */
 static int fall_back(struct run *run, struct error *err)
 {
-    const struct oneshot *shot = run->shot;
     struct error why = *err;
-    int r = runtime_find("local", &run->runtime, err);
+    int r;
 
     *err = (struct error){0};
+    r = provider_find(PROVIDER_LOCAL, &run->provider, err);
     if (r == 0 && run->language) {
         interpreter_free(&run->interpreter);
         run->interpreter = (struct interpreter){0};
-        r = interpreter_find(run->language, shot->config, &run->interpreter, err);
+        r = find_interpreter(run, err);
         if (r == 0)
             run->argv[0] = run->interpreter.path;
     }
     if (r < 0)
         return r;
-    run->result->runtime = "local";
-    result_set_fallback(run->result, why.text);
+    result_set_fallback(run->result, run->shot->config->type, why.text);
     return make_box(run, err);
 }
 
@@ -296,8 +304,9 @@ static int run_program(struct run *run, struct error *err)
             return cancelled(run, err);
         if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
             error_prefix(err, run->argv[0]);
-        if (run->language && !run->result->fallback)
-            oneshot_container_explain(run->shot->config, run->language, err);
+        if (run->language && run->provider->no_program && err->code == ERROR_COMMAND_NOT_FOUND)
+            run->provider->no_program(run->shot->config, run->language->program,
+                                      run->language->title, err);
         explain_unreachable(run, err);
         return r;
     }
@@ -310,8 +319,9 @@ static int run_program(struct run *run, struct error *err)
 
 static void copy_timings(const struct run *run, struct oneshot_extra *extra)
 {
-    const struct launched *launched =
-        run->runtime->ops == &local_ops ? local_launched(run->drive.box) : NULL;
+    const struct launched *launched = provider_can(run->provider, PROVIDER_CAN_TIME_BRINGUP)
+                                          ? local_launched(run->drive.box)
+                                          : NULL;
 
     for (size_t i = 0; launched && i < launched->timing_count; i++) {
         if (extra->timing_count < ONESHOT_TIMINGS_MAX)
@@ -355,7 +365,7 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
         if (r <= 0)
             return r;
         r = make_box(run, err);
-        if (r < 0 && err->code == ERROR_DOCKER_UNAVAILABLE && config->falls_back)
+        if (r < 0 && err->code == ERROR_PROVIDER_UNAVAILABLE && config->falls_back)
             r = fall_back(run, err);
     }
     if (r < 0)

@@ -1,4 +1,4 @@
-/* mux.c - the provider host and the launcher behind one provider; see mux.h. */
+/* mux.c - the launcher and the provider hosts behind one provider; see mux.h. */
 #include "runtime/mux.h"
 
 #include <errno.h>
@@ -9,11 +9,24 @@
 #include "base/log.h"
 #include "runtime/mux_private.h"
 
+struct mux_host *mux_host_of(struct mux *mux, const struct provider_row *row)
+{
+    for (unsigned i = 0; i < mux->host_count; i++) {
+        if (mux->hosts[i].row == row)
+            return &mux->hosts[i];
+    }
+    return NULL;
+}
+
 /* ---- boxes that come ---- */
 
 static void tell_ready(struct mux *mux)
 {
-    if (mux->has_told || !mux->is_home_ready || (mux->provider_host && !mux->is_host_ready))
+    bool is_ready = mux->is_home_ready;
+
+    for (unsigned i = 0; i < mux->host_count; i++)
+        is_ready = is_ready && (!mux->hosts[i].provider || mux->hosts[i].is_ready);
+    if (mux->has_told || !is_ready)
         return;
     mux->has_told = true;
     mux->reactor->ops->timer_set(mux->patience, UINT64_MAX);
@@ -22,41 +35,43 @@ static void tell_ready(struct mux *mux)
 
 static void on_host_found(void *ctx, const struct made *made)
 {
-    struct mux *mux = ctx;
+    struct mux_host *host = ctx;
+    struct mux *mux = host->mux;
     struct made told;
 
-    if (mux->has_told || !mux_keep_box(mux, made, &told))
-        mux->provider_host->ops->end(mux->provider_host, made->number, made->box, NULL, NULL);
+    if (mux->has_told || !mux_keep_box(host, made, &told))
+        host->provider->ops->end(host->provider, made->number, made->box, NULL, NULL);
     else
         mux->events.found(mux->ctx, &told);
 }
 
 static void on_host_ready(void *ctx, uint32_t generation)
 {
-    struct mux *mux = ctx;
+    struct mux_host *host = ctx;
 
     (void)generation;
-    mux->is_host_ready = true;
-    if (mux->serves) /* one that was started anew: it prewarms boxes from now on */
-        launched_say_ready(mux->provider_host);
-    tell_ready(mux);
+    host->is_ready = true;
+    if (host->mux->serves) /* one that was started anew: it prewarms boxes from now on */
+        launched_say_ready(host->provider);
+    tell_ready(host->mux);
 }
 
 static void on_host_ended(void *ctx, uint32_t number, const struct box_facts *facts)
 {
-    struct mux *mux = ctx;
-    struct mux_box *box = mux_find_inner(mux, number);
+    struct mux_host *host = ctx;
+    struct mux_box *box = mux_find_inner(host, number);
 
     if (!box)
         return;
     box->facts = *facts;
-    mux->events.ended(mux->ctx, box->number, facts);
+    host->mux->events.ended(host->mux->ctx, box->number, facts);
 }
 
 static void on_host_kernel_ended(void *ctx, const struct kernel_end *end)
 {
-    struct mux *mux = ctx;
-    struct mux_box *box = mux_find_inner(mux, end->number);
+    struct mux_host *host = ctx;
+    struct mux *mux = host->mux;
+    struct mux_box *box = mux_find_inner(host, end->number);
     struct kernel_end told = *end;
 
     if (!box || !mux->events.kernel_ended)
@@ -73,7 +88,7 @@ static void mux_kernel(struct provider *provider, uint32_t number, uint32_t kern
     struct mux *mux = (struct mux *)provider;
 
     if (number & MUX_NUMBER)
-        done(ctx, -EAGAIN); /* cold: the provider host has no zygotes that we could ask */
+        done(ctx, -EAGAIN); /* cold: a provider host has no zygotes that we could ask */
     else
         mux->home->ops->kernel(mux->home, number, kernel, tier, done, ctx);
 }
@@ -109,23 +124,25 @@ static void mux_drop_layer(struct provider *provider, const char *layer)
     home->ops->drop_layer(home, layer);
 }
 
-/* ---- the provider host comes and goes ---- */
+/* ---- a provider host comes and goes ---- */
 
-static void lose_host(struct mux *mux)
+static void lose_host(struct mux_host *host)
 {
-    if (!mux->provider_host)
+    if (!host->provider)
         return;
-    launched_close(mux->provider_host);
-    mux->provider_host = NULL;
-    mux->is_host_ready = false;
-    mux_lose_all(mux);
-    tell_ready(mux);
+    launched_close(host->provider);
+    host->provider = NULL;
+    host->is_ready = false;
+    mux_lose_all(host);
+    tell_ready(host->mux);
 }
 
 static void on_host_gone(void *ctx)
 {
-    log_warning("the process that speaks to Docker is gone, and its boxes with it");
-    lose_host(ctx);
+    struct mux_host *host = ctx;
+
+    log_warning("the process that speaks to %s is gone, and its boxes with it", host->row->title);
+    lose_host(host);
 }
 
 static void on_host_stopping(void *ctx, uint32_t grace_ms)
@@ -143,27 +160,51 @@ static const struct launched_events host_events = {
     .kernel_ended = on_host_kernel_ended,
 };
 
-static void on_host(void *ctx, int fd)
+/* The slot of a row, made when its first channel comes; NULL: no row has that name. */
+static struct mux_host *host_slot(struct mux *mux, const char *name)
+{
+    /* A launcher of a plan without names knows one provider host only: the configured one's. */
+    const struct provider_row *row = name[0] ? provider_known(name) : mux->spec.provider;
+    struct mux_host *host = row ? mux_host_of(mux, row) : NULL;
+
+    if (!row || host || mux->host_count == ARRAY_SIZE(mux->hosts))
+        return host;
+    host = &mux->hosts[mux->host_count++];
+    *host = (struct mux_host){.mux = mux, .row = row};
+    return host;
+}
+
+static void on_host(void *ctx, const char *name, int fd)
 {
     struct mux *mux = ctx;
+    struct mux_host *host = host_slot(mux, name);
     struct error err = {0};
 
-    lose_host(mux);
-    if (launched_open(mux->reactor, fd, &host_events, mux, &mux->provider_host, &err) < 0) {
-        log_error("the Docker wall: %s, continuing without it", err.text);
+    if (!host) {
+        log_error("there is no provider '%s', continuing without its host", name);
+        fd_closep(&fd);
+        return;
+    }
+    lose_host(host);
+    if (launched_open(mux->reactor, fd, host->row, &host_events, host, &host->provider, &err) < 0) {
+        log_error("the provider host of %s: %s, continuing without it", host->row->title, err.text);
         fd_closep(&fd);
     }
 }
 
 /* ---- the launcher's words ---- */
 
-/* One of an earlier broker that fell back; what it was told then is not known any more. */
+/* Where another provider is the default: a box of an earlier broker that fell back; what it was
+ * told then is not known any more. */
 static void on_home_found(void *ctx, const struct made *made)
 {
     struct mux *mux = ctx;
     struct made told = *made;
 
-    told.fallback = "Docker daemon not available";
+    if (made->provider != mux->spec.provider) {
+        told.fallback = mux->spec.provider->unavailable;
+        told.wanted = mux->spec.provider;
+    }
     mux->events.found(mux->ctx, &told);
 }
 
@@ -225,14 +266,18 @@ static const struct launched_events home_events = {
     .provider_host = on_host,
 };
 
-/* The daemon serves without the provider host, and says so to who asks for a box. */
+/* The daemon serves without a provider host, and says so to who asks for a box. */
 static void on_patience(void *ctx)
 {
     struct mux *mux = ctx;
 
     if (mux->has_told || !mux->is_home_ready)
         return;
-    log_warning("the process that speaks to Docker does not answer, continuing without it");
+    for (unsigned i = 0; i < mux->host_count; i++) {
+        if (mux->hosts[i].provider && !mux->hosts[i].is_ready)
+            log_warning("the process that speaks to %s does not answer, continuing without it",
+                        mux->hosts[i].row->title);
+    }
     mux->has_told = true;
     mux->events.ready(mux->ctx, mux->generation);
 }
@@ -240,7 +285,7 @@ static void on_patience(void *ctx)
 /* ---- life ---- */
 
 static const struct provider_ops mux_ops = {
-    .name = "docker",
+    .name = "mux",
     .make = mux_make,
     .make_cancel = mux_make_cancel,
     .end = mux_end,
@@ -262,7 +307,7 @@ static void mux_free(struct mux *mux)
     free(mux);
 }
 
-int mux_open(struct reactor *reactor, int control_fd, bool falls_back,
+int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spec,
              const struct launched_events *events, void *ctx, struct provider **ret,
              struct error *err)
 {
@@ -275,13 +320,14 @@ int mux_open(struct reactor *reactor, int control_fd, bool falls_back,
     mux->reactor = reactor;
     mux->events = *events;
     mux->ctx = ctx;
-    mux->falls_back = falls_back;
+    mux->spec = *spec;
     mux->patience = reactor_timer(reactor, on_patience, mux);
     mux->later = reactor_timer(reactor, mux_on_later, mux);
     if (!mux->patience || !mux->later)
         r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (r == 0)
-        r = launched_open(reactor, control_fd, &home_events, mux, &mux->home, err);
+        r = launched_open(reactor, control_fd, provider_known(PROVIDER_LOCAL), &home_events, mux,
+                          &mux->home, err);
     if (r < 0) {
         mux_free(mux);
         return r;
@@ -297,8 +343,10 @@ void mux_say_ready(struct provider *provider)
 
     mux->serves = true;
     launched_say_ready(mux->home);
-    if (mux->is_host_ready)
-        launched_say_ready(mux->provider_host);
+    for (unsigned i = 0; i < mux->host_count; i++) {
+        if (mux->hosts[i].is_ready)
+            launched_say_ready(mux->hosts[i].provider);
+    }
 }
 
 void mux_quit(struct provider *provider)
@@ -312,7 +360,8 @@ void mux_close(struct provider *provider)
 
     if (!mux)
         return;
-    launched_close(mux->provider_host);
+    for (unsigned i = 0; i < mux->host_count; i++)
+        launched_close(mux->hosts[i].provider);
     launched_close(mux->home);
     mux_free(mux);
 }

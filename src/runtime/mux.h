@@ -1,31 +1,36 @@
 /*
- * mux.h - two providers as one: boxes come from the provider host, everything that only the local
- * provider has from the launcher.
+ * mux.h - all providers of a daemon as one: each box goes to the provider that its request names.
  *
- * The launcher is heard over the control descriptor, and gives the channel to the provider host
- * (again, when that was started anew). Numbers of boxes of the provider host have their highest bit
- * set and are given here: a provider host that was started anew counts from the beginning. A
- * provider host that died takes its boxes with it: each is told as ended, whoever waits for an
- * answer of it gets one, and boxes are refused until there is another. `stopping`, `gone` and the
- * generation are the launcher's; `ready` comes when both have said what they have, or the provider
- * host has not for MUX_PATIENCE_MS.
+ * The launcher (the row `local`) is heard over the control descriptor, and gives the channels to
+ * the provider hosts, each with the name of its row, and again when one was started anew. Boxes of
+ * a provider host have numbers whose highest bit is set and that are given here: a provider host
+ * that was started anew counts from the beginning. A provider host that died takes its boxes with
+ * it: each is told as ended, whoever waits for an answer of it gets one, and boxes of its row are
+ * refused until there is another. `stopping`, `gone` and the generation are the launcher's; `ready`
+ * comes when all have said what they have, or a provider host has not for MUX_PATIENCE_MS.
  *
- * With `falls_back` a box that the provider host refused because Docker is not there
- * (ERROR_DOCKER_UNAVAILABLE) is made by the launcher, and made.fallback says why. Never blocks; one
- * thread.
+ * A row that is not in this build is refused by provider_find(). With a fallback, a box that its
+ * provider refused because it is not there (ERROR_PROVIDER_UNAVAILABLE) is made by the fallback,
+ * and made.fallback says why. What only the launcher has (layers, installer boxes) is asked there.
+ * Never blocks; one thread.
  *
  * Runs in: broker, commands
  */
 #ifndef BAILEY_RUNTIME_MUX_H
 #define BAILEY_RUNTIME_MUX_H
 
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 
 #define MUX_NUMBER UINT32_C(0x80000000)
 #define MUX_PATIENCE_MS 15000
 
+struct mux_spec {
+    const struct provider_row *provider; /* of requests that name none: SANDBOX_TYPE */
+    const struct provider_row *fallback; /* SANDBOX_FALLBACK: local; NULL: none */
+};
+
 /* Takes the descriptor on success. The events' `provider_host` is not used. */
-int mux_open(struct reactor *reactor, int control_fd, bool falls_back,
+int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spec,
              const struct launched_events *events, void *ctx, struct provider **ret,
              struct error *err);
 /* As those of launched_open(), but: not inside of its callbacks. */

@@ -1,9 +1,9 @@
 /*
- * mux_boxes.c - boxes of two providers: asked for, had, asked about and given back; see mux.h.
+ * mux_boxes.c - boxes of all providers: asked for, had, asked about and given back; see mux.h.
  *
- * What was asked of the provider host is kept here until it is answered: a provider host may die,
- * and then the answer is ours. Such answers come in a turn of their own, as the provider host's
- * would have.
+ * What was asked of a provider host is kept here until it is answered: a provider host may die, and
+ * then the answer is ours. Such answers come in a turn of their own, as the provider host's would
+ * have.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,54 +55,55 @@ static void take_ask(struct mux_ask *ask)
     *at = ask->next;
 }
 
-struct mux_box *mux_find_inner(struct mux *mux, uint32_t inner)
+struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner)
 {
-    struct mux_box *box = mux->boxes;
+    struct mux_box *box = host->mux->boxes;
 
-    while (box && (box->is_lost || box->inner != inner))
+    while (box && (box->is_lost || box->host != host || box->inner != inner))
         box = box->next;
     return box;
 }
 
-struct mux_box *mux_keep_box(struct mux *mux, const struct made *from, struct made *ret)
+struct mux_box *mux_keep_box(struct mux_host *host, const struct made *from, struct made *ret)
 {
+    struct mux *mux = host->mux;
     struct mux_box *box = calloc(1, sizeof(*box));
 
     if (!box)
         return NULL;
     mux->next_number = (mux->next_number + 1) & ~MUX_NUMBER;
     *box = (struct mux_box){.next = mux->boxes,
+                            .host = host,
                             .number = mux->next_number | MUX_NUMBER,
                             .inner = from->number,
                             .facts = from->facts};
     mux->boxes = box;
     *ret = *from;
     ret->number = box->number;
-    ret->has_provider_host = true;
-    box_mark_hosted(ret->box);
     return box;
 }
 
 /* ---- made ---- */
 
-static int ask_home(struct mux_make *make, struct error *err);
+static int ask(struct mux_make *make, const struct provider_row *row, struct error *err);
 
 static void on_made(void *ctx, const struct made *made)
 {
     CLEANUP(freep) struct mux_make *make = ctx;
-    struct mux *mux = make->mux;
+    struct mux_host *host = make->host;
     struct error err = {0};
-    struct made told;
+    struct made told = *made;
 
     take_make(make);
-    if (make->is_home) {
-        told = *made;
-        told.fallback = make->why.num ? make->why.text : NULL;
-    } else if (!mux_keep_box(mux, made, &told)) {
+    if (host && !mux_keep_box(host, made, &told)) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
-        mux->provider_host->ops->end(mux->provider_host, made->number, made->box, NULL, NULL);
+        host->provider->ops->end(host->provider, made->number, made->box, NULL, NULL);
         make->events->refused(make->ctx, &err, &made->facts);
         return;
+    }
+    if (make->why.num) {
+        told.fallback = make->why.text;
+        told.wanted = make->request.provider;
     }
     make->events->made(make->ctx, &told);
 }
@@ -110,11 +111,13 @@ static void on_made(void *ctx, const struct made *made)
 static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
 {
     struct mux_make *make = ctx;
+    const struct provider_row *fallback = make->mux->spec.fallback;
     struct error own = {0};
 
-    if (!make->is_home && make->mux->falls_back && err->code == ERROR_DOCKER_UNAVAILABLE) {
+    if (fallback && !make->why.num && make->request.provider != fallback &&
+        err->code == ERROR_PROVIDER_UNAVAILABLE) {
         make->why = *err;
-        if (ask_home(make, &own) == 0)
+        if (ask(make, fallback, &own) == 0)
             return;
         err = &own;
     }
@@ -125,24 +128,25 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 
 static const struct make_events inner_events = {.made = on_made, .refused = on_refused};
 
-static int ask_home(struct mux_make *make, struct error *err)
+/* Of the launcher, or of the provider host of that row. */
+static int ask(struct mux_make *make, const struct provider_row *row, struct error *err)
 {
-    struct provider *home = make->mux->home;
+    struct mux *mux = make->mux;
+    struct provider *asked = mux->home;
 
-    make->is_home = true;
-    return home->ops->make(home, &make->request, &inner_events, make, &make->inner, err);
-}
-
-static int ask_host(struct mux_make *make, struct error *err)
-{
-    struct provider *provider_host = make->mux->provider_host;
-
-    if (!provider_host || !make->mux->is_host_ready)
+    make->host = NULL;
+    if (!row->ops)
+        return provider_find(row->name, &row, err); /* the one refusal */
+    if (provider_can(row, PROVIDER_HOSTED)) {
+        make->host = mux_host_of(mux, row);
+        asked = make->host && make->host->is_ready ? make->host->provider : NULL;
+    }
+    if (!asked)
         return error_set(err, -EAGAIN, ERROR_BUSY,
-                         "the process that speaks to Docker is not there; it is being started, and "
-                         "the daemon's log says why: try again");
-    return provider_host->ops->make(provider_host, &make->request, &inner_events, make,
-                                    &make->inner, err);
+                         "the process that speaks to %s is not there; it is being started, and the "
+                         "daemon's log says why: try again",
+                         row->title);
+    return asked->ops->make(asked, &make->request, &inner_events, make, &make->inner, err);
 }
 
 int mux_make(struct provider *provider, const struct make_request *request,
@@ -155,19 +159,25 @@ int mux_make(struct provider *provider, const struct make_request *request,
     if (!make)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (!str_copy(make->key, sizeof(make->key), request->key) ||
-        !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : ""))
+        !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : "") ||
+        !str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : ""))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.80s' cannot name a box", request->key);
     if (++mux->next_serial == 0)
         mux->next_serial = 1;
     make->mux = mux;
     make->serial = mux->next_serial;
     make->request = *request;
+    make->request.provider = request->provider ? request->provider : mux->spec.provider;
     make->request.key = make->key;
     make->request.layer = request->layer ? make->layer : NULL;
+    make->request.tenant = request->tenant ? make->tenant : NULL;
     make->events = events;
     make->ctx = ctx;
     /* An installer works for this machine, and needs the way to the index that only it has. */
-    r = request->staging == MAKE_ORDINARY ? ask_host(make, err) : ask_home(make, err);
+    r = ask(make,
+            request->staging == MAKE_ORDINARY ? make->request.provider
+                                              : provider_known(PROVIDER_LOCAL),
+            err);
     if (r < 0)
         return r;
     make->next = mux->makes;
@@ -186,7 +196,7 @@ void mux_make_cancel(struct provider *provider, uint32_t serial)
         make = make->next;
     if (!make)
         return;
-    asked = make->is_home ? mux->home : mux->provider_host;
+    asked = make->host ? make->host->provider : mux->home;
     if (asked)
         asked->ops->make_cancel(asked, make->inner);
     take_make(make);
@@ -239,6 +249,7 @@ static struct mux_ask *ask_of(struct mux *mux, const struct mux_box *box, facts_
         return NULL;
     *ask = (struct mux_ask){.next = mux->asks,
                             .mux = mux,
+                            .host = box->host,
                             .number = box->number,
                             .is_due = box->is_lost,
                             .facts = box->facts,
@@ -254,6 +265,7 @@ void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_
              void *ctx)
 {
     struct mux *mux = (struct mux *)provider;
+    struct provider *host;
     struct mux_box *known;
     struct mux_ask *ask;
 
@@ -265,12 +277,13 @@ void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_
     ask = known ? ask_of(mux, known, done, ctx) : NULL;
     if (ask)
         ask->is_end = true;
-    if (!known || known->is_lost || !mux->provider_host)
+    host = known ? known->host->provider : NULL;
+    if (!known || known->is_lost || !host)
         box_free(box);
     else if (ask)
-        mux->provider_host->ops->end(mux->provider_host, known->inner, box, on_answer, ask);
+        host->ops->end(host, known->inner, box, on_answer, ask);
     else /* no memory: it ends, and nobody hears it */
-        mux->provider_host->ops->end(mux->provider_host, known->inner, box, NULL, NULL);
+        host->ops->end(host, known->inner, box, NULL, NULL);
 }
 
 void mux_usage(struct provider *provider, uint32_t number, facts_done done, void *ctx)
@@ -288,7 +301,7 @@ void mux_usage(struct provider *provider, uint32_t number, facts_done done, void
     if (!ask)
         done(ctx, NULL);
     else if (!ask->is_due)
-        mux->provider_host->ops->usage(mux->provider_host, known->inner, on_answer, ask);
+        known->host->provider->ops->usage(known->host->provider, known->inner, on_answer, ask);
 }
 
 /* Those that were asked still answer us. */
@@ -312,17 +325,19 @@ void mux_forget(struct provider *provider, const void *ctx)
 /* ---- lost ---- */
 
 /* Refused one by one: whoever is called may ask for another. */
-static void refuse_makes(struct mux *mux)
+static void refuse_makes(struct mux_host *host)
 {
+    struct mux *mux = host->mux;
     struct box_facts facts = {0};
     struct error err = {0};
 
     error_set(&err, -EPIPE, ERROR_BOX_LOST,
-              "the process that speaks to Docker ended while the box was made; try again");
+              "the process that speaks to %s ended while the box was made; try again",
+              host->row->title);
     for (;;) {
         struct mux_make *make = mux->makes;
 
-        while (make && make->is_home)
+        while (make && make->host != host)
             make = make->next;
         if (!make)
             return;
@@ -332,12 +347,14 @@ static void refuse_makes(struct mux *mux)
     }
 }
 
-static void lose_boxes(struct mux *mux)
+static void lose_boxes(struct mux_host *host)
 {
+    struct mux *mux = host->mux;
+
     for (;;) {
         struct mux_box *box = mux->boxes;
 
-        while (box && box->is_lost)
+        while (box && (box->is_lost || box->host != host))
             box = box->next;
         if (!box)
             return;
@@ -346,15 +363,17 @@ static void lose_boxes(struct mux *mux)
     }
 }
 
-void mux_lose_all(struct mux *mux)
+void mux_lose_all(struct mux_host *host)
 {
+    struct mux *mux = host->mux;
+
     for (struct mux_ask *ask = mux->asks; ask; ask = ask->next)
-        ask->is_due = true;
+        ask->is_due = ask->is_due || ask->host == host;
     if (mux->asks)
         mux->reactor->ops->timer_set(mux->later, 0);
-    mux_look_lost(mux);
-    refuse_makes(mux);
-    lose_boxes(mux);
+    mux_look_lost(host);
+    refuse_makes(host);
+    lose_boxes(host);
 }
 
 void mux_free_all(struct mux *mux)

@@ -1,6 +1,7 @@
 /*
- * mux_look.c - what two providers keep ready: the launcher's zygotes, and the pool of containers,
- * which is where boxes come from; see mux.h.
+ * mux_look.c - what all providers keep ready: the launcher's zygotes and pool, the pools of
+ * provider hosts; see mux.h. Each tells its pool as a whole, and the last one told is the one that
+ * is shown.
  */
 #include <stdlib.h>
 
@@ -33,16 +34,36 @@ static void over(void *ctx)
     done(done_ctx);
 }
 
-static void on_home_seen(void *ctx)
+/* The provider of one step; NULL: none that could be asked. The default one has the last step. */
+static struct provider *at_step(struct mux_look *look, unsigned step)
+{
+    struct mux *mux = look->mux;
+    struct mux_host *first = mux_host_of(mux, mux->spec.provider); /* NULL: the launcher */
+    struct mux_host *host = step == 0 ? NULL : &mux->hosts[step - 1];
+
+    if (step == mux->host_count + 1)
+        host = first;
+    else if (host == first)
+        return NULL; /* its turn comes last */
+    look->host = host;
+    if (!host)
+        return mux->home;
+    return host->is_ready ? host->provider : NULL;
+}
+
+static void on_seen(void *ctx)
 {
     struct mux_look *look = ctx;
-    struct provider *provider_host = look->mux->is_host_ready ? look->mux->provider_host : NULL;
 
-    look->is_at_host = provider_host != NULL;
-    if (provider_host)
-        provider_host->ops->look(provider_host, on_each, over, look);
-    else
-        over(look);
+    while (look->step <= look->mux->host_count + 1) {
+        struct provider *asked = at_step(look, look->step++);
+
+        if (asked) {
+            asked->ops->look(asked, on_each, on_seen, look);
+            return;
+        }
+    }
+    over(look);
 }
 
 void mux_look(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
@@ -58,7 +79,7 @@ void mux_look(struct provider *provider, void (*each)(void *ctx, const struct wa
     *look =
         (struct mux_look){.next = mux->looks, .mux = mux, .each = each, .done = done, .ctx = ctx};
     mux->looks = look;
-    mux->home->ops->look(mux->home, on_each, on_home_seen, look);
+    on_seen(look);
 }
 
 void mux_look_forget(struct mux *mux, const void *ctx)
@@ -66,7 +87,7 @@ void mux_look_forget(struct mux *mux, const void *ctx)
     struct mux_look *next;
 
     for (struct mux_look *look = mux->looks; look; look = next) {
-        struct provider *asked = look->is_at_host ? mux->provider_host : mux->home;
+        struct provider *asked = look->host ? look->host->provider : mux->home;
 
         next = look->next;
         if (look->ctx != ctx)
@@ -79,16 +100,17 @@ void mux_look_forget(struct mux *mux, const void *ctx)
 }
 
 /* One by one: whoever is called may look again. */
-void mux_look_lost(struct mux *mux)
+void mux_look_lost(struct mux_host *host)
 {
     for (;;) {
-        struct mux_look *look = mux->looks;
+        struct mux_look *look = host->mux->looks;
 
-        while (look && !look->is_at_host)
+        while (look && look->host != host)
             look = look->next;
         if (!look)
             return;
-        over(look);
+        look->host = NULL; /* not waited for any more */
+        on_seen(look);
     }
 }
 

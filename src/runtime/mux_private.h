@@ -6,12 +6,21 @@
 #ifndef BAILEY_RUNTIME_MUX_PRIVATE_H
 #define BAILEY_RUNTIME_MUX_PRIVATE_H
 
+#include "model/principal.h"
 #include "runtime/mux.h"
 
 typedef void (*facts_done)(void *ctx, const struct box_facts *facts);
 
-struct mux_box { /* of the provider host, until it was given back */
+struct mux_host { /* a provider host; the slot of a row stays when the process dies */
+    struct mux *mux;
+    const struct provider_row *row;
+    struct provider *provider; /* NULL: there is none now */
+    bool is_ready;
+};
+
+struct mux_box { /* of a provider host, until it was given back */
     struct mux_box *next;
+    struct mux_host *host;
     uint32_t number, inner; /* ours, and the provider host's */
     struct box_facts facts;
     bool is_lost; /* with its provider host */
@@ -20,6 +29,7 @@ struct mux_box { /* of the provider host, until it was given back */
 struct mux_ask { /* a usage or an end */
     struct mux_ask *next;
     struct mux *mux;
+    struct mux_host *host;
     uint32_t number;
     bool is_end;
     bool is_due; /* nobody else will answer */
@@ -32,19 +42,19 @@ struct mux_make {
     struct mux_make *next;
     struct mux *mux;
     uint32_t serial, inner; /* inner: of the one who was asked */
-    bool is_home;           /* the launcher was */
+    struct mux_host *host;  /* who that was; NULL: the launcher */
     struct make_request request;
-    char key[ID_MAX], layer[65];
+    char key[ID_MAX], layer[65], tenant[TENANT_MAX];
     struct error why; /* of a fallback */
     const struct make_events *events;
     void *ctx;
 };
 
-struct mux_look { /* the launcher is asked, then the provider host, whose pool is the one that
-                     counts */
+struct mux_look { /* all are asked, the default provider last: its pool is the one that counts */
     struct mux_look *next;
     struct mux *mux;
-    bool is_at_host;
+    unsigned step;         /* how many were asked, or passed over */
+    struct mux_host *host; /* who is asked now; NULL: the launcher */
     void (*each)(void *ctx, const struct warm_state *state);
     void (*done)(void *ctx);
     void *ctx;
@@ -56,9 +66,11 @@ struct mux {
     struct reactor_timer *patience, *later;
     struct launched_events events;
     void *ctx;
-    bool falls_back;
-    struct provider *home, *provider_host; /* provider_host NULL: there is none now */
-    bool is_home_ready, is_host_ready, has_told, serves;
+    struct mux_spec spec;
+    struct provider *home; /* the launcher */
+    struct mux_host hosts[PROVIDERS_MAX];
+    unsigned host_count;
+    bool is_home_ready, has_told, serves;
     uint32_t generation, next_number, next_serial;
     struct mux_box *boxes;
     struct mux_ask *asks;
@@ -74,18 +86,19 @@ void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_
              void *ctx);
 void mux_usage(struct provider *provider, uint32_t number, facts_done done, void *ctx);
 void mux_forget(struct provider *provider, const void *ctx);
+struct mux_host *mux_host_of(struct mux *mux, const struct provider_row *row); /* NULL: none */
 /* The box as the caller knows it; NULL: no memory. */
-struct mux_box *mux_keep_box(struct mux *mux, const struct made *from, struct made *ret);
-struct mux_box *mux_find_inner(struct mux *mux, uint32_t inner); /* of the provider host of now */
-void mux_lose_all(struct mux *mux); /* the provider host is gone, with all that was asked of it */
-void mux_on_later(void *ctx);       /* answers that are ours to give */
-void mux_free_all(struct mux *mux); /* without a word */
+struct mux_box *mux_keep_box(struct mux_host *host, const struct made *from, struct made *ret);
+struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner); /* of its process of now */
+void mux_lose_all(struct mux_host *host); /* it is gone, with all that was asked of it */
+void mux_on_later(void *ctx);             /* answers that are ours to give */
+void mux_free_all(struct mux *mux);       /* without a word */
 
 /* mux_look.c: what is kept ready */
 void mux_look(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
               void (*done)(void *ctx), void *ctx);
 void mux_look_forget(struct mux *mux, const void *ctx);
-void mux_look_lost(struct mux *mux); /* the provider host is gone: who waits for it waits no more */
+void mux_look_lost(struct mux_host *host); /* it is gone: nobody waits for it any more */
 void mux_look_free(struct mux *mux);
 
 #endif

@@ -1,10 +1,14 @@
 /*
- * provider.h - boxes made by somebody else while the caller goes on: the broker's way to a
- * provider.
+ * provider.h - the providers: one row for each value of SANDBOX_TYPE.
  *
- * The local provider is the launcher behind launcher/protocol.h (runtime/local/launched.c); others
- * make their boxes over HTTP. Never blocks; callbacks come from the reactor. A box that was made is
- * the caller's and goes back through end(), also when it was lost.
+ * A provider makes boxes. Everything that is particular to one is a column of its row (registry.c):
+ * the settings it checks, the sentences it promises, and what its boxes can do. Callers ask the
+ * capability bits, never the name. A row without `ops` is known and not in this build: the only
+ * function that hands out rows for making boxes, provider_find(), refuses it, so every door does
+ * with one sentence. The code of a provider lies in runtime/NAME/; what runs in a process of its
+ * own is a row of runtime/host/backend.h besides.
+ *
+ * The rows are constants. Pure, any thread.
  *
  * Runs in: broker, commands
  */
@@ -12,141 +16,76 @@
 #define BAILEY_RUNTIME_PROVIDER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/error.h"
-#include "base/reactor.h"
-#include "model/spec.h"
-#include "runtime/runtime.h"
 
-struct box;
-struct provider;
+struct config;
+struct runtime_ops;
 
-enum make_staging { MAKE_ORDINARY, MAKE_INSTALLER_TEMPLATE, MAKE_INSTALLER_PACKAGES };
-
-struct make_request {
-    const char *key; /* [a-z0-9_]+ */
-    struct limits limits;
-    enum isolation minimum;
-    bool has_data, has_packages;
-    const char *layer;  /* of the template; NULL: none */
-    const char *tenant; /* whose warm interpreters it shares; NULL: the local tenant's */
-    bool is_warm;       /* a kernel is wanted in it, if one can be had at once */
-    unsigned tier;      /* of its zygote */
-    enum make_staging staging;
+/* What boxes of a provider can do, and what they need. */
+enum provider_can {
+    PROVIDER_CAN_ZYGOTE = 1 << 0,        /* kernels forked from a zygote outside of the box */
+    PROVIDER_CAN_LAYERS = 1 << 1,        /* templates: layers of this machine */
+    PROVIDER_CAN_BIND_DATASETS = 1 << 2, /* folders of this machine; else files are copied in */
+    PROVIDER_CAN_INSTALL = 1 << 3,       /* packages that an installer box fetched */
+    PROVIDER_CAN_TIME_BRINGUP = 1 << 4,  /* tells how long each stage of the bring-up took */
+    PROVIDER_OWN_FILESYSTEM = 1 << 5,    /* programs and interpreters are the box's, not ours */
+    PROVIDER_HOSTED = 1 << 6,            /* `bailey-engine host NAME` makes its boxes */
+    PROVIDER_DISK_IS_MEMORY = 1 << 7,    /* what is copied into a box uses up its memory limit */
 };
 
-/* A box as its provider knows it. */
-struct made {
-    uint32_t number; /* the provider's name for it */
-    char key[ID_MAX];
-    struct box *box; /* owned by the caller now */
-    struct limits limits;
-    struct box_facts facts;
-    char layer[65];          /* of its template; empty: none */
-    uint32_t kernel;         /* an id for box_cell() in a box that is new; 0: none */
-    bool warden_owns_kernel; /* it was started inside: box_kernel_given() */
-    bool is_pooled;
-    bool has_provider_host; /* a container, with its own file system and interpreters */
-    /* Why it is not of the configured kind: it was made here instead. Borrowed for the call; NULL:
-     * it is. */
-    const char *fallback;
+struct provider_row {
+    const char *name;  /* the value of SANDBOX_TYPE, and of meta.runtime */
+    const char *title; /* "Docker": in sentences for people */
+    const char *help;  /* one line */
+    uint32_t can;      /* enum provider_can */
+    /* The promised sentence for when it does not answer; NULL: it always does. */
+    const char *unavailable;
+    /* PROVIDER_HOSTED: why its boxes were lost with it: "the Docker daemon stopped". */
+    const char *gone;
+    /* Checks the settings that are its own; may settle keys that mean the same. NULL: none. */
+    int (*check)(struct config *config, struct error *err);
+    /* The settings that two runs must agree in, "name=value\n" each. NULL: none. */
+    int (*shape)(const struct config *config, struct buf *text);
+    /* An error for a setting that its boxes cannot follow in a one-shot run. NULL: all can. */
+    int (*check_run)(const struct config *config, struct error *err);
+    /* PROVIDER_HOSTED: where it is, for people; and whether somebody could mean it though
+     * SANDBOX_TYPE is another: `bailey doctor` reports on it then. is_meant NULL: never. */
+    const char *(*place)(const struct config *config);
+    bool (*is_meant)(const struct config *config);
+    /* PROVIDER_OWN_FILESYSTEM: why the box has no interpreter `program`, and what to do. */
+    void (*no_program)(const struct config *config, const char *program, const char *language,
+                       struct error *err);
+    /* Without PROVIDER_CAN_LAYERS: the error for a template that somebody asks for. */
+    int (*no_template)(const char *name, struct error *err);
+    const char *no_install; /* without PROVIDER_CAN_INSTALL: the sentence that refuses it */
+    const char *more_disk;  /* PROVIDER_DISK_IS_MEMORY: which settings to raise */
+    /* One box, for a command that waits (runtime/runtime.h). NULL: not in this build. */
+    const struct runtime_ops *ops;
 };
 
-/* How a kernel from a zygote ended: the kernel's word, not the warden's. */
-struct kernel_end {
-    uint32_t number, kernel; /* box, and its id there */
-    int status;              /* as wait(2) */
-    struct usage usage;
-};
+#define PROVIDERS_MAX 16
+#define PROVIDER_LOCAL "local" /* the default, and the one that others fall back to */
 
-/* What LAYER_COMMITTED says. */
-struct layer_committed {
-    char layer[65];
-    uint64_t bytes, files;
-    bool was_there;
-};
+/* The row of a name; NULL: nobody knows it. Also of those that are not in this build. */
+const struct provider_row *provider_known(const char *name);
+/* All rows, in the order of the documentation; NULL behind the last. */
+const struct provider_row *provider_at(size_t index);
+/* Their names, NULL behind the last. Returns `names`. */
+const char *const *provider_names(const char *names[PROVIDERS_MAX + 1]);
+/* The names with commas between; only those in this build, or all. Returns `text`. */
+#define PROVIDER_LIST_MAX 256
+const char *provider_list(bool only_built, char text[PROVIDER_LIST_MAX]);
 
-/* A zygote, or (tier -1) the pool as a whole. */
-struct warm_state {
-    char layer[65];
-    int tier;
-    bool is_ready;
-    uint32_t pid, forks, pooled, pool_size;
-    uint64_t memory_bytes, start_ms; /* from its start until it was ready */
-};
+/* The row that makes boxes of this type, or the one error for a type that cannot. */
+int provider_find(const char *name, const struct provider_row **ret, struct error *err);
 
-struct make_events {
-    void (*made)(void *ctx, const struct made *made);
-    void (*refused)(void *ctx, const struct error *err, const struct box_facts *facts);
-};
+bool provider_can(const struct provider_row *row, uint32_t bits); /* all of them */
 
-struct provider_ops {
-    const char *name; /* "local" */
-    /* `serial` names the request until one of the events came; cancel: no event comes any more. */
-    int (*make)(struct provider *provider, const struct make_request *request,
-                const struct make_events *events, void *ctx, uint32_t *ret_serial,
-                struct error *err);
-    void (*make_cancel)(struct provider *provider, uint32_t serial);
-    /*
-     * Frees the box at once; done (may be NULL) once nothing of it is left, with what it used.
-     * Also for a box that went by itself, which stays known until then. Nothing is called any more
-     * once the launcher is gone.
-     */
-    void (*end)(struct provider *provider, uint32_t number, struct box *box,
-                void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
-    /* So far: oom kills, CPU time and the most memory, which nobody inside can forge. Asked before
-     * end() it is answered before. NULL: no memory to ask. */
-    void (*usage)(struct provider *provider, uint32_t number,
-                  void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
-
-    /* What only providers with zygotes have; NULL: none, start kernels cold. */
-    /* One more kernel, from a zygote, with the id box_next_id() says (box_kernel_given() takes it).
-     * done: 0, or a negative errno: start it cold. */
-    void (*kernel)(struct provider *provider, uint32_t number, uint32_t kernel, int tier,
-                   void (*done)(void *ctx, int num), void *ctx);
-    /* An installer box of this key has ended: its folder becomes a layer; err->num 0: it did. */
-    void (*commit_layer)(struct provider *provider, const char *key,
-                         void (*done)(void *ctx, const struct layer_committed *layer_committed,
-                                      const struct error *err),
-                         void *ctx);
-    void (*discard)(struct provider *provider, const char *key, bool is_packages);
-    /* The default template's layer from now on (NULL: none): it is kept warm. Said twice is once.
-     */
-    void (*set_default)(struct provider *provider, const char *layer);
-    void (*drop_layer)(struct provider *provider, const char *layer); /* nobody names it any more */
-    void (*look)(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
-                 void (*done)(void *ctx), void *ctx);
-    void (*forget)(struct provider *provider, const void *ctx); /* no callback to it any more */
-};
-
-struct provider {
-    const struct provider_ops *ops;
-};
-
-/*
- * The launcher as a provider, over the broker's control descriptor. `found` is called for each box
- * that was already there (an earlier broker's), then `ready` once with the generation (1: the first
- * broker of this daemon); `stopping` when the daemon is to say goodbye; `gone` when the launcher
- * hung up (then the broker ends too).
- */
-struct launched_events {
-    void (*found)(void *ctx, const struct made *made);
-    void (*ready)(void *ctx, uint32_t generation);
-    void (*ended)(void *ctx, uint32_t number, const struct box_facts *facts); /* by itself */
-    void (*stopping)(void *ctx, uint32_t grace_ms);
-    void (*gone)(void *ctx);
-    void (*kernel_ended)(void *ctx, const struct kernel_end *end); /* may be NULL */
-    void (*verdict)(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
-                    const char *reason); /* may be NULL */
-    /* A channel to the provider host, in place of any before; the callee's. May be NULL. */
-    void (*provider_host)(void *ctx, int fd);
-};
-/* Takes the descriptor on success. */
-int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,
-                  void *ctx, struct provider **ret, struct error *err);
-void launched_say_ready(struct provider *provider); /* whoever waits for the start is told */
-void launched_quit(struct provider *provider);      /* end everything */
-void launched_close(struct provider *provider);     /* NULL is fine; also inside of its callbacks */
+/* Rows that a build option adds (more_rows.c); NULL behind the last. */
+extern const struct provider_row *const provider_rows_more[];
 
 #endif

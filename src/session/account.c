@@ -281,8 +281,9 @@ void account_box(struct session_manager *manager, const struct made *made, uint6
 
 void account_session(const struct session *session, const char *action, const struct caller *caller)
 {
-    json_t *fields = json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "tenant",
-                               session_tenant(session), "reason", session->reason);
+    json_t *fields = json_pack("{s:s, s:s, s:s*, s:s*}", "session_id", session->id, "tenant",
+                               session_tenant(session), "reason", session->reason, "provider",
+                               session_gone_provider(session));
 
     caller_describe(caller, fields);
     if (fields)

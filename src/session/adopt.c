@@ -63,8 +63,8 @@ static struct found *take_found(struct session_manager *manager, const char *key
 /* Words that outlive the row they came from: reasons are static everywhere else. */
 static const char *known_reason(const char *reason)
 {
-    static const char *const reasons[] = {"deleted",  "idle",           "age",        "over_quota",
-                                          "box_lost", "engine_stopped", "docker_gone"};
+    static const char *const reasons[] = {
+        "deleted", "idle", "age", "over_quota", "box_lost", "engine_stopped", REASON_PROVIDER_GONE};
 
     for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
         if (str_equal(reasons[i], reason))
@@ -165,6 +165,7 @@ static void load_session(void *ctx, const struct index_session *row)
     session->has_box = row->has_box;
     session->limits = manager->spec.config->limits;
     session->ended_ms = row->ended_ms;
+    session->provider = row->provider ? provider_known(row->provider) : NULL;
     session->is_provisional = str_equal(row->reason, PROVISIONAL_REASON);
     if (row->ended_ms) {
         session->reason = known_reason(row->reason);
@@ -306,7 +307,8 @@ static void on_done(void *ctx, const struct error *err)
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
-        if (session->has_provider_host) /* one may have come while nobody was there to put it in */
+        /* One may have come while nobody was there to put it in. */
+        if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))
             datasets_push(session, false);
         if (!session->push)
             session_tell_box(session, session->box, NULL);

@@ -35,7 +35,7 @@ int cell_install_new(struct execution *execution)
     struct cell *cell = execution->cell;
 
     if (!execution->session->manager->spec.config->auto_install ||
-        config_is_docker(execution->session->manager->spec.config) ||
+        !config_can(execution->session->manager->spec.config, PROVIDER_CAN_INSTALL) ||
         !str_equal(cell->language, "python"))
         return 0;
     cell->install = calloc(1, sizeof(*cell->install));

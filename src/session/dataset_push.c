@@ -65,14 +65,17 @@ static void over(struct dataset_push *push)
 
 static void failed(struct dataset_push *push, int num)
 {
+    const struct provider_row *row = push->session->provider;
+    bool is_memory = provider_can(row, PROVIDER_DISK_IS_MEMORY);
     char disk[32];
 
     str_from_bytes(push->session->limits.disk_bytes, disk, sizeof(disk));
     if (num == -ENOSPC || num == -EDQUOT)
         error_set(&push->failure, num, ERROR_DISK_FULL,
                   "the dataset /tmp/data/%.100s does not fit into the container, whose disk of %s "
-                  "is part of its memory: raise DOCKER_MEMORY_LIMIT, or SANDBOX_DISK_LIMIT",
-                  push->names[push->at], disk);
+                  "is part of its memory: %s",
+                  push->names[push->at], disk,
+                  is_memory ? row->more_disk : "raise SANDBOX_DISK_LIMIT");
     else
         error_set(&push->failure, num, ERROR_ENGINE,
                   "the dataset /tmp/data/%.100s could not be put into the container: %s",
@@ -235,7 +238,8 @@ void dataset_push(struct session *session, const char *file)
     bool is_new = !session->push;
     struct dataset_push *push;
 
-    if (!session->has_provider_host || !session->box || session->state != SESSION_READY)
+    if (provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS) || !session->box ||
+        session->state != SESSION_READY)
         return; /* a box that is to come gets them all */
     push = push_of(session);
     if (!push || strv_push(&push->names, file) < 0) {

@@ -171,20 +171,22 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
     return 0;
 }
 
-/* In a container it is part of the box's disk: known before it is copied there. */
+/* A dataset that is copied is part of the box's disk: known before it is copied there. */
 static int check_room(const struct dataset_upload *upload, uint64_t length, struct error *err)
 {
     const struct config *config = upload->session->manager->spec.config;
+    const struct provider_row *row = config_provider(config);
     uint64_t disk = config->limits.disk_bytes;
     char text[32];
 
-    if (!config_is_docker(config) || (length <= disk && upload->bytes <= disk - length))
+    if (!provider_can(row, PROVIDER_DISK_IS_MEMORY) ||
+        (length <= disk && upload->bytes <= disk - length))
         return 0;
     str_from_bytes(disk, text, sizeof(text));
     return error_set(err, -ENOSPC, ERROR_DISK_FULL,
                      "the dataset '%.64s' does not fit into a container, whose disk of %s is part "
-                     "of its memory: raise DOCKER_MEMORY_LIMIT, or SANDBOX_DISK_LIMIT",
-                     upload->name, text);
+                     "of its memory: %s",
+                     upload->name, text, row->more_disk);
 }
 
 int dataset_write(struct dataset_upload *upload, const void *data, size_t length, struct error *err)

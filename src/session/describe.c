@@ -52,7 +52,8 @@ json_t *session_json(struct session *session)
     uint64_t expires = session->state < SESSION_ENDING ? session_deadline_ms(session) : 0;
 
     return json_pack(
-        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:O, s:o, s:I, s:I, s:s, "
+        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:O, s:o, s:I, s:I, "
+        "s:s, "
         "s:{s:I, s:I, s:I, s:I}, s:o}",
         "id", session->id, "tenant", session->tenant, "name", session->name, "template",
         session->template_name, "state", session_state_name(session->state), "created_at",
@@ -60,12 +61,12 @@ json_t *session_json(struct session *session)
         time_json(MIN(session->used_ms, session_manager_now_ms())), "expires_at",
         time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
-        session->reason, "env", session->env, "datasets", session_datasets_json(session), "running",
-        (json_int_t)session->running, "executions", (json_int_t)(session->next_execution - 1),
-        "output_folder", session_output_folder(session), "limits", "memory_bytes",
-        (json_int_t)limits->memory_bytes, "disk_bytes", (json_int_t)limits->disk_bytes, "pids",
-        (json_int_t)limits->pids, "cpu_millis", (json_int_t)limits->cpu_millis, "isolation",
-        isolation_json(session));
+        session->reason, "provider", session_gone_provider(session), "env", session->env,
+        "datasets", session_datasets_json(session), "running", (json_int_t)session->running,
+        "executions", (json_int_t)(session->next_execution - 1), "output_folder",
+        session_output_folder(session), "limits", "memory_bytes", (json_int_t)limits->memory_bytes,
+        "disk_bytes", (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids,
+        "cpu_millis", (json_int_t)limits->cpu_millis, "isolation", isolation_json(session));
 }
 
 static const char *state_word(const struct execution *execution)
@@ -118,9 +119,10 @@ json_t *execution_json(const struct execution *execution)
         (execution->flags & EXECUTION_PTY) != 0, "stdout_bytes",
         (json_int_t)execution_written(execution, 1), "stderr_bytes",
         (json_int_t)execution_written(execution, 2), "error",
-        error->code ? json_pack("{s:s, s:o}", "code", error->code, "message",
-                                text_to_json(error->text, strlen(error->text)))
-                    : json_null());
+        error->code
+            ? json_pack("{s:s, s:o, s:s*}", "code", error->code, "message",
+                        text_to_json(error->text, strlen(error->text)), "provider", error->provider)
+            : json_null());
 }
 
 /* The beginning of a stream, up to the limit, as it is kept on disk. */
@@ -165,9 +167,11 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.timeout_ms = execution->timeout_ms;
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
-    result->runtime = session->fallback ? "local" : session->manager->spec.config->type;
+    /* Where no box could be made: the provider that should have made it. */
+    result->runtime =
+        session->provider ? session->provider->name : session->manager->spec.config->type;
     if (session->fallback)
-        result_set_fallback(result, session->fallback);
+        result_set_fallback(result, session->wanted->name, session->fallback);
     execution_id(execution, result->execution_id);
     str_copy(result->session_id, sizeof(result->session_id), session->id);
     str_copy(result->trace_id, sizeof(result->trace_id), execution->trace);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 
 struct session_manager;
 struct fair_queue;

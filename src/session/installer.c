@@ -498,11 +498,9 @@ int installer_start(struct session_manager *manager, const struct install_spec *
     char inputs[LAYER_TEXT];
     int r;
 
-    if (config_is_docker(manager->spec.config))
-        return error_set(err, -ENOTSUP, ERROR_INSTALL_FAILED,
-                         "packages cannot be installed into a container: put them into its image "
-                         "('bailey image build --template NAME', then DOCKER_IMAGE), or set "
-                         "SANDBOX_TYPE=local");
+    if (!config_can(manager->spec.config, PROVIDER_CAN_INSTALL))
+        return error_set(err, -ENOTSUP, ERROR_INSTALL_FAILED, "%s",
+                         config_provider(manager->spec.config)->no_install);
     if (!python || !python->program)
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          python && python->missing ? python->missing : "there is no Python");

@@ -154,7 +154,7 @@ static void on_failed(void *ctx, const struct error *err)
     kernel->has_ended = true;
     kernel->failure = *err;
     if (context && template_env_explain(kernel->session->manager, context->language,
-                                        kernel->session->has_provider_host, &kernel->failure))
+                                        kernel->session->provider, &kernel->failure))
         err = &kernel->failure;
     learn(kernel, -1, -1);
     /* What waits would fail the same way: they are told why. */
@@ -245,7 +245,8 @@ static void start_inside(struct context *context)
         .argv = argv,
         .env = (const char *const *)env,
         .cwd = context->cwd,
-        .may_fork = session->has_provider_host && session->manager->spec.config->is_warm &&
+        .may_fork = !provider_can(session->provider, PROVIDER_CAN_ZYGOTE) &&
+                    session->manager->spec.config->is_warm &&
                     str_equal(context->language->name, "python"),
     };
     struct kernel *kernel = kernel_new(session, context);
@@ -301,7 +302,7 @@ static int ask_provider(struct context *context)
     struct error err = {0};
     int tier = session->tier;
 
-    if (!provider->ops->kernel || session->has_provider_host ||
+    if (!provider->ops->kernel || !provider_can(session->provider, PROVIDER_CAN_ZYGOTE) ||
         !session->manager->spec.config->is_warm || !str_equal(context->language->name, "python") ||
         context->was_refused)
         return -ENOTSUP;

@@ -316,7 +316,7 @@ static void on_failed(void *ctx, const struct error *err)
     struct run *run = ctx;
     struct error told = *err;
 
-    template_env_explain(run->manager, run->language, run->has_provider_host, &told);
+    template_env_explain(run->manager, run->language, run->provider, &told);
     run_over(run, &told);
 }
 
@@ -459,8 +459,9 @@ static void on_made(void *ctx, const struct made *made)
     run->box = made->box;
     account_box(run->manager, made, run->make_asked_ns);
     outcome_isolation(&run->result, &made->facts);
-    run->has_provider_host = made->has_provider_host;
-    if (made->fallback && run_fall_back(run, made->fallback) < 0) {
+    run->provider = made->provider;
+    run->result.runtime = made->provider->name;
+    if (made->fallback && run_fall_back(run, made) < 0) {
         error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
         run_over(run, &err);
     } else if (pump_start(&run->pump, run->manager->spec.reactor, run->box, on_lost, run) < 0) {
@@ -672,12 +673,11 @@ void run_take_kernel(struct run *run, const struct made *made)
 
 /* ---- a box of another kind ---- */
 
-int run_fall_back(struct run *run, const char *why)
+int run_fall_back(struct run *run, const struct made *made)
 {
     char *program;
 
-    run->result.runtime = "local";
-    result_set_fallback(&run->result, why);
+    result_set_fallback(&run->result, made->wanted->name, made->fallback);
     run->program = template_env_program(run->language, false, true);
     program = strdup(run->program);
     if (!program)

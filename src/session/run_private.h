@@ -53,11 +53,11 @@ struct run {
     uint32_t call;
     struct import_check *import_check; /* of its imports, under way */
     const char *program;
-    bool has_provider_host;      /* its box is a container */
-    bool warden_owns_kernel;     /* its end is the box's to tell */
-    uint32_t kernel;             /* 0: none came with the box */
-    bool has_status;             /* how the kernel ended */
-    int status;                  /* as wait(2) */
+    const struct provider_row *provider; /* that made its box; NULL: none yet */
+    bool warden_owns_kernel;             /* its end is the box's to tell */
+    uint32_t kernel;                     /* 0: none came with the box */
+    bool has_status;                     /* how the kernel ended */
+    int status;                          /* as wait(2) */
     struct usage told;           /* by who waited for it, or the warden: not every group counts */
     uint64_t counted_cpu_us;     /* of its tenant's quota */
     bool has_ended;              /* the cell; its status is waited for */
@@ -89,7 +89,7 @@ void run_store(struct run *run);                   /* SANDBOX_STORE_CODE */
 extern const struct exec_events run_kernel_events; /* of one that came with the box: nobody hears */
 void run_take_kernel(struct run *run, const struct made *made);
 /* Its box is one of this machine, and so is its interpreter. 0 or -ENOMEM. */
-int run_fall_back(struct run *run, const char *why);
+int run_fall_back(struct run *run, const struct made *made);
 char **run_words(const struct run *run, const struct run_spec *spec); /* strv; NULL: no memory */
 char **run_cell_env(const struct run *run, struct error *err); /* the words too; strv, or NULL */
 /* It has ended: true: what it left is looked at first, and run_over() follows. */

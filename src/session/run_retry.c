@@ -54,8 +54,8 @@ bool run_look(struct run *run)
     const struct result *result = &run->result;
     struct error err = {0};
 
-    if (!config->auto_install || config_is_docker(config) || run->is_again || !run->done ||
-        run->manager->is_stopping || !str_equal(run->language->name, "python") ||
+    if (!config->auto_install || !config_can(config, PROVIDER_CAN_INSTALL) || run->is_again ||
+        !run->done || run->manager->is_stopping || !str_equal(run->language->name, "python") ||
         result->exit_code != 1 || result->signal || result->timed_out || result->oom_killed ||
         result->err.is_truncated ||
         !missing_from_stderr(buf_text(&result->err.kept), result->err.kept.length, run->module))

@@ -110,6 +110,13 @@ struct session_manager *session_manager_of(const struct session *session)
     return session->manager;
 }
 
+const char *session_gone_provider(const struct session *session)
+{
+    bool is_gone = session->provider && str_equal(session->reason, REASON_PROVIDER_GONE);
+
+    return is_gone ? session->provider->name : NULL;
+}
+
 int session_record(struct session *session, struct error *err)
 {
     CLEANUP(freep) char *env = json_dumps(session->env, JSON_COMPACT);
@@ -127,6 +134,7 @@ int session_record(struct session *session, struct error *err)
             session->is_provisional && !session->ended_ms ? PROVISIONAL_REASON : session->reason,
         .template_name = session->template_name,
         .tenant = session->tenant,
+        .provider = session->provider ? session->provider->name : NULL,
     };
 
     str_copy(row.id, sizeof(row.id), session->id);
@@ -183,9 +191,12 @@ int session_ended_error(const struct session *session, struct error *err)
 
     gmtime_r(&seconds, &time);
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &time);
-    return error_set(err, -ESHUTDOWN, ERROR_SESSION_ENDED,
-                     "the session %s ended at %s (%s); make a new one", session->id, when,
-                     session->reason ? session->reason : "unknown");
+    error_set(err, -ESHUTDOWN, ERROR_SESSION_ENDED,
+              "the session %s ended at %s (%s); make a new one", session->id, when,
+              session->reason ? session->reason : "unknown");
+    if (err)
+        err->provider = session_gone_provider(session);
+    return -ESHUTDOWN;
 }
 
 /* ---- the box ---- */
@@ -201,7 +212,8 @@ void session_stand(struct session *session, const struct made *made)
     session->limits.pids = made->limits.pids;
     session->limits.cpu_millis = made->limits.cpu_millis;
     session->has_box = true;
-    session->has_provider_host = made->has_provider_host;
+    session->provider = made->provider;
+    session->wanted = made->wanted;
     free(session->fallback);
     session->fallback = made->fallback ? strdup(made->fallback) : NULL;
     if (pump_start(&session->pump, session->manager->spec.reactor, made->box, session_lost,
@@ -226,7 +238,7 @@ static void on_made(void *ctx, const struct made *made)
     session_save(session);
     if (made->kernel)
         kernel_came(session, made);
-    if (session->has_provider_host)
+    if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))
         datasets_push(session, true);
     if (!session->push) /* else when all are there */
         session_tell_box(session, session->box, NULL);
@@ -340,7 +352,8 @@ void session_lost(void *ctx, const struct error *err)
     if (session->state < SESSION_ENDING)
         log_warning("session %s: %s", session->id, err->text);
     session->is_box_lost = true;
-    session_end(session, session->box && box_lost_docker(session->box) ? "docker_gone" : "box_lost",
+    session_end(session,
+                session->box && box_lost_provider(session->box) ? REASON_PROVIDER_GONE : "box_lost",
                 NULL, NULL);
 }
 
@@ -364,7 +377,8 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     index_prune(manager->spec.index, LIMIT_ENDED_SESSIONS, NULL);
     account_session(session, "session.ended", &session->ender);
     bus_publish(manager->spec.bus, EVENT_SESSION_ENDED, session->tenant, session->id,
-                json_pack("{s:s, s:s?}", "reason", session->reason, "name", session->name));
+                json_pack("{s:s, s:s*, s:s?}", "reason", session->reason, "provider",
+                          session_gone_provider(session), "name", session->name));
     while (session->completions) {
         struct completion *completion = session->completions;
 

@@ -25,7 +25,7 @@
 #include "model/result.h"
 #include "observe/audit.h"
 #include "observe/bus.h"
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 #include "session/account.h"
 #include "session/fair_queue.h"
 #include "session/session.h"
@@ -98,11 +98,12 @@ struct session {
     struct box_facts facts;
     struct waiter *waiters;
     struct calling *calling;
-    bool is_leaving;           /* ENDING: the box is still to be given back */
-    bool is_box_lost;          /* ENDING: by itself; its last words are heard first */
-    bool has_provider_host;    /* its box is a container */
-    char *fallback;            /* why it is none, where it should be; NULL: it is as configured */
-    struct dataset_push *push; /* datasets on their way into a container; NULL: none */
+    bool is_leaving;                     /* ENDING: the box is still to be given back */
+    bool is_box_lost;                    /* ENDING: by itself; its last words are heard first */
+    const struct provider_row *provider; /* that made its last box; NULL: it had none yet */
+    const struct provider_row *wanted;   /* where another made it: the one that should have */
+    char *fallback;                      /* why; NULL: it is as wanted */
+    struct dataset_push *push;           /* datasets on their way into a container; NULL: none */
 
     struct execution *executions, *oldest; /* newest first; the other end */
     unsigned execution_count, running;
@@ -502,15 +503,18 @@ void import_check_leave(
 void dataset_push(struct session *session, const char *file); /* one that was added */
 void datasets_push(struct session *session, bool is_new);     /* all; not new: those it lacks */
 void datasets_push_free(struct session *session);
+/* session.c: the provider that stopped beneath it; NULL: it did not end so */
+const char *session_gone_provider(const struct session *session);
+#define REASON_PROVIDER_GONE "provider_gone"
 bool session_is_ready(const struct session *session); /* session.c: its box, and all in it */
 
 /* template_env.c */
 const char *template_env_program(const struct session_language *language, bool has_layer,
                                  bool is_fallback);
-/* A program that a container does not have: when it is the interpreter, the image is to blame. */
+/* A program that a box with its own file system does not have, when it is the interpreter. */
 bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language, bool has_provider_host,
-                          struct error *err);
+                          const struct session_language *language,
+                          const struct provider_row *provider, struct error *err);
 json_t *
 template_env_json(const struct session_template *found_template); /* new reference, or NULL */
 void session_take_template(struct session *session, const struct session_template *found_template);

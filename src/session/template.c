@@ -312,17 +312,15 @@ int template_json(struct session_manager *manager, const char *name, json_t **re
 
 /* ---- for boxes ---- */
 
-/* What a container contains is its image's business: the configured one is what it is. */
-static int in_image(struct session_manager *manager, const char *name, struct session_template *ret,
-                    struct error *err)
+/* Without layers a box has what its provider gives it: only the configured name is no surprise. */
+static int without_layers(struct session_manager *manager, const char *name,
+                          struct session_template *ret, struct error *err)
 {
     static const char *const nothing[] = {NULL};
+    const struct provider_row *row = config_provider(manager->spec.config);
 
     if (!str_equal(name, manager->spec.config->template_name))
-        return error_set(err, -ENOTSUP, ERROR_BAD_INPUT,
-                         "template '%.64s': a container has what its image has; make one with "
-                         "'bailey image build --template %.64s' and choose it with DOCKER_IMAGE",
-                         name, name);
+        return row->no_template(name, err);
     *ret = (struct session_template){
         .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
     return 0;
@@ -341,8 +339,8 @@ int session_manager_template(struct session_manager *manager, const char *name,
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
         return 0;
     }
-    if (config_is_docker(manager->spec.config))
-        return in_image(manager, name, ret, err);
+    if (!config_can(manager->spec.config, PROVIDER_CAN_LAYERS))
+        return without_layers(manager, name, ret, err);
     template = template_find(manager, name);
     if (!template && !shipped_find(name))
         return template_unknown(manager, name, err);

@@ -24,16 +24,12 @@ const char *template_env_program(const struct session_language *language, bool h
 }
 
 bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language, bool has_provider_host,
-                          struct error *err)
+                          const struct session_language *language,
+                          const struct provider_row *provider, struct error *err)
 {
-    if (!has_provider_host || err->code != ERROR_COMMAND_NOT_FOUND)
+    if (!provider || !provider->no_program || err->code != ERROR_COMMAND_NOT_FOUND)
         return false;
-    error_set(
-        err, -ENOENT, ERROR_NO_INTERPRETER,
-        "the image '%.200s' has no %s, which %s code needs: choose another with DOCKER_IMAGE, "
-        "or make one with 'bailey image build'",
-        manager->spec.config->docker.image, language->program, language->name);
+    provider->no_program(manager->spec.config, language->program, language->name, err);
     return true;
 }
 

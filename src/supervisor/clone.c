@@ -24,7 +24,7 @@
 
 #define NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
-#define FIXED_FDS (LAUNCHER_LAST_FD + 1)
+#define FIXED_FDS LAUNCHER_PROVIDER_HOST_FD /* before those there may be several of */
 
 /* ---- in the child ---- */
 
@@ -154,7 +154,7 @@ static int note_pid(struct supervisor *supervisor)
 static int child_exec(struct supervisor *supervisor, int outer_proc_fd, struct error *err)
 {
     static char *argv[] = {"bailey", LAUNCHER_INSIDE_WORD, NULL};
-    struct fd_move moves[FIXED_FDS + LAUNCHER_DATASETS_MAX + BROKER_TCP_MAX];
+    struct fd_move moves[FIXED_FDS + LAUNCHER_HOSTS_MAX + LAUNCHER_DATASETS_MAX + BROKER_TCP_MAX];
     size_t count = FIXED_FDS;
     int plan_fd = -1, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = hand_bytes("plan", supervisor->plan, sizeof(*supervisor->plan), &plan_fd, err);
@@ -175,10 +175,12 @@ static int child_exec(struct supervisor *supervisor, int outer_proc_fd, struct e
                {supervisor->egress_fd >= 0 ? supervisor->egress_fd : null_fd, LAUNCHER_EGRESS_FD},
                {supervisor->installer_fd, LAUNCHER_INSTALLER_FD},
                {supervisor->self_fd, LAUNCHER_SELF_FD},
-               {null_fd, LAUNCHER_HANDOVER_FD},
-               {supervisor->provider_host_fd >= 0 ? supervisor->provider_host_fd : null_fd,
-                LAUNCHER_PROVIDER_HOST_FD}},
+               {null_fd, LAUNCHER_HANDOVER_FD}},
            FIXED_FDS * sizeof(moves[0]));
+    for (int i = 0; i < LAUNCHER_HOSTS_MAX; i++)
+        moves[count++] =
+            (struct fd_move){supervisor->host_fds[i] >= 0 ? supervisor->host_fds[i] : null_fd,
+                             LAUNCHER_PROVIDER_HOST_FD + i};
     for (uint32_t i = 0; i < supervisor->plan->dataset_count; i++)
         moves[count++] = (struct fd_move){supervisor->dataset_fd[i], BROKER_DATASET_FD + (int)i};
     for (uint32_t i = 0; i < supervisor->plan->tcp_count; i++)

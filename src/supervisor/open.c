@@ -51,7 +51,8 @@ void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec
         supervisor->launcher_fd = -1;
     supervisor->root_tree = supervisor->signal_fd = supervisor->pid_fd = -1;
     supervisor->egress_fd = supervisor->egress_pid_fd = supervisor->installer_fd = -1;
-    supervisor->provider_host_fd = supervisor->provider_host_pid_fd = -1;
+    fill(supervisor->host_fds, LAUNCHER_HOSTS_MAX);
+    fill(supervisor->host_pid_fds, LAUNCHER_HOSTS_MAX);
     upgrade_door_init(&supervisor->upgrade);
     supervisor->notify = NOTIFY_INIT;
     fill(supervisor->wheel_tree, LAUNCHER_WHEELS_MAX);
@@ -65,28 +66,19 @@ void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec
 
 void supervisor_close(struct supervisor *supervisor)
 {
-    int *single[] = {&supervisor->lock_fd,
-                     &supervisor->range_fd,
-                     &supervisor->listen_fd,
-                     &supervisor->settings_fd,
-                     &supervisor->self_fd,
-                     &supervisor->engine_fd,
-                     &supervisor->leaf_fd,
-                     &supervisor->supervisor_fd,
-                     &supervisor->launcher_fd,
-                     &supervisor->root_tree,
-                     &supervisor->signal_fd,
-                     &supervisor->pid_fd,
-                     &supervisor->egress_fd,
-                     &supervisor->egress_pid_fd,
-                     &supervisor->installer_fd,
-                     &supervisor->provider_host_fd,
-                     &supervisor->provider_host_pid_fd};
+    int *single[] = {
+        &supervisor->lock_fd,     &supervisor->range_fd,      &supervisor->listen_fd,
+        &supervisor->settings_fd, &supervisor->self_fd,       &supervisor->engine_fd,
+        &supervisor->leaf_fd,     &supervisor->supervisor_fd, &supervisor->launcher_fd,
+        &supervisor->root_tree,   &supervisor->signal_fd,     &supervisor->pid_fd,
+        &supervisor->egress_fd,   &supervisor->egress_pid_fd, &supervisor->installer_fd};
 
     for (size_t i = 0; i < ARRAY_SIZE(single); i++)
         fd_closep(single[i]);
     upgrade_door_close(&supervisor->upgrade);
     notify_close(&supervisor->notify);
+    close_all(supervisor->host_fds, LAUNCHER_HOSTS_MAX);
+    close_all(supervisor->host_pid_fds, LAUNCHER_HOSTS_MAX);
     close_all(supervisor->group_fd, _CONTROLLER_MAX);
     close_all(supervisor->folder_fd, LAUNCHER_FOLDER_COUNT);
     close_all(supervisor->folder_tree, LAUNCHER_FOLDER_COUNT);
@@ -417,7 +409,11 @@ static int write_plan(struct supervisor *supervisor, struct error *err)
                         supervisor->spec->wheels[i].box);
     plan->wheel_count = (uint32_t)supervisor->spec->wheel_count;
     plan->has_egress = supervisor->spec->egress != NULL;
-    plan->has_provider_host = supervisor->spec->host_env != NULL;
+    plan->has_provider_host = supervisor->spec->host_count > 0;
+    plan->host_count = (uint32_t)supervisor->spec->host_count;
+    for (size_t i = 0; i < supervisor->spec->host_count; i++)
+        fits = fits && str_copy(plan->host_names[i], sizeof(plan->host_names[i]),
+                                supervisor->spec->hosts[i].name);
     plan->stop_grace_ms = supervisor->spec->stop_grace_ms;
     plan->pool_size = MIN(supervisor->spec->pool_size, (unsigned)LIMIT_POOL);
     plan->pool_memory_mib =

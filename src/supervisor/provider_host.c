@@ -1,15 +1,16 @@
 /*
- * provider_host.c - the process that keeps the provider host (`bailey-engine docker`); see
+ * provider_host.c - the processes that keep the provider hosts (`bailey-engine host NAME`); see
  * supervisor.h and docs/design/2026-11-16-the-docker-wall.md.
  *
- * Whoever may speak to Docker's socket is root on the machine, so nobody inside the engine can. A
- * child is forked before the privilege goes: it keeps the caller's id, which that socket asks for,
- * and no capability, and starts the provider host with one end of the rendezvous socket. A provider
- * host that died is started again, on the same end, and the launcher is told by one byte: the boxes
- * of the one before are gone with it. One that is older than the broker (HOST_STATUS_OUTDATED) is
- * started from what is installed now: by its path, with the caller's id. No program comes through
- * the launcher, which must not be able to have one run with that id. When the launcher is gone the
- * provider host ends its boxes and leaves, and so does the keeper.
+ * A provider host holds what makes boxes elsewhere: sockets, keys, and with Docker's socket as much
+ * as root on this machine. So nobody inside the engine has it. A child is forked before the
+ * privilege goes: it keeps the caller's id, which that socket asks for, and no capability, and
+ * starts the provider host with one end of the rendezvous socket. A provider host that died is
+ * started again, on the same end, and the launcher is told by one byte: the boxes of the one before
+ * are gone with it. One that is older than the broker (HOST_STATUS_OUTDATED) is started from what
+ * is installed now: by its path, with the caller's id. No program comes through the launcher, which
+ * must not be able to have one run with that id. When the launcher is gone the provider host ends
+ * its boxes and leaves, and so does the keeper.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +38,7 @@
 
 struct keeper {
     const struct supervisor_spec *spec;
+    const struct supervisor_host *host;
     pid_t pid; /* the provider host; 0: there is none */
     int pid_fd;
     char self[PATH_MAX]; /* where `bailey` was, and will be again; empty: not known */
@@ -45,13 +47,13 @@ struct keeper {
 
 static _Noreturn void provider_host_child(const struct keeper *keeper)
 {
-    static char *argv[] = {"bailey-engine", "docker", NULL};
+    char *argv[] = {"bailey-engine", "host", (char *)keeper->host->name, NULL};
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    log_error("starting the Docker wall: %s",
-              strerror(-hand_exec(PROGRAM_FD, argv, (char *const *)keeper->spec->host_env)));
+    log_error("starting the provider host: %s",
+              strerror(-hand_exec(PROGRAM_FD, argv, (char *const *)keeper->host->env)));
     _exit(1);
 }
 
@@ -66,7 +68,7 @@ static void start_provider_host(struct keeper *keeper, bool is_again)
     if (keeper->pid == 0)
         provider_host_child(keeper);
     if (keeper->pid < 0) {
-        log_error("the Docker wall could not be forked: %s", strerror(errno));
+        log_error("the provider host could not be forked: %s", strerror(errno));
         keeper->pid = 0;
         keeper->start_at_ms = clock_now_ms() + PAUSE_MAX_MS;
     } else if (is_again) {
@@ -85,7 +87,7 @@ static void renew_programs(struct keeper *keeper)
     if (r == 0)
         r = hand_program(keeper->self, &self_fd, &err);
     if (r == 0 && (dup3(engine_fd, PROGRAM_FD, O_CLOEXEC) < 0 || dup2(self_fd, HOST_WARDEN_FD) < 0))
-        r = error_errno(&err, "renewing the Docker wall");
+        r = error_errno(&err, "renewing the provider host");
     if (r < 0)
         log_warning("%s, continuing with the former program", err.text);
 }
@@ -106,7 +108,7 @@ static void reap_provider_host(struct keeper *keeper)
     keeper->start_at_ms = now + keeper->pause_ms;
     if (WIFEXITED(status) && WEXITSTATUS(status) == HOST_STATUS_OUTDATED)
         renew_programs(keeper);
-    log_warning("the Docker wall ended (%s %d), starting it again",
+    log_warning("the provider host ended (%s %d), starting it again",
                 WIFSIGNALED(status) ? "signal" : "status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
@@ -153,9 +155,10 @@ static _Noreturn void keep_provider_host(struct keeper *keeper)
 }
 
 /* Must: keep nothing of the caller's but the id and its groups. */
-static _Noreturn void keeper_child(struct supervisor *supervisor, int rendezvous_fd)
+static _Noreturn void keeper_child(struct supervisor *supervisor,
+                                   const struct supervisor_host *host, int rendezvous_fd)
 {
-    struct keeper keeper = {.spec = supervisor->spec, .pid_fd = -1};
+    struct keeper keeper = {.spec = supervisor->spec, .host = host, .pid_fd = -1};
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct fd_move moves[] = {
         {null_fd, 0},
@@ -174,10 +177,10 @@ static _Noreturn void keeper_child(struct supervisor *supervisor, int rendezvous
     if (r == 0)
         r = hand_off_privileges(-1, false);
     if (r < 0) {
-        log_error("starting the Docker wall: %s", strerror(-r));
+        log_error("starting the provider host: %s", strerror(-r));
         _exit(1);
     }
-    prctl(PR_SET_NAME, "wall-keeper");
+    prctl(PR_SET_NAME, "host-keeper");
     if (readlink("/proc/self/exe", keeper.self, sizeof(keeper.self) - 1) < 0)
         keeper.self[0] = 0;
     keep_provider_host(&keeper);
@@ -185,34 +188,47 @@ static _Noreturn void keeper_child(struct supervisor *supervisor, int rendezvous
 
 /* ---- in the supervisor ---- */
 
-int supervisor_host_start(struct supervisor *supervisor, struct error *err)
+static int start_keeper(struct supervisor *supervisor, size_t index, struct error *err)
 {
+    const struct supervisor_host *host = &supervisor->spec->hosts[index];
+    pid_t *pid = &supervisor->host_pids[index];
     int pair[2];
 
-    if (!supervisor->spec->host_env)
-        return 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-        return error_errno(err, "making the channel to the Docker wall");
-    supervisor->provider_host_pid = sys_clone_fork(0, &supervisor->provider_host_pid_fd, -1);
-    if (supervisor->provider_host_pid == 0)
-        keeper_child(supervisor, pair[1]);
-    supervisor->provider_host_fd = pair[0];
+        return error_errno(err, "making the channel to the provider host '%s'", host->name);
+    *pid = sys_clone_fork(0, &supervisor->host_pid_fds[index], -1);
+    if (*pid == 0)
+        keeper_child(supervisor, host, pair[1]);
+    supervisor->host_fds[index] = pair[0];
     close(pair[1]);
-    if (supervisor->provider_host_pid < 0) {
-        supervisor->provider_host_pid = 0;
-        return error_errno(err, "forking what keeps the Docker wall");
+    if (*pid < 0) {
+        *pid = 0;
+        return error_errno(err, "forking what keeps the provider host '%s'", host->name);
     }
     return 0;
 }
 
-/* It leaves by itself when the launcher's end is closed: nothing is left of the daemon then. */
-void supervisor_host_end(struct supervisor *supervisor)
+int supervisor_hosts_start(struct supervisor *supervisor, struct error *err)
 {
-    struct pollfd end = {.fd = supervisor->provider_host_pid_fd, .events = POLLIN};
+    int r = 0;
 
-    fd_closep(&supervisor->provider_host_fd);
-    if (supervisor->provider_host_pid > 0 && poll(&end, 1, LEAVE_PATIENCE_MS + 1000) > 0)
-        waitpid(supervisor->provider_host_pid, NULL, WNOHANG);
-    supervisor->provider_host_pid = 0;
-    fd_closep(&supervisor->provider_host_pid_fd);
+    for (size_t i = 0; i < supervisor->spec->host_count && r == 0; i++)
+        r = start_keeper(supervisor, i, err);
+    return r;
+}
+
+/* They leave by themselves when the launcher's ends are closed: nothing is left of the daemon then.
+ */
+void supervisor_hosts_end(struct supervisor *supervisor)
+{
+    for (size_t i = 0; i < LAUNCHER_HOSTS_MAX; i++)
+        fd_closep(&supervisor->host_fds[i]);
+    for (size_t i = 0; i < LAUNCHER_HOSTS_MAX; i++) {
+        struct pollfd end = {.fd = supervisor->host_pid_fds[i], .events = POLLIN};
+
+        if (supervisor->host_pids[i] > 0 && poll(&end, 1, LEAVE_PATIENCE_MS + 1000) > 0)
+            waitpid(supervisor->host_pids[i], NULL, WNOHANG);
+        supervisor->host_pids[i] = 0;
+        fd_closep(&supervisor->host_pid_fds[i]);
+    }
 }

@@ -57,7 +57,8 @@ static int drop_everything(struct supervisor *supervisor, struct error *err)
     fd_closep(&supervisor->leaf_fd);
     fd_closep(&supervisor->root_tree);
     fd_closep(&supervisor->egress_fd);
-    fd_closep(&supervisor->provider_host_fd);
+    for (size_t i = 0; i < LAUNCHER_HOSTS_MAX; i++)
+        fd_closep(&supervisor->host_fds[i]);
     fd_closep(&supervisor->installer_fd);
     for (size_t i = 0; i < LAUNCHER_FOLDER_COUNT; i++) {
         fd_closep(&supervisor->folder_fd[i]);
@@ -212,7 +213,7 @@ int supervisor_run(const struct supervisor_spec *spec, struct error *err)
     if (r == 0)
         r = supervisor_egress_start(&supervisor, &own);
     if (r == 0)
-        r = supervisor_host_start(&supervisor, &own);
+        r = supervisor_hosts_start(&supervisor, &own);
     if (r == 0)
         r = supervisor_clone(&supervisor, &own);
     if (r == 0)
@@ -228,7 +229,7 @@ int supervisor_run(const struct supervisor_spec *spec, struct error *err)
     if (!watch.was_ready && r < 0)
         tell_starter(&supervisor, own.text);
     supervisor_egress_end(&supervisor);
-    supervisor_host_end(&supervisor);
+    supervisor_hosts_end(&supervisor);
     supervisor_close(&supervisor);
     if (err)
         *err = own;

@@ -15,7 +15,7 @@
  *      it again whenever it ends unasked, and answers protocol.h.
  * Before that a child is forked that waits until a box is to have a network: it becomes the egress
  * proxy then, in the host's network, under an id of its own (egress.c).
- * With SANDBOX_TYPE=docker another child keeps the provider host (provider_host.c).
+ * Where boxes are made by a provider host another child keeps it (provider_host.c).
  * The kernel ends everything inside when the launcher dies; the launcher dies with the supervisor.
  * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
  *
@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "boxes/boxes.h"
+#include "launcher/launcher.h"
 
 struct supervisor_spec {
     const char *state;    /* absolute; exists, 0700 */
@@ -38,8 +39,12 @@ struct supervisor_spec {
     const char *engine;   /* path of bailey-engine */
     const char *settings; /* JSON for the broker: text that is handed over, not read here */
     size_t settings_length;
-    const char *const *broker_env;      /* "K=V": the effective configuration, NULL-terminated */
-    const char *const *host_env;        /* the same for the provider host; NULL: there is none */
+    const char *const *broker_env; /* "K=V": the effective configuration, NULL-terminated */
+    struct supervisor_host {
+        const char *name;       /* of the provider's row */
+        const char *const *env; /* as broker_env, and secrets that only this one needs */
+    } hosts[LAUNCHER_HOSTS_MAX];
+    size_t host_count;
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
     const char *const *listen;          /* "ADDRESS:PORT", NULL-terminated; opened now */
     const int *listen_fds;              /* TCP sockets that listen already; borrowed; come first */

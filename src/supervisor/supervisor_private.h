@@ -57,8 +57,9 @@ struct supervisor {
     int signal_fd, pid_fd;
     struct upgrade_door upgrade;
     struct notify notify;
-    int egress_fd, egress_pid_fd, installer_fd, provider_host_fd, provider_host_pid_fd;
-    pid_t pid, egress_pid, provider_host_pid;
+    int egress_fd, egress_pid_fd, installer_fd;
+    int host_fds[LAUNCHER_HOSTS_MAX], host_pid_fds[LAUNCHER_HOSTS_MAX];
+    pid_t pid, egress_pid, host_pids[LAUNCHER_HOSTS_MAX];
 };
 void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec *spec,
                      struct launcher_plan *plan);
@@ -80,9 +81,9 @@ int supervisor_listen(struct supervisor *supervisor, struct error *err);
 int supervisor_egress_start(struct supervisor *supervisor, struct error *err);
 void supervisor_egress_end(struct supervisor *supervisor);
 
-/* provider_host.c: who keeps the provider host. Must: likewise. */
-int supervisor_host_start(struct supervisor *supervisor, struct error *err);
-void supervisor_host_end(struct supervisor *supervisor);
+/* provider_host.c: who keeps the provider hosts. Must: likewise. */
+int supervisor_hosts_start(struct supervisor *supervisor, struct error *err);
+void supervisor_hosts_end(struct supervisor *supervisor);
 
 /* clone.c: the launcher, in its namespaces, up to its exec */
 int supervisor_clone(struct supervisor *supervisor, struct error *err);

@@ -63,6 +63,8 @@ static json_t *failed(const struct tool_reply *reply)
 
     if (json && reply->retry_s)
         json_object_set_new(json, "retry_after_s", json_integer(reply->retry_s));
+    if (json && err->provider)
+        json_object_set_new(json, "provider", json_string(err->provider));
     if (json && err->quota)
         json_object_set_new(json, "quota", json_string(err->quota));
     if (json && err->stage)

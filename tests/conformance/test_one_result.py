@@ -150,6 +150,8 @@ def test_every_ending_is_the_one_result(runtime, ending):
         support.need_namespaces()  # without, a watchdog ends the guest before ENOSPC
     result = support.run_json(code, *options, env={**env, "SANDBOX_TYPE": runtime})
     assert_schema(result, runtime)
+    if ending == "out of memory" and result["meta"]["resource_limits"]["memory_by"] == "none":
+        pytest.skip(f"nothing holds the memory limit of {runtime}, and its result says so")
     assert_says(result, wanted)
     if "error" not in wanted:
         assert result.error is None

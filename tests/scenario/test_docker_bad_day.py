@@ -83,14 +83,14 @@ def test_dockerd_dies_beneath_sessions(own):
         assert STOPPED in ended["error"]["message"], ended
         found = serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
                              lambda session: session["state"] == "ended", "the session has ended")
-        assert found["end_reason"] == "docker_gone", found
-        assert "docker_gone" in daemon.bailey("session", "ls", "--all").stdout
+        assert found["end_reason"] == "provider_gone", found
+        assert "provider_gone" in daemon.bailey("session", "ls", "--all").stdout
         error = daemon.refused("POST", f"/v1/sessions/{made}/exec", 410, "session_ended",
                                {"argv": ["true"]})
-        assert error["reason"] == "docker_gone" and "docker_gone" in error["message"], error
+        assert error["reason"] == "provider_gone" and "provider_gone" in error["message"], error
         other = daemon.session()["id"]
         error = daemon.exec(other, "true")["meta"]["error"]
-        assert error["code"] == "docker_unavailable", error
+        assert error["code"] == "provider_unavailable", error
         assert "Docker daemon not available" in error["message"], error
         own.start_again()
         assert not own.left_since(before), "without a box being asked for"
@@ -127,7 +127,7 @@ def test_dockerd_stops_as_a_person_stops_it(own):
         own.kill(signal.SIGTERM)
         assert serve.polled(lambda: daemon.get(f"/v1/sessions/{made}"),
                             lambda session: session["state"] == "ended",
-                            "the session has ended")["end_reason"] == "docker_gone"
+                            "the session has ended")["end_reason"] == "provider_gone"
 
 
 def test_a_run_by_a_daemon_whose_docker_dies(own):

@@ -28,7 +28,7 @@ def wall_of(daemon):
     for pid in daemon.pids():
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if file.read().split(b"\0")[:2] == [b"bailey-engine", b"docker"]:
+                if file.read().split(b"\0")[:3] == [b"bailey-engine", b"host", b"docker"]:
                     return pid
         except OSError:
             pass

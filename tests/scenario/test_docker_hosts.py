@@ -210,7 +210,7 @@ def assert_told(env, *words):
     """By a run, and by a command that speaks to Docker itself; never with a container."""
     result = support.run_json("print('ran')", env=env)
     assert result["exit_code"] == 1 and result["stdout"] == "" and result.status == 125, result
-    assert result.error["code"] == "docker_unavailable", result
+    assert result.error["code"] == "provider_unavailable", result
     for word in (NOT_THERE, env["DOCKER_HOST"], "SANDBOX_TYPE=local", *words):
         assert word in result.error["message"], (word, result.error)
     done = support.bailey("image", "ls", env=env)
@@ -259,7 +259,7 @@ def test_who_asks_for_tls_does_not_get_less(remapped):
 def test_a_daemon_says_it_for_each_box(secure):
     with serve.Daemon(over_tls(secure, "bare")) as daemon:
         error = daemon.exec(daemon.session()["id"], "true")["meta"]["error"]
-        assert error["code"] == "docker_unavailable" and "requires a certificate" in error["message"], error
+        assert error["code"] == "provider_unavailable" and "requires a certificate" in error["message"], error
 
 
 # --- plain TCP, and user namespaces --------------------------------------------------------------

@@ -129,7 +129,7 @@ def test_a_session_where_docker_is_elsewhere(elsewhere):
 
 def test_what_never_ran_used_nothing_that_anybody_knows():
     result = support.run_json("1", env={"SANDBOX_TYPE": "docker", "DOCKER_HOST": "unix:///nowhere"})
-    assert result.error["code"] == "docker_unavailable", result
+    assert result.error["code"] == "provider_unavailable", result
     assert result.meta["usage"] == {"cpu_ms": None, "max_rss_bytes": None, "by": None}, result
 
 

@@ -208,7 +208,7 @@ def test_docker_dies_in_the_middle(own, gate):
     own.kill()
     out, err = process.communicate(timeout=support.PATIENCE)
     result = support.Result(support.Done([], process.returncode, out, err, None))
-    assert result.error["code"] == "docker_unavailable", result
+    assert result.error["code"] == "provider_unavailable", result
     assert "Docker daemon not available" in result.error["message"], result
     own.start_again()
 

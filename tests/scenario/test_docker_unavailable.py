@@ -21,7 +21,7 @@ def nowhere(room, **more):
 
 def assert_said(result, *more):
     assert result["exit_code"] == 1 and result["stdout"] == "", result
-    assert result.error["code"] == "docker_unavailable", result
+    assert result.error["code"] == "provider_unavailable", result
     for words in (NOT_THERE, REMEDY, *more):
         assert words in result.error["message"], result
     assert result.status == 125 and "fallback" not in result.meta, result
@@ -145,7 +145,7 @@ def test_an_api_that_is_too_old(room):
     try:
         env = {"SANDBOX_TYPE": "docker", "DOCKER_HOST": fake.host}
         result = support.run_json("print(1)", env=env, room=room)
-        assert result.error["code"] == "docker_unavailable" and result.status == 125, result
+        assert result.error["code"] == "provider_unavailable" and result.status == 125, result
         for words in ("too old", "1.24", "1.41", "SANDBOX_TYPE=local"):
             assert words in result.error["message"], result
         assert not [line for line in fake.asked if line.startswith("POST")], fake.asked
@@ -163,7 +163,7 @@ def test_somebody_who_is_not_docker(room, answer):
     try:
         result = support.run_json("print(1)", env={"SANDBOX_TYPE": "docker", "DOCKER_HOST": fake.host},
                                   room=room)
-        assert result["exit_code"] == 1 and result.error["code"] == "docker_unavailable", result
+        assert result["exit_code"] == 1 and result.error["code"] == "provider_unavailable", result
     finally:
         fake.close()
 

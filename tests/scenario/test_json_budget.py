@@ -7,8 +7,7 @@ function of the broker that asks for it:
   - the audit log's lines (audit_write),
   - the database row of an execution: argv and the cell's own column (execution_save,
     execution_record, cell_new, request_new),
-  - the kernel's events, which are JSON lines of the guest (cell_event_parse),
-  - schemas that are read again for each call (schema_check_text), until they are compiled at start.
+  - the kernel's events, which are JSON lines of the guest (cell_event_parse).
 """
 import bisect
 import collections
@@ -27,7 +26,6 @@ APART = {
     "row": {"execution_save", "execution_record", "cell_new", "session_cell", "request_new",
             "session_exec"},
     "kernel": {"cell_event_parse"},
-    "schema": {"schema_check_text"},
 }
 
 

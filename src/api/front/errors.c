@@ -76,7 +76,8 @@ const struct front_error_row front_errors[] = {
     {ERROR_MEDIA_TYPE, 415,
      "The `Content-Type` says that the body is not JSON. None, and the one that `curl -d` sends, "
      "are accepted."},
-    {ERROR_DOCKER_UNAVAILABLE, 503, "SANDBOX_TYPE=docker, and Docker does not answer"},
+    {ERROR_PROVIDER_UNAVAILABLE, 503,
+     "What makes the boxes of SANDBOX_TYPE does not answer; `provider` names it."},
     {ERROR_IMAGE_NOT_FOUND, 503, "DOCKER_IMAGE is not there; bailey image build"},
     {ERROR_IMAGE_UNUSABLE, 503, "DOCKER_IMAGE is there, and no box can be made of it"},
     {ERROR_UPGRADE, 426,

@@ -74,6 +74,8 @@ json_t *front_error_json(struct front *front, const struct error *err, json_t *e
 
     if (!extra)
         extra = json_object();
+    if (extra && err->provider)
+        json_object_set_new(extra, "provider", json_string(err->provider));
     if (extra && err->quota)
         json_object_set_new(extra, "quota", json_string(err->quota));
     if (extra && seconds)

@@ -37,6 +37,7 @@ const char rest_nouns[] = JSON(
         "created_at": {"type": "string"}, "last_used_at": {"type": "string"},
         "expires_at": {"type": ["string", "null"]}, "idle_timeout_s": {"type": "number"},
         "ended_at": {"type": ["string", "null"]}, "end_reason": {"type": ["string", "null"]},
+        "provider": {"type": "string"},
         "env": {"type": "object"}, "datasets": {"type": "array"}, "running": {"type": "integer"},
         "executions": {"type": "integer"}, "output_folder": {"type": ["string", "null"]},
         "limits": {"type": "object"}, "isolation": {"type": ["object", "null"]}},

@@ -15,6 +15,7 @@
 #include "cli/message.h"
 #include "cli/request.h"
 #include "model/text.h"
+#include "runtime/provider.h"
 
 #define RETRY_MS 50
 
@@ -66,6 +67,7 @@ static const struct code_row {
     {ERROR_INSTALL_FAILED, -EIO},
     {ERROR_INSTALL_DENIED, -EPERM},
     {ERROR_NO_NETWORK, -ENETUNREACH},
+    {ERROR_PROVIDER_UNAVAILABLE, -ECONNREFUSED},
     {ERROR_ENGINE, -EIO},
 };
 
@@ -122,8 +124,14 @@ int client_api_error(unsigned status, const char *body, size_t length, struct er
     const char *code = member_text(error, "code"), *message = member_text(error, "message");
 
     for (size_t i = 0; i < ARRAY_SIZE(code_table); i++)
-        if (str_equal(code, code_table[i].code))
-            return error_set(err, code_table[i].num, code_table[i].code, "%s", message);
+        if (str_equal(code, code_table[i].code)) {
+            const struct provider_row *row = provider_known(member_text(error, "provider"));
+
+            error_set(err, code_table[i].num, code_table[i].code, "%s", message);
+            if (err && row)
+                err->provider = row->name;
+            return code_table[i].num;
+        }
     if (message[0])
         return error_set(err, -EPROTO, ERROR_ENGINE, "%s", message);
     return error_set(err, -EPROTO, ERROR_ENGINE, "the daemon answered with HTTP status %u", status);
@@ -229,9 +237,9 @@ int client_fail(bool is_json, const struct error *err)
     int status = str_equal(err->code, ERROR_REFUSED) ? STATUS_REFUSED : STATUS_BAD_INPUT;
 
     if (is_json)
-        print_json(json_pack("{s:{s:s, s:o}}", "error", "code",
-                             err->code ? err->code : ERROR_ENGINE, "message",
-                             text_to_json(err->text, strlen(err->text))));
+        print_json(json_pack(
+            "{s:{s:s, s:o, s:s*}}", "error", "code", err->code ? err->code : ERROR_ENGINE,
+            "message", text_to_json(err->text, strlen(err->text)), "provider", err->provider));
     else
         message_bad_input(err);
     return status;

@@ -29,7 +29,7 @@ int openapi_run(const struct invocation *invocation);
 int mcp_run(const struct invocation *invocation);
 int install_run(const struct invocation *invocation);
 int template_run(const struct invocation *invocation);
-int doctor_docker_run(const struct invocation *invocation); /* a part of `bailey doctor` */
+int doctor_providers_run(const struct invocation *invocation); /* a part of `bailey doctor` */
 int image_run(const struct invocation *invocation);
 int key_run(const struct invocation *invocation);
 

@@ -10,10 +10,10 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/commands.h"
-#include "cli/client/docker_client.h"
 #include "cli/client/format.h"
 #include "cli/client/table.h"
 #include "cli/message.h"
+#include "runtime/docker/client.h"
 
 /* {"label":["bailey.image"]}, encoded */
 #define OURS "/images/json?filters=%7B%22label%22%3A%5B%22" IMAGE_LABEL "%22%5D%7D"

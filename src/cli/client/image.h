@@ -8,11 +8,7 @@
 #define BAILEY_CLI_CLIENT_IMAGE_H
 
 #include "cli/client/action.h"
-
-#define IMAGE_LABEL "bailey.image" /* of every image that was made here: the version of bailey */
-#define IMAGE_LABEL_TEMPLATE "bailey.template"
-#define IMAGE_LABEL_LAYER "bailey.layer"
-#define IMAGE_LABEL_TIERS "bailey.tiers" /* of the template, as JSON */
+#include "runtime/docker/client.h"
 
 int image_build(struct action_job *job); /* returns the exit status */
 

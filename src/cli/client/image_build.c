@@ -18,7 +18,6 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "boxes/boxes.h"
-#include "cli/client/docker_client.h"
 #include "cli/client/format.h"
 #include "cli/client/image.h"
 #include "cli/client/progress_line.h"
@@ -28,6 +27,7 @@
 #include "image/stream.h"
 #include "model/text.h"
 #include "oneshot/built.h"
+#include "runtime/docker/client.h"
 #include "template/template.h"
 
 #define SHOW_MS 100 /* between two lines on a terminal */

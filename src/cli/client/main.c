@@ -37,7 +37,7 @@ static const struct client_row {
     {"install", install_run},
     {"audit", audit_run},
     {"image", image_run},
-    {"doctor", doctor_docker_run},
+    {"doctor", doctor_providers_run},
 };
 
 static const struct client_row *row_find(const char *name)

@@ -116,30 +116,36 @@ static void call_failed(struct call *call, const struct error *err)
     }
 }
 
-void box_mark_hosted(struct box *box)
+void box_set_provider(struct box *box, const struct provider_row *row)
 {
-    box->is_hosted = true;
+    box->provider = row;
+}
+
+static bool is_hosted(const struct box *box)
+{
+    return provider_can(box->provider, PROVIDER_HOSTED);
 }
 
 void box_blame(struct box *box, unsigned why)
 {
-    if (box->is_hosted && why < _WHY_MAX && box->why == WHY_UNKNOWN)
+    if (is_hosted(box) && why < _WHY_MAX && box->why == WHY_UNKNOWN)
         box->why = (enum launcher_why)why;
 }
 
-bool box_lost_docker(const struct box *box)
+bool box_lost_provider(const struct box *box)
 {
-    return box->why == WHY_DOCKER_GONE;
+    return box->why == WHY_PROVIDER_GONE;
 }
 
 /* What its provider knows says more than how we noticed. */
 static const char *cause(const struct box *box)
 {
     static const char *const texts[_WHY_MAX] = {
-        [WHY_DOCKER_GONE] = "the Docker daemon stopped",
         [WHY_NONSENSE] = "its container sent data that is not a warden's",
     };
 
+    if (box->why == WHY_PROVIDER_GONE)
+        return box->provider->gone;
     if (texts[box->why])
         return texts[box->why];
     return box->broken ? box->broken : "its warden is gone";
@@ -147,7 +153,10 @@ static const char *cause(const struct box *box)
 
 int box_lost_error(const struct box *box, struct error *err)
 {
-    return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", cause(box));
+    error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", cause(box));
+    if (err && box_lost_provider(box))
+        err->provider = box->provider->name;
+    return -EPIPE;
 }
 
 void box_break(struct box *box, const char *why)
@@ -383,7 +392,7 @@ uint64_t box_next_deadline_ms(const struct box *box)
 /* Its provider host's last word; a warden has nothing to say here. */
 static bool take_blame(struct box *box, const struct frame *frame)
 {
-    if (!box->is_hosted || frame->id >= _WHY_MAX || frame->length > 0)
+    if (!is_hosted(box) || frame->id >= _WHY_MAX || frame->length > 0)
         return false;
     box_blame(box, frame->id);
     box_break(box, "its warden is gone");

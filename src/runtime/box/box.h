@@ -21,6 +21,7 @@
 #include "model/spec.h"
 
 struct box;
+struct provider_row;
 
 enum box_stream { BOX_STDIN = 0, BOX_STDOUT = 1, BOX_STDERR = 2, BOX_EVENTS = 3 /* of a cell */ };
 #define BOX_STREAMS 3 /* that come out: arrays of them are by stream - 1 */
@@ -149,12 +150,12 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
 int box_new(int fd, void *provider_data, struct box **ret, struct error *err);
 void *box_provider_data(const struct box *box); /* what the runtime gave */
 void box_free(struct box *box); /* pending calls are forgotten, not called back; NULL is fine */
-/* There is a provider host between us and the warden, whose last word (FRAME_LOST) says why it is
- * lost. */
-void box_mark_hosted(struct box *box);
+/* What made it. With PROVIDER_HOSTED there is a provider host between us and the warden, whose last
+ * word (FRAME_LOST) says why the box is lost. */
+void box_set_provider(struct box *box, const struct provider_row *row);
 void box_blame(struct box *box,
-               unsigned why);                /* the same, told by its provider; the first counts */
-bool box_lost_docker(const struct box *box); /* because the Docker daemon stopped */
+               unsigned why); /* the same, told by its provider; the first counts */
+bool box_lost_provider(const struct box *box);                /* because its provider stopped */
 int box_lost_error(const struct box *box, struct error *err); /* it is, or is about to be */
 
 /* Every pending call fails with this error; the box takes no more. Not from inside a callback. */

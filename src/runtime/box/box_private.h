@@ -11,6 +11,7 @@
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
 #include "runtime/box/files.h"
+#include "runtime/provider.h"
 #include "wire/message.h"
 
 enum call_kind {
@@ -85,7 +86,7 @@ struct box {
     uint64_t hello_deadline_ms; /* of WELCOME */
     struct buf queue;           /* whole frames the socket did not take yet */
     const char *broken;         /* why it will be lost at the end of this turn; NULL: it stands */
-    bool is_hosted;             /* see box_mark_hosted() */
+    const struct provider_row *provider; /* NULL: not told */
     enum launcher_why why;
     bool is_lost;
     struct error lost;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "runtime/docker/docker_private.h"
+#include "runtime/docker/settings.h"
 
 struct api_call {
     struct api *api;
@@ -20,7 +21,7 @@ struct api_call {
     void *ctx;
 };
 
-int api_open(struct api *api, struct reactor *reactor, const struct docker_host_spec *spec,
+int api_open(struct api *api, struct reactor *reactor, const struct docker_spec *spec,
              struct error *err)
 {
     struct http_place place = {
@@ -185,12 +186,12 @@ int api_negotiate(struct api *api, const json_t *version, struct error *err)
     unsigned wanted = version_number(DOCKER_API_WANTED);
 
     if (has == 0)
-        return error_set(err, -EPROTO, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: what answers on %s is not Docker. Set "
-                         "SANDBOX_TYPE=local or start Docker daemon",
+        return error_set(err, -EPROTO, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": what answers on %s is not Docker. Set "
+                                            "SANDBOX_TYPE=local or start Docker daemon",
                          api->host);
     if (has < wanted)
-        return error_set(err, -ENOTSUP, ERROR_DOCKER_UNAVAILABLE,
+        return error_set(err, -ENOTSUP, ERROR_PROVIDER_UNAVAILABLE,
                          "Docker is too old: its API is %u.%u, " DOCKER_API_WANTED
                          " (Docker 20.10) is needed. Set SANDBOX_TYPE=local or upgrade Docker",
                          has / 1000, has % 1000);

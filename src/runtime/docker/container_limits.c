@@ -30,7 +30,7 @@ bool container_limits_hold(const json_t *stats, uint64_t memory_bytes, uint64_t 
            (uint64_t)processes <= pids;
 }
 
-static void take_back(struct container *box)
+static void take_back(struct host_box *box)
 {
     box->seen.has_memory = box->seen.has_pids = box->seen.has_cpu = false;
     box->seen.layers &= ~ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP);
@@ -38,12 +38,13 @@ static void take_back(struct container *box)
 
 static void on_stats(void *ctx, const struct api_reply *reply)
 {
-    struct container *box = ctx;
-    struct docker_host *docker = box->docker;
+    struct container *container = ctx;
+    struct host_box *box = &container->box;
+    struct docker *docker = container->docker;
     bool holds = reply->err.num == 0 &&
                  container_limits_hold(reply->json, box->make.memory_bytes, box->make.pids + 1ULL);
 
-    box->call = NULL;
+    container->call = NULL;
     if (reply->err.num == 0)
         docker->prepare.limits = holds ? LIMITS_HOLD : LIMITS_DO_NOT;
     if (!holds) {
@@ -52,12 +53,13 @@ static void on_stats(void *ctx, const struct api_reply *reply)
                     docker->prepare.runtime);
         take_back(box);
     }
-    container_checked(box);
+    container_checked(container);
 }
 
-bool container_limits_ask(struct container *box)
+bool container_limits_ask(struct container *container)
 {
-    struct docker_host *docker = box->docker;
+    struct host_box *box = &container->box;
+    struct docker *docker = container->docker;
     char path[256];
     struct api_request request = {.method = "GET", .path = path};
 
@@ -66,7 +68,7 @@ bool container_limits_ask(struct container *box)
         return false;
     str_format(path, sizeof(path), "/containers/%s/stats?stream=false&one-shot=true", box->name);
     if (docker->prepare.limits == LIMITS_UNKNOWN &&
-        api_start(&docker->api, &request, on_stats, box, &box->call) == 0)
+        api_start(&docker->api, &request, on_stats, container, &container->call) == 0)
         return true;
     take_back(box);
     return false;

@@ -317,7 +317,7 @@ static int check_isolation(const json_t *inspect, const json_t *host,
 }
 
 static int check_limits(const json_t *host, const struct container_spec *spec,
-                        struct container_facts *facts, struct error *err)
+                        struct host_seen *facts, struct error *err)
 {
     int64_t swap = json_integer_value(json_object_get(host, "MemorySwap"));
 
@@ -339,10 +339,10 @@ static int check_limits(const json_t *host, const struct container_spec *spec,
 }
 
 int create_check(const json_t *inspect, const struct container_spec *spec, bool has_userns,
-                 struct container_facts *ret, struct error *err)
+                 struct host_seen *ret, struct error *err)
 {
     const json_t *host = json_object_get(inspect, "HostConfig");
-    struct container_facts facts = {0};
+    struct host_seen facts = {0};
     int r;
 
     if (!json_is_true(json_at(inspect, "State", "Running")))

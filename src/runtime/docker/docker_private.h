@@ -1,13 +1,12 @@
 /*
  * docker_private.h - what the files of runtime/docker share. Private to it.
  *
- * Who calls whom: docker_host.c holds everything and the rendezvous socket; control.c hears the
- * broker; container.c makes and ends one container over api.c, attach.c and pump.c; prepare.c finds
- * out whether there is a Docker, the image (pull.c) and the volume (volume.c) before the first box;
- * pool.c has prewarmed boxes; sweep.c removes what is left of others, and hears of memory that ran
- * out.
+ * Who calls whom: container.c has the operations that runtime/host calls for a box, over api.c and
+ * stream.c; prepare.c finds out whether there is a Docker, the image (pull.c) and the volume
+ * (volume.c) before the first box; sweep.c removes what is left of others, and hears of memory that
+ * ran out.
  *
- * Runs in: hosts, commands
+ * Runs in: hosts
  */
 #ifndef BAILEY_RUNTIME_DOCKER_DOCKER_PRIVATE_H
 #define BAILEY_RUNTIME_DOCKER_DOCKER_PRIVATE_H
@@ -24,18 +23,28 @@
 #include "http/client.h"
 #include "http/stream.h"
 #include "launcher/protocol.h"
-#include "runtime/docker/docker_host.h"
+#include "runtime/docker/docker.h"
+#include "runtime/host/host_box.h"
 #include "sys/cgroup.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 
 #define DOCKER_API_WANTED "1.41" /* one-shot statistics, cgroup namespaces, v2 groups */
 #define DOCKER_USER "1000:1000"
-#define DOCKER_VOLUME_AT "/bailey"
+#define DOCKER_VOLUME_AT HOST_FILES_AT
 #define VOLUME_PREFIX "bailey-warden-"
 #define VOLUME_LABEL "bailey.volume"
 #define DOCKER_NAME_MAX 96
-#define DOCKER_BUCKETS 256
+
+/* From the configuration: DOCKER_*. Borrowed from it. */
+struct docker_spec {
+    const char *image;
+    const char *host;      /* unix:///path or tcp://host:port */
+    const char *cert_path; /* NULL or empty: no TLS */
+    bool verifies_tls;
+    const char *runtime; /* NULL or empty: Docker's default */
+    bool has_network;
+};
 
 /* ---- errors.c: what Docker says, in our words ---- */
 
@@ -82,7 +91,7 @@ struct api_request {
 };
 struct api_call;
 
-int api_open(struct api *api, struct reactor *reactor, const struct docker_host_spec *spec,
+int api_open(struct api *api, struct reactor *reactor, const struct docker_spec *spec,
              struct error *err);
 void api_close(struct api *api);
 /* done comes from the loop, once. Negative: it never will. */
@@ -125,7 +134,7 @@ const char *tar_first(const struct buf *tar, size_t *ret_length);
 /* ---- create.c: what a container is made of, and whether Docker did it ---- */
 
 struct container_spec {
-    const struct docker_host_spec *docker;
+    const struct docker_spec *docker;
     const char *engine, *state, *key, *volume;
     const char *volume_hash; /* its label, should the mount have to make it */
     const char *seccomp;     /* a profile; NULL: Docker's own */
@@ -135,134 +144,41 @@ struct container_spec {
 };
 json_t *create_json(const struct container_spec *spec); /* NULL: no memory */
 /* What `inspect` says of it. Layers that hold are added; -EPERM with what Docker did not do. */
-struct container_facts {
-    uint32_t layers;
-    bool has_memory, has_pids, has_cpu;
-};
 int create_check(const json_t *inspect, const struct container_spec *spec, bool has_userns,
-                 struct container_facts *ret, struct error *err);
+                 struct host_seen *ret, struct error *err);
 
-/* ---- pump.c: frames between a channel and a stream ---- */
+/* ---- stream.c: the stream of a container, behind host/'s pump ---- */
 
-struct pump {
-    struct reactor *reactor;
-    struct http_stream *stream; /* owned */
-    int fd;                     /* our end of the channel; owned */
-    struct reactor_watch *watch;
-    struct reactor_timer *more; /* there was more than one turn of the loop takes */
+struct docker_stream {
+    struct http_stream *http; /* NULL: none */
     struct packets packets;
-    struct frame_stream frames;
-    bool has_frame;                 /* `frames` has one that the channel does not take yet */
-    uint8_t in[2 * WIRE_FRAME_MAX]; /* of the stream */
-    size_t in_at, in_length;
-    uint8_t out[WIRE_FRAME_MAX]; /* for the stream */
-    size_t out_at, out_length;
-    bool is_given; /* frames go to the channel; before, to `early` */
-    bool is_over;
-    short wants_stream, wants_fd;
-    /* A frame of a box that nobody has yet. */
-    int (*early)(void *ctx, const struct frame *frame);
-    void (*passed)(void *ctx, const struct frame *frame); /* to the channel; may be NULL */
-    void (*ended)(void *ctx, int num); /* 0: the container's end; -EPROTO: nonsense; once */
-    void *ctx;
 };
-void container_pump_start(struct pump *pump);               /* the stream is open */
-int container_pump_give(struct pump *pump);                 /* from now on to the channel */
-void container_pump_ready(struct pump *pump, short events); /* the stream's */
-int container_pump_send(struct pump *pump, enum frame_type type, uint32_t id, const void *payload,
-                        size_t length); /* our own frame, before it is given; -ENOBUFS: no room */
-void container_pump_halt(struct pump *pump); /* no frame moves any more; the channel stays open */
-/* Whoever has the channel reads why, or only its end (WHY_UNKNOWN), behind the last frame. */
-void container_pump_farewell(struct pump *pump, enum launcher_why why);
-void container_pump_stop(struct pump *pump);
+extern const struct pump_stream_ops docker_stream_ops;
 
 /* ---- container.c ---- */
 
-enum box_stage {
-    BOX_CREATING,
-    BOX_ATTACHING,
-    BOX_STARTING,
-    BOX_LOOKING, /* inspect is asked, READY is waited for */
-    BOX_WARMING, /* a kernel is being started in it */
-    BOX_IDLE,    /* in the pool */
-    BOX_GIVEN,
-    BOX_REMOVING,
-};
-
 struct container {
-    struct docker_host *docker;
-    struct container *next;
-    struct launcher_make make;
-    struct launcher_box facts;
-    enum box_stage stage;
-    char name[DOCKER_NAME_MAX]; /* of the container */
-    uint32_t generation;        /* of the broker that asked */
-    bool is_prewarmed;          /* nobody's yet */
-    bool was_asked;             /* END came */
-    bool is_told;               /* MADE was sent, or an inventory had it */
-    bool is_waiting;            /* for Docker to be there */
-    bool is_there;              /* the container was made, or may have been */
-    bool is_ready, is_checked;
-    int given_fd; /* the broker's end of the channel, for the next one */
-    struct message_ready ready;
-    struct container_facts seen;
-    struct cgroup group; /* CGROUP_NONE: it cannot be seen from here */
-    struct pump pump;
+    struct host_box box; /* first: the host allocates it */
+    struct docker *docker;
+    struct docker_stream stream;
     struct api_call *call, *usage_call;
-    struct reactor_timer *timer, *oom_timer;
-    unsigned remove_tries, usages_asked;
-    bool was_killed; /* something in it, and Docker may be about to say why */
-    uint8_t counted; /* enum launcher_counted: of the next two */
-    uint64_t cpu_us, peak_bytes, oom_kills, oom_events;
-    uint64_t asked_ns, measured_ns;
-    uint64_t cpu_before_us;       /* of its making, and of a kernel that was prewarmed: nobody's */
-    uint8_t why;                  /* enum launcher_why */
-    struct error failed;          /* what its provider is told, once it is removed */
-    bool begins_again, was_again; /* its volume went away: once more, with a new one */
+    struct cgroup group; /* CGROUP_NONE: it cannot be seen from here */
 };
 
-void container_make(struct docker_host *docker, const struct launcher_make *make,
-                    bool is_prewarmed);
-void container_end(struct container *box); /* by whatever is needed; freed in the end */
-void container_usage(struct docker_host *docker, uint32_t number);
-uint64_t container_cpu_us(const struct container *box); /* since somebody has it */
-void container_measure(struct container *box); /* what it used so far, to be told when it is lost */
-void container_exited(struct container *box, const struct frame *frame);
-void container_oom(struct container *box); /* Docker says so */
-struct container *container_find(struct docker_host *docker,
-                                 uint32_t number); /* that a broker may know */
-struct container *container_find_name(struct docker_host *docker, const char *name);
-void container_begin(struct container *box); /* Docker, image and volume are there */
-void container_refuse(struct container *box, const struct error *err); /* they are not */
-void container_again(struct container *box); /* it was removed: from the beginning */
-void container_tell(struct container *box, uint32_t serial); /* MADE */
-void container_free(struct container *box);
-int container_open_channel(struct container *box);
-void container_describe(const struct container *box, struct container_spec *ret);
-
-void container_checked(struct container *box); /* what Docker did is known */
+void container_checked(struct container *container); /* what Docker did is known */
+void container_describe(const struct container *container, struct container_spec *ret);
 
 /* container_limits.c */
 bool container_limits_hold(const json_t *stats, uint64_t memory_bytes, uint64_t pids);
 /* True: container_checked() follows; else `seen` says by now what holds. */
-bool container_limits_ask(struct container *box);
-
-/* container_end.c */
-void container_fail(struct container *box, const struct error *err); /* while it is made */
-void container_lost(struct container *box, int num);                 /* its stream has ended */
-void container_remove_now(struct container *box);                    /* by its timer */
+bool container_limits_ask(struct container *container);
 
 /* group.c */
 void container_group_parse(char *text, const char *id, struct cgroup *ret);
 /* Below a folder like /sys/fs/cgroup: the group that carries its name, one folder down. */
 void container_group_search(const char *top, const char *id, struct cgroup *ret);
-void container_group_find(struct container *box, const json_t *inspect);
-bool container_group_usage(struct container *box);
-
-/* container_kernel.c: Python in a prewarmed box */
-int container_kernel_start(struct container *box);
-/* A frame of a box that is warming. 1: that was it, with a kernel or without; or -EPROTO. */
-int container_kernel_frame(struct container *box, const struct frame *frame);
+void container_group_find(struct container *container, const json_t *inspect);
+bool container_group_usage(struct container *container);
 
 /* ---- prepare.c, volume.c ---- */
 
@@ -282,19 +198,17 @@ struct prepare {
     bool has_userns;
     uint32_t cpu_count;
 };
-void prepare_add(struct docker_host *docker, struct container *box); /* begins it, or later */
-void prepare_late(struct container *box);        /* it waited as long as one may for a pull */
-void prepare_pulled(struct docker_host *docker); /* the image should be there now */
-void prepare_again(struct docker_host *docker);  /* something that was there is not any more */
-void prepare_look(struct docker_host *docker);   /* for Docker, and for what was left in it */
-void prepare_gone(struct docker_host *docker);   /* Docker itself: looked for until it is back */
-void prepare_leave(struct docker_host *docker); /* what nobody waits for, or takes long, is ended */
-void prepare_swept(struct docker_host *docker,
-                   const struct error *err); /* what was left is known */
-void prepare_failed(struct docker_host *docker, const struct error *err);
-void prepare_succeeded(struct docker_host *docker);
-void prepare_drop(struct docker_host *docker, struct container *box); /* it waits no more */
-void prepare_stop(struct docker_host *docker);
+void prepare_add(struct docker *docker, struct host_box *box); /* begins it, or later */
+void prepare_late(struct host_box *box);    /* it waited as long as one may for a pull */
+void prepare_pulled(struct docker *docker); /* the image should be there now */
+void prepare_again(struct docker *docker);  /* something that was there is not any more */
+void prepare_look(struct docker *docker);   /* for Docker, and for what was left in it */
+void prepare_gone(struct docker *docker);   /* Docker itself: looked for until it is back */
+void prepare_leave(struct docker *docker);  /* what nobody waits for, or takes long, is ended */
+void prepare_swept(struct docker *docker, const struct error *err); /* what was left is known */
+void prepare_failed(struct docker *docker, const struct error *err);
+void prepare_succeeded(struct docker *docker);
+void prepare_stop(struct docker *docker);
 
 /* ---- pull.c ---- */
 
@@ -311,11 +225,11 @@ struct pull {
     unsigned layer_count;
     struct pull_layer layers[LIMIT_DOCKER_LAYERS];
 };
-int pull_start(struct docker_host *docker); /* prepare_pulled() or prepare_failed() follows */
-void pull_stop(struct docker_host *docker); /* its call was cancelled */
+int pull_start(struct docker *docker); /* prepare_pulled() or prepare_failed() follows */
+void pull_stop(struct docker *docker); /* its call was cancelled */
 void pull_note(struct pull *pull, const json_t *line);
-void pull_words(const struct pull *pull, char *text, size_t size);   /* how far it is */
-void pull_busy(const struct docker_host *docker, struct error *err); /* for who waits no longer */
+void pull_words(const struct pull *pull, char *text, size_t size); /* how far it is */
+void pull_busy(const struct docker *docker, struct error *err);    /* for who waits no longer */
 
 struct volume {
     char hash[65];
@@ -326,13 +240,7 @@ struct volume {
     struct error failed;
 };
 int volume_describe(struct volume *volume, int program_fd, struct error *err);
-void volume_start(struct docker_host *docker);
-
-/* ---- pool.c ---- */
-
-void docker_pool_fill(struct docker_host *docker);
-struct container *docker_pool_take(struct docker_host *docker, const struct launcher_make *make);
-void docker_pool_failed(struct docker_host *docker); /* one could not be made: later */
+void volume_start(struct docker *docker);
 
 /* ---- sweep.c ---- */
 
@@ -343,59 +251,31 @@ struct stale { /* volumes with wardens of other versions */
     char names[STALE_VOLUMES][64];
 };
 /* Docker was reached: what is not ours goes; prepare_swept() follows. */
-void sweep_start(struct docker_host *docker);
-void sweep_stop(struct docker_host *docker);
-void leftover_add(struct docker_host *docker,
-                  const char *name); /* a container to remove when it can */
+void sweep_start(struct docker *docker);
+void sweep_stop(struct docker *docker);
+void leftover_add(struct docker *docker, const char *name); /* a container to remove when it can */
 
 struct leftover {
     struct leftover *next;
-    struct docker_host *docker;
+    struct docker *docker;
     struct api_call *call;
     char name[DOCKER_NAME_MAX];
 };
 
-/* ---- control.c ---- */
+/* ---- container.c: the whole ---- */
 
-struct note;
-struct control {
-    int fd; /* -1: no broker */
-    struct reactor_watch *watch;
-    struct note *notes, **notes_end;
-    bool has_said_hello;
-    bool greets_later; /* what an earlier broker asked for has to stand first */
-};
-void control_take(struct docker_host *docker, int fd); /* a new broker's */
-void control_send(struct docker_host *docker, const struct launcher_message *message, int fd);
-void control_drop(struct docker_host *docker);
-void control_check(struct docker_host *docker); /* a broker may wait to be greeted */
-void control_ended(struct docker_host *docker, const struct container *box);
-
-/* ---- docker_host.c ---- */
-
-struct docker_host {
-    struct docker_host_spec spec;
+struct docker {
+    struct host *host;
+    struct docker_spec spec;
     struct reactor *reactor;
     struct api api;
-    struct reactor_watch *rendezvous;
-    struct control control;
-    uint32_t generation, next_number;
-    struct container *boxes;
-    char engine[64], state[24];
-    char
-        life[8]; /* of this process: an engine's next provider host counts its boxes from 1 again */
     struct prepare prepare;
     struct pull pull;
     struct volume volume;
     struct leftover *leftovers;
     struct stale stale;
-    struct reactor_timer *leftover_timer, *pool_timer, *leave_timer;
+    struct reactor_timer *leftover_timer;
     struct api_call *sweep_call, *events_call;
-    uint64_t pool_pause_ms, next_pause_ms;
-    bool wants_pool; /* the broker serves */
-    bool is_leaving, has_left;
-    bool is_outdated; /* a broker of another version came */
 };
-void host_check_left(struct docker_host *docker);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "runtime/docker/docker_private.h"
 #include "runtime/docker/remedy.h"
+#include "runtime/docker/settings.h"
 
 #define REMEDY "Set SANDBOX_TYPE=local or start Docker daemon"
 #define MESSAGE_MAX 400
@@ -44,31 +45,31 @@ int docker_unavailable(const char *host, int num, const char *why, struct error 
     const char *remedy = docker_tls_remedy(num);
 
     if (remedy)
-        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: %s: %s. %s, or set SANDBOX_TYPE=local", host,
-                         why, remedy);
+        return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": %s: %s. %s, or set SANDBOX_TYPE=local", host, why,
+                         remedy);
     switch (num) {
     case -ENOENT:
     case -ECONNREFUSED:
-        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: nobody listens on %s. " REMEDY, host);
+        return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": nobody listens on %s. " REMEDY, host);
     case -EACCES:
     case -EPERM:
-        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: no permission for %s (its group is usually "
-                         "docker). " REMEDY,
+        return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": no permission for %s (its group is usually "
+                                            "docker). " REMEDY,
                          host);
     case -ETIMEDOUT:
-        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: %s does not answer. " REMEDY, host);
+        return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": %s does not answer. " REMEDY, host);
     case -ECONNRESET:
-        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: %s hung up. " REMEDY, host);
+        return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": %s hung up. " REMEDY, host);
     case -ENOMEM:
         return error_set(err, num, ERROR_ENGINE, "out of memory");
     default:
-        return error_set(err, num, ERROR_DOCKER_UNAVAILABLE,
-                         "Docker daemon not available: %s: %s. " REMEDY, host, why);
+        return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
+                         DOCKER_UNAVAILABLE ": %s: %s. " REMEDY, host, why);
     }
 }
 

@@ -126,36 +126,38 @@ void container_group_search(const char *top, const char *id, struct cgroup *ret)
     ret->flavour = is_v1 ? CGROUP_V1 : CGROUP_V2;
 }
 
-void container_group_find(struct container *box, const json_t *inspect)
+void container_group_find(struct container *container, const json_t *inspect)
 {
     const char *id = json_text(json_object_get(inspect, "Id"));
     long long pid = json_integer_value(json_at(inspect, "State", "Pid"));
     char path[64], text[8192];
 
-    cgroup_init(&box->group);
-    if (!str_starts(box->docker->spec.host, "unix://") || pid <= 0)
+    cgroup_init(&container->group);
+    if (!str_starts(container->docker->spec.host, "unix://") || pid <= 0)
         return;
     str_format(path, sizeof(path), "/proc/%lld/cgroup", pid);
     if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) == 0)
-        container_group_parse(text, id, &box->group);
-    if (box->group.flavour == CGROUP_NONE)
-        container_group_search(MOUNT, id, &box->group);
+        container_group_parse(text, id, &container->group);
+    if (container->group.flavour == CGROUP_NONE)
+        container_group_search(MOUNT, id, &container->group);
+    container->box.is_seen = container->group.flavour != CGROUP_NONE;
 }
 
 /* True: the numbers are there; else Docker has to be asked. */
-bool container_group_usage(struct container *box)
+bool container_group_usage(struct container *container)
 {
+    struct host_box *box = &container->box;
     struct cgroup_usage usage;
 
-    if (box->group.flavour == CGROUP_NONE)
+    if (container->group.flavour == CGROUP_NONE)
         return false;
-    cgroup_usage(&box->group, &usage);
+    cgroup_usage(&container->group, &usage);
     if (usage.cpu_us == 0 && usage.memory_bytes == 0)
         return false;
     box->counted = COUNTED_ALL;
     box->cpu_us = MAX(box->cpu_us, usage.cpu_us);
     box->peak_bytes = MAX(box->peak_bytes, usage.memory_bytes);
     box->peak_bytes = MAX(box->peak_bytes, usage.memory_peak_bytes);
-    box->oom_kills = MAX(box->oom_kills, cgroup_oom_kills(&box->group));
+    box->oom_kills = MAX(box->oom_kills, cgroup_oom_kills(&container->group));
     return true;
 }

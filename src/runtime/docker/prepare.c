@@ -19,11 +19,11 @@
 #include "runtime/docker/docker_private.h"
 #include "runtime/docker/remedy.h"
 
-static void ask_image(struct docker_host *docker);
+static void ask_image(struct docker *docker);
 
-static struct container *waiting(struct docker_host *docker)
+static struct host_box *waiting(struct docker *docker)
 {
-    struct container *box = docker->boxes, *found = NULL;
+    struct host_box *box = host_boxes(docker->host), *found = NULL;
 
     for (; box; box = box->next) {
         if (box->stage == BOX_CREATING && !box->is_there && box->is_waiting)
@@ -37,11 +37,11 @@ static void on_look(void *ctx)
     prepare_look(ctx);
 }
 
-static void look_later(struct docker_host *docker)
+static void look_later(struct docker *docker)
 {
     struct prepare *prepare = &docker->prepare;
 
-    if (!docker->spec.state || docker->is_leaving)
+    if (!host_spec(docker->host)->state || host_is_leaving(docker->host))
         return; /* who has one box asks for it once */
     if (!prepare->look_timer)
         prepare->look_timer = reactor_timer(docker->reactor, on_look, docker);
@@ -52,10 +52,10 @@ static void look_later(struct docker_host *docker)
     prepare->look_pause_ms = MIN(2 * prepare->look_pause_ms, (uint32_t)DOCKER_LOOK_MAX_MS);
 }
 
-void prepare_failed(struct docker_host *docker, const struct error *err)
+void prepare_failed(struct docker *docker, const struct error *err)
 {
     struct error told = *err;
-    struct container *box;
+    struct host_box *box;
 
     docker_clean(err->text, told.text,
                  sizeof(told.text)); /* with words of Docker's, or an image's */
@@ -64,29 +64,23 @@ void prepare_failed(struct docker_host *docker, const struct error *err)
     if (!docker->events_call)
         look_later(docker);
     while ((box = waiting(docker)))
-        container_refuse(box, &told);
-    control_check(docker);
-    host_check_left(docker);
+        host_box_refuse(box, &told);
+    host_check_greeting(docker->host);
+    host_check_left(docker->host);
 }
 
-void prepare_succeeded(struct docker_host *docker)
+void prepare_succeeded(struct docker *docker)
 {
-    struct container *box;
+    struct host_box *box;
 
     docker->prepare.stage = PREPARE_DONE;
     buf_free(&docker->volume.tar);
-    while ((box = waiting(docker))) {
-        box->is_waiting = false;
-        docker->reactor->ops->timer_set(box->timer, UINT64_MAX);
-        if (docker->is_leaving)
-            container_end(box);
-        else
-            container_begin(box);
-    }
-    host_check_left(docker);
+    while ((box = waiting(docker)))
+        host_box_begin(box);
+    host_check_left(docker->host);
 }
 
-static void no_memory(struct docker_host *docker)
+static void no_memory(struct docker *docker)
 {
     struct error err = {0};
 
@@ -94,7 +88,7 @@ static void no_memory(struct docker_host *docker)
     prepare_failed(docker, &err);
 }
 
-static void ask(struct docker_host *docker, const struct api_request *request, api_done done)
+static void ask(struct docker *docker, const struct api_request *request, api_done done)
 {
     if (api_start(&docker->api, request, done, docker, &docker->prepare.call) < 0)
         no_memory(docker);
@@ -116,7 +110,7 @@ static const char *machine_name(const char *machine)
     return machine; /* riscv64, ppc64le, s390x */
 }
 
-static int check_arch(const struct docker_host *docker, const json_t *image, struct error *err)
+static int check_arch(const struct docker *docker, const json_t *image, struct error *err)
 {
     const char *arch = json_text(json_object_get(image, "Architecture"));
     const char *os = json_text(json_object_get(image, "Os"));
@@ -143,7 +137,7 @@ static int check_arch(const struct docker_host *docker, const json_t *image, str
  * Docker makes a folder on the machine's disk for each, without a limit and writable, which nobody
  * who makes a container can prevent.
  */
-static int check_volumes(const struct docker_host *docker, const json_t *image, struct error *err)
+static int check_volumes(const struct docker *docker, const json_t *image, struct error *err)
 {
     const char *path =
         json_object_iter_key(json_object_iter((json_t *)json_at(image, "Config", "Volumes")));
@@ -158,9 +152,9 @@ static int check_volumes(const struct docker_host *docker, const json_t *image, 
 }
 
 /* Boxes that are prewarmed wait as long as it takes, and so does who has one box. */
-void prepare_late(struct container *box)
+void prepare_late(struct host_box *box)
 {
-    struct docker_host *docker = box->docker;
+    struct docker *docker = host_backend(box->host);
     struct error err = {0};
 
     if (!docker->pull.is_running) { /* every other step has its own limit */
@@ -168,25 +162,25 @@ void prepare_late(struct container *box)
         return;
     }
     pull_busy(docker, &err);
-    container_refuse(box, &err);
-    control_check(docker);
+    host_box_refuse(box, &err);
+    host_check_greeting(docker->host);
 }
 
-static void pull(struct docker_host *docker)
+static void pull(struct docker *docker)
 {
     docker->prepare.has_pulled = true;
     if (pull_start(docker) < 0)
         no_memory(docker);
 }
 
-void prepare_pulled(struct docker_host *docker)
+void prepare_pulled(struct docker *docker)
 {
     ask_image(docker);
 }
 
 static void on_image(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     struct error err = reply->err;
 
     docker->prepare.call = NULL;
@@ -222,7 +216,7 @@ static int append_name(struct buf *path, const char *name)
     }
 }
 
-static void ask_image(struct docker_host *docker)
+static void ask_image(struct docker *docker)
 {
     CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
     struct api_request request = {.method = "GET"};
@@ -239,7 +233,7 @@ static void ask_image(struct docker_host *docker)
 /* ---- Docker ---- */
 
 /* A name that is too long is nobody's: what it stands for is asked like any other's. */
-static void note_runtime(struct docker_host *docker, const char *usual)
+static void note_runtime(struct docker *docker, const char *usual)
 {
     const char *wanted = docker->spec.runtime;
 
@@ -251,7 +245,7 @@ static void note_runtime(struct docker_host *docker, const char *usual)
 
 static void on_info(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     const json_t *options = json_object_get(reply->json, "SecurityOptions");
     struct error err = reply->err;
 
@@ -261,6 +255,7 @@ static void on_info(void *ctx, const struct api_reply *reply)
         return;
     }
     docker->prepare.cpu_count = (uint32_t)json_integer_value(json_object_get(reply->json, "NCPU"));
+    host_set_cpu_count(docker->host, docker->prepare.cpu_count);
     docker->prepare.has_userns = false;
     for (size_t i = 0; i < json_array_size(options); i++) {
         const char *option = json_text(json_array_get(options, i));
@@ -277,7 +272,7 @@ static void on_info(void *ctx, const struct api_reply *reply)
         sweep_start(docker);
 }
 
-void prepare_swept(struct docker_host *docker, const struct error *err)
+void prepare_swept(struct docker *docker, const struct error *err)
 {
     if (docker->prepare.stage != PREPARE_RUNS)
         return;
@@ -288,12 +283,12 @@ void prepare_swept(struct docker_host *docker, const struct error *err)
     docker->prepare.stage = PREPARE_NOT;
     if (err->num < 0)
         look_later(docker);
-    host_check_left(docker);
+    host_check_left(docker->host);
 }
 
 static void on_version(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     struct error err = reply->err;
     struct api_request request = {.method = "GET", .path = "/info"};
 
@@ -313,7 +308,7 @@ static void on_version(void *ctx, const struct api_reply *reply)
     ask(docker, &request, on_info);
 }
 
-static void start(struct docker_host *docker)
+static void start(struct docker *docker)
 {
     struct api_request request = {
         .method = "GET", .path = "/version", .is_unversioned = true, .timeout_ms = DOCKER_HELLO_MS};
@@ -323,41 +318,33 @@ static void start(struct docker_host *docker)
     ask(docker, &request, on_version);
 }
 
-void prepare_add(struct docker_host *docker, struct container *box)
+void prepare_add(struct docker *docker, struct host_box *box)
 {
     if (docker->prepare.stage == PREPARE_DONE) {
-        container_begin(box);
+        host_box_begin(box);
         return;
     }
-    box->is_waiting = true;
-    if (!box->is_prewarmed && docker->spec.pull_wait_ms)
-        docker->reactor->ops->timer_set(box->timer, docker->spec.pull_wait_ms);
     docker->prepare.is_look = false;
     if (docker->prepare.stage == PREPARE_NOT)
         start(docker);
 }
 
-void prepare_drop(struct docker_host *docker, struct container *box)
-{
-    (void)docker;
-    box->is_waiting = false;
-}
-
-void prepare_again(struct docker_host *docker)
+void prepare_again(struct docker *docker)
 {
     if (docker->prepare.stage == PREPARE_DONE)
         docker->prepare.stage = PREPARE_NOT;
 }
 
-void prepare_look(struct docker_host *docker)
+void prepare_look(struct docker *docker)
 {
-    if (docker->prepare.stage != PREPARE_NOT || docker->is_leaving || !docker->spec.state)
+    if (docker->prepare.stage != PREPARE_NOT || host_is_leaving(docker->host) ||
+        !host_spec(docker->host)->state)
         return;
     docker->prepare.is_look = true;
     start(docker);
 }
 
-void prepare_gone(struct docker_host *docker)
+void prepare_gone(struct docker *docker)
 {
     uint64_t stayed_ms = (clock_now_ns() - docker->prepare.reached_ns) / 1000000;
 
@@ -367,7 +354,7 @@ void prepare_gone(struct docker_host *docker)
     look_later(docker);
 }
 
-void prepare_leave(struct docker_host *docker)
+void prepare_leave(struct docker *docker)
 {
     bool is_needed = !docker->prepare.is_look && !docker->pull.is_running;
 
@@ -377,7 +364,7 @@ void prepare_leave(struct docker_host *docker)
     docker->prepare.stage = PREPARE_NOT;
 }
 
-void prepare_stop(struct docker_host *docker)
+void prepare_stop(struct docker *docker)
 {
     if (docker->prepare.look_timer)
         docker->reactor->ops->timer_remove(docker->prepare.look_timer);

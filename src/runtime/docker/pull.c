@@ -100,20 +100,23 @@ void pull_words(const struct pull *pull, char *text, size_t size)
                    pull->layer_count);
 }
 
-static void show(struct docker_host *docker, enum docker_pulling what)
+static void show(struct docker *docker, enum host_progress what)
 {
     char words[DOCKER_PULL_WORDS];
 
     pull_words(&docker->pull, words, sizeof(words));
-    if (docker->spec.pulling)
-        docker->spec.pulling(docker->spec.ctx, what, docker->spec.image, words);
+    const struct host_spec *spec = host_spec(docker->host);
+
+    pull_words(&docker->pull, words, sizeof(words));
+    if (spec->progress)
+        spec->progress(spec->ctx, what, docker->spec.image, words);
 }
 
 /* ---- pulling ---- */
 
 static void on_line(void *ctx, const json_t *line)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     pull_note(&docker->pull, line);
 }
@@ -121,13 +124,13 @@ static void on_line(void *ctx, const json_t *line)
 /* Lines come by the hundred, or none for a while: how far it is is told by the clock. */
 static void on_tick(void *ctx)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
-    show(docker, PULL_GOES_ON);
+    show(docker, PROGRESS_GOES_ON);
     docker->reactor->ops->timer_set(docker->pull.timer, DOCKER_PULL_TELL_MS);
 }
 
-void pull_stop(struct docker_host *docker)
+void pull_stop(struct docker *docker)
 {
     if (docker->pull.timer)
         docker->reactor->ops->timer_remove(docker->pull.timer);
@@ -135,7 +138,7 @@ void pull_stop(struct docker_host *docker)
     docker->pull.is_running = false;
 }
 
-static void late(const struct docker_host *docker, struct error *err)
+static void late(const struct docker *docker, struct error *err)
 {
     char words[DOCKER_PULL_WORDS];
 
@@ -148,7 +151,7 @@ static void late(const struct docker_host *docker, struct error *err)
 
 static void on_pulled(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     struct error err = reply->err;
 
     docker->prepare.call = NULL;
@@ -160,7 +163,7 @@ static void on_pulled(void *ctx, const struct api_reply *reply)
                             &err);
     else if (err.num == 0 && docker->pull.problem[0])
         docker_pull_refused(docker->spec.image, docker->pull.problem, &err);
-    show(docker, err.num < 0 ? PULL_FAILED : PULL_ENDS);
+    show(docker, err.num < 0 ? PROGRESS_FAILED : PROGRESS_ENDS);
     if (err.num < 0)
         prepare_failed(docker, &err);
     else
@@ -169,7 +172,7 @@ static void on_pulled(void *ctx, const struct api_reply *reply)
 
 /* "name", "name:tag", "host:port/name:tag", "name@sha256:..."; without a tag Docker has them all.
  */
-int pull_start(struct docker_host *docker)
+int pull_start(struct docker *docker)
 {
     CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_HTTP_TARGET);
     const char *image = docker->spec.image;
@@ -194,12 +197,12 @@ int pull_start(struct docker_host *docker)
         pull_stop(docker);
         return r;
     }
-    show(docker, PULL_BEGINS);
+    show(docker, PROGRESS_BEGINS);
     docker->reactor->ops->timer_set(docker->pull.timer, DOCKER_PULL_TELL_MS);
     return 0;
 }
 
-void pull_busy(const struct docker_host *docker, struct error *err)
+void pull_busy(const struct docker *docker, struct error *err)
 {
     char words[DOCKER_PULL_WORDS];
 

@@ -21,7 +21,7 @@ static void dig(struct leftover *leftover);
 
 static void leftover_free(struct leftover *leftover)
 {
-    struct docker_host *docker = leftover->docker;
+    struct docker *docker = leftover->docker;
 
     for (struct leftover **at = &docker->leftovers; *at; at = &(*at)->next) {
         if (*at == leftover) {
@@ -35,7 +35,7 @@ static void leftover_free(struct leftover *leftover)
 
 static void on_retry(void *ctx)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     for (struct leftover *leftover = docker->leftovers; leftover; leftover = leftover->next) {
         if (!leftover->call)
@@ -43,7 +43,7 @@ static void on_retry(void *ctx)
     }
 }
 
-static void later(struct docker_host *docker)
+static void later(struct docker *docker)
 {
     if (!docker->leftover_timer)
         docker->leftover_timer = reactor_timer(docker->reactor, on_retry, docker);
@@ -54,16 +54,17 @@ static void later(struct docker_host *docker)
 static void on_dug(void *ctx, const struct api_reply *reply)
 {
     struct leftover *leftover = ctx;
-    struct docker_host *docker = leftover->docker;
+    struct docker *docker = leftover->docker;
 
     leftover->call = NULL;
     /* Nobody answers and we are leaving: Docker itself removes it (AutoRemove) when it is back. */
-    if (reply->err.num < 0 && reply->status != 404 && (reply->status || !docker->is_leaving)) {
+    if (reply->err.num < 0 && reply->status != 404 &&
+        (reply->status || !host_is_leaving(docker->host))) {
         later(docker);
         return;
     }
     leftover_free(leftover);
-    host_check_left(docker);
+    host_check_left(docker->host);
 }
 
 static void dig(struct leftover *leftover)
@@ -76,7 +77,7 @@ static void dig(struct leftover *leftover)
         later(leftover->docker);
 }
 
-void leftover_add(struct docker_host *docker, const char *name)
+void leftover_add(struct docker *docker, const char *name)
 {
     struct leftover *leftover;
 
@@ -100,30 +101,31 @@ void leftover_add(struct docker_host *docker, const char *name)
  * "/name" of the list is "name" of ours. The helper that fills the volume is none of them: it is
  * made behind the sweep, so one that is found here is a dead provider host's.
  */
-static bool is_living(struct docker_host *docker, const json_t *container)
+static bool is_living(struct docker *docker, const json_t *container)
 {
     const json_t *names = json_object_get(container, "Names");
 
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_text(json_array_get(names, i));
 
-        if (name[0] == '/' && container_find_name(docker, name + 1))
+        if (name[0] == '/' && host_box_find_name(docker->host, name + 1))
             return true;
     }
     return false;
 }
 
-static bool is_left_over(struct docker_host *docker, const json_t *container)
+static bool is_left_over(struct docker *docker, const json_t *container)
 {
     const json_t *labels = json_object_get(container, "Labels");
     const char *engine = json_text(json_object_get(labels, "bailey.engine"));
     int64_t made = json_integer_value(json_object_get(container, "Created"));
 
-    if (!str_equal(json_text(json_object_get(labels, "bailey.state")), docker->state) || !engine[0])
+    if (!str_equal(json_text(json_object_get(labels, "bailey.state")), host_state(docker->host)) ||
+        !engine[0])
         return false;
-    if (str_equal(engine, docker->engine))
+    if (str_equal(engine, host_engine(docker->host)))
         return !is_living(docker, container);
-    if (docker->spec.state)
+    if (host_spec(docker->host)->state)
         return !is_living(docker, container);
     return str_equal(json_text(json_object_get(container, "State")), "created") &&
            made < (int64_t)time(NULL) - OLD_S;
@@ -131,7 +133,7 @@ static bool is_left_over(struct docker_host *docker, const json_t *container)
 
 static void on_listed(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     unsigned count = 0;
 
     docker->sweep_call = NULL;
@@ -155,12 +157,12 @@ static void on_listed(void *ctx, const struct api_reply *reply)
 
 /* ---- volumes ---- */
 
-static void drop_next(struct docker_host *docker);
+static void drop_next(struct docker *docker);
 
 /* One that a container has is refused by Docker, and stays. */
 static void on_volume_gone(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     docker->stale.call = NULL;
     if (reply->err.num == 0)
@@ -169,7 +171,7 @@ static void on_volume_gone(void *ctx, const struct api_reply *reply)
     drop_next(docker);
 }
 
-static void drop_next(struct docker_host *docker)
+static void drop_next(struct docker *docker)
 {
     char path[96];
     struct api_request request = {.method = "DELETE", .path = path};
@@ -182,7 +184,7 @@ static void drop_next(struct docker_host *docker)
 }
 
 /* Ours by its label, and not the one that this provider host fills; its name goes into a path. */
-static bool is_stale(const struct docker_host *docker, const json_t *volume)
+static bool is_stale(const struct docker *docker, const json_t *volume)
 {
     const char *name = json_text(json_object_get(volume, "Name"));
     const char *hash = json_text(json_at(volume, "Labels", VOLUME_LABEL));
@@ -193,7 +195,7 @@ static bool is_stale(const struct docker_host *docker, const json_t *volume)
 
 static void on_volumes(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     struct stale *stale = &docker->stale;
     const json_t *volumes = json_object_get(reply->json, "Volumes");
 
@@ -213,25 +215,25 @@ static void on_volumes(void *ctx, const struct api_reply *reply)
 
 static void on_event(void *ctx, const json_t *event)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     const json_t *actor = json_object_get(event, "Actor");
     const char *name = json_text(json_at(actor, "Attributes", "name"));
-    struct container *box = name[0] ? container_find_name(docker, name) : NULL;
+    struct host_box *box = name[0] ? host_box_find_name(docker->host, name) : NULL;
 
     if (box && str_equal(json_text(json_object_get(event, "Action")), "oom"))
-        container_oom(box);
+        host_box_oom(box);
 }
 
 static void on_events_end(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     (void)reply;
     docker->events_call = NULL;
     prepare_gone(docker); /* Docker went, or is going */
 }
 
-static int ask_filtered(struct docker_host *docker, struct api_request *request, const char *path,
+static int ask_filtered(struct docker *docker, struct api_request *request, const char *path,
                         json_t *filters, api_done done, struct api_call **ret)
 {
     CLEANUP(buf_free) struct buf target = BUF_INIT(LIMIT_HTTP_TARGET);
@@ -245,15 +247,15 @@ static int ask_filtered(struct docker_host *docker, struct api_request *request,
     return api_start(&docker->api, request, done, docker, ret);
 }
 
-void sweep_start(struct docker_host *docker)
+void sweep_start(struct docker *docker)
 {
     struct api_request list = {0}, volumes = {0};
     struct api_request events = {.line = on_event, .timeout_ms = UINT32_MAX};
     char state[64], engine[96];
     bool is_listing = true;
 
-    str_format(state, sizeof(state), "bailey.state=%s", docker->state);
-    str_format(engine, sizeof(engine), "bailey.engine=%s", docker->engine);
+    str_format(state, sizeof(state), "bailey.state=%s", host_state(docker->host));
+    str_format(engine, sizeof(engine), "bailey.engine=%s", host_engine(docker->host));
     api_cancel(docker->sweep_call);
     docker->sweep_call = NULL;
     if (ask_filtered(docker, &list, "/containers/json?all=1&filters=",
@@ -281,7 +283,7 @@ void sweep_start(struct docker_host *docker)
     }
 }
 
-void sweep_stop(struct docker_host *docker)
+void sweep_stop(struct docker *docker)
 {
     api_cancel(docker->sweep_call);
     api_cancel(docker->events_call);

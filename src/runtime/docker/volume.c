@@ -89,14 +89,14 @@ int volume_describe(struct volume *volume, int program_fd, struct error *err)
     return 0;
 }
 
-static int pack_volume(struct docker_host *docker, struct error *err)
+static int pack_volume(struct docker *docker, struct error *err)
 {
     CLEANUP(mapped_free) struct mapped program = {0};
     struct buf *tar = &docker->volume.tar;
     size_t count;
     const struct launch_file *files = launch_drivers(&count);
     const struct launch_file *module = launch_zygote_module();
-    int r = map_program(docker->spec.program_fd, &program, err);
+    int r = map_program(host_spec(docker->host)->program_fd, &program, err);
 
     if (r < 0)
         return r;
@@ -121,7 +121,7 @@ static int pack_volume(struct docker_host *docker, struct error *err)
 
 /* ---- the steps, from the last to the first ---- */
 
-static void fail_memory(struct docker_host *docker)
+static void fail_memory(struct docker *docker)
 {
     struct error err = {0};
 
@@ -129,13 +129,13 @@ static void fail_memory(struct docker_host *docker)
     prepare_failed(docker, &err);
 }
 
-static void ask(struct docker_host *docker, const struct api_request *request, api_done done)
+static void ask(struct docker *docker, const struct api_request *request, api_done done)
 {
     if (api_start(&docker->api, request, done, docker, &docker->prepare.call) < 0)
         fail_memory(docker);
 }
 
-static void later(struct docker_host *docker)
+static void later(struct docker *docker)
 {
     if (!docker->prepare.timer)
         docker->prepare.timer = reactor_timer(docker->reactor, make_helper, docker);
@@ -147,7 +147,7 @@ static void later(struct docker_host *docker)
 
 static void on_helper_gone(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     docker->prepare.call = NULL;
     if (reply->err.num < 0 && reply->status != 404)
@@ -160,7 +160,7 @@ static void on_helper_gone(void *ctx, const struct api_reply *reply)
         prepare_succeeded(docker);
 }
 
-static void drop_helper(struct docker_host *docker)
+static void drop_helper(struct docker *docker)
 {
     char path[160];
     struct api_request request = {.method = "DELETE", .path = path};
@@ -169,11 +169,11 @@ static void drop_helper(struct docker_host *docker)
     ask(docker, &request, on_helper_gone);
 }
 
-static void look_for_mark(struct docker_host *docker);
+static void look_for_mark(struct docker *docker);
 
 static void on_filled(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     docker->prepare.call = NULL;
     buf_free(&docker->volume.tar);
@@ -185,7 +185,7 @@ static void on_filled(void *ctx, const struct api_reply *reply)
         look_for_mark(docker);
 }
 
-static void fill(struct docker_host *docker)
+static void fill(struct docker *docker)
 {
     char path[160];
     struct api_request request = {.method = "PUT", .path = path, .bytes = &docker->volume.tar};
@@ -200,7 +200,7 @@ static void fill(struct docker_host *docker)
 
 /* The file is a tar of one. With --userns-remap its owner is an id of Docker's machine, and one
  * that does not fit into tar's old numbers has a header of its own before it. */
-static bool is_marked(const struct docker_host *docker, const struct buf *tar)
+static bool is_marked(const struct docker *docker, const struct buf *tar)
 {
     size_t length;
     const char *mark = tar_first(tar, &length);
@@ -211,7 +211,7 @@ static bool is_marked(const struct docker_host *docker, const struct buf *tar)
 
 static void on_mark(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     docker->prepare.call = NULL;
     if (reply->err.num == 0 && is_marked(docker, reply->raw)) {
@@ -227,7 +227,7 @@ static void on_mark(void *ctx, const struct api_reply *reply)
     }
 }
 
-static void look_for_mark(struct docker_host *docker)
+static void look_for_mark(struct docker *docker)
 {
     char path[160];
     struct api_request request = {.method = "GET", .path = path};
@@ -239,7 +239,7 @@ static void look_for_mark(struct docker_host *docker)
 
 static void on_helper(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     docker->prepare.call = NULL;
     if (reply->err.num == 0) {
@@ -257,16 +257,16 @@ static void on_helper(void *ctx, const struct api_reply *reply)
 
 static void make_helper(void *ctx)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
     char path[160];
     json_t *json = json_pack(
         "{s:s, s:[s], s:[], s:s, s:b, s:{s:s, s:s, s:s}, s:{s:s, s:{s:s}, s:[{s:s, s:s, s:s, "
         "s:{s:b, s:{s:s}}}]}}",
         "Image", docker->spec.image, "Cmd", "never-started", "Entrypoint", "User", DOCKER_USER,
-        "NetworkDisabled", 1, "Labels", "bailey.engine", docker->engine, "bailey.key", "fill",
-        "bailey.state", docker->state, "HostConfig", "NetworkMode", "none", "LogConfig", "Type",
-        "none", "Mounts", "Type", "volume", "Source", docker->volume.name, "Target",
-        DOCKER_VOLUME_AT, "VolumeOptions", "NoCopy", 1, "Labels", VOLUME_LABEL,
+        "NetworkDisabled", 1, "Labels", "bailey.engine", host_engine(docker->host), "bailey.key",
+        "fill", "bailey.state", host_state(docker->host), "HostConfig", "NetworkMode", "none",
+        "LogConfig", "Type", "none", "Mounts", "Type", "volume", "Source", docker->volume.name,
+        "Target", DOCKER_VOLUME_AT, "VolumeOptions", "NoCopy", 1, "Labels", VOLUME_LABEL,
         docker->volume.hash);
     struct api_request request = {.method = "POST", .path = path, .json = json};
 
@@ -280,7 +280,7 @@ static void make_helper(void *ctx)
 
 static void on_volume(void *ctx, const struct api_reply *reply)
 {
-    struct docker_host *docker = ctx;
+    struct docker *docker = ctx;
 
     docker->prepare.call = NULL;
     if (reply->err.num < 0)
@@ -289,7 +289,7 @@ static void on_volume(void *ctx, const struct api_reply *reply)
         make_helper(docker);
 }
 
-void volume_start(struct docker_host *docker)
+void volume_start(struct docker *docker)
 {
     struct api_request request = {.method = "POST", .path = "/volumes/create"};
     json_t *json = json_pack("{s:s, s:{s:s}}", "Name", docker->volume.name, "Labels", VOLUME_LABEL,

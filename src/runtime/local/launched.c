@@ -112,6 +112,7 @@ static int make_known(struct launched_provider *self, const struct launcher_box 
 
     *ret = (struct made){
         .number = box->number,
+        .provider = self->row,
         .limits = {.memory_bytes = box->memory_bytes,
                    .disk_bytes = box->disk_bytes,
                    .pids = box->pids,
@@ -129,6 +130,7 @@ static int make_known(struct launched_provider *self, const struct launcher_box 
         fd_closep(&fd);
         return r;
     }
+    box_set_provider(ret->box, self->row);
     box_record = remember(self, box);
     if (!box_record) {
         box_free(ret->box);
@@ -185,9 +187,12 @@ static void on_refused(struct launched_provider *self, const struct launcher_ref
 {
     CLEANUP(freep) struct pending_make *pending_make = take_pending_make(self, refused->serial);
     struct box_facts facts = {.layers = refused->layers, .missing = refused->missing};
+    struct error err = refused->error;
 
+    if (err.code == ERROR_PROVIDER_UNAVAILABLE)
+        err.provider = self->row->name;
     if (pending_make && pending_make->events)
-        pending_make->events->refused(pending_make->ctx, &refused->error, &facts);
+        pending_make->events->refused(pending_make->ctx, &err, &facts);
 }
 
 static void add_usage(struct box_facts *facts, const struct launcher_usage *usage)
@@ -269,7 +274,7 @@ static bool dispatch(struct launched_provider *self, const struct launcher_messa
         return true;
     case LAUNCHER_PROVIDER_HOST:
         if (self->events.provider_host)
-            self->events.provider_host(self->ctx, fd);
+            self->events.provider_host(self->ctx, message->host, fd);
         else
             fd_closep(&fd);
         return true;
@@ -448,14 +453,16 @@ static const struct provider_ops launched_ops = {
     .forget = warm_forget,
 };
 
-int launched_open(struct reactor *reactor, int control_fd, const struct launched_events *events,
-                  void *ctx, struct provider **ret, struct error *err)
+int launched_open(struct reactor *reactor, int control_fd, const struct provider_row *row,
+                  const struct launched_events *events, void *ctx, struct provider **ret,
+                  struct error *err)
 {
     struct launched_provider *self = calloc(1, sizeof(*self));
 
     if (!self)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     self->provider.ops = &launched_ops;
+    self->row = row;
     self->reactor = reactor;
     self->fd = control_fd;
     self->events = *events;

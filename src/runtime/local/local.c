@@ -41,7 +41,7 @@ enum limit_by local_limit_by(enum launch_holder holder, enum cgroup_flavour grou
 enum usage_by local_usage_by(uint8_t counted)
 {
     static const enum usage_by words[_COUNTED_MAX] = {
-        [COUNTED_SOME] = USAGE_BY_DOCKER,
+        [COUNTED_SOME] = USAGE_BY_PROVIDER,
         [COUNTED_ALL] = USAGE_BY_ENGINE,
     };
 
@@ -60,8 +60,8 @@ static void note_facts(const struct launched *launched, struct box_facts *facts)
     };
 }
 
-static int local_create(struct runtime *runtime, const struct box_spec *spec, struct box **ret,
-                        struct box_facts *facts, struct error *err)
+static int local_create(const struct provider_row *row, const struct box_spec *spec,
+                        struct box **ret, struct box_facts *facts, struct error *err)
 {
     struct launch_bind binds[16];
     struct launch_spec launch = {
@@ -79,7 +79,7 @@ static int local_create(struct runtime *runtime, const struct box_spec *spec, st
     CLEANUP(freep) struct launched *launched = calloc(1, sizeof(*launched));
     int r;
 
-    (void)runtime;
+    (void)row;
     if (!launched)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     for (size_t i = 0; i < launch.bind_count; i++)
@@ -125,8 +125,6 @@ const struct launched *local_launched(const struct box *box)
 }
 
 const struct runtime_ops local_ops = {
-    .name = "local",
-    .can = RUNTIME_CAN_LIMIT,
     .create = local_create,
     .destroy = local_destroy,
 };

@@ -7,7 +7,7 @@
 #define BAILEY_RUNTIME_LOCAL_LOCAL_PRIVATE_H
 
 #include "launcher/protocol.h"
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 
 #define LAUNCHED_BUCKETS 256
 
@@ -58,6 +58,7 @@ struct outgoing {
 
 struct launched_provider {
     struct provider provider;
+    const struct provider_row *row;
     struct reactor *reactor;
     struct reactor_watch *watch;
     int fd;

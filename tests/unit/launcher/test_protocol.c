@@ -78,7 +78,7 @@ static const struct launcher_message samples[] = {
                .memory_bytes = 3,
                .oom_kills = 4,
                .was_asked = true,
-               .why = WHY_DOCKER_GONE,
+               .why = WHY_PROVIDER_GONE,
                .counted = COUNTED_SOME}},
     {.type = LAUNCHER_USED, .usage = {.number = 1, .cpu_us = UINT64_MAX}},
     {.type = LAUNCHER_STOPPING, .number = 10000},
@@ -95,7 +95,7 @@ static const struct launcher_message samples[] = {
     {.type = LAUNCHER_FAILED,
      .failed = {.num = -EACCES, .code = ERROR_REFUSED, .text = "no key: 'bailey key new'"}},
     {.type = LAUNCHER_SETTINGS},
-    {.type = LAUNCHER_PROVIDER_HOST},
+    {.type = LAUNCHER_PROVIDER_HOST, .host = "docker"},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)

@@ -110,7 +110,7 @@ static void test_usage_that_is_not_known(void **state)
         {{.cpu_us = 5000, .max_rss_bytes = 5},
          "{\"cpu_ms\":null,\"max_rss_bytes\":null,\"by\":null}"},
         {{.by = USAGE_BY_WARDEN}, "{\"cpu_ms\":0,\"max_rss_bytes\":null,\"by\":\"warden\"}"},
-        {{.cpu_us = 2000, .max_rss_bytes = 7, .by = USAGE_BY_DOCKER},
+        {{.cpu_us = 2000, .max_rss_bytes = 7, .by = USAGE_BY_PROVIDER},
          "{\"cpu_ms\":2,\"max_rss_bytes\":7,\"by\":\"docker\"}"},
     };
 
@@ -123,6 +123,7 @@ static void test_usage_that_is_not_known(void **state)
         result_init(&result, &LIMITS);
         result_init(&back, &LIMITS);
         result.usage = rows[i].usage;
+        result.runtime = "docker";
         json = result_to_json(&result);
         text = json_dumps(json_object_get(json_object_get(json, "meta"), "usage"), JSON_COMPACT);
         assert_string_equal(text, rows[i].text);

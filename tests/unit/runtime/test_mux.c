@@ -13,10 +13,20 @@
 #include "runtime/box/box.h"
 #include "runtime/mux.h"
 
+/* A second provider with a host, in place of the build's own more rows. */
+static const struct runtime_ops twin_ops;
+static const struct provider_row twin = {.name = "twin",
+                                         .title = "Twin",
+                                         .can = PROVIDER_HOSTED,
+                                         .unavailable = "Twin is not there",
+                                         .gone = "Twin stopped",
+                                         .ops = &twin_ops};
+const struct provider_row *const provider_rows_more[] = {&twin, NULL};
+
 struct stage {
     struct poll_reactor loop;
     struct provider *provider;
-    int home_fd, host_fd; /* our ends */
+    int home_fd, host_fd, twin_fd; /* our ends */
     unsigned found, ready, ended, made, refused, done;
     uint32_t generation, ended_number;
     struct made box;
@@ -152,17 +162,24 @@ static void say_ended(struct stage *stage, int fd, uint32_t number, bool was_ask
     say(stage, fd, &message, -1);
 }
 
-/* A provider host, as the launcher gives it. */
-static void give_host(struct stage *stage)
+/* A provider host, as the launcher gives it; *fd: our end. */
+static void give_host_of(struct stage *stage, const char *name, int *fd)
 {
+    struct launcher_message message = {.type = LAUNCHER_PROVIDER_HOST};
     int pair[2];
 
-    if (stage->host_fd >= 0)
-        close(stage->host_fd);
+    if (*fd >= 0)
+        close(*fd);
     pair_of(pair);
-    stage->host_fd = pair[1];
-    say(stage, stage->home_fd, &(struct launcher_message){.type = LAUNCHER_PROVIDER_HOST}, pair[0]);
-    expect(stage->host_fd, LAUNCHER_HELLO);
+    *fd = pair[1];
+    str_copy(message.host, sizeof(message.host), name);
+    say(stage, stage->home_fd, &message, pair[0]);
+    expect(*fd, LAUNCHER_HELLO);
+}
+
+static void give_host(struct stage *stage)
+{
+    give_host_of(stage, "docker", &stage->host_fd);
 }
 
 static int set_up_with(void **state, bool falls_back)
@@ -175,9 +192,12 @@ static int set_up_with(void **state, bool falls_back)
     pair_of(pair);
     poll_reactor_init(&stage->loop);
     stage->home_fd = pair[0];
-    stage->host_fd = -1;
+    stage->host_fd = stage->twin_fd = -1;
     assert_int_equal(
-        mux_open(&stage->loop.reactor, pair[1], falls_back, &events, stage, &stage->provider, NULL),
+        mux_open(&stage->loop.reactor, pair[1],
+                 &(struct mux_spec){.provider = provider_known("docker"),
+                                    .fallback = falls_back ? provider_known("local") : NULL},
+                 &events, stage, &stage->provider, NULL),
         0);
     expect(stage->home_fd, LAUNCHER_HELLO);
     give_host(stage);
@@ -202,6 +222,8 @@ static int tear_down(void **state)
     mux_close(stage->provider);
     close(stage->home_fd);
     close(stage->host_fd);
+    if (stage->twin_fd >= 0)
+        close(stage->twin_fd);
     poll_reactor_free(&stage->loop);
     free(stage);
     return 0;
@@ -233,7 +255,8 @@ static void make_one(struct stage *stage, uint32_t number)
     message = expect(stage->host_fd, LAUNCHER_MAKE);
     assert_string_equal(message.make.key, "session_1");
     say_box(stage, stage->host_fd, LAUNCHER_MADE, message.make.serial, number);
-    assert_true(stage->box.has_provider_host);
+    assert_ptr_equal(stage->box.provider, provider_known("docker"));
+    assert_null(stage->box.wanted);
     assert_true(stage->box.number & MUX_NUMBER);
 }
 
@@ -290,7 +313,7 @@ static void test_what_docker_refuses(void **state)
     struct stage *stage = *state;
     struct launcher_message refused = {.type = LAUNCHER_REFUSED,
                                        .refused = {.error = {.num = -ECONNREFUSED,
-                                                             .code = ERROR_DOCKER_UNAVAILABLE,
+                                                             .code = ERROR_PROVIDER_UNAVAILABLE,
                                                              .text = "no daemon"}}};
 
     welcome(stage);
@@ -298,7 +321,8 @@ static void test_what_docker_refuses(void **state)
     refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
     say(stage, stage->host_fd, &refused, -1);
     assert_int_equal(stage->refused, 1);
-    assert_ptr_equal(stage->error.code, ERROR_DOCKER_UNAVAILABLE);
+    assert_ptr_equal(stage->error.code, ERROR_PROVIDER_UNAVAILABLE);
+    assert_string_equal(stage->error.provider, "docker");
     expect_nothing(stage->home_fd);
 }
 
@@ -307,7 +331,7 @@ static void test_fallback(void **state)
     struct stage *stage = *state;
     struct launcher_message refused = {.type = LAUNCHER_REFUSED,
                                        .refused = {.error = {.num = -ECONNREFUSED,
-                                                             .code = ERROR_DOCKER_UNAVAILABLE,
+                                                             .code = ERROR_PROVIDER_UNAVAILABLE,
                                                              .text = "no daemon"}}};
     struct launcher_message message;
 
@@ -321,7 +345,8 @@ static void test_fallback(void **state)
     assert_int_equal(message.make.memory_bytes, 64 << 20);
     say_box(stage, stage->home_fd, LAUNCHER_MADE, message.make.serial, 4);
     assert_int_equal(stage->made, 1);
-    assert_false(stage->box.has_provider_host);
+    assert_ptr_equal(stage->box.provider, provider_known("local"));
+    assert_ptr_equal(stage->box.wanted, provider_known("docker"));
     assert_int_equal(stage->box.number, 4);
     assert_string_equal(stage->fallback, "no daemon");
     end(stage);
@@ -398,6 +423,73 @@ static void test_a_host_that_dies_before_it_is_ready(void **state)
     shutdown(stage->host_fd, SHUT_RDWR);
     poll_reactor_turn(&stage->loop, 1000);
     assert_int_equal(stage->ready, 1);
+}
+
+static void ask_for(struct stage *stage, const char *name)
+{
+    struct make_request wanted = request;
+    uint32_t serial = 0;
+
+    wanted.provider = provider_known(name);
+    assert_int_equal(
+        stage->provider->ops->make(stage->provider, &wanted, &make_events, stage, &serial, NULL),
+        0);
+}
+
+/* One daemon, three providers: each request goes to the one it names, and made.provider is it. */
+static void test_boxes_of_several_providers(void **state)
+{
+    struct stage *stage = *state;
+    struct made docker;
+
+    give_host_of(stage, "twin", &stage->twin_fd);
+    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
+    assert_int_equal(stage->ready, 0); /* the other one has not said what it has */
+    say_number(stage, stage->twin_fd, LAUNCHER_WELCOME, 1);
+    assert_int_equal(stage->ready, 1);
+    make_one(stage, 1);
+    docker = stage->box;
+    ask_for(stage, "twin");
+    say_box(stage, stage->twin_fd, LAUNCHER_MADE, expect(stage->twin_fd, LAUNCHER_MAKE).make.serial,
+            1);
+    assert_ptr_equal(stage->box.provider, &twin);
+    assert_int_not_equal(stage->box.number, docker.number); /* though both hosts call it 1 */
+    end(stage);
+    assert_int_equal(expect(stage->twin_fd, LAUNCHER_END).number, 1);
+    say_ended(stage, stage->twin_fd, 1, true);
+    expect_nothing(stage->host_fd);
+    ask_for(stage, "local");
+    say_box(stage, stage->home_fd, LAUNCHER_MADE, expect(stage->home_fd, LAUNCHER_MAKE).make.serial,
+            9);
+    assert_ptr_equal(stage->box.provider, provider_known("local"));
+    assert_null(stage->box.fallback);
+    end(stage);
+    expect(stage->home_fd, LAUNCHER_END);
+    /* one host dies: the boxes of the other stay */
+    shutdown(stage->twin_fd, SHUT_RDWR);
+    poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(stage->ended, 0);
+    stage->provider->ops->end(stage->provider, docker.number, docker.box, on_done, stage);
+    assert_int_equal(expect(stage->host_fd, LAUNCHER_END).number, 1);
+}
+
+/* A row that is not in this build is refused by the registry's sentence, wherever it comes from. */
+static void test_not_in_this_build(void **state)
+{
+    struct stage *stage = *state;
+    struct make_request wanted = request;
+    struct error err = {0};
+    uint32_t serial;
+
+    welcome(stage);
+    wanted.provider = provider_known("kubernetes");
+    assert_int_equal(
+        stage->provider->ops->make(stage->provider, &wanted, &make_events, stage, &serial, &err),
+        -ENOSYS);
+    assert_non_null(
+        strstr(err.text, "'kubernetes' is not in this build (there are: local, docker"));
+    expect_nothing(stage->home_fd);
 }
 
 static void on_kernel(void *ctx, int num)
@@ -486,6 +578,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_ready_when_both_are),
         TEST(test_made_used_and_ended),
+        TEST(test_boxes_of_several_providers),
+        TEST(test_not_in_this_build),
         TEST(test_what_docker_refuses),
         cmocka_unit_test_setup_teardown(test_fallback, set_up_fallback, tear_down),
         TEST(test_cancelled),

@@ -49,7 +49,7 @@ static void told(void **state)
     const struct box_facts engine = {
         .usage = {.cpu_us = 90, .max_rss_bytes = 10, .by = USAGE_BY_ENGINE}};
     const struct box_facts docker = {
-        .usage = {.cpu_us = 60, .max_rss_bytes = 90, .by = USAGE_BY_DOCKER}};
+        .usage = {.cpu_us = 60, .max_rss_bytes = 90, .by = USAGE_BY_PROVIDER}};
     struct result result;
 
     (void)state;

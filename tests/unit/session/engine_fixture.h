@@ -180,7 +180,8 @@ static inline struct made fixture_made(const struct engine_fixture *fixture,
     struct made made = {.number = box->number,
                         .limits = fixture->config.limits,
                         .facts = {.layers = 1},
-                        .has_provider_host = fixture->has_provider_host};
+                        .provider =
+                            provider_known(fixture->has_provider_host ? "docker" : "local")};
     struct error err = {0};
 
     str_copy(made.key, sizeof(made.key), box->key);

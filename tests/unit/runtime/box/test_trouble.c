@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "runtime/box/box_private.h"
+#include "runtime/provider.h"
 #include "sandbox/guest_stage.h"
 
 /* The deadline begins with STARTED only: a warden that never says it has all the time. */
@@ -157,16 +158,17 @@ static void test_why_it_is_lost(void **state)
 {
     struct fake *fake = *state;
 
-    box_blame(fake->box, WHY_DOCKER_GONE); /* a local box: nobody can know that */
-    assert_false(box_lost_docker(fake->box));
-    box_mark_hosted(fake->box);
+    box_blame(fake->box, WHY_PROVIDER_GONE); /* a local box: nobody can know that */
+    assert_false(box_lost_provider(fake->box));
+    box_set_provider(fake->box, provider_known("docker"));
     start_exec(fake, 0, 0);
-    say(fake, FRAME_LOST, WHY_DOCKER_GONE, NULL, 0);
+    say(fake, FRAME_LOST, WHY_PROVIDER_GONE, NULL, 0);
     assert_int_equal(fake_pump(fake), -EPIPE);
-    assert_true(box_lost_docker(fake->box));
+    assert_true(box_lost_provider(fake->box));
     assert_int_equal(fake->seen[0].failed, 1);
     assert_ptr_equal(fake->seen[0].err.code, ERROR_BOX_LOST);
     assert_string_equal(fake->seen[0].err.text, "the box was lost: the Docker daemon stopped");
+    assert_string_equal(fake->seen[0].err.provider, "docker");
 }
 
 static void test_why_by_a_warden(void **state)
@@ -174,9 +176,9 @@ static void test_why_by_a_warden(void **state)
     struct fake *fake = *state;
 
     start_exec(fake, 0, 0);
-    say(fake, FRAME_LOST, WHY_DOCKER_GONE, NULL, 0);
+    say(fake, FRAME_LOST, WHY_PROVIDER_GONE, NULL, 0);
     assert_int_equal(fake_pump(fake), -EPIPE);
-    assert_false(box_lost_docker(fake->box));
+    assert_false(box_lost_provider(fake->box));
     assert_string_equal(fake->seen[0].err.text, "the box was lost: its warden broke the protocol");
 }
 
@@ -184,10 +186,10 @@ static void test_why_of_no_sense(void **state)
 {
     struct fake *fake = *state;
 
-    box_mark_hosted(fake->box);
+    box_set_provider(fake->box, provider_known("docker"));
     say(fake, FRAME_LOST, _WHY_MAX, NULL, 0);
     assert_int_equal(fake_pump(fake), -EPIPE);
-    assert_false(box_lost_docker(fake->box));
+    assert_false(box_lost_provider(fake->box));
 }
 
 #define WITH_A_FAKE(test) cmocka_unit_test_setup_teardown(test, fake_set_up, fake_tear_down)

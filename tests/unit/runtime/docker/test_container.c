@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "config/config.h"
 #include "reactor.h"
 #include "runtime/docker/docker_private.h"
+#include "runtime/host/host_private.h"
 #include "sys/packet.h"
 
 #define PEERS 64
@@ -29,7 +31,8 @@ struct peer { /* one connection to Docker */
 
 static struct sockaddr_un address;
 static struct poll_reactor loop;
-static struct docker_host *docker;
+static struct host *host;
+static struct config config = {.docker = {.image = "image:1"}};
 static struct peer peers[PEERS];
 static int listen_fd, rendezvous_fd, control_fd, program_fd;
 static struct buf heard;                 /* "METHOD path\n" for each that was asked */
@@ -71,7 +74,8 @@ static void answer_mark(int fd)
 {
     CLEANUP(buf_free) struct buf tar = BUF_INIT(64 * KIB);
 
-    assert_int_equal(tar_file(&tar, "whole", 0444, docker->volume.hash, 64), 0);
+    assert_int_equal(
+        tar_file(&tar, "whole", 0444, ((struct docker *)host->backend)->volume.hash, 64), 0);
     assert_int_equal(tar_end(&tar), 0);
     answer(fd, 200, tar.data, tar.length);
 }
@@ -234,8 +238,7 @@ static void greet(void)
 static int set_up(void **state)
 {
     static char url[160];
-    struct docker_host_spec spec = {
-        .image = "image:1", .host = url, .engine = "e_1", .state = folder, .left = on_left};
+    struct host_spec spec = {.engine = "e_1", .state = folder, .left = on_left};
     int pair[2];
 
     (void)state;
@@ -244,22 +247,24 @@ static int set_up(void **state)
     poll_reactor_init(&loop);
     listen_as_docker();
     snprintf(url, sizeof(url), "unix://%s", address.sun_path);
+    config.docker.host = url;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
                      0);
     rendezvous_fd = pair[0];
     spec.rendezvous_fd = pair[1];
     program_fd = spec.program_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(docker_host_open(&loop.reactor, &spec, &docker, NULL), 0);
+    assert_int_equal(host_open(&loop.reactor, &spec, backend_find("docker"), &config, &host, NULL),
+                     0);
     greet();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    int rendezvous = docker->spec.rendezvous_fd;
+    int rendezvous = host->spec.rendezvous_fd;
 
     (void)state;
-    docker_host_close(docker);
+    host_close(host);
     close(rendezvous);
     close(rendezvous_fd);
     close(control_fd);
@@ -321,14 +326,15 @@ static void test_a_create_that_failed(void **state)
  */
 static void test_names_of_two_hosts(void **state)
 {
-    struct docker_host_spec spec = docker->spec;
-    struct docker_host *next;
+    struct host_spec spec = host->spec;
+    struct host *next;
 
     (void)state;
-    assert_int_equal(docker_host_open(&loop.reactor, &spec, &next, NULL), 0);
-    assert_string_equal(docker->engine, next->engine);
-    assert_string_not_equal(docker->life, next->life);
-    docker_host_close(next);
+    assert_int_equal(host_open(&loop.reactor, &spec, backend_find("docker"), &config, &next, NULL),
+                     0);
+    assert_string_equal(host->engine, next->engine);
+    assert_string_not_equal(host->life, next->life);
+    host_close(next);
 }
 
 /* Nobody waits for ever: a Docker that does not answer is said to. */
@@ -338,12 +344,12 @@ static void test_an_attach_without_an_answer(void **state)
     fake_docker.ignores_attach = true;
     ask_for_box();
     turn_until_heard("/attach?");
-    assert_int_equal(docker->boxes->stage, BOX_ATTACHING);
-    assert_true(docker->boxes->timer->due_ms != UINT64_MAX);
-    docker->boxes->timer->due_ms = 0;
-    assert_ptr_equal(wait_for(LAUNCHER_REFUSED).refused.error.code, ERROR_DOCKER_UNAVAILABLE);
+    assert_int_equal(host->boxes->stage, BOX_ATTACHING);
+    assert_true(host->boxes->timer->due_ms != UINT64_MAX);
+    host->boxes->timer->due_ms = 0;
+    assert_ptr_equal(wait_for(LAUNCHER_REFUSED).refused.error.code, ERROR_PROVIDER_UNAVAILABLE);
     assert_non_null(strstr(buf_text(&heard), "DELETE /v1.41/containers/bailey-e_1-"));
-    assert_null(docker->boxes);
+    assert_null(host->boxes);
 }
 
 /* A volume of the image's own would be made for the helper already, and stay. */
@@ -367,9 +373,9 @@ static void test_leaving_in_the_middle_of_a_pull(void **state)
     fake_docker.has_no_image = true;
     ask_for_box();
     turn_until_heard("/images/create");
-    docker_host_leave(docker);
-    if (docker->leave_timer)
-        docker->leave_timer->due_ms = UINT64_MAX; /* not by losing patience */
+    host_leave(host);
+    if (host->leave_timer)
+        host->leave_timer->due_ms = UINT64_MAX; /* not by losing patience */
     for (int i = 0; i < TURNS && !has_left; i++)
         turn();
     assert_true(has_left);
@@ -420,8 +426,8 @@ static void test_answers_that_make_no_sense(void **state)
         ask_for_box();
         wait_for(LAUNCHER_REFUSED);
         assert_null(fake_docker.spoiled);
-        assert_null(docker->boxes);
-        docker_host_leave(docker);
+        assert_null(host->boxes);
+        host_leave(host);
         for (int k = 0; k < TURNS && !has_left; k++)
             turn();
         assert_true(has_left);

@@ -10,7 +10,7 @@
 #include "base/isolation.h"
 #include "runtime/docker/docker_private.h"
 
-static struct docker_host_spec docker = {.image = "img:1"};
+static struct docker_spec docker = {.image = "img:1"};
 
 static struct container_spec container(void)
 {
@@ -112,8 +112,8 @@ static json_t *inspected(const struct container_spec *spec)
     return inspect;
 }
 
-static int check(const json_t *inspect, const struct container_spec *spec,
-                 struct container_facts *facts, struct error *err)
+static int check(const json_t *inspect, const struct container_spec *spec, struct host_seen *facts,
+                 struct error *err)
 {
     *err = (struct error){0};
     return create_check(inspect, spec, false, facts, err);
@@ -122,7 +122,7 @@ static int check(const json_t *inspect, const struct container_spec *spec,
 static void test_all_was_done(void **state)
 {
     struct container_spec spec = container();
-    struct container_facts facts = {0};
+    struct host_seen facts = {0};
     struct error err;
     json_t *inspect = inspected(&spec);
 
@@ -176,7 +176,7 @@ static void test_what_was_not_done(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         json_t *inspect = inspected(&spec);
-        struct container_facts facts;
+        struct host_seen facts;
         struct error err;
 
         json_object_set_new(json_object_get(inspect, "HostConfig"), rows[i].name,
@@ -193,7 +193,7 @@ static void test_other_mounts_and_users(void **state)
     struct container_spec spec = container();
     json_t *inspect = inspected(&spec);
     json_t *mounts = json_object_get(inspect, "Mounts");
-    struct container_facts facts;
+    struct host_seen facts;
     struct error err;
 
     (void)state;
@@ -224,7 +224,7 @@ static void test_whose_network(void **state)
     static const char *const others[] = {"host", "container:0123", ""};
     struct container_spec spec = container();
     json_t *inspect;
-    struct container_facts facts;
+    struct host_seen facts;
     struct error err;
 
     (void)state;
@@ -247,7 +247,7 @@ static void test_limits_that_nobody_holds(void **state)
     struct container_spec spec = container();
     json_t *inspect = inspected(&spec);
     json_t *host = json_object_get(inspect, "HostConfig");
-    struct container_facts facts;
+    struct host_seen facts;
     struct error err;
 
     (void)state;

@@ -18,7 +18,7 @@ static void test_nobody_there(void **state)
         struct error err = {0};
 
         assert_int_equal(docker_unavailable("unix:///s", numbers[i], "because", &err), numbers[i]);
-        assert_ptr_equal(err.code, ERROR_DOCKER_UNAVAILABLE);
+        assert_ptr_equal(err.code, ERROR_PROVIDER_UNAVAILABLE);
         assert_ptr_equal(strstr(err.text, "Docker daemon not available: "), err.text);
         assert_non_null(strstr(err.text, "unix:///s"));
         assert_non_null(strstr(err.text, "Set SANDBOX_TYPE=local or start Docker daemon"));
@@ -47,7 +47,7 @@ static void test_tls(void **state)
 
         assert_int_equal(docker_unavailable("tcp://h:1", rows[i].num, "because", &err),
                          rows[i].num);
-        assert_ptr_equal(err.code, ERROR_DOCKER_UNAVAILABLE);
+        assert_ptr_equal(err.code, ERROR_PROVIDER_UNAVAILABLE);
         assert_ptr_equal(strstr(err.text, "Docker daemon not available: tcp://h:1: because. "),
                          err.text);
         assert_non_null(strstr(err.text, rows[i].says));

@@ -10,7 +10,7 @@
 #include "boxes/boxes.h"
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
-#include "runtime/provider.h"
+#include "runtime/provider_ops.h"
 
 #define LAYER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -137,8 +137,9 @@ static int set_up(void **state)
                      0);
     poll_reactor_init(&stage->loop);
     stage->launcher_fd = pair[0];
-    assert_int_equal(
-        launched_open(&stage->loop.reactor, pair[1], &events, stage, &stage->provider, NULL), 0);
+    assert_int_equal(launched_open(&stage->loop.reactor, pair[1], provider_known("local"), &events,
+                                   stage, &stage->provider, NULL),
+                     0);
     hear(stage, &message, LAUNCHER_HELLO);
     *state = stage;
     return 0;

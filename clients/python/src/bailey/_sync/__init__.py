@@ -1,0 +1,1 @@
+"""The blocking classes. All but io.py are generated from _async by tools/gen-clients."""

@@ -1,0 +1,1 @@
+"""Bailey as a tool of agent frameworks; each module needs its framework and nothing else does."""

@@ -1,0 +1,93 @@
+/*
+ * box_kernel.c - Python in a prewarmed box: started before anybody has the box.
+ *
+ * The provider host is the warden's first host here. It asks for a zygote, where the box has room
+ * for one, and says what the broker says for a kernel that it starts (EXEC with EXEC_KERNEL and
+ * EXEC_FORK): the warden has it wait for the zygote, and starts it anew when there is none. The
+ * provider host hears STARTED and nothing else: output is that of cells, and who names cells is the
+ * broker. An image without Python has boxes without a kernel. One that dies before anybody has the
+ * box takes the box with it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "runtime/host/host_private.h"
+#include "zygote/zygote.h"
+
+#define PROGRAM "python3"
+#define DRIVER HOST_FILES_AT "/driver/kernel.py"
+#define ZYGOTE HOST_FILES_AT "/" ZYGOTE_SCRIPT
+#define TIERS "/usr/share/bailey/tiers" /* `bailey image build --template` writes it */
+
+static int send_exec(struct host_box *box, enum frame_type type, uint32_t id,
+                     const struct message_exec *exec, const char *args)
+{
+    uint8_t payload[32];
+    ssize_t length = message_exec_pack(exec, payload, sizeof(payload));
+    int r = length < 0 ? (int)length
+                       : host_pump_send(&box->pump, FRAME_ARGS, 0, args, exec->args_length);
+
+    return r < 0 ? r : host_pump_send(&box->pump, type, id, payload, (size_t)length);
+}
+
+/* As many threads as the box has processors; none has more than its machine has. */
+static unsigned thread_count(const struct host_box *box)
+{
+    unsigned count = (box->make.cpu_millis + 999) / 1000;
+    unsigned cores = box->host->cpu_count;
+
+    return count == 0 || (cores > 0 && count > cores) ? cores : count;
+}
+
+static int start_zygote(struct host_box *box)
+{
+    static const char *const names[] = {ZYGOTE_THREAD_NAMES};
+    struct message_exec exec = {.argc = 4};
+    unsigned threads = thread_count(box);
+    uint64_t tier = MIN(box->make.memory_bytes / LIMIT_ZYGOTE_TIER_MEMORY, UINT64_C(255));
+    CLEANUP(buf_free) struct buf args = BUF_INIT(4 * KIB);
+    int r = buf_printf(&args, PROGRAM "%c" ZYGOTE "%c%u%c" TIERS "%c", 0, 0, (unsigned)tier, 0, 0);
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && threads > 0 && r == 0; i++, exec.envc++)
+        r = buf_printf(&args, "%s=%u%c", names[i], threads, 0);
+    if (r == 0)
+        r = buf_append(&args, "", 1); /* no folder of its own */
+    exec.args_length = (uint32_t)args.length;
+    return r < 0 ? r : send_exec(box, FRAME_ZYGOTE, 0, &exec, args.data);
+}
+
+int host_kernel_start(struct host_box *box)
+{
+    /* argv (it loads ahead what cells load late), no environment, and no folder of its own: each
+     * with its NUL. */
+    static const char args[] = PROGRAM "\0" DRIVER "\0/workspace\0ahead\0";
+    struct message_exec exec = {
+        .flags = EXEC_KERNEL | EXEC_FORK, .argc = 4, .args_length = sizeof(args)};
+    int r = 0;
+
+    if (box->make.memory_bytes >= LIMIT_ZYGOTE_MEMORY && box->make.pids >= LIMIT_ZYGOTE_PIDS)
+        r = start_zygote(box);
+    return r < 0 ? r : send_exec(box, FRAME_EXEC, KERNEL_FIRST, &exec, args);
+}
+
+int host_kernel_frame(struct host_box *box, const struct frame *frame)
+{
+    if (frame->id != KERNEL_FIRST)
+        return -EPROTO;
+    switch (frame->type) {
+    case FRAME_STARTED:
+        box->facts.kernel = KERNEL_FIRST;
+        box->facts.warden_owns_kernel = true;
+        return 1;
+    case FRAME_NOEXEC:
+        log_debug("%s: boxes have no " PROGRAM ", continuing without kernels made ahead",
+                  box->host->row->name);
+        box->host->spec.has_kernels = false;
+        return 1;
+    default:
+        return -EPROTO;
+    }
+}

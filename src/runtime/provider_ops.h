@@ -1,0 +1,157 @@
+/*
+ * provider_ops.h - boxes made by somebody else while the caller goes on: the broker's way to a
+ * provider.
+ *
+ * The local provider is the launcher behind launcher/protocol.h (runtime/local/launched.c); others
+ * make their boxes over HTTP. Never blocks; callbacks come from the reactor. A box that was made is
+ * the caller's and goes back through end(), also when it was lost.
+ *
+ * Runs in: broker, commands
+ */
+#ifndef BAILEY_RUNTIME_PROVIDER_OPS_H
+#define BAILEY_RUNTIME_PROVIDER_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/reactor.h"
+#include "model/spec.h"
+#include "runtime/provider.h"
+#include "runtime/runtime.h"
+
+struct box;
+struct provider;
+
+enum make_staging { MAKE_ORDINARY, MAKE_INSTALLER_TEMPLATE, MAKE_INSTALLER_PACKAGES };
+
+struct make_request {
+    const struct provider_row *provider; /* that is to make it; NULL: the configured one */
+    const char *key;                     /* [a-z0-9_]+ */
+    struct limits limits;
+    enum isolation minimum;
+    bool has_data, has_packages;
+    const char *layer;  /* of the template; NULL: none */
+    const char *tenant; /* whose warm interpreters it shares; NULL: the local tenant's */
+    bool is_warm;       /* a kernel is wanted in it, if one can be had at once */
+    unsigned tier;      /* of its zygote */
+    enum make_staging staging;
+};
+
+/* A box as its provider knows it. */
+struct made {
+    uint32_t number; /* the provider's name for it */
+    char key[ID_MAX];
+    struct box *box; /* owned by the caller now */
+    struct limits limits;
+    struct box_facts facts;
+    char layer[65];          /* of its template; empty: none */
+    uint32_t kernel;         /* an id for box_cell() in a box that is new; 0: none */
+    bool warden_owns_kernel; /* it was started inside: box_kernel_given() */
+    bool is_pooled;
+    const struct provider_row *provider; /* what made it, as that connection was opened */
+    /* Why another provider than `wanted` made it. Borrowed for the call; NULL: it is as wanted. */
+    const char *fallback;
+    const struct provider_row *wanted; /* NULL without `fallback` */
+};
+
+/* How a kernel from a zygote ended: the kernel's word, not the warden's. */
+struct kernel_end {
+    uint32_t number, kernel; /* box, and its id there */
+    int status;              /* as wait(2) */
+    struct usage usage;
+};
+
+/* What LAYER_COMMITTED says. */
+struct layer_committed {
+    char layer[65];
+    uint64_t bytes, files;
+    bool was_there;
+};
+
+/* A zygote, or (tier -1) the pool as a whole. */
+struct warm_state {
+    char layer[65];
+    int tier;
+    bool is_ready;
+    uint32_t pid, forks, pooled, pool_size;
+    uint64_t memory_bytes, start_ms; /* from its start until it was ready */
+};
+
+struct make_events {
+    void (*made)(void *ctx, const struct made *made);
+    void (*refused)(void *ctx, const struct error *err, const struct box_facts *facts);
+};
+
+struct provider_ops {
+    const char *name; /* "local" */
+    /* `serial` names the request until one of the events came; cancel: no event comes any more. */
+    int (*make)(struct provider *provider, const struct make_request *request,
+                const struct make_events *events, void *ctx, uint32_t *ret_serial,
+                struct error *err);
+    void (*make_cancel)(struct provider *provider, uint32_t serial);
+    /*
+     * Frees the box at once; done (may be NULL) once nothing of it is left, with what it used.
+     * Also for a box that went by itself, which stays known until then. Nothing is called any more
+     * once the launcher is gone.
+     */
+    void (*end)(struct provider *provider, uint32_t number, struct box *box,
+                void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
+    /* So far: oom kills, CPU time and the most memory, which nobody inside can forge. Asked before
+     * end() it is answered before. NULL: no memory to ask. */
+    void (*usage)(struct provider *provider, uint32_t number,
+                  void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
+
+    /* What only providers with zygotes have; NULL: none, start kernels cold. */
+    /* One more kernel, from a zygote, with the id box_next_id() says (box_kernel_given() takes it).
+     * done: 0, or a negative errno: start it cold. */
+    void (*kernel)(struct provider *provider, uint32_t number, uint32_t kernel, int tier,
+                   void (*done)(void *ctx, int num), void *ctx);
+    /* An installer box of this key has ended: its folder becomes a layer; err->num 0: it did. */
+    void (*commit_layer)(struct provider *provider, const char *key,
+                         void (*done)(void *ctx, const struct layer_committed *layer_committed,
+                                      const struct error *err),
+                         void *ctx);
+    void (*discard)(struct provider *provider, const char *key, bool is_packages);
+    /* The default template's layer from now on (NULL: none): it is kept warm. Said twice is once.
+     */
+    void (*set_default)(struct provider *provider, const char *layer);
+    void (*drop_layer)(struct provider *provider, const char *layer); /* nobody names it any more */
+    void (*look)(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
+                 void (*done)(void *ctx), void *ctx);
+    void (*forget)(struct provider *provider, const void *ctx); /* no callback to it any more */
+};
+
+struct provider {
+    const struct provider_ops *ops;
+};
+
+/*
+ * The launcher as a provider, over the broker's control descriptor. `found` is called for each box
+ * that was already there (an earlier broker's), then `ready` once with the generation (1: the first
+ * broker of this daemon); `stopping` when the daemon is to say goodbye; `gone` when the launcher
+ * hung up (then the broker ends too).
+ */
+struct launched_events {
+    void (*found)(void *ctx, const struct made *made);
+    void (*ready)(void *ctx, uint32_t generation);
+    void (*ended)(void *ctx, uint32_t number, const struct box_facts *facts); /* by itself */
+    void (*stopping)(void *ctx, uint32_t grace_ms);
+    void (*gone)(void *ctx);
+    void (*kernel_ended)(void *ctx, const struct kernel_end *end); /* may be NULL */
+    void (*verdict)(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
+                    const char *reason); /* may be NULL */
+    /* A channel to the provider host of a row, in place of any before; the callee's. May be NULL.
+     */
+    void (*provider_host)(void *ctx, const char *name, int fd);
+};
+/* Takes the descriptor on success. `row`: whose boxes come from there; made.provider is this one.
+ */
+int launched_open(struct reactor *reactor, int control_fd, const struct provider_row *row,
+                  const struct launched_events *events, void *ctx, struct provider **ret,
+                  struct error *err);
+void launched_say_ready(struct provider *provider); /* whoever waits for the start is told */
+void launched_quit(struct provider *provider);      /* end everything */
+void launched_close(struct provider *provider);     /* NULL is fine; also inside of its callbacks */
+
+#endif
