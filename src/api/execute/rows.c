@@ -52,8 +52,7 @@ static const struct door_route routes[] = {
         .method = "POST",
         .path = "/execute",
         .name = "execute",
-        .summary = "Runs code in a box of its own: packages and files in, the result and its files "
-                   "out",
+        .summary = "Runs code in a fresh box: packages and files in, the result and its files out",
         .body = BODY_JSON,
         .request = B_EXECUTE,
         .request_max = LIMIT_EXECUTE_BODY,
