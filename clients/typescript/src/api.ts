@@ -18,7 +18,6 @@ export type ErrorCode =
     | "context_taken"
     | "dataset_taken"
     | "disk_full"
-    | "docker_unavailable"
     | "engine"
     | "execution_ended"
     | "execution_not_found"
@@ -45,6 +44,7 @@ export type ErrorCode =
     | "path_not_folder"
     | "path_not_found"
     | "path_refused"
+    | "provider_unavailable"
     | "quota_exceeded"
     | "range_not_satisfiable"
     | "read_only"
@@ -242,6 +242,7 @@ export interface Session {
     idle_timeout_s?: number;
     ended_at?: string | null;
     end_reason?: string | null;
+    provider?: string;
     env?: Record<string, unknown>;
     datasets?: unknown[];
     running?: number;

@@ -23,7 +23,6 @@ ErrorCode = Literal[
     "context_taken",
     "dataset_taken",
     "disk_full",
-    "docker_unavailable",
     "engine",
     "execution_ended",
     "execution_not_found",
@@ -50,6 +49,7 @@ ErrorCode = Literal[
     "path_not_folder",
     "path_not_found",
     "path_refused",
+    "provider_unavailable",
     "quota_exceeded",
     "range_not_satisfiable",
     "read_only",
@@ -275,6 +275,7 @@ class Session(_Session, total=False):
     idle_timeout_s: float
     ended_at: Optional[str]
     end_reason: Optional[str]
+    provider: str
     env: Dict[str, Any]
     datasets: List[Any]
     running: int
