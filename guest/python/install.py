@@ -1,10 +1,17 @@
 """install.py - puts packages into a layer; runs in an installer box, with their interpreter.
 
+    python3 -I -S -c <this> fetch       the first box: the network to the index, its passwords
+    python3 -I -S -c <this> finish      the second one: neither; the same folder
+
 /workspace/install.json says what is wanted (src/session/installer.c writes it): a virtual
 environment at /bailey/template, or a folder of packages at /bailey/packages. What pip and the
 packages themselves print goes to standard error, line by line, for the client that waits. Standard output
 gets one line of JSON: {"python", "packages": [{"name", "version"}]}, or {"error": {"code",
-"message"}}. Nothing in it is trusted: code of packages has run in the same box.
+"message"}}.
+
+No code of packages runs in the first box, neither of those that are fetched nor of the template's: wheels
+are only unpacked, and no interpreter begins there that would find their .pth files. So what it tells of packages is
+true. Compiling and importing is the second box's, and nothing that it says is trusted.
 
 The same inputs make the same bytes: no times (compiled files carry a hash of their source instead),
 no caches, no logs.
@@ -47,21 +54,52 @@ def version_of(text):
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def find_pip(target):
-    """The words that run pip for this interpreter: its own module, else a wheel run as a zip."""
-    words = [sys.executable, "-I", "-m", "pip"]
-    found = subprocess.run(words + ["--version"], stdin=subprocess.DEVNULL, capture_output=True,
-                           text=True, check=False)
-    if found.returncode == 0 and version_of(found.stdout.split()[1]) >= (22, 3):
-        return words + (["--python", target] if target != sys.executable else [])
+# pip and what it may find installed are all that is on its path besides the standard library: a module of a
+# template that pip would use if it is there (keyring, truststore, ...) must not run beside its passwords.
+RUN_PIP = """
+import runpy, sys
+sys.path[:] = [path for path in sys.path if not path.startswith("/bailey/")] + sys.argv[1:3]
+del sys.argv[1:3]
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+PIP_HOME = "/workspace/pip"
+INSTALLED = "/workspace/installed"
+
+
+def find_pip():
+    """Where a pip lies, as an entry of sys.path with nothing else in it: the interpreter's own, else a wheel."""
+    code = "import os, pip; print(pip.__version__, os.path.dirname(pip.__file__))"
+    found = subprocess.run([sys.executable, "-I", "-c", code], stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True, check=False)
+    if found.returncode == 0:
+        version, _, folder = found.stdout.strip().partition(" ")
+        if version_of(version) >= (22, 3):
+            os.makedirs(PIP_HOME, exist_ok=True)
+            os.symlink(folder, os.path.join(PIP_HOME, "pip"))
+            return PIP_HOME
     wheels = sorted(glob.glob("/usr/share/python-wheels/pip-*.whl") +
                     glob.glob(os.path.join(os.path.dirname(os.__file__), "ensurepip", "_bundled",
                                            "pip-*.whl")))
     if wheels:
-        return [target, os.path.join(wheels[-1], "pip")]
+        return wheels[-1]
     raise Failure("install_failed", "the interpreter %s has no pip; install python3-pip or "
                   "python3-venv (Debian, Ubuntu), or name another one with SANDBOX_PYTHON"
                   % sys.executable)
+
+
+def pip_words(*program):
+    """Run pip with an interpreter; what it finds installed is what note_installed() says."""
+    os.makedirs(INSTALLED, exist_ok=True)
+    return [*program, "-c", RUN_PIP, find_pip(), INSTALLED]
+
+
+def note_installed(folders):
+    """What is there already, as pip looks for it: names, versions and needs, and no code at all."""
+    for folder in folders:
+        for name in glob.glob(os.path.join(glob.escape(folder), "*.dist-info", "METADATA")):
+            target = os.path.join(INSTALLED, os.path.basename(os.path.dirname(name)))
+            os.makedirs(target, exist_ok=True)
+            shutil.copyfile(name, os.path.join(target, "METADATA"))
 
 
 def index_is_away():
@@ -156,8 +194,8 @@ for number, name in enumerate(names, 1):
 """
 
 
-def compile_all(program, folder):
-    subprocess.run([program, "-I", "-c", COMPILE, folder], stdin=subprocess.DEVNULL,
+def compile_all(folder):
+    subprocess.run([sys.executable, "-I", "-S", "-c", COMPILE, folder], stdin=subprocess.DEVNULL,
                    stdout=sys.stderr.fileno(), check=False)
 
 
@@ -193,18 +231,24 @@ def check_python(wanted):
                       % (wanted, own, sys.executable))
 
 
-def build_template(job):
+def fetch_template(job):
     check_python(job.get("python"))
     program = make_environment()
     site = site_of(program)
     if job["requirements"].strip():
         requirements = write_text("/workspace/requirements.txt", job["requirements"])
-        pip(find_pip(program), (["--require-hashes"] if job["hashes"] else []) +
+        # Without -S, by which it would not know that it is a virtual environment; there is nothing in that yet.
+        pip(pip_words(program, "-I"), (["--require-hashes"] if job["hashes"] else []) +
             ["-r", requirements])
-        compile_all(program, site)
+    return site
+
+
+def finish_template(job):
+    program = os.path.join(TEMPLATE, "bin", "python")
+    for site in glob.glob(os.path.join(TEMPLATE, "lib", "python*", "site-packages")):
+        compile_all(site)
     write_files(TEMPLATE, job["files"])
     warm_up(program, job["modules"])
-    return site
 
 
 # ---- a folder of packages ----
@@ -223,10 +267,18 @@ def locked(report):
     return lines
 
 
-def build_packages(job):
+def sites_of(job):
+    if job["layer"]:
+        return glob.glob(os.path.join(TEMPLATE, "lib", "python*", "site-packages"))
+    import site
+
+    return site.getsitepackages()
+
+
+def fetch_packages(job):
     """Only what the template does not have: pip looks first, then fetches just that."""
-    target = os.path.join(TEMPLATE, "bin", "python") if job["layer"] else sys.executable
-    words = find_pip(target)
+    words = pip_words(sys.executable, "-I", "-S")
+    note_installed(sites_of(job))
     requirements = write_text("/workspace/requirements.txt", job["requirements"])
     report = "/workspace/report.json"
     pip(words, ["--dry-run", "--quiet", "--report", report, "-r", requirements])
@@ -236,9 +288,12 @@ def build_packages(job):
         say("installing " + " ".join(line.split(" ")[0] for line in lines))
         lock = write_text("/workspace/requirements.lock", "\n".join(lines) + "\n")
         pip(words, ["--no-deps", "--target", PACKAGES, "-r", lock])
-        compile_all(target, PACKAGES)
-    write_files(PACKAGES, job["files"])
     return PACKAGES
+
+
+def finish_packages(job):
+    compile_all(PACKAGES)
+    write_files(PACKAGES, job["files"])
 
 
 # ---- both ----
@@ -267,7 +322,11 @@ def main():
     with open(JOB, encoding="utf-8") as file:
         job = json.load(file)
     os.umask(0o022)
-    site = (build_template if job["kind"] == "template" else build_packages)(job)
+    is_template = job["kind"] == "template"
+    if sys.argv[1] == "finish":
+        (finish_template if is_template else finish_packages)(job)
+        return {"python": sys.version.split()[0]}
+    site = (fetch_template if is_template else fetch_packages)(job)
     return {"python": sys.version.split()[0], "packages": list_packages(site)}
 
 

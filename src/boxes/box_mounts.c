@@ -29,7 +29,7 @@ bool box_mounts_has_any(const struct launch_spec *spec)
 
 bool box_mounts_has_template(const struct launch_spec *spec)
 {
-    return spec->layer || spec->stages == STAGING_TEMPLATE;
+    return spec->layer || staging_is_template(spec->stages);
 }
 
 uint64_t box_mounts_bytes(const struct launch_spec *spec)
@@ -160,7 +160,7 @@ static void home_links(struct plan_builder *builder, const char *layer)
 static int stage_folder(struct plan_builder *builder, const struct launch_spec *spec,
                         struct error *err)
 {
-    bool is_template = spec->stages == STAGING_TEMPLATE;
+    bool is_template = staging_is_template(spec->stages);
     const char *target = is_template ? BOX_MOUNTS "/template" : BOX_MOUNTS "/packages";
     int r;
 
@@ -173,7 +173,8 @@ static int stage_folder(struct plan_builder *builder, const struct launch_spec *
     builder->plan.watch_staging =
         is_template ? "/" BOX_MOUNTS "/template" : "/" BOX_MOUNTS "/packages";
     plan_builder_rule(builder, RULE_WRITE_DIR, builder->plan.watch_staging);
-    builder->plan.egress_port = LAUNCH_EGRESS_PORT;
+    if (staging_fetches(spec->stages))
+        builder->plan.egress_port = LAUNCH_EGRESS_PORT;
     return 0;
 }
 

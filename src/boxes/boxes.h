@@ -34,13 +34,29 @@ enum launch_ids {
     LAUNCH_IDS_SINGLE, /* the caller's own for both; likewise */
 };
 
-/* Where an installer box has the folder for its result, and that it has a way to the index. */
+/*
+ * Where an installer box has the folder for its result. The first two fetch: they have a way to the
+ * index and its passwords, and run no code of packages. The other two finish what is there: code of
+ * packages runs in them, and they have neither.
+ */
 enum launch_staging {
     STAGING_NONE,
     STAGING_TEMPLATE, /* /bailey/template */
     STAGING_PACKAGES, /* /bailey/packages */
+    STAGING_FINISH_TEMPLATE,
+    STAGING_FINISH_PACKAGES,
     _STAGING_MAX,
 };
+
+static inline bool staging_fetches(enum launch_staging staging)
+{
+    return staging == STAGING_TEMPLATE || staging == STAGING_PACKAGES;
+}
+
+static inline bool staging_is_template(enum launch_staging staging)
+{
+    return staging == STAGING_TEMPLATE || staging == STAGING_FINISH_TEMPLATE;
+}
 
 /* A small file of ours in the box, read-only; borrowed. */
 struct launch_file {
@@ -61,7 +77,7 @@ struct launch_spec {
     const char *layer; /* host folder that is /bailey/template, read-only; NULL: none */
     const char *packages;       /* host folder that is /bailey/packages, read-only; NULL: none */
     const char *staging;        /* host folder, writable for the guest, at the path `stages` says */
-    enum launch_staging stages; /* not STAGING_NONE: the box listens for the egress proxy, too */
+    enum launch_staging stages; /* one that fetches listens for the egress proxy, too */
     const struct launch_file *files; /* below /bailey */
     size_t file_count;
     bool wants_ruleset; /* of Landlock, for processes that join the box: launched.ruleset_fd */

@@ -182,7 +182,7 @@ static void plan_builder_environment(struct plan_builder *builder, const struct 
         plan_builder_env(builder, "VIRTUAL_ENV=/bailey/template");
     if (spec->packages)
         plan_builder_env(builder, "PYTHONPATH=/bailey/packages");
-    for (size_t i = 0; i < ARRAY_SIZE(proxies) && spec->stages != STAGING_NONE; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(proxies) && staging_fetches(spec->stages); i++)
         plan_builder_env(builder, "%s=http://127.0.0.1:%d", proxies[i], LAUNCH_EGRESS_PORT);
 }
 

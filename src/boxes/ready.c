@@ -132,7 +132,7 @@ static int take_descriptors(struct launched *launched, const struct launch_spec 
         at++;
     }
     if (flags & READY_HAS_EGRESS) {
-        if (spec->stages != STAGING_NONE)
+        if (staging_fetches(spec->stages))
             launched->egress_fd = fd_take(&came->fds[at]);
         at++;
     }

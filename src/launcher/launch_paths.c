@@ -2,7 +2,8 @@
  * launch_paths.c - what the broker asked a box to contain, as folders of the engine.
  *
  * The broker names a layer by its hash and folders by the box's key; paths are made here. An
- * installer's folder is made here too, because it has to belong to the box's guest.
+ * installer's folder is made here too, because it has to belong to the box's guest; the box that
+ * finishes what another fetched has that one's ids, to which the folder belongs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,23 @@ static int make_staging(struct launcher *launcher, const char *key, uid_t guest_
     return 0;
 }
 
+bool staging_slot(struct launcher *launcher, const char *key, uint32_t *ret)
+{
+    char name[NAME_MAX + 1];
+    struct stat status;
+
+    staging_name(key, name, sizeof(name));
+    if (fstatat(launcher->folder_fd[FOLDER_LAYERS], name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISDIR(status.st_mode))
+        return false;
+    if (launcher->plan->pair_count == 0)
+        return slots_take(launcher, ret); /* all have one id */
+    if (status.st_uid <= PAIR_FIRST || (status.st_uid - PAIR_FIRST) % 2 != 1)
+        return false;
+    *ret = (status.st_uid - PAIR_FIRST) / 2;
+    return slots_take_one(launcher, *ret);
+}
+
 int launch_paths_fill(struct launcher *launcher, const struct launcher_make *make, const char *key,
                       struct launch_paths *room, struct launch_spec *spec, struct error *err)
 {
@@ -66,6 +84,8 @@ int launch_paths_fill(struct launcher *launcher, const struct launcher_make *mak
                make->key);
     spec->staging = room->staging;
     spec->stages = make->staging;
+    if (!staging_fetches(spec->stages))
+        return 0;
     installer_add_files(launcher, spec);
     return make_staging(launcher, make->key, spec->ids == LAUNCH_IDS_PAIR ? spec->guest_id : 0,
                         err);
@@ -75,7 +95,7 @@ void launch_paths_undo(struct launcher *launcher, const struct launcher_make *ma
 {
     char name[NAME_MAX + 1];
 
-    if (make->staging == STAGING_NONE)
+    if (!staging_fetches(make->staging))
         return;
     staging_name(make->key, name, sizeof(name));
     unlinkat(launcher->folder_fd[FOLDER_LAYERS], name, AT_REMOVEDIR); /* no guest was in it */

@@ -107,7 +107,9 @@ struct managed_box *boxes_new(struct launcher *launcher, const struct launcher_m
     if (!box || (is_prewarmed && launcher->slots_used >= boxes_slot_limit(launcher) / 4 * 3))
         return NULL;
     box->launcher = launcher;
-    if (!slots_take(launcher, &box->slot))
+    if (make->staging == STAGING_NONE || staging_fetches(make->staging)
+            ? !slots_take(launcher, &box->slot)
+            : !staging_slot(launcher, make->key, &box->slot))
         return NULL;
     box->source.fd = -1;
     box->make = *make;
@@ -289,7 +291,12 @@ void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
     }
     box = boxes_new(launcher, make, false);
     if (!box) {
-        error_set(&err, -EUSERS, ERROR_TOO_LARGE, "there is no room for another box");
+        if (make->staging == STAGING_NONE || staging_fetches(make->staging))
+            error_set(&err, -EUSERS, ERROR_TOO_LARGE, "there is no room for another box");
+        else
+            error_set(&err, -EAGAIN, ERROR_INSTALL_FAILED,
+                      "what was fetched cannot be finished: its folder is gone, or another box has "
+                      "its ids by now; install it again");
         refuse(launcher, make->serial, NULL, &err);
         return;
     }
@@ -370,7 +377,7 @@ static void reap(struct managed_box *box, struct launcher_usage *ret)
     struct launch_usage usage = {0};
 
     loop_remove(&launcher->loop, &box->source);
-    if (box->make.staging != STAGING_NONE)
+    if (staging_fetches(box->make.staging))
         egress_remove(launcher, box->facts.number);
     end_but_group(&box->launched, &usage);
     cgroup_usage(&box->launched.group, &counted); /* with what died together with the warden */

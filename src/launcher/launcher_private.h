@@ -127,6 +127,7 @@ struct launcher {
     /* warm interpreters (zygotes.h) */
     struct zygote *zygotes;
     struct zygote_owner *owners;
+    struct zygote_strays *strays;                                    /* what zygotes left behind */
     struct zygote_kernel *asked_kernels, *kernels[LAUNCHER_BUCKETS]; /* by pid */
     uint32_t next_kernel;
     char layer[HASH_TEXT_MAX]; /* of the default template; empty: none */
@@ -179,12 +180,8 @@ struct zygote_owner *zygote_owner_take(struct launcher *launcher, const char *te
 struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const char *tenant,
                                             const char *layer, uint32_t slot);
 void zygote_owner_give(struct zygote_owner *owner); /* NULL is fine */
-/*
- * What a zygote that is gone left behind, by the owner's own rights; waits for it. It is known by
- * its control group, else by its mount namespace (its name; empty: not at all).
- */
-void zygote_owner_kill(const struct zygote_owner *owner, const struct cgroup *group,
-                       const char *mounts);
+/* zygote_strays.c: these, by a child with that id; NULL: all of that id. */
+void zygote_strays_kill(uint32_t id, const pid_t *pids, size_t count);
 
 /*
  * zygote*.c: warm interpreters, one for each (tenant, layer, tier), started when first asked for
@@ -264,9 +261,10 @@ void layer_commit_sweep(
 /* In the child: keeps these two descriptors, and can touch nothing but what is in the folder. */
 int layer_commit_confine(int folder_fd, int answer_fd);
 /*
- * What the child does: <layers>/<name> loses all that is no file, folder or link within itself,
- * belongs to `id` afterwards, is written down and gets the name of its contents. Fills
- * `layer_committed`, its error too. After a failure the folder is still there, in whatever state.
+ * What the child does: <layers>/<name> loses all that is no file, folder or link within itself, and
+ * .pth files that pip did not write down; belongs to `id` afterwards, is written down and gets the
+ * name of its contents. Fills `layer_committed`, its error too. After a failure the folder is still
+ * there, in whatever state.
  */
 int layer_commit_folder(int layers_fd, const char *name, uid_t id,
                         struct launcher_layer_committed *layer_committed);
@@ -284,6 +282,8 @@ int launch_paths_fill(struct launcher *launcher, const struct launcher_make *mak
 void launch_paths_undo(struct launcher *launcher,
                        const struct launcher_make *make); /* no box came of it */
 void staging_name(const char *key, char *name, size_t size);
+/* The ids to which an installer's folder belongs; false: there is none, or somebody has them. */
+bool staging_slot(struct launcher *launcher, const char *key, uint32_t *ret);
 
 /* egress.c: the launcher's side of the proxy, which lives outside. */
 int egress_open(struct launcher *launcher);

@@ -10,8 +10,10 @@
  * Order, so that a crash leaves either the folder as it was or a whole layer: contents, manifest
  * and file system written out, then the rename, then the folder of layers.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,15 +74,81 @@ static int drop_attributes(int fd)
     return 0;
 }
 
+/* Python runs lines of these at every start, if they lie right here. */
+static bool is_start_file(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    const char *folder = "/site-packages";
+    size_t length = name ? (size_t)(name - path) : 0;
+
+    return (str_starts(path, "lib/python") || str_starts(path, "lib64/python")) &&
+           str_ends(path, ".pth") && length > strlen(folder) &&
+           strncmp(name - strlen(folder), folder, strlen(folder)) == 0;
+}
+
+/* Whether RECORD of a package has the name at the beginning of a line. */
+static bool has_record(int dir_fd, const char *package, const char *name)
+{
+    char path[NAME_MAX + 16], line[NAME_MAX + 8];
+    CLEANUP(fd_closep) int fd = -1;
+    FILE *file = NULL;
+    struct stat status;
+    bool is_there = false;
+    size_t length = strlen(name);
+
+    if (str_format(path, sizeof(path), "%s/RECORD", package) < 0)
+        return false;
+    fd = openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+        return false;
+    file = fdopen(fd, "r");
+    if (!file)
+        return false;
+    fd = -1;
+    /* What is longer than the line comes as lines of its own, none of which can have the name. */
+    for (bool is_begun = true; !is_there && fgets(line, sizeof(line), file);) {
+        is_there = is_begun && str_starts(line, name) && line[length] == ',';
+        is_begun = strchr(line, '\n') != NULL;
+    }
+    fclose(file);
+    return is_there;
+}
+
+/* pip writes down what it unpacks; a file that is in no list was made by somebody else. */
+static bool is_recorded(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    bool is_there = false;
+
+    if (!folder) {
+        fd_closep(&fd);
+        return false;
+    }
+    while (!is_there && (entry = readdir(folder)))
+        is_there = str_ends(entry->d_name, ".dist-info") && has_record(fd, entry->d_name, name);
+    closedir(folder);
+    return is_there;
+}
+
+static bool may_stay(const struct manifest_item *item)
+{
+    if (is_start_file(item->path) && !S_ISDIR(item->status.st_mode) &&
+        (item->target || !is_recorded(item->dir_fd, item->name)))
+        return false;
+    if (item->target)
+        return is_inside(item->path, item->target) || is_interpreter(item->path, item->target);
+    return item->fd >= 0;
+}
+
 static int look(void *ctx, struct manifest_item *item)
 {
     uid_t id = *(const uid_t *)ctx;
     mode_t kind = item->status.st_mode & S_IFMT, mode = 0755;
     int r;
 
-    if (item->target
-            ? !is_inside(item->path, item->target) && !is_interpreter(item->path, item->target)
-            : item->fd < 0)
+    if (!may_stay(item))
         return unlinkat(item->dir_fd, item->name, 0) < 0 ? -errno : 1;
     if (item->target)
         return fchownat(item->dir_fd, item->name, id, id, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;

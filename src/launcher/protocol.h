@@ -77,7 +77,7 @@ struct launcher_make {
     char layer[HASH_TEXT_MAX]; /* of the template, 64 of [0-9a-f]; empty: the host's own Python */
     uint8_t tier;              /* the zygote's; TIER_NONE: no kernel is wanted */
     uint32_t kernel;           /* the id that it gets in the box; 0 with TIER_NONE */
-    uint8_t staging; /* enum launch_staging: an installer box, with network to the index */
+    uint8_t staging;           /* enum launch_staging: an installer box */
     char tenant[LAUNCHER_TENANT_MAX]; /* whose zygote it shares; empty: the local tenant's */
 };
 

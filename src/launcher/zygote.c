@@ -157,7 +157,7 @@ static void unwatch(struct zygote *zygote, struct loop_source *source)
     source->fd = -1;
 }
 
-/* Ends by itself when nothing is left to reap: its socket is closed then. */
+/* It goes when nothing is left to reap. */
 static void retire(struct zygote *zygote)
 {
     if (zygote->state == ZYGOTE_IS_WAITING) {
@@ -166,7 +166,7 @@ static void retire(struct zygote *zygote)
     }
     zygote->state = ZYGOTE_IS_RETIRED;
     if (zygote->kernels == 0)
-        unwatch(zygote, &zygote->control);
+        kill(zygote->pid, SIGKILL);
 }
 
 /* What packages print while they are imported, a line each, and not without end. */
@@ -199,7 +199,7 @@ static bool is_readable(int fd)
     return poll(&polled, 1, 0) > 0 && polled.revents & POLLIN;
 }
 
-static bool hear(struct zygote *zygote);
+static int hear(struct zygote *zygote);
 
 /*
  * A process that has not joined its box yet is of the zygote's own process group, and goes with it;
@@ -207,15 +207,15 @@ static bool hear(struct zygote *zygote);
  */
 static void reap(struct zygote *zygote, int *ret_status)
 {
-    kill(zygote->pid, SIGKILL); /* it may not be its group's leader yet */
-    kill(-zygote->pid, SIGKILL);
-    while (waitpid(zygote->pid, ret_status, __WALL) < 0 && errno == EINTR)
-        ;
-    while (waitpid(-zygote->pid, NULL, __WALL) > 0 || errno == EINTR)
+    pid_t pid = zygote->pid;
+
+    kill(pid, SIGKILL); /* it may not be its group's leader yet */
+    kill(-pid, SIGKILL);
+    while (waitpid(pid, ret_status, __WALL) < 0 && errno == EINTR)
         ;
     zygote->pid = 0;
     /* Its last words, and those of kernels that had just joined. */
-    for (int i = 0; i < WORDS_FREE && zygote->control.fd >= 0 && hear(zygote); i++)
+    for (int i = 0; i < WORDS_FREE && zygote->control.fd >= 0 && hear(zygote) > 0; i++)
         ;
     while (zygote->said.fd >= 0 && is_readable(zygote->said.fd))
         on_said(&zygote->said, 0);
@@ -223,9 +223,7 @@ static void reap(struct zygote *zygote, int *ret_status)
     unwatch(zygote, &zygote->control);
     unwatch(zygote, &zygote->end);
     zygote_orphans(zygote);
-    zygote_owner_kill(zygote->owner, &zygote->group, zygote->mounts);
-    cgroup_reaper_add(zygote->launcher, &zygote->group);
-    cgroup_init(&zygote->group);
+    zygote_strays_end(zygote, pid);
 }
 
 static void on_end(struct loop_source *source, uint32_t events)
@@ -267,8 +265,8 @@ static void ready(struct zygote *zygote)
     pool_wake(zygote->launcher);
 }
 
-/* False: nothing more was said, or never will be. */
-static bool hear(struct zygote *zygote)
+/* 1: a word; 0: none for now; -1: something that is no word, or never again one. */
+static int hear(struct zygote *zygote)
 {
     struct zygote_word word;
     union {
@@ -282,9 +280,11 @@ static bool hear(struct zygote *zygote)
                              .msg_controllen = sizeof(control)};
     struct cmsghdr *header;
     struct ucred sender = {0};
+    ssize_t length;
 
-    if (recvmsg(zygote->control.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(word))
-        return false;
+    length = recvmsg(zygote->control.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (length != (ssize_t)sizeof(word))
+        return length < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
     header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_type == SCM_CREDENTIALS)
         memcpy(&sender, CMSG_DATA(header), sizeof(sender));
@@ -292,21 +292,22 @@ static bool hear(struct zygote *zygote)
         ready(zygote);
     else
         zygote_heard(zygote, &word, sender.pid);
-    return true;
+    return 1;
 }
 
 static void on_control(struct loop_source *source, uint32_t events)
 {
     struct zygote *zygote = CONTAINER_OF(source, struct zygote, control);
 
-    for (int i = 0; i < WORDS_PER_TURN; i++) {
-        if (hear(zygote)) {
-            zygote->words++;
-            continue;
-        }
-        if (events & (EPOLLHUP | EPOLLERR))
-            unwatch(zygote, source); /* its pidfd says the rest */
-        break;
+    int heard = 1;
+
+    for (int i = 0; i < WORDS_PER_TURN && heard > 0; i++) {
+        heard = hear(zygote);
+        zygote->words += heard != 0;
+    }
+    if (heard <= 0 && events & (EPOLLHUP | EPOLLERR)) {
+        unwatch(zygote, source); /* its pidfd says the rest */
+        return;
     }
     if (zygote->words > WORDS_FREE + WORDS_PER_FORK * (uint64_t)zygote->forks) {
         log_warning("a zygote (tier %u) talks too much, ending it", zygote->tier);
@@ -315,7 +316,7 @@ static void on_control(struct loop_source *source, uint32_t events)
         return;
     }
     if (zygote->state == ZYGOTE_IS_RETIRED && zygote->kernels == 0)
-        unwatch(zygote, &zygote->control);
+        kill(zygote->pid, SIGKILL);
 }
 
 /* ---- asked ---- */
@@ -344,6 +345,7 @@ void zygotes_leave(struct launcher *launcher)
             reap(launcher->zygotes, &status);
         drop(launcher->zygotes);
     }
+    zygote_strays_leave(launcher);
 }
 
 int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t kernel,
@@ -446,7 +448,7 @@ void zygotes_tick(struct launcher *launcher, uint64_t now_ms)
     struct zygote *next;
 
     end_stuck(launcher, now_ms);
-
+    zygote_strays_tick(launcher, now_ms);
     for (struct zygote *zygote = launcher->zygotes; zygote; zygote = next) {
         next = zygote->next;
         if (now_ms < zygote->at_ms)
@@ -464,7 +466,7 @@ void zygotes_tick(struct launcher *launcher, uint64_t now_ms)
 
 uint64_t zygotes_deadline(const struct launcher *launcher)
 {
-    uint64_t first = 0;
+    uint64_t first = zygote_strays_deadline(launcher);
 
     for (const struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         if ((zygote->state == ZYGOTE_IS_WAITING || zygote->state == ZYGOTE_IS_STARTING) &&

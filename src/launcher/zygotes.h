@@ -63,6 +63,13 @@ struct zygote_process {
 int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote_process *ret,
                  struct error *err);
 
+/* zygote_strays.c */
+/* Its process is gone; takes its control group. Those of its process group were killed. */
+void zygote_strays_end(struct zygote *zygote, pid_t process_group);
+void zygote_strays_tick(struct launcher *launcher, uint64_t now_ms);
+uint64_t zygote_strays_deadline(const struct launcher *launcher); /* 0: none */
+void zygote_strays_leave(struct launcher *launcher); /* waits for them, half a second at most */
+
 /* zygote_kernel.c */
 int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel);
 /* What a zygote said of one of its kernels; `sender`: who sent it, by the kernel's word. */

@@ -23,7 +23,14 @@
 struct box;
 struct provider;
 
-enum make_staging { MAKE_ORDINARY, MAKE_INSTALLER_TEMPLATE, MAKE_INSTALLER_PACKAGES };
+/* Boxes of an installation: two that fetch, and two that finish what was fetched. */
+enum make_staging {
+    MAKE_ORDINARY,
+    MAKE_INSTALLER_TEMPLATE,
+    MAKE_INSTALLER_PACKAGES,
+    MAKE_FINISH_TEMPLATE,
+    MAKE_FINISH_PACKAGES,
+};
 
 struct make_request {
     const struct provider_row *provider; /* that is to make it; NULL: the configured one */

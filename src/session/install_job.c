@@ -226,6 +226,8 @@ void job_read_answer(struct install_job *job, const struct exec_end *end)
                        text ? text : "");
         return;
     }
+    if (job->is_finishing)
+        return; /* what it has was told before code of packages ran */
     str_copy(job->python, sizeof(job->python), json_string_value(python));
     job->packages = checked_packages(json_object_get(answer, "packages"));
     if (!job->packages)

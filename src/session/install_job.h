@@ -38,8 +38,11 @@ struct install_job {
     char inputs[LAYER_TEXT]; /* the hash of everything that decides what comes out */
     char layer[LAYER_TEXT];  /* packages: what they are for; empty: the host's own Python */
     bool is_template;
+    bool
+        is_finishing; /* the second box, in which code of packages runs: no network, no passwords */
     const char *interpreter; /* the engine's word for it; NULL: it has none */
     uint64_t timeout_ms, bytes_max, memory_bytes, started_ms;
+    uint64_t script_ms; /* when the first script began */
     struct installation *installations;
 
     uint32_t make_serial, number, call;

@@ -8,6 +8,10 @@
  * back first, then its folder is committed (or thrown away), then everybody is told. Nothing that
  * the box says is believed but in words for people: the layer's name, its bytes and files are the
  * launcher's.
+ *
+ * There are two boxes, one after the other, with the same folder. The first has the network to the
+ * index and its passwords, and runs no code of packages. The second compiles and imports them, and
+ * has neither.
  */
 #include "session/installer.h"
 
@@ -22,6 +26,7 @@
 #include "session/install_job.h"
 
 #define WATCH_MS 1000
+#define FINISH_LEAST_MS 1000 /* however long the fetching took */
 #define PUT_MAX (LIMIT_TEMPLATE_FILES * 2 + LIMIT_CONFIG_BYTES * 2)
 
 /* ---- its end ---- */
@@ -135,6 +140,19 @@ static void on_layer_committed(void *ctx, const struct layer_committed *layer_co
     job_tell(job);
 }
 
+static int job_make(struct install_job *job, struct error *err);
+
+/* The second box; job->put still has the order. */
+static int start_finish(struct install_job *job)
+{
+    job->is_finishing = true;
+    job->put_at = 0;
+    job->number = job->call = 0;
+    buf_clear(&job->said);
+    buf_clear(&job->line);
+    return job_make(job, &job->err);
+}
+
 static void on_box_gone(void *ctx, const struct box_facts *facts)
 {
     struct install_job *job = ctx;
@@ -144,6 +162,8 @@ static void on_box_gone(void *ctx, const struct box_facts *facts)
         error_set(&job->err, -ENOMEM, ERROR_INSTALL_FAILED,
                   "the installation needed more memory than the box has (%llu MB)",
                   (unsigned long long)(job->memory_bytes / MIB));
+    if (job->err.num == 0 && !job->is_finishing && start_finish(job) == 0)
+        return;
     if (job->err.num < 0) {
         if (provider->ops->discard)
             provider->ops->discard(provider, job->key, false);
@@ -276,17 +296,28 @@ static const struct exec_events exec_events = {
 static void start_script(struct install_job *job)
 {
     CLEANUP(buf_free) struct buf script = BUF_INIT(LIMIT_ARGV_BYTES / 2);
-    /* pip's settings of this host are a file that only installer boxes have. */
+    /* pip's settings of this host are a file that only boxes which fetch have: the first of these
+     * is for them alone. */
     static const char *const env[] = {"PIP_CONFIG_FILE=/bailey/pip/pip.conf", "HOME=/tmp",
                                       "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
     const struct session_language *python = session_manager_language(job->manager, "python");
-    const char *argv[] = {python->program, "-I", "-c", NULL, NULL};
-    struct exec_spec spec = {
-        .argv = argv, .env = env, .ends_box = true, .timeout_ms = job->timeout_ms};
+    const char *argv[] = {python->program, "-I", "-S", "-c", NULL, NULL, NULL};
+    struct exec_spec spec = {.argv = argv,
+                             .env = env + job->is_finishing,
+                             .ends_box = true,
+                             .timeout_ms = job->timeout_ms};
+    uint64_t now_ms = clock_now_ms();
     struct error err = {0};
     int r = buf_append(&script, guest_install_py, guest_install_py_length);
 
-    argv[3] = buf_text(&script);
+    argv[4] = buf_text(&script);
+    argv[5] = job->is_finishing ? "finish" : "fetch";
+    if (!job->is_finishing)
+        job->script_ms = now_ms;
+    else /* both have the time of one */
+        spec.timeout_ms = job->timeout_ms > now_ms - job->script_ms + FINISH_LEAST_MS
+                              ? job->timeout_ms - (now_ms - job->script_ms)
+                              : FINISH_LEAST_MS;
     if (r < 0)
         r = error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
     else
@@ -316,7 +347,8 @@ static void on_put(void *ctx, const struct error *err)
 {
     struct install_job *job = ctx;
 
-    buf_free(&job->put);
+    if (job->is_finishing)
+        buf_free(&job->put);
     if (err->num < 0)
         job_over(job, err);
     else
@@ -389,6 +421,9 @@ static int job_make(struct install_job *job, struct error *err)
         .layer = job->layer[0] ? job->layer : NULL,
         .staging = job->is_template ? MAKE_INSTALLER_TEMPLATE : MAKE_INSTALLER_PACKAGES,
     };
+
+    if (job->is_finishing)
+        request.staging = job->is_template ? MAKE_FINISH_TEMPLATE : MAKE_FINISH_PACKAGES;
 
     if (!provider->ops->commit_layer)
         return error_set(err, -ENOSYS, ERROR_INSTALL_FAILED,

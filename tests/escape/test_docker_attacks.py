@@ -286,6 +286,9 @@ def test_59_a_flood_ends_with_its_box_and_harms_nobody(daemon, session):
     """Both streams full, by several at once, while another session works."""
     other = daemon.session()["id"]
     begun = daemon.background(session, "sh", "-c", "yes a & yes b >&2 & yes c", timeout=0)
+    # The other's box may have been ready first: what has not begun cannot be ended by a signal.
+    support.wait_until(lambda: daemon.get(f"/v1/sessions/{session}/processes/{begun['execution_id']}")
+                       ["stdout_bytes"] > 0, "the flood has begun")
     for number in range(5):
         assert daemon.exec(other, "echo", str(number))["stdout"] == f"{number}\n"
     daemon.post(f"/v1/sessions/{session}/processes/{begun['execution_id']}/signal", {"signal": "KILL"})

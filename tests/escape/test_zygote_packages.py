@@ -41,8 +41,8 @@ STRAY = ("import os, signal\n"
 TALKER = ("import os, socket, threading\n"
           "if os.path.exists('/bailey/driver/_zygote.so'):\n"
           "    control = socket.socket(fileno=os.dup(3))\n"
-          "    for _ in range(5000):\n"
-          "        control.send(b'\\4' + b'\\0' * 71)\n")
+          "    for number in range(5000):  # words, and what is none\n"
+          "        control.send(b'\\4' + b'\\0' * 63 if number % 2 else b'x')\n")
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,6 @@ def namespace(pid, kind):
     return os.readlink(f"/proc/{pid}/ns/{kind}")
 
 
-CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21
-
-
 class Family:
     """
     Stub, who waits for the egress proxy's work, launcher, broker, the zygotes, the warden of one
@@ -79,9 +76,10 @@ def has_nothing_on_the_host(family):
     for pid in (family.launcher, family.broker, family.warden):
         assert namespace(pid, "user") != own
     assert family.zygotes, "the daemon was to be warm"
-    for pid in family.zygotes:  # what it may do it may in the engine's namespace, and little of that
+    for pid in family.zygotes:  # in the engine's namespace, and without any right there
         assert namespace(pid, "user") == namespace(family.launcher, "user")
-        assert int(status(pid)["CapEff"][0], 16) == 1 << CAP_SYS_ADMIN | 1 << CAP_SYS_PTRACE
+        assert {status(pid)[key][0] for key in ALL_SETS} == {NOTHING}, status(pid)
+        assert status(pid)["Seccomp"] == ["2"], status(pid)
         assert namespace(pid, "mnt") not in (namespace("self", "mnt"), namespace(family.launcher, "mnt"))
     for pid in family.all():
         assert status(pid)["NoNewPrivs"] == ["1"], (pid, status(pid))
@@ -130,7 +128,7 @@ def test_root_start_is_nobody_on_the_host():
             assert int(now["Uid"][0]) >= 65536 and now["Groups"] == [], now
             ids[pid] = int(now["Uid"][0])
         assert len({ids[p] for p in (family.launcher, family.broker, family.warden,
-                                     family.keeper)}) == 4, ids
+                                     family.keeper, family.zygotes[0])}) == 5, ids
         for kind in ("uid", "gid"):
             for _, outside, count in maps(family.launcher, kind):
                 assert outside >= 65536 and count <= 65536, maps(family.launcher, kind)
@@ -209,7 +207,8 @@ def test_ordinary_user_with_newuidmap(room, monkeypatch):
             assert set(status(pid)["Uid"]) == {str(OWN_ID)}, status(pid)
         session = daemon.get(f"/v1/sessions/{family.session}")
         assert "uid_split" in session["isolation"]["layers"], session
-        assert 300000 <= int(status(family.warden)["Uid"][0]) < 302000, status(family.warden)
+        for pid in (family.warden, *family.zygotes):
+            assert 300000 <= int(status(pid)["Uid"][0]) < 302000, status(pid)
 
 
 def test_guest_of_a_session_has_nothing():

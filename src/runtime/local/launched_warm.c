@@ -27,7 +27,9 @@ int warm_fill_make(const struct make_request *request, struct launcher_make *mak
 {
     static const uint8_t staging[] = {[MAKE_ORDINARY] = STAGING_NONE,
                                       [MAKE_INSTALLER_TEMPLATE] = STAGING_TEMPLATE,
-                                      [MAKE_INSTALLER_PACKAGES] = STAGING_PACKAGES};
+                                      [MAKE_INSTALLER_PACKAGES] = STAGING_PACKAGES,
+                                      [MAKE_FINISH_TEMPLATE] = STAGING_FINISH_TEMPLATE,
+                                      [MAKE_FINISH_PACKAGES] = STAGING_FINISH_PACKAGES};
     bool is_warm = request->is_warm && request->tier < TIERS_MAX;
 
     make->has_packages = request->has_packages;

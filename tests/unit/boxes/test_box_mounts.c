@@ -223,6 +223,14 @@ static void test_environment(void **state)
     plan_builder_of(builder, &fixture->spec);
     assert_null(env_of(builder, "VIRTUAL_ENV"));
     assert_string_equal(env_of(builder, "http_proxy"), "http://127.0.0.1:3128");
+    /* Where code of packages runs there is no way to the index. */
+    for (int stages = STAGING_FINISH_TEMPLATE; stages <= STAGING_FINISH_PACKAGES; stages++) {
+        fixture->spec.stages = (enum launch_staging)stages;
+        plan_builder_of(builder, &fixture->spec);
+        for (size_t i = 0; i < 6; i++)
+            assert_null(env_of(builder, proxies[i]));
+        assert_int_equal(builder->plan.egress_port, 0);
+    }
     fixture->spec.staging = NULL;
     free(builder);
 }

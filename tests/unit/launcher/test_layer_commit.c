@@ -143,6 +143,42 @@ static void test_modes_and_owners(void **state)
     assert_int_equal(mode_of(scratch_path(&fixture->scratch, text)), 0444);
 }
 
+/* Python runs lines of .pth files at every start: only those that pip unpacked stay. */
+static void test_start_files(void **state)
+{
+    static const struct {
+        const char *path;
+        bool stays;
+    } rows[] = {
+        {"lib/python3.11/site-packages/listed.pth", true},
+        {"lib/python3.11/site-packages/stray.pth", false},
+        {"lib/python3.11/site-packages/listed.pth.pth", false},
+        {"lib/python3.11/site-packages/isted.pth", false},
+        {"lib/python3.11/site-packages/torch/weights.pth", true}, /* not where Python looks */
+        {"lib/python3.11/site-packages/plain.py", true},
+        {"weights.pth", true},
+    };
+    struct fixture *fixture = *state;
+    struct stat status;
+
+    folder_in(fixture, "lib/python3.11/site-packages/torch");
+    folder_in(fixture, "lib/python3.11/site-packages/one-1.0.dist-info");
+    folder_in(fixture, "lib/python3.11/site-packages/two-1.0.dist-info");
+    write_in(fixture, "lib/python3.11/site-packages/one-1.0.dist-info/RECORD",
+             "one.py,sha256=x,1\nxlisted.pth,,\nlisted.pth,sha256=x,3\n");
+    assert_int_equal(
+        mkfifo(in(fixture, "lib/python3.11/site-packages/two-1.0.dist-info/RECORD"), 0600), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        write_in(fixture, rows[i].path, "import os\n");
+    assert_int_equal(symlink("plain.py", in(fixture, "lib/python3.11/site-packages/link.pth")), 0);
+    commit_layer(fixture);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if ((lstat(in(fixture, rows[i].path), &status) == 0) != rows[i].stays)
+            fail_msg("%s %s", rows[i].path, rows[i].stays ? "is gone" : "stays");
+    }
+    assert_int_equal(lstat(in(fixture, "lib/python3.11/site-packages/link.pth"), &status), -1);
+}
+
 static void test_links(void **state)
 {
     static const struct {
@@ -376,11 +412,17 @@ static void test_walls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FIXTURE(test_modes_and_owners), WITH_FIXTURE(test_links),
-        WITH_FIXTURE(test_what_is_no_file),  WITH_FIXTURE(test_attributes),
-        WITH_FIXTURE(test_strange_names),    WITH_FIXTURE(test_was_there),
-        WITH_FIXTURE(test_hard_links),       WITH_FIXTURE(test_too_deep),
-        WITH_FIXTURE(test_no_folder),        WITH_FIXTURE(test_walls),
+        WITH_FIXTURE(test_modes_and_owners),
+        WITH_FIXTURE(test_links),
+        WITH_FIXTURE(test_start_files),
+        WITH_FIXTURE(test_what_is_no_file),
+        WITH_FIXTURE(test_attributes),
+        WITH_FIXTURE(test_strange_names),
+        WITH_FIXTURE(test_was_there),
+        WITH_FIXTURE(test_hard_links),
+        WITH_FIXTURE(test_too_deep),
+        WITH_FIXTURE(test_no_folder),
+        WITH_FIXTURE(test_walls),
     };
 
     return cmocka_run_group_tests_name("launcher/layer_commit", tests, NULL, NULL);

@@ -89,7 +89,11 @@ static void discard(struct provider *provider, const char *key, bool is_packages
 static const char script[] =
     "#!/bin/sh\n"
     "order=$(cat install.json)\n"
-    "case $order in\n"
+    "case $5$order in\n"
+    "finish*later*) echo 'it breaks' >&2; exit 1 ;;\n"
+    "*later*) echo '{\"python\":\"3.11.1\",\"packages\":[]}' ;;\n"
+    "finish*) echo '{\"python\":\"9\",\"packages\":[{\"name\":\"A\",\"version\":\"1\"},"
+    "{\"name\":\"lie\",\"version\":\"1\"}]}' ;;\n"
     "*good*) echo 'first line' >&2; printf 'second' >&2\n"
     "  echo '{\"python\":\"3.11.1\",\"packages\":[{\"name\":\"Good\",\"version\":\"1.0\"},"
     "{\"name\":\"odd name\",\"version\":\"1\"},7]}' ;;\n"
@@ -194,7 +198,9 @@ static void test_good(void **state)
     UNTIL(fixture, told.done);
     assert_int_equal(told.err.num, 0);
     assert_string_equal(told.end.layer, ONE);
-    assert_int_equal(told.packages, 1); /* what is no name of a package is passed over */
+    /* What is no name of a package is passed over, and so is what the second box says. */
+    assert_int_equal(told.packages, 1);
+    assert_int_equal(fixture->made, 2);
     assert_false(told.end.was_there);
     assert_string_equal(told.lines, "first line|second|");
     assert_int_equal(press.discarded, 0);
@@ -211,8 +217,24 @@ static void test_two_are_one(void **state)
     start(fixture, &told[1], "good");
     start(fixture, &told[2], "good too");
     UNTIL(fixture, told[0].done && told[1].done && told[2].done);
-    assert_int_equal(fixture->made, 2);
+    assert_int_equal(fixture->made, 4); /* a box that fetches, and one that finishes */
     assert_string_equal(told[1].end.layer, ONE);
+}
+
+/* What was fetched is thrown away when it cannot be finished. */
+static void test_fails_when_it_is_finished(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct told told;
+
+    start(fixture, &told, "later");
+    UNTIL(fixture, told.done);
+    assert_string_equal(told.err.code, ERROR_INSTALL_FAILED);
+    assert_string_equal(told.err.text, "it breaks");
+    assert_int_equal(fixture->made, 2);
+    assert_int_equal(press.discarded, 1);
+    assert_int_equal(press.layer_committed, 0);
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
 }
 
 static void test_cancel(void **state)
@@ -614,6 +636,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         HERE(test_good),
         HERE(test_two_are_one),
+        HERE(test_fails_when_it_is_finished),
         HERE(test_cancel),
         HERE(test_cancel_before_the_box),
         HERE(test_failures),
