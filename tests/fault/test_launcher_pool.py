@@ -173,8 +173,10 @@ def test_folders_of_a_killed_daemon_are_swept():
     running = Daemon(support.Way("root"), env={"POOL": "1"})
     made(running.ask("session", "s_first"))
     filled(running, 1)
+    launcher = running.launcher
     running.process.kill()
     running.wait()
+    support.wait_until(lambda: not is_alive(launcher), "the launcher has ended with its supervisor")
     assert [n for n in folders(running) if n.startswith("p_")]
     again = Daemon(support.Way("root"), env={"POOL": "1"}, room=running.room)
     assert folders(again) == folders(again, "packages") == ["s_first"]
