@@ -11,17 +11,12 @@
  * The numbers are bounds, no quotas: a program that needs more than these in one box is an attack
  * or broken. What is refused by the system call filter needs no watching (sandbox/filter_table.h).
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/limits.h"
-#include "base/str.h"
 #include "warden/warden_private.h"
 
 #define TEXT_BYTES 4096
