@@ -63,8 +63,12 @@ static int make_folder(const char *path, const struct id_plan *owner, mode_t mod
 {
     if (mkdir(path, mode) < 0)
         return error_errno(err, "making the private folder %s", path);
-    if (owner && chown(path, (uid_t)owner->host_guest, (gid_t)owner->host_guest) < 0)
-        return error_errno(err, "giving %s to the guest", path);
+    if (owner && chown(path, (uid_t)owner->host_guest, (gid_t)owner->host_guest) < 0) {
+        int r = error_errno(err, "giving %s to the guest", path);
+
+        rmdir(path);
+        return r;
+    }
     return 0;
 }
 
@@ -86,6 +90,8 @@ static int make_top(const struct id_plan *owner, struct launched *launched, stru
         if (r < 0)
             error_set(err, r, ERROR_ENGINE, "locking the private folder %s: %s", launched->folder,
                       strerror(-r));
+        if (r < 0)
+            rmdir(launched->folder); /* it is ours and empty; a sweeper may have been faster */
     }
     if (r < 0)
         launched->folder[0] = 0;

@@ -56,14 +56,14 @@ def strace():
         pytest.skip("strace is not installed: tools/setup test installs it")
 
 
-def injected(name, error, when, room, user=None):
+def injected(name, error, when, room, user=None, prefix=()):
     """One run with a fault; whether any process got there, and how the run ended."""
     log = room.path / "strace.log"
     argv = support.command("exec", "--json", "--file", f"{fault.honest()}:/workspace/honest",
                            "--timeout", "10", "--", "./honest", user=user)
     tracer = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={name}", "-e", "signal=none",
               "-e", f"inject={name}:error={error}:when={when}"]
-    ended = fault.call([*tracer, *argv], f"{name} {error} when={when}", room)
+    ended = fault.call([*tracer, *map(str, prefix), *argv], f"{name} {error} when={when}", room)
     hit = "(INJECTED)" in log.read_text(errors="replace")
     return hit, ended
 
@@ -77,6 +77,21 @@ def test_system_call_fails(name, error):
         # The guest's own writes, its start and its memory may be what failed.
         fault.assert_right_or_clear(ended, guest_may_fail=hit)
         assert hit or ended.status == 0, ended
+        left = room.left_in_tmp()
+        assert left == [], f"{ended.what} left {left}"
+        room.remove()
+        if not hit:
+            break
+
+
+@pytest.mark.parametrize("name, error", [("openat", "EMFILE"), ("flock", "ENOLCK"), ("chown", "EPERM")])
+def test_a_private_folder_is_not_left(name, error):
+    """Where namespaces are refused a box is a folder in TMPDIR: one that cannot be used is removed."""
+    refused = [support.denier(), *support.NO_NAMESPACES, "--"]
+    for when in range(1, 25):
+        room = support.Room()
+        hit, ended = injected(name, error, when, room, prefix=refused)
+        fault.assert_right_or_clear(ended, guest_may_fail=hit)
         left = room.left_in_tmp()
         assert left == [], f"{ended.what} left {left}"
         room.remove()
