@@ -191,18 +191,27 @@ int recipe_not_put(const char *path, struct error *err)
                      "copying in '%s': %s", path, told.text);
 }
 
+bool recipe_no_interpreter(const struct config *config, const struct provider_row *provider,
+                           const char *language, const char *program, struct error *err)
+{
+    const struct language_row *row = language_find(language);
+
+    if (!provider || !provider->no_program || err->code != ERROR_COMMAND_NOT_FOUND)
+        return false;
+    provider->no_program(config, program, row ? row->title : language, err);
+    return true;
+}
+
 int recipe_not_started(const struct recipe *recipe, const struct provider_row *provider,
                        uint32_t layers, struct error *err)
 {
     const char *program = recipe->argv[0];
-    const struct language_row *row = recipe->language ? language_find(recipe->language) : NULL;
 
     if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
         error_prefix(err, program);
     if (!recipe->language)
         return err->num;
-    if (err->code == ERROR_COMMAND_NOT_FOUND && provider && provider->no_program)
-        provider->no_program(recipe->config, program, row ? row->title : recipe->language, err);
+    recipe_no_interpreter(recipe->config, provider, recipe->language, program, err);
     /* Without a mount namespace an interpreter cannot be shown past a folder that only its owner
      * enters. */
     if (err->num == -EACCES && !(layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS)))

@@ -90,6 +90,11 @@ int recipe_fall_back(struct recipe *recipe, struct result *result, const char *w
 /* Explains why a file did not get into the box at `path`. Returns err->num. */
 int recipe_not_put(const char *path, struct error *err);
 
+/* Explains that a box of this provider lacks the interpreter; false: it does not lack it, or the
+ * provider, if there is one, has nothing to say. */
+bool recipe_no_interpreter(const struct config *config, const struct provider_row *provider,
+                           const char *language, const char *program, struct error *err);
+
 /*
  * Explains why the program did not start in a box that this provider made, with these isolation
  * layers (bits). Returns err->num.

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -110,30 +109,18 @@ static void on_used(void *ctx, const struct box_facts *facts)
     tell(run);
 }
 
-/* How a warm kernel ended: the provider's word, or nobody's. */
-static void note_exit(struct run *run)
-{
-    struct result *result = &run->result;
-
-    if (result->timed_out)
-        return;
-    result->signal = 0;
-    if (!run->has_status) {
-        result->exit_code = 1;
-        result_note(result, "the program ended, and its status is unknown");
-    } else if (WIFSIGNALED(run->status)) {
-        result->signal = WTERMSIG(run->status);
-        result->exit_code = 128 + result->signal;
-    } else {
-        result->exit_code = WEXITSTATUS(run->status);
-    }
-}
-
 /* All of it is known; but it may be that its end leads to something. */
 static void run_ended(struct run *run)
 {
     if (!run_look(run))
         run_step_done(run, RECIPE_PROGRAM);
+}
+
+/* A warm kernel did: how is the provider's word, or nobody's. */
+static void kernel_ended(struct run *run)
+{
+    outcome_status(&run->result, run->has_status ? &run->status : NULL);
+    run_ended(run);
 }
 
 /*
@@ -165,8 +152,7 @@ static void on_turn(void *ctx)
     }
     if (!run->is_over && run->has_ended && !run->look &&
         !run->list) { /* nobody told the status in time */
-        note_exit(run);
-        run_ended(run);
+        kernel_ended(run);
         return;
     }
     if (!run->is_over)
@@ -280,8 +266,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
     }
     run->has_ended = true;
     if (run->has_status || end->timed_out) {
-        note_exit(run);
-        run_ended(run);
+        kernel_ended(run);
     } else {
         run->manager->spec.reactor->ops->timer_set(run->timer, STATUS_PATIENCE_MS);
     }
@@ -301,8 +286,7 @@ void run_kernel_ended(struct session_manager *manager, const struct kernel_end *
         run->has_status = true;
         run->status = end->status;
         if (run->has_ended && !run->is_over && !run->look && !run->list) {
-            note_exit(run);
-            run_ended(run);
+            kernel_ended(run);
         }
         return;
     }

@@ -22,17 +22,7 @@ const char *template_env_program(const struct session_language *language, bool h
     return recipe_program(language->name, language->program, has_layer);
 }
 
-bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language,
-                          const struct provider_row *provider, struct error *err)
-{
-    if (!provider || !provider->no_program || err->code != ERROR_COMMAND_NOT_FOUND)
-        return false;
-    provider->no_program(manager->spec.config, language->program, language->name, err);
-    return true;
-}
-
-json_t *template_env_json(const struct session_template *found_template)
+static json_t *template_env_json(const struct session_template *found_template)
 {
     json_t *env = json_object();
 

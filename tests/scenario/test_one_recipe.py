@@ -1,8 +1,11 @@
 """
 A one-shot run has one recipe, whoever drives it: the same table of runs without a daemon (the blocking
 loop of the static program), in a daemon that starts the interpreter, and in one that has it warm. The
-whole results are compared, but for times, ids and what was used.
+whole results are compared, and what SANDBOX_STORE_CODE stored, but for times, ids and what was used.
 """
+import copy
+import json
+
 import pytest
 
 import serve
@@ -13,7 +16,7 @@ import support
 SETTINGS = {
     "SANDBOX_MEMORY_LIMIT": "128m", "SANDBOX_DISK_LIMIT": "4m", "SANDBOX_MAX_OUTPUT_KB": "4",
     "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_BLOCKED_IMPORTS": "subprocess,ctypes",
-    "SANDBOX_STORE_CODE": "never", "SANDBOX_SUPPORTED_LANGUAGES": "python,javascript,bash",
+    "SANDBOX_STORE_CODE": "always", "SANDBOX_SUPPORTED_LANGUAGES": "python,javascript,bash",
 }
 NOT_A_PROGRAM = b"\177ELF" + b"\0" * 60
 
@@ -100,8 +103,9 @@ def direct(settings):
 
     def run(name):
         if name not in results:
-            results[name] = run_direct(room, settings, *TABLE[name])
-        return results[name]
+            result = run_direct(room, settings, *TABLE[name])
+            results[name] = result, stored(room.work / "artifacts", result)
+        return copy.deepcopy(results[name])
 
     yield run
     room.remove()
@@ -121,6 +125,15 @@ def run_direct(room, settings, language, code, told):
                           room=room, stdin=told.get("stdin", "").encode()).json()
 
 
+def stored(folder, result):
+    """What was stored of it; None: nothing."""
+    for path in (folder / "executions").glob("*.json"):
+        found = json.loads(path.read_text())
+        if found["result"]["meta"]["execution_id"] == result["meta"]["execution_id"]:
+            return found
+    return None
+
+
 def settled(result):
     """A result without what two runs never share."""
     for name in ("execution_id", "usage", "warm"):
@@ -129,9 +142,29 @@ def settled(result):
     return result
 
 
+def settled_file(found):
+    if found:
+        settled(found["result"])
+        found = {name: value for name, value in found.items() if name in ("code", "language", "env", "result")}
+    return found
+
+
 @pytest.mark.parametrize("row", TABLE)
 def test_the_results_are_the_same(daemon, direct, row):
     support.need_namespaces()
     language, code, told = TABLE[row]
     there = daemon.post("/v1/run", {"language": language, "code": code, **told})
-    assert settled(there) == settled(dict(direct(row), meta=dict(direct(row)["meta"])))
+    there_stored = stored(daemon.state / "artifacts", there)
+    here, here_stored = direct(row)
+    assert settled(there) == settled(here)
+    assert settled_file(there_stored) == settled_file(here_stored)
+
+
+def test_an_interpreter_that_is_missing_is_told_the_same(settings):
+    """Without a daemon in a result, by a daemon in a refusal."""
+    env = {**settings, "SANDBOX_NODE": "/nowhere/node"}
+    with serve.Daemon(env={**env, "SANDBOX_WARM": "false"}) as daemon:
+        refused = daemon.refused("POST", "/v1/run", 409, "no_interpreter",
+                                 {"language": "javascript", "code": "1"})
+    error = support.run_json("1", "--no-daemon", "--language", "javascript", env=env)["meta"]["error"]
+    assert (error["code"], error["message"]) == ("no_interpreter", refused["message"])
