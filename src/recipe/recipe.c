@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/id.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "interpreter/language.h"
 #include "runtime/outcome.h"
@@ -182,13 +183,16 @@ int recipe_fall_back(struct recipe *recipe, struct result *result, const char *w
 
 int recipe_not_put(const char *path, struct error *err)
 {
-    struct error told = *err;
+    char prefix[LIMIT_PATH_BYTES + 32];
 
-    if (told.num == -ENOSPC)
+    if (err->num == -ENOSPC)
         return error_set(err, -ENOSPC, ERROR_TOO_LARGE,
                          "copying in '%s': the box's disk is full; give it more with --disk", path);
-    return error_set(err, told.num, told.code == ERROR_BOX_LOST ? ERROR_BOX_LOST : ERROR_BAD_INPUT,
-                     "copying in '%s': %s", path, told.text);
+    if (err->code == ERROR_ENGINE) /* the warden's answer about this file, not about the box */
+        err->code = ERROR_BAD_INPUT;
+    str_format(prefix, sizeof(prefix), "copying in '%s'", path);
+    error_prefix(err, prefix);
+    return err->num;
 }
 
 bool recipe_no_interpreter(const struct config *config, const struct provider_row *provider,

@@ -169,9 +169,11 @@ static void what_does_not_fit(void **state)
     assert_string_equal(
         err.text, "copying in '/workspace/a': the box's disk is full; give it more with --disk");
     error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box is gone");
+    err.provider = "docker";
     assert_int_equal(recipe_not_put("/workspace/a", &err), -EPIPE);
     assert_ptr_equal(err.code, ERROR_BOX_LOST);
     assert_string_equal(err.text, "copying in '/workspace/a': the box is gone");
+    assert_string_equal(err.provider, "docker"); /* who was lost with it stays known */
     error_set(&err, -EISDIR, ERROR_ENGINE, "a folder");
     recipe_not_put("/workspace/a", &err);
     assert_ptr_equal(err.code, ERROR_BAD_INPUT);
