@@ -25,6 +25,11 @@ void outcome_told(struct result *result, const struct usage *told);
  * word.
  */
 void outcome_end(struct result *result, const struct exec_end *end);
+/*
+ * After that, of a program whose end somebody else saw: its status as wait(2) has it; NULL: nobody
+ * told, and a note says so. A deadline stays one.
+ */
+void outcome_status(struct result *result, const int *status);
 /* The program's own status stands, unless an error kept it from starting: then it is 1. */
 void outcome_failed(struct result *result);
 int outcome_exit_code(const struct exec_end *end); /* the same status alone */

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "session/import_report.h"
+#include "recipe/import_report.h"
 #include "session/session_private.h"
 
 /* Lives until the box has told its end, also when whoever wanted it is gone. */
@@ -40,24 +40,20 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
 {
     struct import_check *import_check = ctx;
 
-    if (stream == BOX_STDOUT && buf_append(&import_check->line, data, length) < 0)
-        buf_append_text(&import_check->line, "!"); /* cut: it will not parse */
+    if (stream == BOX_STDOUT)
+        import_line_add(&import_check->line, data, length);
     return length;
 }
 
 static void on_ended(void *ctx, const struct exec_end *end)
 {
     struct import_check *import_check = ctx;
-    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
     CLEANUP(strv_freep) char **modules = NULL;
     struct error err = {0};
-    int r = import_report_parse(buf_text(&import_check->line), import_check->line.length, &modules,
-                                &message, &err);
 
     (void)end;
-    if (r > 0)
-        error_set(&err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
-    if (r > 0 && import_check->modules && import_check->done)
+    import_line_judge(&import_check->line, &modules, &err);
+    if (modules && import_check->modules && import_check->done)
         *import_check->modules = ptr_take(&modules);
     finish(import_check, &err);
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "observe/metrics.h"
+#include "recipe/recipe.h"
 #include "session/session_private.h"
 
 #define STATUS_PATIENCE_MS 1000
@@ -153,8 +154,9 @@ static void on_failed(void *ctx, const struct error *err)
 
     kernel->has_ended = true;
     kernel->failure = *err;
-    if (context && template_env_explain(kernel->session->manager, context->language,
-                                        kernel->session->provider, &kernel->failure))
+    if (context && recipe_no_interpreter(kernel->session->manager->spec.config,
+                                         kernel->session->provider, context->language->name,
+                                         context->language->program, &kernel->failure))
         err = &kernel->failure;
     learn(kernel, -1, -1);
     /* What waits would fail the same way: they are told why. */

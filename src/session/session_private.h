@@ -511,12 +511,6 @@ bool session_is_ready(const struct session *session); /* session.c: its box, and
 /* template_env.c */
 const char *template_env_program(const struct session_language *language, bool has_layer,
                                  bool is_fallback);
-/* A program that a box with its own file system does not have, when it is the interpreter. */
-bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language,
-                          const struct provider_row *provider, struct error *err);
-json_t *
-template_env_json(const struct session_template *found_template); /* new reference, or NULL */
 void session_take_template(struct session *session, const struct session_template *found_template);
 int session_apply_template(struct session *session, struct session_template *ret,
                            struct error *err);

@@ -11,29 +11,18 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "recipe/recipe.h"
 #include "session/session_private.h"
-
-#define TEMPLATE_PYTHON "/bailey/template/bin/python" /* docs/design, "Warm Python" */
 
 const char *template_env_program(const struct session_language *language, bool has_layer,
                                  bool is_fallback)
 {
     if (is_fallback && language->here)
         return language->here;
-    return has_layer && str_equal(language->name, "python") ? TEMPLATE_PYTHON : language->program;
+    return recipe_program(language->name, language->program, has_layer);
 }
 
-bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language,
-                          const struct provider_row *provider, struct error *err)
-{
-    if (!provider || !provider->no_program || err->code != ERROR_COMMAND_NOT_FOUND)
-        return false;
-    provider->no_program(manager->spec.config, language->program, language->name, err);
-    return true;
-}
-
-json_t *template_env_json(const struct session_template *found_template)
+static json_t *template_env_json(const struct session_template *found_template)
 {
     json_t *env = json_object();
 

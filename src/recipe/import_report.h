@@ -3,10 +3,10 @@
  * blocked modules the code imports, and what to tell its author. Pure; the line comes out of a box
  * and is treated as hostile.
  *
- * Runs in: broker
+ * Runs in: broker, commands
  */
-#ifndef BAILEY_SESSION_IMPORT_REPORT_H
-#define BAILEY_SESSION_IMPORT_REPORT_H
+#ifndef BAILEY_RECIPE_IMPORT_REPORT_H
+#define BAILEY_RECIPE_IMPORT_REPORT_H
 
 #include <stddef.h>
 
@@ -37,5 +37,14 @@ void import_checker_free(struct import_checker *checker); /* for CLEANUP(); zero
  */
 int import_report_parse(const char *json, size_t length, char ***ret_modules, struct buf *message,
                         struct error *err);
+
+/* Some of the checker's standard output; a line that became too long does not parse. */
+void import_line_add(struct buf *line, const void *data, size_t length);
+
+/*
+ * The checker has ended: 0: the code may run. blocked_import: its text names the modules, and so
+ * does *ret_modules (a strv, owned by the caller; else it stays as it is).
+ */
+int import_line_judge(const struct buf *line, char ***ret_modules, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* import_report.c - the import check's answer, checked and put into words; see import_report.h. */
-#include "session/import_report.h"
+#include "recipe/import_report.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -191,6 +191,24 @@ int import_report_parse(const char *json, size_t length, char ***ret_modules, st
     r = (int)strv_length(modules);
     *ret_modules = ptr_take(&modules);
     return r;
+}
+
+void import_line_add(struct buf *line, const void *data, size_t length)
+{
+    if (buf_append(line, data, length) < 0)
+        buf_append_text(line, "!"); /* cut: it will not parse */
+}
+
+int import_line_judge(const struct buf *line, char ***ret_modules, struct error *err)
+{
+    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
+    CLEANUP(strv_freep) char **modules = NULL;
+    int r = import_report_parse(buf_text(line), line->length, &modules, &message, err);
+
+    if (r <= 0)
+        return r;
+    *ret_modules = ptr_take(&modules);
+    return error_set(err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
 }
 
 int import_checker_make(struct import_checker *checker, const char *program, const char *script,
