@@ -58,7 +58,7 @@ static void walk_free(struct walk *walk)
 
 static int out_of_memory(struct walk *walk)
 {
-    return error_set(walk->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(walk->err);
 }
 
 static int add_entry(struct walk *walk, const struct manifest_item *item, const uint8_t *digest)
@@ -309,7 +309,7 @@ int manifest_read(int folder_fd, manifest_look look, void *ctx, struct manifest 
     int r;
 
     if (!walk || !(walk->buffer = malloc(READ_BYTES)))
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     walk->look = look;
     walk->ctx = ctx;
     walk->err = err;

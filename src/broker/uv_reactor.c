@@ -232,7 +232,7 @@ int uv_reactor_new(struct reactor **ret, struct error *err)
     int r;
 
     if (!self)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_fd < 0)
         return error_errno(err, "event loop");

@@ -44,7 +44,7 @@ static int path_format(char **ret, struct error *err, const char *first, const c
         return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the path '%.100s...' is too long",
                          first);
     *ret = strdup(path);
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }
 
 /* A flag's path, relative to the working folder unless it is absolute. */
@@ -346,7 +346,7 @@ int paths_adopt(struct paths *paths, struct error *err)
         return 0;
     copy = strdup(holder.socket);
     if (!copy)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     free(paths->socket);
     paths->socket = copy;
     return 0;

@@ -348,7 +348,7 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     int r;
 
     if (!server)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     server->reactor = reactor;
     server->spec = *spec;
     server->is_local = is_unix(spec->listen_fd);
@@ -357,14 +357,14 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     if (r == 0)
         r = fd_set_nonblocking(server->listen_fd, true);
     if (r == 0 && route_compile(spec->routes, spec->route_count, &server->table) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r == 0 && spec->tls)
         r = tls_identity_new(spec->tls, &server->identity, err);
     if (r == 0)
         r = start_daemon(server, err);
     server->spec.tls = NULL; /* libmicrohttpd has read it, and it is the caller's */
     if (r == 0 && attach(server) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r < 0) {
         http_server_stop(server);
         return r;

@@ -138,7 +138,7 @@ long image_stream_read(struct image_stream *stream, void *data, size_t size)
         stream->fd = -1;
         if (advance(stream) < 0) {
             if (stream->err.num == 0)
-                error_set(&stream->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+                error_memory(&stream->err);
             return -1;
         }
     }

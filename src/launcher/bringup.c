@@ -200,7 +200,7 @@ void bringups_begin(struct launcher *launcher)
     trace_moment(box, BOX_BEGUN);
     box->bringup = calloc(1, sizeof(*box->bringup));
     if (!box->bringup) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         failed(box, &err);
         return;
     }

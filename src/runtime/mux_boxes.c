@@ -96,7 +96,7 @@ static void on_made(void *ctx, const struct made *made)
 
     take_make(make);
     if (host && !mux_keep_box(host, made, &told)) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         host->provider->ops->end(host->provider, made->number, made->box, NULL, NULL);
         make->events->refused(make->ctx, &err, &made->facts);
         return;
@@ -157,7 +157,7 @@ int mux_make(struct provider *provider, const struct make_request *request,
     int r;
 
     if (!make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (!str_copy(make->key, sizeof(make->key), request->key) ||
         !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : "") ||
         !str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : ""))

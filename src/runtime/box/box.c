@@ -21,7 +21,7 @@ int box_new(int fd, void *provider_data, struct box **ret, struct error *err)
     struct box *box = calloc(1, sizeof(*box));
 
     if (!box)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     box->fd = fd;
     box->provider_data = provider_data;
     box->queue = BUF_INIT(QUEUE_MAX);
@@ -61,7 +61,7 @@ struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, voi
     struct call *call = calloc(1, sizeof(*call));
 
     if (!call) {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(err);
         return NULL;
     }
     call->kind = kind;

@@ -36,7 +36,7 @@ static void refuse_make(struct host *host, uint32_t serial, const struct error *
 
 static int out_of_memory(struct error *err)
 {
-    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(err);
 }
 
 /* Whoever waits for it hears that there is none. It is not in any list but the provider host's. */

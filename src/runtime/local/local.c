@@ -81,7 +81,7 @@ static int local_create(const struct provider_row *row, const struct box_spec *s
 
     (void)row;
     if (!launched)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < launch.bind_count; i++)
         binds[i] = (struct launch_bind){
             .host = spec->binds[i].host,
