@@ -8,7 +8,6 @@
  */
 #include "broker/uv_reactor.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -24,17 +24,6 @@
 #define LOCK_SUFFIX ".lock"
 #define SYSTEM_STATE "/var/lib/bailey"
 
-/* A variable's value; an empty one counts as unset. */
-static const char *variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; env && *env; env++)
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return (*env)[length + 1] ? *env + length + 1 : NULL;
-    return NULL;
-}
-
 /* Room for any path and a little more: what does not fit is an error, never cut. */
 static int path_format(char **ret, struct error *err, const char *first, const char *second)
 {
@@ -67,8 +56,8 @@ static int from_flag(char **ret, const char *path, const char *flag, struct erro
 static int find_state(struct paths *paths, const struct config *config, char *const *env,
                       struct error *err)
 {
-    const char *xdg = variable(env, "XDG_STATE_HOME");
-    const char *home = variable(env, "HOME");
+    const char *xdg = env_text(env, "XDG_STATE_HOME");
+    const char *home = env_text(env, "HOME");
 
     if (config->state)
         return path_format(&paths->state, err, config->state, "");
@@ -85,7 +74,7 @@ static int find_state(struct paths *paths, const struct config *config, char *co
 
 static int find_socket(struct paths *paths, char *const *env, struct error *err)
 {
-    const char *runtime = variable(env, "XDG_RUNTIME_DIR");
+    const char *runtime = env_text(env, "XDG_RUNTIME_DIR");
 
     if (runtime && runtime[0] == '/')
         return path_format(&paths->socket, err, runtime, "/bailey/" SOCKET_NAME);

@@ -1,5 +1,4 @@
 /* proxy.c - the proxy's main loop: settings, boxes that are added and removed, verdicts. */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
  * them. The broker's requests are begun in order; prewarmed boxes are made when there is nothing
  * else to do (pool.c).
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -1,5 +1,4 @@
 /* probe_host.c - facts about this host that need no trying; see probe.h. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

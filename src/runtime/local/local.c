@@ -1,7 +1,6 @@
 /* local.c - the runtime `local`; see local.h. Translates specifications and facts, nothing else. */
 #include "runtime/local/local.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
