@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/list.h"
 
 #define BATCH 64
 
@@ -69,10 +70,7 @@ static struct reactor_watch *watch_add(struct reactor *reactor, int fd, short ev
         free(watch);
         return NULL;
     }
-    watch->next = self->watches;
-    if (watch->next)
-        watch->next->previous = watch;
-    self->watches = watch;
+    DLIST_PUSH(self->watches, watch);
     return watch;
 }
 
@@ -96,12 +94,7 @@ static void watch_remove(struct reactor_watch *watch)
         if (self->batch[i] == watch)
             self->batch[i] = NULL;
     }
-    if (watch->previous)
-        watch->previous->next = watch->next;
-    else
-        self->watches = watch->next;
-    if (watch->next)
-        watch->next->previous = watch->previous;
+    DLIST_UNLINK(self->watches, watch);
     free(watch);
 }
 

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "http/http_private.h"
 #include "http/tls.h"
@@ -160,12 +161,7 @@ static void link_free(struct link *link)
 {
     struct http_server *server = link->server;
 
-    if (link->previous)
-        link->previous->next = link->next;
-    else if (server->links == link)
-        server->links = link->next;
-    if (link->next)
-        link->next->previous = link->previous;
+    DLIST_UNLINK(server->links, link);
     server->reactor->ops->watch_remove(link->watch);
     tls_identity_drop(link->identity);
     free(link);
@@ -191,10 +187,7 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
         link_free(link);
         return NULL;
     }
-    link->next = server->links;
-    if (link->next)
-        link->next->previous = link;
-    server->links = link;
+    DLIST_PUSH(server->links, link);
     name_peer(link);
     http_timeouts_watch(server);
     return link;

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/folder.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "launcher/launcher_private.h"
@@ -116,14 +117,11 @@ static void on_job_end(struct loop_source *source, uint32_t events)
 {
     struct layer_commit_job *job = (struct layer_commit_job *)source; /* its first member */
     struct launcher *launcher = job->launcher;
-    struct layer_commit_job **at = &launcher->layer_commits;
 
     (void)events;
     while (waitpid(job->pid, NULL, __WALL) < 0 && errno == EINTR)
         ; /* it has ended: the descriptor says so */
-    while (*at != job)
-        at = &(*at)->next;
-    *at = job->next;
+    LIST_UNLINK(launcher->layer_commits, job);
     if (!job->is_discard && job->generation == launcher->generation)
         tell(job); /* a broker that started meanwhile has requested nothing */
     job_free(job);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "runtime/box/box.h"
 #include "runtime/mux_private.h"
@@ -39,20 +40,12 @@ static void drop_box(struct mux *mux, uint32_t number)
 
 static void take_make(struct mux_make *make)
 {
-    struct mux_make **at = &make->mux->makes;
-
-    while (*at != make)
-        at = &(*at)->next;
-    *at = make->next;
+    LIST_UNLINK(make->mux->makes, make);
 }
 
 static void take_ask(struct mux_ask *ask)
 {
-    struct mux_ask **at = &ask->mux->asks;
-
-    while (*at != ask)
-        at = &(*at)->next;
-    *at = ask->next;
+    LIST_UNLINK(ask->mux->asks, ask);
 }
 
 struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "runtime/box/box_private.h"
 #include "wire/pack.h"
 
@@ -90,12 +91,7 @@ struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struc
 
 void box_call_free(struct box *box, struct call *call)
 {
-    for (struct call **at = &box->calls; *at; at = &(*at)->next) {
-        if (*at == call) {
-            *at = call->next;
-            break;
-        }
-    }
+    LIST_UNLINK(box->calls, call);
     for (int i = 0; i < BOX_STREAMS; i++)
         buf_free(&call->in[i].held);
     free(call);
