@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "base/tar.h"
 #include "boxes/boxes.h"
 #include "runtime/docker/docker_private.h"
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/tar.h"
 #include "config/config.h"
 #include "reactor.h"
 #include "runtime/docker/docker_private.h"
