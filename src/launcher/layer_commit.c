@@ -232,14 +232,11 @@ void layer_commit_sweep(struct launcher *launcher)
 {
     struct layer_commit_job job = {.is_discard = true,
                                    .folder_fd = launcher->folder_fd[FOLDER_LAYERS]};
-    int copy = openat(job.folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(job.folder_fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (str_starts(entry->d_name, STAGING_PREFIX) &&
             str_copy(job.name, sizeof(job.name), entry->d_name))

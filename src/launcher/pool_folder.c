@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "launcher/launcher_private.h"
 
@@ -150,17 +151,14 @@ void pool_folder_remove(struct launcher *launcher, const struct managed_box *box
 
 static void sweep(int folder_fd)
 {
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(folder_fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (str_starts(entry->d_name, PREFIX))
-            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
     }
     closedir(folder);
 }
