@@ -195,7 +195,7 @@ static int give_tree(int dir_fd, unsigned id, unsigned depth)
     struct dirent *entry;
     struct stat status;
     DIR *folder;
-    int fd, r = 0;
+    int r = 0;
 
     if (fstat(dir_fd, &status) < 0)
         return -errno;
@@ -203,12 +203,9 @@ static int give_tree(int dir_fd, unsigned id, unsigned depth)
         return 0;
     if (depth > LIMIT_TREE_DEPTH)
         return -ELOOP;
-    fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    folder = fd < 0 ? NULL : fdopendir(fd);
-    if (!folder) {
-        fd_closep(&fd);
+    folder = folder_list(dir_fd, ".");
+    if (!folder)
         return -ENOMEM;
-    }
     while (r == 0 && (entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
             r = give_entry(dir_fd, entry->d_name, id, depth);
