@@ -93,7 +93,7 @@ int start_command(struct session *session, const struct caller *caller, json_t *
     struct execution_spec spec = {.caller = caller, .argv = argv};
 
     if (!argv)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     fill_spec(body, &spec);
     return session_exec(session, &spec, ret, err);
 }

@@ -28,17 +28,6 @@ enum trust {
     FOUND_HERE /* in the working folder; a link is refused */
 };
 
-const char *find_variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; env && *env; env++) {
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return (*env)[length + 1] ? *env + length + 1 : NULL;
-    }
-    return NULL;
-}
-
 static int distrust(const char *path, const char *why, const char *remedy, struct error *err)
 {
     return error_set(err, -EPERM, ERROR_BAD_CONFIG,
@@ -97,8 +86,8 @@ static int try_file(const char *path, enum trust trust, int *ret_fd, struct erro
 /* $XDG_CONFIG_HOME/bailey/bailey.yaml; 0 and an empty text when there is no such folder. */
 static void home_file(char *const *env, char *path, size_t size)
 {
-    const char *folder = find_variable(env, "XDG_CONFIG_HOME");
-    const char *home = find_variable(env, "HOME");
+    const char *folder = env_text(env, "XDG_CONFIG_HOME");
+    const char *home = env_text(env, "HOME");
     int r;
 
     if (folder && folder[0] == '/') /* a relative one is invalid and ignored, as XDG has it */
@@ -112,7 +101,7 @@ static void home_file(char *const *env, char *path, size_t size)
 int find_file(const char *file, char *const *env, char **ret_path, int *ret_fd, struct error *err)
 {
     char in_home[LIMIT_PATH_BYTES + 1];
-    const char *named = file ? file : find_variable(env, "BAILEY_CONFIG");
+    const char *named = file ? file : env_text(env, "BAILEY_CONFIG");
     const struct {
         const char *path;
         enum trust trust;

@@ -22,9 +22,6 @@ int value_apply(struct config *config, enum config_key key, const char *text,
 #define VALUE_QUOTE_SIZE 96
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text);
 
-/* find.c: the value of a variable in an environ-like list; NULL when unset or empty. */
-const char *find_variable(char *const *env, const char *name);
-
 /* find.c: opens the file to read (see config_load). *ret_fd is -1 and *ret_path NULL without one.
  */
 int find_file(const char *file, char *const *env, char **ret_path, int *ret_fd, struct error *err);

@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "launcher/zygotes.h"
@@ -138,11 +139,7 @@ static void add(struct launcher *launcher, const char *tenant, const char *layer
 
 static void drop(struct zygote *zygote)
 {
-    struct zygote **at = &zygote->launcher->zygotes;
-
-    while (*at != zygote)
-        at = &(*at)->next;
-    *at = zygote->next;
+    LIST_UNLINK(zygote->launcher->zygotes, zygote);
     zygote_owner_give(zygote->owner);
     free(zygote);
 }

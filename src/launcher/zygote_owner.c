@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "launcher/launcher_private.h"
 
@@ -125,13 +126,10 @@ struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const cha
 void zygote_owner_give(struct zygote_owner *owner)
 {
     struct launcher *launcher = owner ? owner->launcher : NULL;
-    struct zygote_owner **at = owner ? &launcher->owners : NULL;
 
     if (!owner || --owner->refs > 0)
         return;
-    while (*at != owner)
-        at = &(*at)->next;
-    *at = owner->next;
+    LIST_UNLINK(launcher->owners, owner);
     if (is_split(launcher)) {
         if (owner->had_zygote)
             zygote_strays_kill(owner->id, NULL, 0);

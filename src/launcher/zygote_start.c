@@ -324,7 +324,7 @@ int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote
     int r;
 
     if (!plan)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     make_group(launcher, zygote);
     r = write_plan(launcher, zygote, plan, err);
     if (r == 0)

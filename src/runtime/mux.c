@@ -315,7 +315,7 @@ int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spe
     int r = 0;
 
     if (!mux)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     mux->provider.ops = &mux_ops;
     mux->reactor = reactor;
     mux->events = *events;
@@ -324,7 +324,7 @@ int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spe
     mux->patience = reactor_timer(reactor, on_patience, mux);
     mux->later = reactor_timer(reactor, mux_on_later, mux);
     if (!mux->patience || !mux->later)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r == 0)
         r = launched_open(reactor, control_fd, provider_known(PROVIDER_LOCAL), &home_events, mux,
                           &mux->home, err);

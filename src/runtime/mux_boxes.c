@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "runtime/box/box.h"
 #include "runtime/mux_private.h"
@@ -39,20 +40,12 @@ static void drop_box(struct mux *mux, uint32_t number)
 
 static void take_make(struct mux_make *make)
 {
-    struct mux_make **at = &make->mux->makes;
-
-    while (*at != make)
-        at = &(*at)->next;
-    *at = make->next;
+    LIST_UNLINK(make->mux->makes, make);
 }
 
 static void take_ask(struct mux_ask *ask)
 {
-    struct mux_ask **at = &ask->mux->asks;
-
-    while (*at != ask)
-        at = &(*at)->next;
-    *at = ask->next;
+    LIST_UNLINK(ask->mux->asks, ask);
 }
 
 struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner)
@@ -96,7 +89,7 @@ static void on_made(void *ctx, const struct made *made)
 
     take_make(make);
     if (host && !mux_keep_box(host, made, &told)) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         host->provider->ops->end(host->provider, made->number, made->box, NULL, NULL);
         make->events->refused(make->ctx, &err, &made->facts);
         return;
@@ -157,7 +150,7 @@ int mux_make(struct provider *provider, const struct make_request *request,
     int r;
 
     if (!make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (!str_copy(make->key, sizeof(make->key), request->key) ||
         !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : "") ||
         !str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : ""))

@@ -5,15 +5,12 @@
  */
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "runtime/mux_private.h"
 
 static void take_look(struct mux_look *look)
 {
-    struct mux_look **at = &look->mux->looks;
-
-    while (*at != look)
-        at = &(*at)->next;
-    *at = look->next;
+    LIST_UNLINK(look->mux->looks, look);
 }
 
 static void on_each(void *ctx, const struct warm_state *state)

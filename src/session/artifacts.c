@@ -253,7 +253,7 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
     looking.sha256 = row.sha256;
     looking.old = strv_new();
     r = looking.old ? output_row_each(manager->spec.index, session->id, look_at, &looking, err)
-                    : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+                    : error_memory(err);
     old = looking.old;
     if (r < 0)
         return r;

@@ -1,8 +1,6 @@
 /* await.c - waiting for an execution's end, its outputs and its result; see await.h. */
 #include "session/await.h"
 
-#include <errno.h>
-
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -105,7 +103,7 @@ int execution_await(struct execution_await *await, struct execution *execution,
         await->timer = reactor_timer(reactor, on_due, await);
     if (!await->watcher || (has_timer && !await->timer)) {
         execution_await_end(await);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     if (has_timer)
         reactor->ops->timer_set(await->timer, spec->timeout_ms);

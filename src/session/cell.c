@@ -373,7 +373,7 @@ void cell_send(struct execution *execution, struct kernel *kernel)
     execution_number_now(execution, session->box);
     cell->kernel = kernel;
     kernel->cell = execution;
-    r = env ? 0 : error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    r = env ? 0 : error_memory(&err);
     if (r == 0)
         r = execution_record(execution, &err); /* first: a broker that dies now leaves a row */
     if (r == 0) {
@@ -494,7 +494,7 @@ int session_cell(struct session *session, const struct cell_request *request,
         usage_execution_over(session, NULL);
         if (execution)
             execution_free(execution);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     execution_by(execution, account_new(session->manager, request->caller, request->code,
                                         request->code_length));

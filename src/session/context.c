@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/session_private.h"
@@ -20,28 +21,20 @@ struct context *context_new(struct session *session, const struct session_langua
                             uint32_t number)
 {
     struct context *context = calloc(1, sizeof(*context));
-    struct context **at = &session->contexts;
 
     if (!context)
         return NULL;
     context->session = session;
     context->language = language;
     context->number = number;
-    while (*at)
-        at = &(*at)->next;
-    *at = context;
+    LIST_APPEND(session->contexts, context);
     session->next_context = MAX(session->next_context, number + 1);
     return context;
 }
 
 static void context_free(struct context *context)
 {
-    for (struct context **at = &context->session->contexts; *at; at = &(*at)->next) {
-        if (*at == context) {
-            *at = context->next;
-            break;
-        }
-    }
+    LIST_UNLINK(context->session->contexts, context);
     if (context->waits_for_box)
         session_box_cancel(context->session, context);
     free(context->name);
@@ -181,7 +174,7 @@ static int create(struct session *session, const struct context_spec *spec, bool
         (spec->cwd && !(context->cwd = strdup(spec->cwd)))) {
         if (context)
             context_free(context);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     context->is_default = is_default;
     context->used_ms = session_manager_now_ms();

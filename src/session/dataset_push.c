@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/box/files.h"
@@ -255,15 +256,12 @@ void dataset_push(struct session *session, const char *file)
 void datasets_push(struct session *session, bool is_new)
 {
     int data_fd = session->manager->spec.folders.data_fd;
-    int fd = openat(data_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct dataset_push *push = NULL;
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(data_fd, session->id);
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (entry->d_name[0] == '.')
             continue;

@@ -145,7 +145,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
     int r;
 
     if (!upload)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
     r = dataset_file_name(name, upload->file, sizeof(upload->file), err);
@@ -359,7 +359,7 @@ int dataset_from_folder(struct session *session, const char *name, const char *p
     upload->timer = reactor_timer(session->manager->spec.reactor, on_copy, upload);
     if (!upload->timer) {
         dataset_cancel(upload);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     upload->from_fd = fd_take(&fd);
     upload->done = done;

@@ -463,7 +463,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     execution = execution_new(session, session->next_execution);
     if (!execution) {
         usage_execution_over(session, NULL);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
                        (spec->is_pty ? EXECUTION_PTY : 0) |

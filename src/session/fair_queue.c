@@ -322,7 +322,7 @@ static int send_or_wait(struct fair_queue *fair_queue, const char *tenant,
         return send_one(queued_make, err);
     }
     if (line_add(fair_queue, tenant, queued_make) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (may_go) { /* but for its pace: nobody's end will move it */
         fair_queue->all_paced = true;
         look_in(fair_queue, 0);
@@ -341,7 +341,7 @@ int fair_queue_make(struct fair_queue *fair_queue, const char *tenant,
         return r;
     queued_make = calloc(1, sizeof(*queued_make));
     if (!queued_make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (++fair_queue->next_serial == 0) /* 0 is nobody's */
         fair_queue->next_serial = 1;
     *queued_make = (struct queued_make){.fair_queue = fair_queue,

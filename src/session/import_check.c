@@ -118,7 +118,7 @@ int import_check_start(struct session_manager *manager, struct box *box,
                                               .modules = spec->modules};
     if (!import_check || !import_check->code) {
         free(import_check);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     memcpy(import_check->code, spec->code, spec->length);
     r = start(import_check, manager->spec.config, spec->program, err);

@@ -231,7 +231,7 @@ void job_read_answer(struct install_job *job, const struct exec_end *end)
     str_copy(job->python, sizeof(job->python), json_string_value(python));
     job->packages = checked_packages(json_object_get(answer, "packages"));
     if (!job->packages)
-        error_set(&job->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&job->err);
     else
         check_denied(job);
 }

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "guest_files.h"
@@ -33,12 +34,7 @@
 
 static void installation_unlink(struct installation *installation)
 {
-    for (struct installation **at = &installation->job->installations; *at; at = &(*at)->next) {
-        if (*at == installation) {
-            *at = installation->next;
-            return;
-        }
-    }
+    LIST_UNLINK(installation->job->installations, installation);
 }
 
 static void job_free(struct install_job *job)
@@ -46,12 +42,7 @@ static void job_free(struct install_job *job)
     const struct reactor_ops *ops = job->manager->spec.reactor->ops;
     struct provider *provider = job->manager->provider;
 
-    for (struct install_job **at = &job->manager->installs; *at; at = &(*at)->next) {
-        if (*at == job) {
-            *at = job->next;
-            break;
-        }
-    }
+    LIST_UNLINK(job->manager->installs, job);
     if (provider && provider->ops->forget)
         provider->ops->forget(provider, job);
     ops->timer_remove(job->turn);
@@ -319,7 +310,7 @@ static void start_script(struct install_job *job)
                               ? job->timeout_ms - (now_ms - job->script_ms)
                               : FINISH_LEAST_MS;
     if (r < 0)
-        r = error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(&err);
     else
         r = box_exec(job->box, &spec, &exec_events, job, &job->call, &err);
     if (r < 0) {
@@ -546,7 +537,7 @@ int installer_start(struct session_manager *manager, const struct install_spec *
         return r;
     installation = calloc(1, sizeof(*installation));
     if (!installation)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     job = find_running(manager, inputs);
     if (!job && check_count(manager, spec, err) == 0)
         job = job_begin(manager, spec, inputs, err);

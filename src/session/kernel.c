@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "observe/metrics.h"
@@ -48,12 +49,7 @@ static void kernel_free(struct kernel *kernel)
 {
     struct session_manager *manager = kernel->session->manager;
 
-    for (struct kernel **at = &kernel->session->kernels; *at; at = &(*at)->next) {
-        if (*at == kernel) {
-            *at = kernel->next;
-            break;
-        }
-    }
+    LIST_UNLINK(kernel->session->kernels, kernel);
     if (kernel->is_asked && manager->provider->ops->forget)
         manager->provider->ops->forget(manager->provider, kernel);
     if (kernel->timer)

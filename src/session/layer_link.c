@@ -184,7 +184,7 @@ int layer_link_start(int layers_fd, const char *layer, int folder_fd, const char
     int r = 0;
 
     if (!link)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     link->depth = -1;
     link->layer_fd = openat(layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     link->folder_fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

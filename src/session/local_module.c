@@ -55,7 +55,7 @@ int local_module_look(struct box *box, const char *module, void (*done)(void *ct
     int r = 0;
 
     if (!look)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *look = (struct local_module){.box = box, .done = done, .ctx = ctx};
     for (int i = 0; i < PLACES && r == 0; i++) {
         char path[LIMIT_MODULE + 32];

@@ -562,7 +562,7 @@ void session_collect(struct session *session,
     struct error err = {0};
 
     if (!request) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         done(ctx, NULL, 0, 0, &err);
         return;
     }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -108,12 +109,7 @@ static void order_free(struct package_order *order)
     const struct reactor_ops *ops = order->session->manager->spec.reactor->ops;
     struct package_order *first;
 
-    for (struct package_order **at = &order->session->package_orders; *at; at = &(*at)->next) {
-        if (*at == order) {
-            *at = order->next;
-            break;
-        }
-    }
+    LIST_UNLINK(order->session->package_orders, order);
     first = order->session->package_orders;
     if (first && !first->has_begun)
         ops->timer_set(first->turn, 0); /* its turn */
@@ -387,7 +383,6 @@ static struct package_order *order_new(struct session *session, const struct cal
                                        const char *const *packages)
 {
     struct package_order *order = calloc(1, sizeof(*order));
-    struct package_order **at = &session->package_orders;
 
     if (!order)
         return NULL;
@@ -395,9 +390,7 @@ static struct package_order *order_new(struct session *session, const struct cal
     order->caller = caller ? *caller : caller_engine;
     order->turn = reactor_timer(session->manager->spec.reactor, on_turn, order);
     order->wanted = strv_copy(packages);
-    while (*at)
-        at = &(*at)->next;
-    *at = order;
+    LIST_APPEND(session->package_orders, order);
     if (order->turn && order->wanted)
         return order;
     order_free(order);
@@ -451,7 +444,7 @@ int session_install(struct session *session, const struct caller *caller,
     session_touch(session);
     order = order_new(session, caller, packages);
     if (!order)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     order->handle = (struct installation){.cancel = on_cancel, .events = events, .ctx = ctx};
     if (order == session->package_orders)
         r = order_begin(order, err);

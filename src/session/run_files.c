@@ -96,7 +96,7 @@ int run_files_new(struct run *run, const struct run_spec *spec, struct error *er
         return r;
     run_files = calloc(1, sizeof(*run_files));
     if (!run_files)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     run->run_files = run_files;
     *run_files = (struct run_files){.fetched = spec->fetched, .left = spec->fetch_bytes};
     run_files->data.maximum = spec->fetch_bytes;
@@ -105,7 +105,7 @@ int run_files_new(struct run *run, const struct run_spec *spec, struct error *er
     if (r == 0 && has_requirements)
         run_files->requirements = strv_copy(spec->requirements);
     if (r < 0 || !run_files->names || (has_requirements && !run_files->requirements))
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return 0;
 }
 

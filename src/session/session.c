@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/artifacts.h"
@@ -55,12 +56,7 @@ void session_tell_box(struct session *session, struct box *box, const struct err
 void session_free(struct session *session)
 {
     usage_forget(session);
-    for (struct session **at = &session->manager->sessions; *at; at = &(*at)->next) {
-        if (*at == session) {
-            *at = session->next;
-            break;
-        }
-    }
+    LIST_UNLINK(session->manager->sessions, session);
     while (session->executions)
         execution_free(session->executions);
     pump_stop(&session->pump);
@@ -220,7 +216,7 @@ void session_stand(struct session *session, const struct made *made)
                    session) < 0) {
         struct error err = {0};
 
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         session_lost(session, &err);
     }
 }
@@ -314,7 +310,7 @@ void session_box(struct session *session,
     }
     waiter = calloc(1, sizeof(*waiter));
     if (!waiter) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         ready(ctx, NULL, &err);
         return;
     }

@@ -118,7 +118,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     struct session_manager *manager = calloc(1, sizeof(*manager));
 
     if (!manager)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     manager->spec = *spec;
     manager->tenants = tenants_new(spec->config);
     manager->fair_queue = fair_queue_new(manager);
@@ -130,7 +130,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
         !manager->fair_queue || usage_start(manager) < 0 || artifacts_start(manager) < 0 ||
         refusal_log_start(manager) < 0) {
         session_manager_free(manager);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     *ret = manager;
     return 0;
@@ -444,7 +444,7 @@ int session_manager_create(struct session_manager *manager, const struct session
         !(session->template_name = strdup(found_template.name))) {
         if (session)
             session_free(session);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     if (spec->tenant)
         str_copy(session->tenant, sizeof(session->tenant), spec->tenant);

@@ -165,7 +165,7 @@ int template_keep(struct session_manager *manager, json_t *record, struct error 
     struct template *template = template_new(record), **at = &manager->templates;
 
     if (!template)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     template_forget(manager, template->name);
     while (*at && strcmp((*at)->name, template->name) < 0)
         at = &(*at)->next;
@@ -307,7 +307,7 @@ int template_json(struct session_manager *manager, const char *name, json_t **re
     if (!template && !shipped)
         return template_unknown(manager, name, err);
     *ret = template ? describe(manager, template) : describe_shipped(manager, shipped);
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }
 
 /* ---- for boxes ---- */

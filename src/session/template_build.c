@@ -123,7 +123,7 @@ static int keep(struct template_build *build, const struct install_end *end, str
     int r;
 
     if (!record)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     str_format(name, sizeof(name), "%s.json",
                json_string_value(json_object_get(build->body, "name")));
     r = write_tiers(manager, end->layer, json_object_get(record, "tiers"), err);
@@ -253,7 +253,7 @@ int template_build(struct session_manager *manager, json_t *body,
     build = calloc(1, sizeof(*build));
     if (!build || !files || requirements_of(body, &requirements) < 0 ||
         modules_of(body, modules, ARRAY_SIZE(modules)) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     spec.files = files;
     spec.requirements = buf_text(&requirements);
     spec.has_hashes = json_object_get(body, "lock") != NULL;

@@ -101,7 +101,7 @@ int template_verify(struct session_manager *manager, const char *name,
                          "the template '%s' is not built: there is nothing to verify", name);
     verify = calloc(1, sizeof(*verify));
     if (!verify)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *verify = (struct template_verify){.manager = manager,
                                        .layers_fd = manager->spec.folders.layers_fd,
                                        .pipe = {-1, -1},

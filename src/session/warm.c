@@ -2,6 +2,7 @@
  * session_manager.h. */
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/str.h"
 #include "session/layers.h"
 #include "session/session_private.h"
@@ -16,12 +17,7 @@ struct look {
 
 static void look_free(struct look *look)
 {
-    for (struct look **at = &look->manager->looks; *at; at = &(*at)->next) {
-        if (*at == look) {
-            *at = look->next;
-            break;
-        }
-    }
+    LIST_UNLINK(look->manager->looks, look);
     json_decref(look->zygotes);
     json_decref(look->pool);
     free(look);

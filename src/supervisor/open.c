@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/folder.h"
@@ -194,7 +195,7 @@ static int give_tree(int dir_fd, unsigned id, unsigned depth)
     struct dirent *entry;
     struct stat status;
     DIR *folder;
-    int fd, r = 0;
+    int r = 0;
 
     if (fstat(dir_fd, &status) < 0)
         return -errno;
@@ -202,12 +203,9 @@ static int give_tree(int dir_fd, unsigned id, unsigned depth)
         return 0;
     if (depth > LIMIT_TREE_DEPTH)
         return -ELOOP;
-    fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    folder = fd < 0 ? NULL : fdopendir(fd);
-    if (!folder) {
-        fd_closep(&fd);
+    folder = folder_list(dir_fd, ".");
+    if (!folder)
         return -ENOMEM;
-    }
     while (r == 0 && (entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
             r = give_entry(dir_fd, entry->d_name, id, depth);
@@ -435,6 +433,29 @@ static void raise_file_limit(void)
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* pip's settings of this host, packed for installer boxes; launcher/installer.c reads them. */
+static int installer_pack(const struct supervisor_spec *spec, int *ret_fd, struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(INSTALLER_BYTES_MAX);
+    struct installer_head head = {.count = (uint32_t)spec->installer_file_count};
+    int r = head.count > INSTALLER_FILES_MAX ? -E2BIG : 0;
+
+    for (uint32_t i = 0; i < head.count && r == 0; i++) {
+        const struct launch_file *file = &spec->installer_files[i];
+
+        head.files[i].length = (uint32_t)file->length;
+        if (!str_copy(head.files[i].path, sizeof(head.files[i].path), file->path))
+            r = -ENAMETOOLONG;
+    }
+    if (r == 0)
+        r = buf_append(&text, &head, sizeof(head));
+    for (uint32_t i = 0; i < head.count && r == 0; i++)
+        r = buf_append(&text, spec->installer_files[i].text, spec->installer_files[i].length);
+    if (r < 0)
+        return error_set(err, r, ERROR_BAD_CONFIG, "pip's settings of this host: %s", strerror(-r));
+    return hand_bytes("installer", text.data, text.length, ret_fd, err);
 }
 
 int supervisor_open(struct supervisor *supervisor, struct error *err)

@@ -205,7 +205,7 @@ int supervisor_run(const struct supervisor_spec *spec, struct error *err)
     int r;
 
     if (!plan)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     supervisor_init(&supervisor, spec, plan);
     r = open_signals(&supervisor, &own);
     if (r == 0)

@@ -89,7 +89,4 @@ void supervisor_hosts_end(struct supervisor *supervisor);
 int supervisor_clone(struct supervisor *supervisor, struct error *err);
 int supervisor_refused(int r, const char *what, struct error *err); /* fills *err; returns r */
 
-/* installer_pack.c */
-int installer_pack(const struct supervisor_spec *spec, int *ret_fd, struct error *err);
-
 #endif

@@ -96,7 +96,7 @@ void sandbox_exec_start(struct tool_call *call)
         if (argv)
             error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'command[0]' is empty: name a program");
         else
-            error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            error_memory(&err);
         call_fail(call, &err, NULL);
         return;
     }

@@ -4,6 +4,8 @@
  * Only data: the static program, the broker, the MCP door and the documents read the same rows.
  * Schemas use the words that schema.c knows. "contentMediaType" marks text that may hold a NUL.
  */
+#include <jansson.h>
+
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tool/tool.h"
@@ -162,4 +164,14 @@ const char *tool_nearest(const char *name)
     for (size_t i = 0; i < tool_count; i++)
         names[i] = tool_table[i].name;
     return str_nearest(name, names);
+}
+
+json_t *tool_row_json(const struct tool_row *row)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:{s:b, s:b, s:b, s:b}}", "name", row->name,
+                     "title", row->title, "category", row->category, "description",
+                     row->description, "parameters", json_loads(row->schema, 0, NULL),
+                     "annotations", "readOnlyHint", row->is_read_only, "destructiveHint",
+                     row->is_destructive, "idempotentHint", row->is_idempotent, "openWorldHint",
+                     row->is_open_world);
 }

@@ -118,7 +118,7 @@ static int read_requirements(struct execute_order *order, struct error *err)
     if (json_array_size(list) == 0 || str_equal(order->language, "bash"))
         return 0; /* a shell has none: passed over, as callers expect it */
     order->requirements = text_list_of_json(list);
-    return order->requirements ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return order->requirements ? 0 : error_memory(err);
 }
 
 /* ---- files ---- */
@@ -216,7 +216,7 @@ static int read_files(struct execute_order *order, struct error *err)
     order->files = calloc(json_object_size(files), sizeof(*order->files));
     order->bytes = calloc(json_object_size(files) + 1, sizeof(*order->bytes));
     if (!order->files || !order->bytes)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     json_object_foreach(files, path, content)
     {
         r = read_file(order, path, content, err);

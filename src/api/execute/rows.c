@@ -80,7 +80,7 @@ static int open_door(struct front *front, void **ret, struct error *err)
 {
     (void)front;
     *ret = calloc(1, sizeof(struct execute));
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }
 
 static void refuse(struct http_request *http, const struct door_refusal *refusal)

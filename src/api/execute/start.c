@@ -187,7 +187,7 @@ static int begin(struct calling *calling, const struct door_call *call,
     spec.env = env;
     calling->files = json_object();
     if (!env || !calling->files)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return session_manager_run(call->front->manager, &spec, on_done, calling, &calling->run, err);
 }
 
@@ -199,7 +199,7 @@ static void start(struct door_call *call, const struct execute_order *order)
     struct error err = {0};
 
     if (!calling) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         execute_refuse(call, &err);
         return;
     }

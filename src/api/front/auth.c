@@ -171,7 +171,7 @@ static int decide(const struct auth *auth, struct http_request *http, int r,
                   const struct principal *who, struct error *own)
 {
     if (r == 0 && !active_requests_add(auth->active_requests, http, who))
-        r = error_set(own, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(own);
     else if (r < 0)
         note_refusal(auth, http, who, own);
     return r;

@@ -207,7 +207,7 @@ static bool read_body(struct door_call *call, const struct front_row *row)
     if (call->body && schema_check(row->request, call->body, &problem))
         return true;
     if (!problem.err.code)
-        error_set(&problem.err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&problem.err);
     fail(call, row, &problem.err, &problem);
     return false;
 }

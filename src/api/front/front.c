@@ -83,7 +83,7 @@ int front_serve(struct reactor *reactor, struct session_manager *manager, int li
     int r;
 
     if (!front)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *front = (struct front){.reactor = reactor,
                             .manager = manager,
                             .auth = {.manager = manager,
@@ -95,8 +95,7 @@ int front_serve(struct reactor *reactor, struct session_manager *manager, int li
                             .own = (struct front_private *)(front + 1)};
     front->auth.active_requests = active_requests_new(reactor, manager, front->auth.index);
     front->tools = front->auth.active_requests ? tools_new(manager, reactor) : NULL;
-    r = front->tools ? front_rows_compile(front, err)
-                     : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    r = front->tools ? front_rows_compile(front, err) : error_memory(err);
     if (r == 0)
         r = start_server(front, listen_fd, NULL, NULL, &front->own->server, err);
     if (r < 0) {

@@ -2,7 +2,6 @@
  * rows.c - the doors opened, and their rows made into routes of the servers: once, at start, with
  * every schema compiled. Also whose a request is.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "api/front/front_private.h"
@@ -59,9 +58,7 @@ static struct http_route make_route(const struct front_row *row)
 static int compile_table(const struct http_route *routes, size_t count, struct route_table **ret,
                          struct error *err)
 {
-    return route_compile(routes, count, ret) < 0
-               ? error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory")
-               : 0;
+    return route_compile(routes, count, ret) < 0 ? error_memory(err) : 0;
 }
 
 static int open_door(struct front *front, struct front_door *door, size_t first, struct error *err)
@@ -92,7 +89,7 @@ int front_rows_compile(struct front *front, struct error *err)
     own->rows = calloc(own->route_count + 1, sizeof(*own->rows));
     own->routes = calloc(own->route_count + 1, sizeof(*own->routes));
     if (!own->rows || !own->routes)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < front->doors.count && r == 0; i++) {
         own->doors[i].ops = front->doors.rows[i];
         r = open_door(front, &own->doors[i], first, err);

@@ -34,7 +34,7 @@ static int open_door(struct front *front, void **ret, struct error *err)
     int r = -ENOMEM;
 
     if (!door)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *ret = door;
     door->host = mcp_engine_new(front->manager, front->tools, &front->auth);
     if (door->host)

@@ -461,7 +461,7 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
     }
     if (!door || !door->timer) {
         free(door);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     *ret = door;
     return 0;

@@ -5,6 +5,7 @@
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/str.h"
 
 static bool is_same(const struct principal *a, const struct principal *b)
@@ -15,8 +16,6 @@ static bool is_same(const struct principal *a, const struct principal *b)
 
 void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const struct caller *caller)
 {
-    struct mcp_dialog **at = &door->dialogs;
-
     for (struct mcp_stream *stream = door->streams, *next; stream; stream = next) {
         next = stream->next;
         if (stream->dialog == dialog)
@@ -24,9 +23,7 @@ void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const stru
     }
     while (dialog->kept)
         mcp_stream_free(dialog->kept);
-    while (*at != dialog)
-        at = &(*at)->next;
-    *at = dialog->next;
+    LIST_UNLINK(door->dialogs, dialog);
     door->dialog_count--;
     if (dialog->own[0] && !door->is_closing) /* a broker that goes leaves its sessions */
         door->spec.ops->left(door->spec.host, &dialog->who, caller, dialog->own, NULL, NULL);

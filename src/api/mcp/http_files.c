@@ -36,7 +36,7 @@ int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     }
     json = session_outputs_json(session);
     if (!json)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     mcp_work_listed(work, own, json_object_get(json, "outputs"));
     return 0;
 }
@@ -268,7 +268,7 @@ int mcp_engine_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     struct reading *reading = calloc(1, sizeof(*reading));
 
     if (!reading)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *reading = (struct reading){
         .task = {.work = work, .cancel = reading_cancel},
         .maximum = maximum,

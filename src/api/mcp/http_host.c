@@ -157,7 +157,7 @@ static int recover(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_
                execution_number(execution));
     *tool = tool_of(TOOL_SANDBOX_WAIT);
     *arguments = json_pack("{s:s, s:i}", "execution_id", id, "timeout", LIMIT_EXEC_TIMEOUT_S);
-    return *arguments ? 1 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *arguments ? 1 : error_memory(err);
 }
 
 static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
@@ -169,7 +169,7 @@ static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_wo
     struct tool_call *started;
 
     if (!call)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *call = (struct call){
         .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
     str_copy(call->word, sizeof(call->word), session ? session : "");

@@ -279,14 +279,14 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
     CLEANUP(mcp_server_freep) struct mcp_server *server = calloc(1, sizeof(*server));
 
     if (!server)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     server->tools = settings->tools;
     server->tool_count = settings->tool_count;
     server->is_structured = settings->is_structured;
     server->is_http = settings->is_http;
     server->has_fixtures = settings->has_fixtures;
     if (settings->prompt && !(server->prompt = strdup(settings->prompt)))
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     server->tool_list = mcp_tools_build(settings, err);
     if (!server->tool_list)
         return err && err->num < 0 ? err->num : -ENOMEM;
@@ -312,7 +312,7 @@ int mcp_peer_new(const struct mcp_server *server, const struct mcp_ops *ops, voi
     struct mcp_peer *peer = calloc(1, sizeof(*peer));
 
     if (!peer)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     peer->server = server;
     peer->ops = ops;
     peer->ctx = ctx;

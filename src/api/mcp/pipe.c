@@ -16,6 +16,7 @@
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "http/websocket.h"
 #include "tool/tool.h"
@@ -191,12 +192,7 @@ static const struct mcp_ops peer_ops = {on_send, on_call, on_list, on_read, on_c
 
 static void pipe_free(struct mcp_pipe *pipe)
 {
-    struct mcp_pipe **at = &pipe->door->pipes;
-
-    while (*at && *at != pipe)
-        at = &(*at)->next;
-    if (*at)
-        *at = pipe->next;
+    LIST_UNLINK(pipe->door->pipes, pipe);
     mcp_peer_freep(&pipe->peer);
     mcp_server_freep(&pipe->server);
     if (pipe->timer)
@@ -379,7 +375,7 @@ static struct mcp_pipe *pipe_new(struct mcp_http *door, struct http_request *htt
                                     .is_structured = http_query(http, "structured")};
 
     if (!pipe) {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(err);
         return NULL;
     }
     *pipe =

@@ -1,5 +1,4 @@
 /* resources.c - files of sessions as resources: the list of outputs, the template, reading one. */
-#include <errno.h>
 #include <string.h>
 
 #include "api/mcp/fixtures.h"
@@ -107,7 +106,7 @@ void mcp_resources_read(struct mcp_request *request)
         return;
     work->uri = strdup(uri);
     if (!work->uri)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else if (request->peer->ops->read(request->peer->ctx, work, session, path, LIMIT_MCP_RESOURCE,
                                       &err) == 0)
         return;

@@ -171,7 +171,7 @@ void mcp_tools_call(struct mcp_request *request)
         return;
     arguments = tool_arguments(tool, given);
     if (!arguments)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else if (request->peer->ops->call(request->peer->ctx, work, tool, session, arguments, &err) ==
              0)
         return;

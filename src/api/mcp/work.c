@@ -3,6 +3,7 @@
 
 #include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "model/text.h"
 
@@ -37,11 +38,7 @@ struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_k
 
 void mcp_work_free(struct mcp_work *work)
 {
-    struct mcp_work **at = &work->peer->works;
-
-    while (*at != work)
-        at = &(*at)->next;
-    *at = work->next;
+    LIST_UNLINK(work->peer->works, work);
     work->peer->work_count--;
     json_decref(work->origin.id);
     json_decref(work->progress_token);

@@ -3,7 +3,6 @@
  *
  * An installation belongs to who asked for it: a client that leaves gives it up.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "api/rest/rest_private.h"
@@ -100,7 +99,7 @@ static int start(struct door_call *call, struct session *session, struct install
     CLEANUP(strv_freep) char **names = read_names(json_object_get(call->body, "packages"));
 
     if (!names)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return session_install(session, &call->caller, (const char *const *)names, &events, installing,
                            &installing->installation, err);
 }

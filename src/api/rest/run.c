@@ -162,7 +162,7 @@ static int check_like(struct door_call *call, const struct run_spec *spec, const
     if (r < 0)
         return r;
     if (shape_text(&shape, session_manager_config(call->front->manager), &ours) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     differs = shape_difference(buf_text(&ours), like, name);
     return differs ? error_set(err, -EPERM, ERROR_RUN_DIFFERS,
                                "'%s' of this daemon is not what the run has to have", differs)

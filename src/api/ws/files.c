@@ -170,7 +170,7 @@ void ws_subscribe_files(struct ws_request *request)
         };
     }
     if (!watching || !watching->pending)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else if (may_watch(request, &err) &&
              file_path_for_rest(text, strlen(text), watching->path, &err) == 0)
         ws_subscribe(request->peer, &watching->base, &err);

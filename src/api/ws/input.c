@@ -8,6 +8,7 @@
 #include "api/ws/ws_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 
 struct ws_input {
@@ -23,11 +24,7 @@ struct ws_input {
 
 static void input_free(struct ws_input *input)
 {
-    struct ws_input **at = &input->peer->inputs;
-
-    while (*at != input)
-        at = &(*at)->next;
-    *at = input->next;
+    LIST_UNLINK(input->peer->inputs, input);
     input->peer->input_count--;
     if (input->waits)
         execution_stdin_wait(input->execution, NULL, input);
@@ -133,7 +130,7 @@ void ws_stdin(struct ws_request *request)
         if (input)
             input->watcher = execution_watch(execution, false, &events, input);
         if (!input || !input->watcher)
-            error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            error_memory(&err);
     }
     if (err.num < 0) {
         free(input);

@@ -5,6 +5,7 @@
 
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "model/text.h"
 
@@ -86,11 +87,7 @@ int ws_subscribe(struct ws_peer *peer, struct ws_subscription *subscription, str
 
 static void unlink_from(struct ws_peer *peer, struct ws_subscription *subscription)
 {
-    struct ws_subscription **at = &peer->subscriptions;
-
-    while (*at != subscription)
-        at = &(*at)->next;
-    *at = subscription->next;
+    LIST_UNLINK(peer->subscriptions, subscription);
 }
 
 void ws_drop(struct ws_subscription *subscription, bool is_clean)

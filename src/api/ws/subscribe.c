@@ -97,7 +97,7 @@ static void listen_to(struct ws_request *request)
             .was_ended = session && session_state(session) == SESSION_ENDED,
         };
     if (!listening || !listening->reader)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else
         ws_subscribe(peer, &listening->base, &err);
     if (err.num < 0) {
@@ -168,7 +168,7 @@ bool ws_follow(struct ws_request *request, const struct exec_stream_spec *spec, 
             .is_owner = is_owner,
         };
     if (!following || !following->exec_stream)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else
         ws_subscribe(request->peer, &following->base, &err);
     if (err.num < 0) {

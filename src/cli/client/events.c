@@ -172,7 +172,7 @@ static int connect_events(struct events_job *job, struct error *err)
     if (job->request.session)
         result = client_session_path(&path, job->request.session, "/events", err);
     else if (buf_append_text(&path, "/v1/events") < 0)
-        result = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        result = error_memory(err);
     if (result < 0)
         return result;
     sse_reader_free(&job->reader);

@@ -248,7 +248,7 @@ static int open_events(struct follow *follow)
     const char *headers[3] = {"Accept: text/event-stream"};
 
     if (buf_printf(&path, "%s/events", buf_text(&follow->path)) < 0)
-        return error_set(&follow->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(&follow->err);
     if (follow->last_id[0]) {
         str_format(last, sizeof(last), "Last-Event-ID: %s", follow->last_id);
         headers[1] = last;
@@ -345,7 +345,7 @@ int follow_signal(struct follow *follow, const char *name, struct error *err)
     CLEANUP(buf_free) struct buf path = PATH_BUF;
 
     if (buf_printf(&path, "%s/signal", buf_text(&follow->path)) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return client_call(follow->client, "POST", buf_text(&path), json_pack("{s:s}", "signal", name),
                        NULL, err);
 }

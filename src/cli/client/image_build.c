@@ -147,7 +147,7 @@ static int find_template(struct build *build, struct error *err)
         return r;
     r = image_template_python(build->template.layer, &build->python, err);
     if (r == 0 && build->python.is_debian && strv_push(&build->extra, build->python.package) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     str_format(path, sizeof(path), "%s/template.json", build->template.layer);
     if (r == 0)
         r = image_read(path, &text, err);
@@ -166,10 +166,10 @@ static int take_options(struct build *build, struct error *err)
     for (size_t i = 0; build->extra && i < parsed->use_count; i++) {
         if (str_equal(parsed->uses[i].row->name, "package") &&
             strv_push(&build->extra, parsed->uses[i].value) < 0)
-            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            return error_memory(err);
     }
     if (!build->extra)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return docker_client_name(tag, build->name, build->tag, err);
 }
 

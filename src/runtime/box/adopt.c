@@ -46,7 +46,7 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
         return error_set(err, -EBUSY, ERROR_ENGINE, "the box is in use already");
     adoption = calloc(1, sizeof(*adoption));
     if (!adoption)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     adoption->generation = generation;
     adoption->events = events;
     adoption->ctx = ctx;

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "runtime/box/box_private.h"
 #include "wire/pack.h"
 
@@ -21,7 +22,7 @@ int box_new(int fd, void *provider_data, struct box **ret, struct error *err)
     struct box *box = calloc(1, sizeof(*box));
 
     if (!box)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     box->fd = fd;
     box->provider_data = provider_data;
     box->queue = BUF_INIT(QUEUE_MAX);
@@ -61,7 +62,7 @@ struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, voi
     struct call *call = calloc(1, sizeof(*call));
 
     if (!call) {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(err);
         return NULL;
     }
     call->kind = kind;
@@ -90,12 +91,7 @@ struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struc
 
 void box_call_free(struct box *box, struct call *call)
 {
-    for (struct call **at = &box->calls; *at; at = &(*at)->next) {
-        if (*at == call) {
-            *at = call->next;
-            break;
-        }
-    }
+    LIST_UNLINK(box->calls, call);
     for (int i = 0; i < BOX_STREAMS; i++)
         buf_free(&call->in[i].held);
     free(call);

@@ -29,7 +29,7 @@ static struct container *container_of(struct host_box *box)
 
 static int out_of_memory(struct error *err)
 {
-    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(err);
 }
 
 static void fail_memory(struct host_box *box)

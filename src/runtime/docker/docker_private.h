@@ -122,15 +122,6 @@ struct packets {
 ssize_t packets_take(struct packets *packets, const uint8_t *data, size_t length, int *ret_stream,
                      const uint8_t **ret, size_t *ret_length);
 
-/* ---- tar.c: an archive in memory ---- */
-
-int tar_folder(struct buf *tar, const char *path);
-int tar_link(struct buf *tar, const char *path, const char *target); /* symbolic */
-int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length);
-int tar_end(struct buf *tar);
-/* The first plain file's contents; NULL: there is none. */
-const char *tar_first(const struct buf *tar, size_t *ret_length);
-
 /* ---- create.c: what a container is made of, and whether Docker did it ---- */
 
 struct container_spec {

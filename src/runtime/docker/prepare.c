@@ -84,7 +84,7 @@ static void no_memory(struct docker *docker)
 {
     struct error err = {0};
 
-    error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    error_memory(&err);
     prepare_failed(docker, &err);
 }
 

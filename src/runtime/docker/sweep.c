@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/docker/docker_private.h"
@@ -23,12 +24,7 @@ static void leftover_free(struct leftover *leftover)
 {
     struct docker *docker = leftover->docker;
 
-    for (struct leftover **at = &docker->leftovers; *at; at = &(*at)->next) {
-        if (*at == leftover) {
-            *at = leftover->next;
-            break;
-        }
-    }
+    LIST_UNLINK(docker->leftovers, leftover);
     api_cancel(leftover->call);
     free(leftover);
 }

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "base/tar.h"
 #include "boxes/boxes.h"
 #include "runtime/docker/docker_private.h"
 
@@ -125,7 +126,7 @@ static void fail_memory(struct docker *docker)
 {
     struct error err = {0};
 
-    error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    error_memory(&err);
     prepare_failed(docker, &err);
 }
 

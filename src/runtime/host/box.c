@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/isolation.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "boxes/boxes.h"
@@ -36,7 +37,7 @@ static void refuse_make(struct host *host, uint32_t serial, const struct error *
 
 static int out_of_memory(struct error *err)
 {
-    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(err);
 }
 
 /* Whoever waits for it hears that there is none. It is not in any list but the provider host's. */
@@ -53,12 +54,7 @@ void host_box_free(struct host_box *box)
 {
     struct host *host = box->host;
 
-    for (struct host_box **at = &host->boxes; *at; at = &(*at)->next) {
-        if (*at == box) {
-            *at = box->next;
-            break;
-        }
-    }
+    LIST_UNLINK(host->boxes, box);
     host_pump_stop(&box->pump);
     host->ops->cancel(box);
     if (host->ops->free_box)

@@ -153,7 +153,7 @@ int host_open(struct reactor *reactor, const struct host_spec *spec,
     int r;
 
     if (!host)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     host->spec = *spec;
     host->row = provider_known(backend->name);
     host->ops = backend->ops;
@@ -167,7 +167,7 @@ int host_open(struct reactor *reactor, const struct host_spec *spec,
         fd_set_nonblocking(spec->rendezvous_fd, true);
         host->rendezvous = reactor_watch(reactor, spec->rendezvous_fd, POLLIN, on_rendezvous, host);
         if (!host->rendezvous)
-            r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            r = error_memory(err);
     }
     if (r < 0) {
         host_close(host);

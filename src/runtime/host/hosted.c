@@ -291,7 +291,7 @@ static int hosted_create(const struct provider_row *row, const struct box_spec *
     int r;
 
     if (!self)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     self->pid_fd = self->control_fd = self->rendezvous_fd = -1;
     self->row = row;
     self->cancel_fd = spec->cancel_fd;

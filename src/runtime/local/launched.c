@@ -134,7 +134,7 @@ static int make_known(struct launched_provider *self, const struct launcher_box 
     box_record = remember(self, box);
     if (!box_record) {
         box_free(ret->box);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     ret->facts = box_record->facts;
     return 0;
@@ -379,7 +379,7 @@ static int launched_make(struct provider *provider, const struct make_request *r
         return r;
     pending_make = calloc(1, sizeof(*pending_make));
     if (!pending_make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (++self->next_serial == 0) /* 0 is an inventory's */
         self->next_serial = 1;
     *pending_make = (struct pending_make){
@@ -460,7 +460,7 @@ int launched_open(struct reactor *reactor, int control_fd, const struct provider
     struct launched_provider *self = calloc(1, sizeof(*self));
 
     if (!self)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     self->provider.ops = &launched_ops;
     self->row = row;
     self->reactor = reactor;
@@ -473,7 +473,7 @@ int launched_open(struct reactor *reactor, int control_fd, const struct provider
     self->watch = reactor_watch(reactor, control_fd, POLLIN, on_ready, self);
     if (!self->watch) {
         free(self);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     say_number(self, LAUNCHER_HELLO, LAUNCHER_VERSION);
     *ret = &self->provider;

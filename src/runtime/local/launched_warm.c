@@ -110,7 +110,7 @@ void warm_commit_layer(struct provider *provider, const char *key,
     }
     entry = ask(self, LAUNCHER_COMMIT_LAYER, ctx);
     if (!entry) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         done(ctx, &nothing, &err);
         return;
     }

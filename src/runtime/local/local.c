@@ -1,7 +1,6 @@
 /* local.c - the runtime `local`; see local.h. Translates specifications and facts, nothing else. */
 #include "runtime/local/local.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +80,7 @@ static int local_create(const struct provider_row *row, const struct box_spec *s
 
     (void)row;
     if (!launched)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < launch.bind_count; i++)
         binds[i] = (struct launch_bind){
             .host = spec->binds[i].host,
