@@ -1,4 +1,4 @@
-/* subscribe.c - events of the bus and of executions, for a client of the WebSocket door. */
+/* subscribe.c - sends events of the bus and of executions to a client of the WebSocket door. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -14,8 +14,8 @@
 struct listening {
     struct ws_subscription base;
     struct bus_reader *reader;
-    bool is_one;    /* of one session: its end is the subscription's */
-    bool was_ended; /* that session had ended before: what is kept, then the end */
+    bool is_one;    /* of one session: ends with the session */
+    bool was_ended; /* that session had ended before: sends the stored events, then ends */
 };
 
 static void listening_notify(void *ctx)
@@ -52,7 +52,7 @@ static void listening_free(struct ws_subscription *subscription, bool is_clean)
     free(listening);
 }
 
-/* False: it was answered. 0: only new ones, as the bus has it. */
+/* False: it was answered. 0: only new events, as for the bus. */
 static bool read_last_id(struct ws_request *request, uint64_t *ret)
 {
     json_t *last = json_object_get(request->body, "last_id");
@@ -144,7 +144,10 @@ static enum ws_more following_more(struct ws_subscription *subscription)
     return states[exec_stream_more(((struct following *)subscription)->exec_stream)];
 }
 
-/* Who is lost comes back and finds it; who says goodbye does not want what it started. */
+/*
+ * A client that lost its connection may come back, so its execution goes on; a client that closes
+ * cleanly no longer wants what it started.
+ */
 static void following_free(struct ws_subscription *subscription, bool is_clean)
 {
     struct following *following = (struct following *)subscription;

@@ -115,7 +115,7 @@ static int print_stream(struct logs_job *job, const char *stream, const char *of
         result = transfer_receive(&job->client, buf_text(&path), -1, NULL, write_piece, job, err);
     if (result < 0 && err->code == ERROR_OFFSET_GONE && str_equal(offset, "0") &&
         first_kept(job, stream, first, err) == 0) {
-        message_print("the first %s bytes of %s are not kept any more", first, stream);
+        message_print("the first %s bytes of %s are no longer stored", first, stream);
         return print_stream(job, stream, first, err);
     }
     return result;

@@ -138,7 +138,7 @@ void report_missed(const struct follow *follow)
 
     for (int i = 0; i < 2; i++)
         if (follow->missed[i] > 0)
-            message_print("%llu bytes of standard %s are not kept any more",
+            message_print("%llu bytes of standard %s are no longer stored",
                           (unsigned long long)follow->missed[i], names[i]);
 }
 
