@@ -63,7 +63,7 @@ static bool read_last_id(struct ws_request *request, uint64_t *ret)
     if (!last)
         return true;
     if (text ? str_to_u64(text, ret) < 0 : json_integer_value(last) < 0) {
-        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be as an event had it");
+        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be the id of an event");
         ws_fail(request->peer, request->id, &err, json_pack("{s:s}", "field", "last_id"));
         return false;
     }
@@ -199,7 +199,7 @@ static void follow(struct ws_request *request)
         return;
     r = exec_stream_resume(&spec, last ? json_string_value(last) : NULL, &first, &err);
     if (last && !json_is_string(last))
-        r = error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be as an event had it");
+        r = error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be the id of an event");
     if (r < 0) {
         ws_fail(request->peer, request->id, &err,
                 r == -EINVAL ? json_pack("{s:s}", "field", "last_id")

@@ -1,6 +1,6 @@
 /*
- * tar.c - an archive in memory (POSIX ustar): files, folders and links of root's, short names. And
- * the first file of one of Docker's, which is hostile input like all that comes from there.
+ * tar.c - writes an archive in memory (POSIX ustar): files, folders and links owned by root, with
+ * short names. Also reads the first file of an archive from Docker, which is hostile input.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -31,8 +31,7 @@ static int add_header(struct buf *tar, const char *path, unsigned mode, size_t l
     snprintf(header.uid, sizeof(header.uid), "%07o", 0);
     snprintf(header.gid, sizeof(header.gid), "%07o", 0);
     snprintf(header.size, sizeof(header.size), "%011llo", (unsigned long long)length);
-    snprintf(header.mtime, sizeof(header.mtime), "%011o",
-             1); /* the same contents, the same bytes */
+    snprintf(header.mtime, sizeof(header.mtime), "%011o", 1); /* equal contents give equal bytes */
     memset(header.checksum, ' ', sizeof(header.checksum));
     for (size_t i = 0; i < BLOCK; i++)
         sum += ((const unsigned char *)&header)[i];
@@ -73,7 +72,7 @@ int tar_end(struct buf *tar)
     return add_zeros(tar, 2 * BLOCK);
 }
 
-/* Digits up to a blank or NUL; false: none, or a number in one of tar's other ways. */
+/* Digits up to a blank or NUL; false: none, or a number in another tar format. */
 static bool read_octal(const char *text, size_t size, size_t *ret)
 {
     size_t value = 0, i = 0;
