@@ -1,5 +1,4 @@
-/* table.c - what every key is called, its default, what is allowed and what it means; see config.h.
- */
+/* table.c - name, default, allowed values and help of every key; see config.h. */
 #include "config/config.h"
 
 #include <stddef.h>
