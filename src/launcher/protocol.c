@@ -1,4 +1,4 @@
-/* protocol.c - the messages of broker and launcher as bytes; see protocol.h. */
+/* protocol.c - packs and unpacks the messages between broker and launcher; see protocol.h. */
 #include "launcher/protocol.h"
 
 #include <errno.h>
@@ -11,8 +11,10 @@
 #include "sandbox/sandbox.h"
 #include "wire/pack.h"
 
-/* Words travel as their place in a table (those of errors in base/error.h): what comes out is one
- * of ours, whoever sent it. Stages of the launcher's own; those of sandbox/ follow by their number.
+/*
+ * Words are sent as their index in a table (those of errors in base/error.h): the result is always
+ * one of the known words, whoever sent it. These are the launcher's own stages; those of sandbox/
+ * follow by their number.
  */
 static const char *const own_stages[] = {NULL, "clone namespaces", "write id maps"};
 
@@ -34,7 +36,7 @@ static uint8_t stage_number(const char *word)
     return 0;
 }
 
-/* ---- to bytes ---- */
+/* ---- packing ---- */
 
 static void pack_key(struct pack *pack, const char key[ID_MAX])
 {
@@ -44,7 +46,7 @@ static void pack_key(struct pack *pack, const char key[ID_MAX])
     pack_bytes(pack, key, length);
 }
 
-/* As long as it is: a hash, a host's name, a word. */
+/* With its length: a hash, a host name, a word. */
 static void pack_text(struct pack *pack, const char *text, size_t size)
 {
     size_t length = strnlen(text, size - 1);
@@ -165,7 +167,7 @@ static void pack_verdict(struct pack *pack, const struct launcher_verdict *verdi
     pack_text(pack, verdict->reason, sizeof(verdict->reason));
 }
 
-/* What concerns kernels, layers and the proxy. */
+/* Messages about kernels, layers and the proxy. */
 static void pack_warm(struct pack *pack, const struct launcher_message *message)
 {
     switch (message->type) {
@@ -251,7 +253,7 @@ long launcher_message_pack(const struct launcher_message *message, uint8_t *data
     return pack.failed ? -EMSGSIZE : (long)pack.length;
 }
 
-/* ---- from bytes: each returns whether the values are ones that can be ---- */
+/* ---- unpacking: each returns whether the values are possible ---- */
 
 static bool unpack_bool(struct unpack *unpack, bool *ret)
 {
@@ -261,7 +263,7 @@ static bool unpack_bool(struct unpack *unpack, bool *ret)
     return value <= 1;
 }
 
-/* [a-z0-9_]+ and nothing else: it becomes a file's name. */
+/* Only [a-z0-9_]+: it becomes a file name. */
 static bool unpack_key(struct unpack *unpack, char key[ID_MAX])
 {
     size_t length = unpack_u8(unpack);
@@ -294,7 +296,7 @@ static bool unpack_text(struct unpack *unpack, char *text, size_t size)
     return true;
 }
 
-/* A SHA-256, or nothing: it becomes a folder's name. */
+/* A SHA-256, or empty: it becomes a folder's name. */
 static bool unpack_hash(struct unpack *unpack, char hash[HASH_TEXT_MAX])
 {
     if (!unpack_text(unpack, hash, HASH_TEXT_MAX))
@@ -314,7 +316,7 @@ static bool is_tier(uint8_t tier)
     return tier < TIERS_MAX || tier == TIER_NONE;
 }
 
-/* `is_needed`: number 0 is no error, and none may be wanted. */
+/* `is_needed`: number 0 is no error, and one is required. */
 static bool unpack_error(struct unpack *unpack, bool is_needed, struct error *error)
 {
     uint32_t number = unpack_u32(unpack);
@@ -326,7 +328,7 @@ static bool unpack_error(struct unpack *unpack, bool is_needed, struct error *er
         (code == 0) != (number == 0) || (code != 0 && !error_code_word(code)) ||
         stage >= STAGE_COUNT || length >= sizeof(error->text) || memchr(text, 0, length))
         return false;
-    /* "unknown stage" has no number of its own: nothing says it. */
+    /* "unknown stage" has no number: no message contains it. */
     if (stage != stage_number(stage_word(stage)))
         return false;
     error->num = -(int)number;
@@ -475,7 +477,7 @@ static bool unpack_verdict(struct unpack *unpack, struct launcher_verdict *verdi
            unpack_text(unpack, verdict->reason, sizeof(verdict->reason));
 }
 
-/* It is shown to whoever started the daemon, on his terminal. */
+/* Shown on the terminal of the user who started the daemon. */
 static bool is_plain(const char *text)
 {
     for (; *text; text++) {

@@ -1,4 +1,4 @@
-/* protocol_io.c - the messages of broker and launcher on their socket; see protocol.h. */
+/* protocol_io.c - sends and receives the messages between broker and launcher; see protocol.h. */
 #include <errno.h>
 
 #include "base/cleanup.h"
