@@ -446,13 +446,13 @@ static PyObject *flags_with_site(PyObject *self, PyObject *flags)
 }
 
 static PyMethodDef methods[] = {
-    {"start", start, METH_NOARGS, "Not dumpable, and children are noticed, from now on."},
+    {"start", start, METH_NOARGS, "Makes the process not dumpable, and watches its children."},
     {"serve", serve, METH_NOARGS,
-     "Forks kernels; returns in each of them, True if nobody waits for it yet."},
+     "Forks kernels; returns in each of them, True for a prewarmed one."},
     {"flags_with_site", flags_with_site, METH_O, "sys.flags of an interpreter without -S."},
-    {"has_key", has_key, METH_VARARGS, "Whether this is the key of that generator of numpy's."},
-    {"set_key", set_key, METH_O, "A new one, from the kernel's random numbers."},
-    {"flush", flush, METH_NOARGS, "What native code printed with C's own buffers."},
+    {"has_key", has_key, METH_VARARGS, "Whether this is the key of that numpy generator."},
+    {"set_key", set_key, METH_O, "Sets a new key, from the Linux kernel's random numbers."},
+    {"flush", flush, METH_NOARGS, "Flushes output of native code from C's own buffers."},
     {NULL, NULL, 0, NULL},
 };
 
