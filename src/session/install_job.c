@@ -63,7 +63,9 @@ int job_write_order(struct install_job *job, const struct install_spec *spec, st
     if (order && !spec->files)
         json_object_set_new(order, "files", json_object());
     r = order ? text_of_json(order, JSON_COMPACT, &job->put) : -ENOMEM;
-    return r < 0 ? error_set(err, r, ERROR_ENGINE, "preparing the list of packages: %s", strerror(-r)) : 0;
+    return r < 0
+               ? error_set(err, r, ERROR_ENGINE, "preparing the list of packages: %s", strerror(-r))
+               : 0;
 }
 
 /* ---- layers that exist already ---- */
@@ -204,7 +206,8 @@ static void check_denied(struct install_job *job)
         if (!job->is_template && text && requirement_normalise(text, strlen(text), name) &&
             !requirement_is_allowed(name, NULL, deny))
             error_set(&job->err, -EPERM, ERROR_INSTALL_DENIED,
-                      "the package '%s' is required, but is denied here (SANDBOX_INSTALL_DENY)", name);
+                      "the package '%s' is required, but is denied here (SANDBOX_INSTALL_DENY)",
+                      name);
     }
 }
 
