@@ -58,7 +58,8 @@ def test_the_document_and_the_server_agree(schemathesis, way):
         done = subprocess.run(
             [schemathesis, "--config-file", folder / "settings.toml", "run",
              folder / "openapi.json", "--url", address, "--max-examples", str(WAYS[way]), *key,
-             "--phases", "examples,coverage,fuzzing", "--workers", "2", "--seed", "1",
+             # In several threads ast.parse() of Python 3.11 fails now and then with a SystemError.
+             "--phases", "examples,coverage,fuzzing", "--workers", "1", "--seed", "1",
              "--exclude-path-regex", "(events|watch|ws)$", "--request-timeout", "30",
              # Paths, names and programs have rules that no schema can say; who comes over the socket
              # is its owner, whatever key he sends.
