@@ -2,8 +2,8 @@
 Loaded by zygote.py, which is started with -S.
 
 Lines of .pth files that begin with "import", sitecustomize and usercustomize are code that a
-template's tiers do not name. In a zygote only their existence is noted; they run in each kernel, in its box, where a cold
-kernel runs them too. Folders that .pth files name are data: they are added here. A sitecustomize beside the standard
+template's tiers do not name. In a zygote only their existence is recorded; they run in each kernel, in its box,
+where a cold kernel runs them too. Folders that .pth files name are data: they are added here. A sitecustomize beside the standard
 library is the interpreter's own: it runs here, while there are no packages that it could import.
 
 Without a template there is no -S: the host's own Python starts as its administrator configured it.

@@ -206,8 +206,7 @@ static void check_denied(struct install_job *job)
         if (!job->is_template && text && requirement_normalise(text, strlen(text), name) &&
             !requirement_is_allowed(name, NULL, deny))
             error_set(&job->err, -EPERM, ERROR_INSTALL_DENIED,
-                      "the package '%s' is required, but is denied here (SANDBOX_INSTALL_DENY)",
-                      name);
+                      "the dependency '%s' may not be installed here (SANDBOX_INSTALL_DENY)", name);
     }
 }
 

@@ -6,11 +6,11 @@
  * has ended and every pending call has failed with session_ended.
  *
  * States (state.c has the table of what may follow what):
- *   NEW       no box yet; everything may be asked for, the first use makes the box
- *   STARTING  the box is being made (or taken over); calls wait
- *   READY     the box stands
- *   ENDING    the box is being taken away; nothing may be asked for
- *   ENDED     only its record, its outputs on disk and why it ended
+ *   NEW       no box yet; every call is allowed, the first use makes the box
+ *   STARTING  the box is being made (or adopted); calls wait
+ *   READY     the box is usable
+ *   ENDING    the box is being removed; every call fails
+ *   ENDED     only its record, its outputs on disk and the reason are left
  *
  * Runs in: broker
  */

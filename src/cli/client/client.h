@@ -1,8 +1,8 @@
 /*
  * client.h - the command line's connection to the daemon: reaching it, calls in JSON, its errors.
  *
- * Blocks. One thread. client_open() starts a daemon if none is running and `mode` says so. Errors
- * of the API become a struct error with the API's code and message.
+ * Blocks. One thread. client_open() starts a daemon if none is running and `start` asks for it.
+ * Errors of the API become a struct error with the API's code and message.
  *
  * Runs in: commands
  */

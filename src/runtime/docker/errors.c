@@ -19,7 +19,8 @@ const char *docker_tls_remedy(int num)
         return "Set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH if it listens with TLS, and neither "
                "if it does not";
     case -EKEYREJECTED:
-        return "Put the ca.pem of who signed Docker's certificate into DOCKER_CERT_PATH";
+        return "Put the ca.pem of the authority that signed Docker's certificate into "
+               "DOCKER_CERT_PATH";
     case -EREMCHG:
         return "Set DOCKER_HOST to a name or address that is in Docker's certificate, or give "
                "Docker one with this name (subjectAltName)";
