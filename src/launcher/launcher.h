@@ -25,9 +25,8 @@
  * {"bailey-engine", "broker"}; its environment is `broker_env` only.
  */
 #define BROKER_LISTEN_FD 4 /* the listening unix socket, nonblocking */
-#define BROKER_SETTINGS_FD                                                \
-    5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
-       */
+/* A sealed memfd with `settings` or those of a reload, at offset 0 */
+#define BROKER_SETTINGS_FD 5
 #define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
 #define BROKER_LOG_FD 2
 #define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
@@ -47,8 +46,8 @@
 #define HOST_WARDEN_FD 4 /* the program `bailey`, sealed */
 #define HOST_SAYS_CHANNEL 'c'
 #define HOST_STATUS_OUTDATED 3 /* exit status if a broker of another version connected */
-#define HOST_SAYS_AGAIN \
-    'a' /* to the launcher: a provider host was started to replace one that died */
+/* To the launcher: a provider host was started to replace one that died */
+#define HOST_SAYS_AGAIN 'a'
 
 /*
  * The end of an error's text that gives no reason because a process ended without one. The reason

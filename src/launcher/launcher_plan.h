@@ -37,15 +37,15 @@ enum state_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 #define LAUNCHER_PROGRAM_FD 5
 #define LAUNCHER_LISTEN_FD 6
 #define LAUNCHER_SETTINGS_FD 7
-#define LAUNCHER_OUTER_PROC_FD 8 /* /proc of the host: "self" in it is the pid that the user sees \
-                                  */
+/* /proc of the host: "self" in it is the pid that the user sees */
+#define LAUNCHER_OUTER_PROC_FD 8
 
 #define LAUNCHER_EGRESS_FD 9 /* to the egress proxy, or to the process that waits to become it */
 #define LAUNCHER_INSTALLER_FD 10 /* a sealed memfd: installer.c */
 #define LAUNCHER_SELF_FD 11      /* the sealed copy of `bailey` that runs here */
 #define LAUNCHER_HANDOVER_FD 12  /* handover.h; /dev/null after a normal start */
-#define LAUNCHER_PROVIDER_HOST_FD \
-    13 /* + index: the rendezvous socket of a provider host; or /dev/null */
+/* + index: the rendezvous socket of a provider host; or /dev/null */
+#define LAUNCHER_PROVIDER_HOST_FD 13
 #define LAUNCHER_LAST_FD (LAUNCHER_PROVIDER_HOST_FD + LAUNCHER_HOSTS_MAX - 1)
 
 /* First byte of a message between supervisor and launcher; both trust each other. */

@@ -29,8 +29,8 @@
 #define GOOD_LIFE_MS 10000
 #define FORKS_MAX 10000 /* then a guest could have learned its hash seed and memory layout */
 #define WORDS_PER_TURN 64
-#define WORDS_FREE \
-    1024 /* and this many per fork: three messages, and one for a child that is not a kernel */
+/* And this many per fork: three messages, and one for a child that is not a kernel */
+#define WORDS_FREE 1024
 #define WORDS_PER_FORK 8
 #define SAID_AT_ONCE 1024
 #define SAID_MAX (16 * 1024) /* output of one process; more is not read */

@@ -268,7 +268,8 @@ static void on_baseline(void *ctx, const struct box_facts *facts)
 
 /*
  * Asks how often the box ran out of memory so far, so that only a later count explains the next
- * killed command. Not asked where no ended execution ran out of memory: one that ends right now may be the first.
+ * killed command. Not asked where no ended execution ran out of memory: one that ends right now may
+ * be the first.
  */
 static void ask_baseline(struct session *session)
 {
@@ -371,8 +372,7 @@ void session_manager_start(struct session_manager *manager, uint32_t generation,
             0)
             log_error("commands of %s: %s, continuing without them", session->id, err.text);
         if (session->is_provisional && !found)
-            session_end(session, "deleted", NULL,
-                        NULL); /* the client never got its id */
+            session_end(session, "deleted", NULL, NULL); /* the client never got its id */
         else if (found)
             adopt(session, &found->made);
         else if (generation == 1)

@@ -19,8 +19,8 @@
 /* Inside output/, beside the folders of sessions: linkat(2) cannot link across mounts. */
 #define FOLDER ".by-id"
 #define SECRET "links"
-#define LOOK_MS \
-    900000 /* the wall clock may be set, so expiry times are compared again at this interval */
+/* The wall clock may be set, so expiry times are compared again at this interval */
+#define LOOK_MS 900000
 #define AGAIN_MS 60000 /* wait after a file that could not be removed */
 
 static int open_store(const struct session_manager *manager, bool makes_it)
@@ -266,8 +266,7 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
         if (r == 0)
             r = add_link(manager, folder_fd, name, row.id);
         if (r < 0)
-            return error_set(err, r, ERROR_ENGINE, "giving '%.100s' an id: %s", name,
-                             strerror(-r));
+            return error_set(err, r, ERROR_ENGINE, "giving '%.100s' an id: %s", name, strerror(-r));
     }
     r = output_row_put(manager->spec.index, &row, err);
     if (r < 0)

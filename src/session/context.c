@@ -105,8 +105,8 @@ static int find_language(struct session *session, const char *name,
         is_enabled |= str_equal(config->languages[i], wanted);
     *ret = session_manager_language(session->manager, wanted);
     if (!*ret)
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "language: '%.40s' is not supported here", wanted);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "language: '%.40s' is not supported here",
+                         wanted);
     if (!is_enabled)
         return error_set(err, -EPERM, ERROR_NO_INTERPRETER,
                          "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
@@ -210,9 +210,8 @@ int session_find_context(struct session *session, const char *word, const char *
         return error_set(err, -ENOENT, ERROR_CONTEXT_NOT_FOUND,
                          "the session %s has no context '%.64s'", session->id, word);
     if (word && language && !str_equal(context->language->name, language))
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "the context '%.64s' runs %s, not %.40s", word,
-                         context->language->name, language);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "the context '%.64s' runs %s, not %.40s",
+                         word, context->language->name, language);
     for (struct context *at = session->contexts; at && !context; at = at->next) {
         if (at->is_default && str_equal(at->language->name, language ? language : "python"))
             context = at;

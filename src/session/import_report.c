@@ -14,9 +14,8 @@
 #include "base/str.h"
 #include "guest_files.h"
 
-#define ANSWER_MAX                                                                 \
-    (256 * KIB) /* 100 rows of check_imports.py, each character escaped, fit twice \
-                 */
+/* 100 rows of check_imports.py, each character escaped, fit twice */
+#define ANSWER_MAX (256 * KIB)
 #define ROWS_MAX 100
 #define MODULE_MAX 200 /* bytes of a module's name */
 #define WORDS_SIZE 256 /* of text from the code that a message repeats */

@@ -79,8 +79,8 @@ static bool is_space(const char *module)
 
 static int not_looked_for(const char *module, const char *why, struct error *err)
 {
-    return error_set(err, -ENOENT, ERROR_INSTALL_FAILED, "no package is installed: '%s' %s",
-                     module, why);
+    return error_set(err, -ENOENT, ERROR_INSTALL_FAILED, "no package is installed: '%s' %s", module,
+                     why);
 }
 
 int missing_package(const char *module, char *const *allow, char *const *deny,

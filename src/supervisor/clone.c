@@ -24,9 +24,8 @@
 
 #define NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
-#define FIXED_FDS                                                                                  \
-    LAUNCHER_PROVIDER_HOST_FD /* numbers before the provider hosts', of which there may be several \
-                               */
+/* Numbers before the provider hosts', of which there may be several */
+#define FIXED_FDS LAUNCHER_PROVIDER_HOST_FD
 
 /* ---- in the child ---- */
 

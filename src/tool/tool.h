@@ -21,11 +21,11 @@
 
 typedef struct json_t json_t;
 
-#define TOOL_INPUT_MAX \
-    (6 * LIMIT_CODE_BYTES + 64 * KIB) /* every byte of the code escaped as \u00XX */
-#define TOOL_REPLY_MAX \
-    (6 * LIMIT_OUTPUT_MAX + 64 * KIB) /* both streams, every byte replaced by U+FFFD */
-#define TOOL_MAX 32                   /* rows, for lists on the stack */
+/* Every byte of the code escaped as \u00XX */
+#define TOOL_INPUT_MAX (6 * LIMIT_CODE_BYTES + 64 * KIB)
+/* Both streams, every byte replaced by U+FFFD */
+#define TOOL_REPLY_MAX (6 * LIMIT_OUTPUT_MAX + 64 * KIB)
+#define TOOL_MAX 32 /* rows, for lists on the stack */
 
 enum tool_id {
     TOOL_SANDBOX_EXEC,

@@ -21,8 +21,8 @@
 #define MCP_TEMPLATE MCP_SCHEME "{session}/{+path}"
 #define MCP_MODERN "2026-07-28"
 #define MCP_LEGACY_NEWEST "2025-11-25"
-#define MCP_LEGACY_LINKS \
-    "2025-06-18" /* the first version with resource_link and structuredContent */
+/* The first version with resource_link and structuredContent */
+#define MCP_LEGACY_LINKS "2025-06-18"
 #define MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define MCP_META_SERVER "io.modelcontextprotocol/serverInfo"

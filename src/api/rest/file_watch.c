@@ -9,8 +9,8 @@
 #include "model/text.h"
 #include "wire/file_message.h"
 
-#define PENDING_MAX (256 * KIB) /* of events that the client has not read; further ones are lost \
-                                 */
+/* Of events that the client has not read; further ones are lost */
+#define PENDING_MAX (256 * KIB)
 
 struct watching {
     struct file_call *file;

@@ -30,7 +30,8 @@ static const struct door_route routes[] = {
         .method = "GET",
         .path = "/v1/sessions/{id}/pty/ws",
         .name = "openTerminal",
-        .summary = "A WebSocket that is a terminal: binary messages are its bytes, text messages control it",
+        .summary = "A WebSocket that is a terminal: binary messages are its bytes, text messages "
+                   "control it",
         .params = {SESSION_ID, QUERY("rows", S_SIZE, "default 24"),
                    QUERY("columns", S_SIZE, "default 80"),
                    QUERY("command", S_NAME, "for /bin/sh -c; default a shell"),

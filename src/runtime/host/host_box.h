@@ -24,8 +24,8 @@
 #include "wire/message.h"
 
 #define HOST_BOX_NAME 96
-#define HOST_FILES_AT \
-    "/bailey" /* folder in a box with bin/bailey, driver/ and the zygote's script */
+/* Folder in a box with bin/bailey, driver/ and the zygote's script */
+#define HOST_FILES_AT "/bailey"
 
 /* ---- pump.c: frames between a channel and a stream ---- */
 

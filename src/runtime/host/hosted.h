@@ -21,8 +21,8 @@ struct config;
 #define HOST_ENV_ENGINE "BAILEY_HOST_ENGINE"     /* the engine's id */
 #define HOST_ENV_STATE "BAILEY_HOST_STATE"       /* the state folder; not set: one box, no daemon */
 #define HOST_ENV_IDENTITY "BAILEY_HOST_IDENTITY" /* that folder's identity */
-#define HOST_ENV_PROGRESS \
-    "BAILEY_HOST_PROGRESS" /* standard error is a terminal with a waiting user */
+/* Standard error is a terminal with a waiting user */
+#define HOST_ENV_PROGRESS "BAILEY_HOST_PROGRESS"
 
 extern const struct runtime_ops hosted_ops;
 
