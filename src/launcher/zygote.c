@@ -29,7 +29,8 @@
 #define GOOD_LIFE_MS 10000
 #define FORKS_MAX 10000 /* then a guest could have learned its hash seed and memory layout */
 #define WORDS_PER_TURN 64
-/* And this many per fork: three messages, and one for a child that is not a kernel */
+/* Messages a zygote may send; WORDS_PER_FORK more per fork: it sends three, and one for a child
+ * that is not a kernel. */
 #define WORDS_FREE 1024
 #define WORDS_PER_FORK 8
 #define SAID_AT_ONCE 1024

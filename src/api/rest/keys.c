@@ -117,8 +117,8 @@ static bool read_key(struct door_call *call, struct key_row *row)
     }
     if (str_equal(tenant, TENANT_LOCAL)) {
         front_fail_field(call->http, "tenant",
-                         "'tenant': '" TENANT_LOCAL "' is reserved for clients of the "
-                         "daemon's socket, which need no key: choose another name");
+                         "'tenant': '" TENANT_LOCAL "' is reserved for the daemon's owner, who "
+                         "uses its socket without a key: choose another name");
         return false;
     }
     if (name && !str_copy(row->name, sizeof(row->name), name)) {
