@@ -12,6 +12,7 @@ import base64
 import hashlib
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -323,14 +324,24 @@ class Daemon:
         return made is not None and int(made.group(1)) != self.process.pid
 
     def kill(self):
-        """The hard way, for a test that failed: the kernel ends the rest with the launcher."""
+        """SIGKILL to all of its processes at once: they are stopped first, so that none of them sees
+        another one's end and answers a client. The kernel ends the boxes with the launcher."""
         pids = self.pids()
-        for pid in pids:
-            try:
-                support.os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
         self.process.wait()
+
+        def has_ended(pid):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    return file.read().rpartition(")")[2].split()[0] in "ZX"
+            except OSError:
+                return True
+        support.wait_until(lambda: all(map(has_ended, pids)), "all of its processes have ended")
 
     def __enter__(self):
         return self
