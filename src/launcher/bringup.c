@@ -225,7 +225,7 @@ void bringups_begin(struct launcher *launcher)
     launcher->bringup_count++;
 }
 
-/* ---- given up ---- */
+/* ---- cancellation ---- */
 
 void bringups_forget_queue(struct launcher *launcher)
 {

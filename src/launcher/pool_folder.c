@@ -4,7 +4,7 @@
  * folder.
  *
  * The broker owns these folders, so they are untrusted: names are opened without following links,
- * and a folder that cannot be renamed makes the box useless, nothing more.
+ * and a folder that cannot be renamed only makes the box unusable.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -71,7 +71,7 @@ int pool_folder_make(struct launcher *launcher, const struct launcher_make *make
     return r;
 }
 
-/* What the session was given before it had a box. */
+/* Moves files that the session got before it had a box. */
 static int move_files(int fd, const char *key, const char *name)
 {
     DIR *folder = folder_list(fd, key);
@@ -96,7 +96,7 @@ static int move_files(int fd, const char *key, const char *name)
     return r;
 }
 
-/* The other folder of that name is usually empty, and then rename(2) replaces it. */
+/* The session's own folder is usually empty, and then rename(2) replaces it. */
 static int give_one(struct launcher *launcher, int place, const char *name, const char *key)
 {
     int fd = launcher->folder_fd[place];
@@ -115,7 +115,7 @@ static int give_one(struct launcher *launcher, int place, const char *name, cons
     return -ENOTEMPTY;
 }
 
-/* Moves back what was moved, should it go wrong halfway: the box made instead needs it. */
+/* Moves folders back if a later step fails: the box made instead needs them. */
 int pool_folder_give(struct launcher *launcher, const struct managed_box *box, const char *key)
 {
     char name[ID_MAX];

@@ -14,8 +14,10 @@
 #include "sys/packet.h"
 #include "wire/fields.h"
 
-/* Words travel as their place in a table (those of errors in base/error.h): what comes out is one
- * of ours, whoever sent it. Stages of the launcher's own; those of sandbox/ follow by their number.
+/*
+ * Words are sent as their index in a table (those of errors in base/error.h): the result is always
+ * one of the known words, whoever sent it. These are the launcher's own stages; those of sandbox/
+ * follow by their number.
  */
 static const char *const own_stages[] = {NULL, "clone namespaces", "write id maps"};
 
@@ -211,7 +213,7 @@ static bool unpack_error(struct unpack *unpack, struct error *error)
         (code != 0 && !error_code_word(code)) || stage >= STAGE_COUNT ||
         length >= sizeof(error->text) || memchr(text, 0, length))
         return false;
-    /* "unknown stage" has no number of its own: nothing says it. */
+    /* "unknown stage" has no number: no message contains it. */
     if (stage != stage_number(stage_word(stage)))
         return false;
     error->num = -(int)number;
@@ -233,7 +235,7 @@ static bool is_layer(const char *hash)
     return hash[0] == 0 || strlen(hash) == HASH_TEXT_MAX - 1;
 }
 
-/* It is shown to whoever started the daemon, on his terminal. */
+/* Shown on the terminal of the user who started the daemon. */
 static bool is_plain(const char *text)
 {
     for (; *text; text++) {

@@ -15,10 +15,13 @@
 
 /* Room for a message about every module that a line can name. */
 #define IMPORT_REPORT_MAX (64 * 1024)
-#define IMPORT_CHECK_MS 10000                /* the check may take so long */
+#define IMPORT_CHECK_MS 10000                /* timeout of the check */
 #define IMPORT_CHECK_OUTPUT_MAX (256 * 1024) /* bytes of the line */
 
-/* The command that prints that line. Its words point into the struct and at what it was made of. */
+/*
+ * The command that prints that line. Its arguments point into the struct and to the strings it was
+ * made of.
+ */
 struct import_checker {
     struct buf code, blocked;
     const char *argv[8];
@@ -33,7 +36,7 @@ void import_checker_free(struct import_checker *checker); /* for CLEANUP(); zero
  * *ret_modules (a strv, owned by the caller; never NULL on success), with a text in `message` that
  * names each one, its first line, and what to use instead. 0 with an empty message: the code may
  * run. 0 with a message: the code has a syntax error, which the message describes. A line that
- * makes no sense, or says that the check failed, is an error: the code must not run then.
+ * cannot be parsed, or that reports a failed check, is an error: the code must not run then.
  */
 int import_report_parse(const char *json, size_t length, char ***ret_modules, struct buf *message,
                         struct error *err);

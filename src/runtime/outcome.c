@@ -1,4 +1,4 @@
-/* outcome.c - facts and endings in the one result; see outcome.h. */
+/* outcome.c - writes a box's facts and a program's ending into the result; see outcome.h. */
 #include "runtime/outcome.h"
 
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ void outcome_told(struct result *result, const struct usage *told)
 
     if (told->by == USAGE_BY_NONE)
         return;
-    usage->cpu_us = MAX(usage->cpu_us, told->cpu_us); /* not every control group counts it */
+    usage->cpu_us = MAX(usage->cpu_us, told->cpu_us); /* not every control group counts CPU time */
     if (usage->by != USAGE_BY_ENGINE) {
         usage->max_rss_bytes = MAX(usage->max_rss_bytes, told->max_rss_bytes);
         usage->by = told->by;

@@ -21,7 +21,7 @@ static void add_files(struct session *session, const struct execution_outcome *o
 
         if (result_add_file(result, output->name, has_path ? path : NULL, output->bytes,
                             has_path ? NULL : output->skipped) < 0)
-            return; /* no memory: the list is shorter, the count is true */
+            return; /* no memory: the list is shorter, but file_count is right */
     }
 }
 
@@ -62,7 +62,7 @@ static void on_due(void *ctx)
     finish(ctx, &outcome, 0, NULL);
 }
 
-/* A session without a box has nothing to fetch from; one whose box is being taken over has. */
+/* A session without a box has nothing to fetch from; a session whose box is being adopted has. */
 static bool has_outputs(const struct execution_await *await)
 {
     struct session *session = await->execution->session;

@@ -1,6 +1,7 @@
 /*
  * import_check.c - SANDBOX_BLOCK_DANGEROUS_IMPORTS: Python's own parser reads the code in the box,
- * from its standard input, and nothing of it runs. A lint against accidents, not a wall.
+ * from its standard input, and nothing of it runs. A lint against accidents, not a security
+ * boundary.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,14 +13,14 @@
 #include "recipe/import_report.h"
 #include "session/session_private.h"
 
-/* Lives until the box has told its end, also when whoever wanted it is gone. */
+/* Lives until the box has reported its end, also when the caller has cancelled. */
 struct import_check {
     struct box *box;
     uint32_t call;
-    char *code; /* what is not sent yet; NULL: nothing */
+    char *code; /* bytes that are not sent yet; NULL: none */
     size_t length, sent;
     struct buf line;
-    void (*done)(void *ctx, const struct error *err); /* NULL: nobody waits */
+    void (*done)(void *ctx, const struct error *err); /* NULL: the caller cancelled */
     void *ctx;
     char ***modules; /* NULL: not wanted */
 };
@@ -75,7 +76,7 @@ static void push(void *ctx)
         if (taken < 0)
             break;
         if (taken == 0)
-            return; /* more room will be told */
+            return; /* the box reports room later */
         import_check->sent += (size_t)taken;
     }
     if (!import_check->code)

@@ -1,9 +1,8 @@
 /*
- * template_env.c - what a session's template means for what it starts: environment, interpreter,
- * tier.
+ * template_env.c - what a session's template sets for its programs: environment, interpreter, tier.
  *
- * Read when the box is made or taken over, and kept: a template that is built anew is for sessions
- * that come later.
+ * Read when the box is made or adopted, and kept: a rebuilt template applies to sessions created
+ * later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,7 +62,7 @@ char **session_env(const struct session *session, json_t *over)
     CLEANUP(json_decrefp) json_t *all = json_object();
 
     if (!all || json_object_update(all, session->given_env) < 0)
-        json_object_clear(all); /* a session without a template has none */
+        json_object_clear(all); /* a session without a template has no variables from one */
     if (!all || json_object_update(all, session->env) < 0)
         return NULL;
     return env_vector(all, over);

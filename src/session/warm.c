@@ -1,5 +1,7 @@
-/* warm.c - what the provider keeps warm, for whoever looks: zygotes and the pool; see
- * session_manager.h. */
+/*
+ * warm.c - the JSON description of what the provider keeps warm: zygotes and the pool; see
+ * session_manager.h.
+ */
 #include <stdlib.h>
 
 #include "base/list.h"

@@ -6,7 +6,7 @@
 #include "model/text.h"
 #include "tool/tool_private.h"
 
-/* Those of one kind, at most LIMIT_TOOL_OUTPUTS of them. */
+/* Adds the outputs of one kind, at most LIMIT_TOOL_OUTPUTS of them. */
 static int add(json_t *array, struct session *session, const struct execution_outcome *outcome,
                bool is_saved)
 {

@@ -1,8 +1,9 @@
 /*
- * table.c - the tools as rows: what they are called, what they take, what a client may assume.
+ * table.c - the table of tools: name, parameters, and what a client may assume.
  *
  * Only data: the static program, the broker, the MCP door and the documents read the same rows.
- * Schemas use the words that schema.c knows. "contentMediaType" marks text that may hold a NUL.
+ * Schemas use the keywords that schema.c supports. "contentMediaType" marks text that may contain a
+ * NUL.
  */
 #include <jansson.h>
 
@@ -96,8 +97,8 @@ const struct tool_row tool_table[] = {
             "Waits for a command that sandbox_exec started in the background. Returns the reply of "
             "sandbox_exec if it has ended, else running:true with the output so far.",
         .schema =
-            OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"as "
-                   "sandbox_exec gave it\"},"
+            OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"from "
+                   "sandbox_exec's reply\"},"
                    "\"timeout\":{\"type\":\"number\",\"minimum\":0,\"maximum\":300,\"default\":45,"
                    "\"description\":\"seconds to wait\"}," SESSION,
                    "\"execution_id\""),

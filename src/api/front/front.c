@@ -1,4 +1,4 @@
-/* front.c - the servers opened and closed; see front.h. */
+/* front.c - opens and closes the servers; see front.h. */
 #include "api/front/front.h"
 
 #include <errno.h>
@@ -23,7 +23,8 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                                  .ctx = front,
                                  .client_max = LIMIT_CLIENTS,
                                  .table = front_table,
-                                 /* Who comes over the unix socket is its owner. */
+                                 /* A client of the unix socket is the local owner, who has no
+                                  * time limit for the head. */
                                  .head_ms = browsers ? config->head_ms : 0,
                                  .body_ms = browsers ? config->body_ms : 0,
                                  .no_route = front_no_route,

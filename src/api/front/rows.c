@@ -1,6 +1,6 @@
 /*
- * rows.c - the doors opened, and their rows made into routes of the servers: once, at start, with
- * every schema compiled. Also whose a request is.
+ * rows.c - opens the doors and compiles their rows to routes of the servers: once, at start, with
+ * every schema. Also finds the door of a request.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 /* ---- compiling ---- */
 
-/* What a row says wrong is a mistake in the program: a test compiles all of them. */
+/* A wrong row is a bug of the program: a test compiles all of them. */
 static int compile(const struct door_route *route, const char *text, struct schema **ret,
                    struct error *err)
 {
@@ -118,7 +118,7 @@ void front_rows_free(struct front *front)
     free(own->routes);
 }
 
-/* ---- whose a request is ---- */
+/* ---- the door of a request ---- */
 
 static const struct front_door *claimed_by(const struct front *front,
                                            const struct http_request *http)

@@ -1,4 +1,4 @@
-/* door.c - MCP over HTTP as a door of the front hall: its rows, opened and closed. */
+/* door.c - MCP over HTTP as a door of the front hall: its rows, open() and close(). */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* http_dialog.c - conversations of the legacy era: ids, whose they are, their end. */
+/* http_dialog.c - conversations of the legacy era: their ids, their owners, their end. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,12 +25,12 @@ void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const stru
         mcp_stream_free(dialog->kept);
     LIST_UNLINK(door->dialogs, dialog);
     door->dialog_count--;
-    if (dialog->own[0] && !door->is_closing) /* a broker that goes leaves its sessions */
+    if (dialog->own[0] && !door->is_closing) /* a broker that stops leaves its sessions alive */
         door->spec.ops->left(door->spec.host, &dialog->who, caller, dialog->own, NULL, NULL);
     free(dialog);
 }
 
-/* Room for one more of this key: the one that was idle longest goes. */
+/* Makes room for one more conversation of this key: ends the one that was idle longest. */
 static bool make_room(struct mcp_http *door, const struct caller *caller)
 {
     struct mcp_dialog *oldest = NULL;
@@ -69,7 +69,7 @@ int mcp_dialog_new(struct mcp_http *door, const struct caller *caller, struct mc
     r = dialog ? id_make(dialog->id, "mcp") : -ENOMEM;
     if (r < 0) {
         free(dialog);
-        return error_set(err, r, ERROR_ENGINE, "no id for a conversation: %s", strerror(-r));
+        return error_set(err, r, ERROR_ENGINE, "making an id for a conversation: %s", strerror(-r));
     }
     dialog->who = caller->who;
     dialog->used_ms = clock_now_ms();

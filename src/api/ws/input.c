@@ -1,6 +1,7 @@
 /*
- * input.c - bytes for a program's standard input. The reply comes when all were taken, so that a
- * client that waits for it goes no faster than the program; meanwhile its other messages are heard.
+ * input.c - bytes for a program's standard input. The reply is sent when all bytes were taken, so
+ * that a client that waits for it is no faster than the program; its other messages are handled
+ * meanwhile.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct ws_input {
     struct ws_peer *peer;
     struct ws_input *next;
     struct execution *execution;
-    struct execution_watcher *watcher; /* keeps the execution */
+    struct execution_watcher *watcher; /* keeps the execution alive */
     json_t *id;
     struct buf data;
     size_t taken;
@@ -82,7 +83,7 @@ static void on_more(void *ctx)
     (void)ctx;
 }
 
-/* The bytes of the message into `data`. */
+/* Reads the bytes of the message into `data`. */
 static int read_data(struct ws_request *request, struct buf *data, struct error *err)
 {
     const char *encoding = json_string_value(json_object_get(request->body, "encoding"));
